@@ -1,0 +1,40 @@
+# Everything lives in .venv/ and .fairpost/; `rm -rf` both to start over.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up test check lint types bench
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
+
+setup: $(STAMP)  ## create .venv/ with Fairpost and its tools
+
+# Rebuilt only when the dependencies change; the package itself is installed in place.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Fairpost needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.12 $(MAKECMDGOALS)" if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e . --group dev
+	@touch $@
+
+up: $(STAMP)  ## start everything and show it at work
+	@$(BIN)/fairpost up
+
+test: $(STAMP)  ## run all tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+check: lint types test  ## lint, types and tests: what CI runs
+
+bench: $(STAMP)  ## print the benchmark tables
+	@$(BIN)/fairpost bench enqueue
+	@$(BIN)/fairpost bench claim

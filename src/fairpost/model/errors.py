@@ -1,0 +1,37 @@
+"""Every error this package raises on purpose, as one tree.
+
+Expected outcomes (a refused recipient, a full quota) are values, not errors: they do not belong here.
+"""
+
+
+class FairpostError(Exception):
+    """Base of all our errors. The message says what happened and what to type next."""
+
+
+class EmbeddedServerError(FairpostError):
+    """The embedded PostgreSQL cannot be found, started, stopped or trusted."""
+
+
+class InvalidEmail(FairpostError):
+    """An e-mail was refused, and nothing of it was written. `field` names what is wrong with it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+        self.message = message
+
+
+class MigrationError(FairpostError):
+    """The schema in the database and the one this program knows do not fit together."""
+
+
+class NotFound(FairpostError):
+    """Something was named that is not there."""
+
+
+class SettingsError(FairpostError):
+    """A setting is out of its range. The message names key, rule and value."""
+
+
+class DatabaseUnavailable(FairpostError):
+    """No PostgreSQL answers where one was expected."""

@@ -1,0 +1,142 @@
+"""Lays the schema: numbered migrations once each, then the functions whenever their text changes.
+
+A migration that was applied is never edited (its checksum is kept); what is wrong with it is put right by
+the next one. Functions are files beside, one operation each, and always replaced as a whole set.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import asyncpg
+
+from fairpost.model.errors import MigrationError
+
+SQL = files("fairpost.postgres") / "sql"
+FUNCTION_FOLDERS = ("base", "accept", "release", "settle", "observe")
+OLDEST_SERVER = 14
+
+_LOCK = 0x66616972706F7374  # "fairpost": one migrates, the others wait
+
+_LEDGER = """
+CREATE SCHEMA IF NOT EXISTS fairpost;
+CREATE TABLE IF NOT EXISTS fairpost.migrations (
+    version    integer PRIMARY KEY,   -- 0: the functions
+    name       text NOT NULL,
+    checksum   text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    version: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one call of `migrate` did."""
+
+    migrations: tuple[str, ...]
+    functions: bool
+
+
+def known_migrations() -> list[Migration]:
+    found = []
+    for file in (SQL / "migrations").iterdir():
+        if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name):
+            found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
+    return sorted(found, key=lambda migration: migration.version)
+
+
+def functions() -> Migration:
+    text = "\n".join(file.read_text("utf-8") for folder in FUNCTION_FOLDERS for file in _sql_files(folder))
+    return Migration(0, "functions", text)
+
+
+def _sql_files(folder: str) -> Iterator[Traversable]:
+    yield from sorted((f for f in (SQL / folder).iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+
+
+async def migrate(conn: "asyncpg.Connection", *, up_to: int | None = None) -> Applied:
+    """Brings the schema up to date, all of it or nothing. Running it again does nothing."""
+    _require_version(conn.get_server_version().major)
+    wanted = [m for m in known_migrations() if up_to is None or m.version <= up_to]
+    async with conn.transaction():
+        await conn.execute("SET LOCAL client_min_messages = warning")
+        await conn.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await conn.execute(_LEDGER)
+        ledger = await _ledger(conn)
+        _check(ledger, wanted)
+        new = [m for m in wanted if m.version not in ledger]
+        for migration in new:
+            await conn.execute(migration.sql)
+            await _note(conn, migration)
+        relaid = bool(new) or ledger.get(0) != functions().checksum
+        if relaid:
+            await _lay_functions(conn)
+    return Applied(tuple(f"{m.version:04} {m.name}" for m in new), relaid)
+
+
+async def pending(conn: "asyncpg.Connection") -> list[str]:
+    """What `migrate` would do, in words; empty when the schema is up to date."""
+    if await conn.fetchval("SELECT to_regclass('fairpost.migrations')") is None:
+        return [f"{m.version:04} {m.name}" for m in known_migrations()]
+    ledger = await _ledger(conn)
+    _check(ledger, known_migrations())
+    todo = [f"{m.version:04} {m.name}" for m in known_migrations() if m.version not in ledger]
+    return todo + (["functions"] if ledger.get(0) != functions().checksum else [])
+
+
+def _require_version(major: int) -> None:
+    if major < OLDEST_SERVER:
+        raise MigrationError(f"PostgreSQL {major} is too old: Fairpost needs {OLDEST_SERVER} or newer.")
+
+
+async def _ledger(conn: "asyncpg.Connection") -> dict[int, str]:
+    return {row["version"]: row["checksum"] for row in await conn.fetch("SELECT * FROM fairpost.migrations")}
+
+
+def _check(ledger: dict[int, str], wanted: list[Migration]) -> None:
+    by_version = {m.version: m for m in wanted}
+    for version, checksum in sorted(ledger.items()):
+        if version == 0:
+            continue
+        if version not in {m.version for m in known_migrations()}:
+            raise MigrationError(
+                f"The database has migration {version:04}, which this Fairpost does not know: it was made by a "
+                "newer version. Nothing was changed. Upgrade Fairpost: pip install --upgrade fairpost"
+            )
+        if version in by_version and by_version[version].checksum != checksum:
+            raise MigrationError(
+                f"Migration {version:04} {by_version[version].name} is not the one that was applied to this "
+                "database. Nothing was changed. Reinstall Fairpost: pip install --force-reinstall fairpost"
+            )
+
+
+async def _lay_functions(conn: "asyncpg.Connection") -> None:
+    laid = functions()
+    await conn.execute("SET LOCAL check_function_bodies = off")  # they call each other
+    await conn.execute(laid.sql)
+    await conn.execute("SELECT fairpost.make_partitions()")
+    await _note(conn, laid)
+
+
+async def _note(conn: "asyncpg.Connection", migration: Migration) -> None:
+    await conn.execute(
+        """INSERT INTO fairpost.migrations (version, name, checksum) VALUES ($1, $2, $3)
+           ON CONFLICT (version) DO UPDATE SET checksum = excluded.checksum, applied_at = clock_timestamp()""",
+        migration.version,
+        migration.name,
+        migration.checksum,
+    )

@@ -1,0 +1,247 @@
+-- Bad input gets a clear word. Every check of the outside world's e-mails is in this file; all of them run
+-- before anything is written.
+
+-- One address: "ann@example.com", "Ann Lee <ann@example.com>" or {"address": …, "name": …}.
+-- The domain is folded to lower case. Null when it is none.
+CREATE OR REPLACE FUNCTION fairpost.parse_address(given jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    whole text;
+    address text;
+    local text;
+    domain text;
+    name text;
+    parts text[];
+BEGIN
+    IF jsonb_typeof(given) = 'object' THEN
+        IF given - ARRAY['address', 'name'] <> '{}' OR jsonb_typeof(given -> 'address') IS DISTINCT FROM 'string'
+            OR coalesce(jsonb_typeof(given -> 'name'), 'null') NOT IN ('string', 'null') THEN
+            RETURN NULL;
+        END IF;
+        address := given ->> 'address';
+        name := nullif(given ->> 'name', '');
+    ELSIF jsonb_typeof(given) = 'string' THEN
+        whole := given #>> '{}';
+        IF strpos(whole, '<') = 0 THEN
+            address := whole;
+        ELSE
+            parts := regexp_match(whole, '^\s*(?:"((?:[^"\\]|\\["\\])*)"|([^"<>]*?))\s*<([^<>]*)>\s*$');
+            IF parts IS NULL THEN
+                RETURN NULL;
+            END IF;
+            address := parts[3];
+            name := nullif(coalesce(regexp_replace(parts[1], '\\(.)', '\1', 'g'), btrim(parts[2])), '');
+        END IF;
+    ELSE
+        RETURN NULL;
+    END IF;
+    local := split_part(address, '@', 1);
+    domain := lower(split_part(address, '@', 2));
+    IF local = '' OR domain = '' OR address <> local || '@' || substr(address, length(local) + 2) OR strpos(substr(address, length(local) + 2), '@') > 0
+        OR octet_length(local) > 64 OR octet_length(address) > 254
+        OR local ~ '[\x01- "(),:;<>\[\]\\\x7f-\xa0\u2028\u2029]|^[.]|[.][.]|[.]$'
+        OR domain ~ '[\x01-,/:-@\[-`{-\xa0\u2028\u2029]|(^|[.])-|-([.]|$)|^[.]|[.][.]|[.]$'
+        OR strpos(domain, '.') = 0 AND domain <> 'localhost'
+        OR length(domain) > 63 AND EXISTS (SELECT FROM unnest(string_to_array(domain, '.')) label WHERE length(label) > 63)
+        OR name ~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]' OR char_length(name) > 256 THEN
+        RETURN NULL;
+    END IF;
+    address := local || '@' || domain;
+    RETURN CASE WHEN name IS NULL THEN jsonb_build_object('address', address)
+                ELSE jsonb_build_object('address', address, 'name', name) END;
+END $$;
+
+-- Appends the addresses of one field to the recipients, each marked with its kind. `wrong` names the one that is none.
+CREATE OR REPLACE FUNCTION fairpost.add_recipients(kind text, given jsonb, INOUT recipients jsonb, OUT wrong jsonb)
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    item jsonb;
+    parsed jsonb;
+    place integer := 0;
+BEGIN
+    IF jsonb_typeof(given) <> 'array' THEN
+        given := jsonb_build_array(given);
+        place := NULL;
+    END IF;
+    IF jsonb_array_length(given) + jsonb_array_length(recipients) > 50 THEN
+        wrong := fairpost.complaint(kind, 'an e-mail has at most 50 recipients');
+        RETURN;
+    END IF;
+    FOR item IN SELECT jsonb_array_elements(given) LOOP
+        parsed := fairpost.parse_address(item);
+        IF parsed IS NULL THEN
+            wrong := fairpost.complaint(concat(kind, '[' || place || ']'), format('%s is not an e-mail address', left(item::text, 300)));
+            RETURN;
+        END IF;
+        recipients := recipients || jsonb_build_array(parsed || jsonb_build_object('kind', kind));
+        place := place + 1;
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.complaint(field text, message text) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT jsonb_build_object('field', field, 'message', message)
+$$;
+
+-- What is wrong with a short text, or null.
+CREATE OR REPLACE FUNCTION fairpost.check_word(field text, value jsonb, chars_max integer, may_be_empty boolean) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF jsonb_typeof(value) <> 'string' THEN
+        RETURN fairpost.complaint(field, 'must be a string');
+    ELSIF (value #>> '{}') ~ '[\x01-\x1f\x7f]' THEN
+        RETURN fairpost.complaint(field, 'must not contain line breaks or other control characters');
+    ELSIF char_length(value #>> '{}') > chars_max THEN
+        RETURN fairpost.complaint(field, format('must have at most %s characters, got %s', chars_max, char_length(value #>> '{}')));
+    ELSIF value = '""' AND NOT may_be_empty THEN
+        RETURN fairpost.complaint(field, 'must not be empty');
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- What is wrong with a moment, or null.
+CREATE OR REPLACE FUNCTION fairpost.check_moment(field text, value jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+BEGIN
+    IF jsonb_typeof(value) <> 'string' OR (value #>> '{}') !~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)$' THEN
+        RETURN fairpost.complaint(field, 'must be a time with its zone, like 2030-01-31T09:00:00Z');
+    END IF;
+    PERFORM (value #>> '{}')::timestamptz;
+    RETURN NULL;
+EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format OR invalid_time_zone_displacement_value THEN
+    RETURN fairpost.complaint(field, format('is no time that exists: %s', value #>> '{}'));
+END $$;
+
+-- The first thing wrong with the fields that are not addresses, headers or attachments; null when all is well.
+-- Straight on, without a query: this runs once for every e-mail of a bulk.
+CREATE OR REPLACE FUNCTION fairpost.check_words(e jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+DECLARE
+    wrong jsonb;
+    unknown jsonb;
+BEGIN
+    unknown := e - '{to,cc,bcc,from,reply_to,subject,text,html,headers,attachments,content_id,fields,workspace,user,stream,class,pool,account,due_at,expires_at,attempts_max,on_doubt,idempotency_key}'::text[];
+    IF unknown <> '{}' THEN
+        RETURN fairpost.complaint((SELECT min(k) FROM jsonb_object_keys(unknown) k), 'is not a field of an e-mail; known: to, cc, bcc, from, reply_to, subject, text, html, headers, attachments, content_id, fields, workspace, user, stream, class, pool, account, due_at, expires_at, attempts_max, on_doubt, idempotency_key');
+    END IF;
+    IF e ->> 'subject' IS NOT NULL THEN
+        wrong := fairpost.check_word('subject', e -> 'subject', 998, true);
+    END IF;
+    IF wrong IS NULL AND e ->> 'workspace' IS NOT NULL THEN
+        wrong := fairpost.check_word('workspace', e -> 'workspace', 200, false);
+    END IF;
+    IF wrong IS NULL AND e ->> 'user' IS NOT NULL THEN
+        wrong := fairpost.check_word('user', e -> 'user', 200, true);
+    END IF;
+    IF wrong IS NULL AND e ->> 'stream' IS NOT NULL THEN
+        wrong := fairpost.check_word('stream', e -> 'stream', 200, true);
+    END IF;
+    IF wrong IS NULL AND e ->> 'pool' IS NOT NULL THEN
+        wrong := fairpost.check_word('pool', e -> 'pool', 100, false);
+    END IF;
+    IF wrong IS NULL AND e ->> 'account' IS NOT NULL THEN
+        wrong := fairpost.check_word('account', e -> 'account', 100, false);
+    END IF;
+    IF wrong IS NULL AND e ->> 'idempotency_key' IS NOT NULL THEN
+        wrong := fairpost.check_word('idempotency_key', e -> 'idempotency_key', 500, false);
+    END IF;
+    IF wrong IS NULL AND e ->> 'due_at' IS NOT NULL THEN
+        wrong := fairpost.check_moment('due_at', e -> 'due_at');
+    END IF;
+    IF wrong IS NULL AND e ->> 'expires_at' IS NOT NULL THEN
+        wrong := fairpost.check_moment('expires_at', e -> 'expires_at');
+    END IF;
+    IF wrong IS NOT NULL THEN
+        RETURN wrong;
+    END IF;
+
+    IF e ->> 'text' IS NOT NULL AND (jsonb_typeof(e -> 'text') <> 'string' OR octet_length(e ->> 'text') > 10485760) THEN
+        RETURN fairpost.complaint('text', 'must be a string of at most 10485760 bytes');
+    ELSIF e ->> 'html' IS NOT NULL AND (jsonb_typeof(e -> 'html') <> 'string' OR octet_length(e ->> 'html') > 10485760) THEN
+        RETURN fairpost.complaint('html', 'must be a string of at most 10485760 bytes');
+    ELSIF e ->> 'class' IS NOT NULL AND e -> 'class' NOT IN ('"urgent"', '"bulk"') THEN
+        RETURN fairpost.complaint('class', 'must be urgent or bulk');
+    ELSIF e ->> 'on_doubt' IS NOT NULL AND e -> 'on_doubt' NOT IN ('"resend"', '"hold"') THEN
+        RETURN fairpost.complaint('on_doubt', 'must be resend or hold');
+    ELSIF e ->> 'attempts_max' IS NOT NULL AND (jsonb_typeof(e -> 'attempts_max') <> 'number' OR (e ->> 'attempts_max') !~ '^([1-9]|[1-4]\d|50)$') THEN
+        RETURN fairpost.complaint('attempts_max', 'must be a whole number from 1 to 50');
+    ELSIF e ->> 'content_id' IS NOT NULL AND (e ->> 'content_id') !~ '^\d{1,18}$|^[1-8]\d{18}$' THEN
+        RETURN fairpost.complaint('content_id', 'must be an id that fairpost.put_content returned');
+    ELSIF e ->> 'fields' IS NOT NULL AND (jsonb_typeof(e -> 'fields') <> 'object' OR octet_length((e -> 'fields')::text) > 65536) THEN
+        RETURN fairpost.complaint('fields', 'must be an object of at most 65536 bytes');
+    ELSIF e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
+        RETURN fairpost.complaint('account', 'give a pool or an account, not both');
+    ELSIF left(e ->> 'pool', 1) = '@' THEN
+        RETURN fairpost.complaint('pool', 'must not begin with @');
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- The first thing wrong with custom headers, or null.
+CREATE OR REPLACE FUNCTION fairpost.check_headers(headers jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    name text;
+    value jsonb;
+    total integer := 0;
+BEGIN
+    IF jsonb_typeof(headers) <> 'object' THEN
+        RETURN fairpost.complaint('headers', 'must be an object of names and strings');
+    END IF;
+    FOR name, value IN SELECT * FROM jsonb_each(headers) LOOP
+        total := total + 1;
+        IF name !~ '^[!-9;-~]{1,100}$' THEN
+            RETURN fairpost.complaint('headers', format('%s is no header name', to_jsonb(name)));
+        ELSIF lower(name) IN ('from', 'to', 'cc', 'bcc', 'subject', 'date', 'message-id', 'reply-to', 'sender', 'return-path',
+            'received', 'mime-version', 'dkim-signature') OR name ILIKE 'content-%' THEN
+            RETURN fairpost.complaint('headers.' || name, 'is written by Fairpost and cannot be given');
+        ELSIF jsonb_typeof(value) <> 'string' OR (value #>> '{}') ~ '[\x01-\x08\x0a-\x1f\x7f]' THEN
+            RETURN fairpost.complaint('headers.' || name, 'must be a string without line breaks or other control characters');
+        ELSIF octet_length(value #>> '{}') > 8192 THEN
+            RETURN fairpost.complaint('headers.' || name, format('must have at most 8192 bytes, got %s', octet_length(value #>> '{}')));
+        ELSIF total > 50 THEN
+            RETURN fairpost.complaint('headers', 'must be at most 50');
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+-- The first thing wrong with the attachments, or null.
+CREATE OR REPLACE FUNCTION fairpost.check_attachments(attachments jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    item jsonb;
+    field text;
+    place integer := 0;
+    bytes bigint := 0;
+BEGIN
+    IF jsonb_typeof(attachments) <> 'array' OR jsonb_array_length(attachments) > 50 THEN
+        RETURN fairpost.complaint('attachments', 'must be a list of at most 50');
+    END IF;
+    FOR item IN SELECT jsonb_array_elements(attachments) LOOP
+        field := 'attachments[' || place || ']';
+        IF jsonb_typeof(item) <> 'object' OR item - ARRAY['filename', 'content_type', 'inline_id', 'data'] <> '{}' THEN
+            RETURN fairpost.complaint(field, 'must be an object of filename, data (base64) and, where wanted, content_type and inline_id');
+        ELSIF coalesce(jsonb_typeof(item -> 'filename'), '') <> 'string' OR (item ->> 'filename') ~ '[\x01-\x1f\x7f/\\]'
+            OR char_length(item ->> 'filename') NOT BETWEEN 1 AND 255 THEN
+            RETURN fairpost.complaint(field || '.filename', 'must be a name of at most 255 characters without slashes or control characters');
+        ELSIF item ? 'content_type' AND item ->> 'content_type' IS NOT NULL
+            AND (item ->> 'content_type') !~ '^[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}$' THEN
+            RETURN fairpost.complaint(field || '.content_type', 'must be a media type like image/png');
+        ELSIF item ? 'inline_id' AND item ->> 'inline_id' IS NOT NULL AND (item ->> 'inline_id') !~ '^[A-Za-z0-9._@+-]{1,200}$' THEN
+            RETURN fairpost.complaint(field || '.inline_id', 'must be letters, digits and ._@+- (it is used as cid: in the html)');
+        ELSIF coalesce(jsonb_typeof(item -> 'data'), '') <> 'string' THEN
+            RETURN fairpost.complaint(field || '.data', 'must be base64 text');
+        END IF;
+        BEGIN
+            bytes := bytes + octet_length(decode(item ->> 'data', 'base64'));
+        EXCEPTION WHEN invalid_parameter_value OR data_exception THEN
+            RETURN fairpost.complaint(field || '.data', 'must be base64 text');
+        END;
+        IF bytes > 26214400 THEN
+            RETURN fairpost.complaint('attachments', 'must have at most 26214400 bytes together');
+        END IF;
+        place := place + 1;
+    END LOOP;
+    RETURN NULL;
+END $$;

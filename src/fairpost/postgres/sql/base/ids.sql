@@ -1,0 +1,25 @@
+-- An id that grows with time: milliseconds above, a turning counter below. History is partitioned by it.
+CREATE OR REPLACE FUNCTION fairpost.new_id() RETURNS bigint
+LANGUAGE sql VOLATILE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 20) | nextval('fairpost.id_serial')
+$$;
+
+-- The smallest id that a moment can have.
+CREATE OR REPLACE FUNCTION fairpost.first_id_at(moment timestamptz) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT (extract(epoch FROM moment) * 1000)::bigint << 20
+$$;
+
+-- The leaf an e-mail hangs on, known without looking anything up: two enqueuers never meet over it.
+CREATE OR REPLACE FUNCTION fairpost.flow_of(
+    route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
+) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT encode(substring(sha256(convert_to(
+        concat_ws(E'\x1f', route, class::text, workspace, domain, user_name, stream), 'UTF8')) FOR 16), 'hex')::uuid
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.key_hash(workspace text, key text) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT encode(substring(sha256(convert_to(workspace || E'\x1f' || key, 'UTF8')) FOR 16), 'hex')::uuid
+$$;

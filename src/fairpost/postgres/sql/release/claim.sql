@@ -1,0 +1,240 @@
+-- The fair claim: start-time fair queueing, level by level, in O(batch). Lock first, look after, each in a statement
+-- of its own: under READ COMMITTED only a new statement sees what the last holder of a lock committed.
+
+-- How a quota is shared among the children of each branch. Each child stands at the virtual time it has reached; one
+-- e-mail more puts it 1/weight further; the quota goes to the earliest places. Children of one name below two routes
+-- (a pool and an account's own) count as one. With `among`, only these children take part.
+CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, among bigint[]) RETURNS fairpost.branch[]
+LANGUAGE sql VOLATILE AS $$
+    WITH child AS MATERIALIZED (
+        SELECT p.grp AS above, p.quota, p.pinned, p.path, p.groups, p.starts, c.*, c.vtime - p.v AS lag
+        FROM unnest(parents) p CROSS JOIN LATERAL (
+            SELECT x.id, x.key, x.weight, x.vtime, x.v, x.waiting
+            FROM fairpost.clocks x
+            WHERE x.parent = p.node AND x.busy > 0 AND x.held_until IS NULL AND x.vtime >= p.v
+            ORDER BY x.vtime LIMIT p.quota) c
+        WHERE among IS NULL
+        UNION ALL
+        SELECT p.grp, p.quota, p.pinned, p.path, p.groups, p.starts, x.id, x.key, x.weight, x.vtime, x.v, x.waiting, x.vtime - p.v
+        FROM fairpost.clocks x JOIN unnest(parents) p ON p.node = x.parent
+        WHERE x.id = ANY (among) AND x.busy > 0 AND x.held_until IS NULL
+    ), named AS MATERIALIZED (
+        SELECT above, key, quota, max(lag) AS lag, max(weight) AS weight, least(quota, greatest(sum(waiting), 1)) AS most,
+               row_number() OVER (ORDER BY above, key) AS nth
+        FROM child GROUP BY above, key, quota
+    ), bound AS (
+        -- No child is served past this place: at it, the quota is used up even if all are equally far.
+        SELECT *, max(lag) OVER w + quota / sum(weight) OVER w AS reach FROM named WINDOW w AS (PARTITION BY above)
+    ), place AS (
+        SELECT b.nth, b.above, b.quota, row_number() OVER (PARTITION BY b.above ORDER BY b.lag + k / b.weight, k, b.nth) AS turn
+        FROM bound b CROSS JOIN LATERAL generate_series(0, least(b.most, ceil((b.reach - b.lag) * b.weight) + 1)::integer - 1) k
+    ), won AS (
+        SELECT nth, count(*)::integer AS quota FROM place WHERE turn <= quota GROUP BY nth
+    )
+    SELECT array_agg(ROW(c.id, c.v, c.pinned, depth * 100000 + n.nth, won.quota,
+                         c.path || c.id, c.groups || (depth * 100000 + n.nth)::integer, c.starts || c.vtime)::fairpost.branch)
+    FROM won JOIN named n USING (nth) JOIN child c ON c.above = n.above AND c.key = n.key
+$$;
+
+-- Up to `p_limit` e-mails below these roots, marked as claimed; `skipped` when somebody else held what had more.
+-- What may never be sent (suppressed, expired) is settled on the way.
+CREATE OR REPLACE FUNCTION fairpost.pick(
+    roots fairpost.branch[], p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz, OUT ids bigint[], OUT skipped boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    rounds_max CONSTANT integer := 20;
+    branches fairpost.branch[];
+    workspaces bigint[];
+    near_leaf bigint[]; near_id bigint[]; near_due timestamptz[]; near_nth bigint[];   -- one more than the quota from each leaf
+    locked bigint[];
+    barred bigint[];
+    taken bigint[];
+    idle bigint[];
+BEGIN
+    ids := '{}';
+    skipped := false;
+    FOR round IN 1..rounds_max LOOP
+        EXIT WHEN cardinality(ids) >= p_limit;
+        branches := ARRAY(SELECT ROW(r.node, c.v, r.pinned, 0, p_limit - cardinality(ids), '{}', '{}', '{}')::fairpost.branch
+                          FROM unnest(roots) r JOIN fairpost.clocks c ON c.id = r.node);
+        SELECT array_agg(w.id) INTO workspaces FROM unnest(branches) r CROSS JOIN LATERAL (
+            SELECT c.id FROM fairpost.clocks c
+            WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v
+            ORDER BY c.vtime LIMIT r.quota FOR UPDATE SKIP LOCKED) w;
+        IF workspaces IS NULL THEN
+            skipped := EXISTS (SELECT FROM unnest(branches) r JOIN fairpost.clocks c ON c.parent = r.node
+                               WHERE c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v);
+            EXIT;
+        END IF;
+        branches := fairpost.share_out(branches, 1, workspaces);
+        FOR depth IN 2..4 LOOP
+            branches := fairpost.share_out(branches, depth, NULL);
+        END LOOP;
+        EXIT WHEN branches IS NULL;
+
+        SELECT array_agg(q.leaf), array_agg(q.id), array_agg(q.due_at), array_agg(q.nth) INTO near_leaf, near_id, near_due, near_nth
+        FROM (SELECT b.node AS leaf, q.id, q.due_at, row_number() OVER (PARTITION BY b.node ORDER BY q.due_at, q.id) AS nth
+              FROM unnest(branches) b JOIN fairpost.clocks c ON c.id = b.node CROSS JOIN LATERAL (
+                  SELECT q.id, q.due_at FROM fairpost.queue q
+                  WHERE q.flow = c.flow AND q.waiting AND (q.due_at, q.id) >= (c.head_due, c.head_id)
+                  ORDER BY q.due_at, q.id LIMIT b.quota + 1) q) q;
+        locked := ARRAY(
+            SELECT q.id FROM fairpost.queue q WHERE q.waiting AND q.id IN (
+                SELECT c.id FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
+                WHERE c.due <= p_now AND c.nth <= b.quota)
+            FOR UPDATE SKIP LOCKED);
+        barred := ARRAY(
+            SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (locked) AND (q.expires_at <= p_now OR q.addresses <@ ARRAY(
+                SELECT s.address FROM fairpost.suppressions s WHERE s.address = ANY (q.addresses) AND s.workspace IN (q.workspace, '*'))));
+
+        WITH candidate AS (
+            SELECT c.*, b.grp, b.quota, b.pinned, c.id = ANY (locked) AS mine, c.id = ANY (barred) AS never
+            FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
+        ), judged AS (
+            -- Pinned mail goes first; together the leaves of one name take no more than the name may.
+            SELECT c.*, c.mine AND (c.never OR sum((c.mine AND NOT c.never)::integer)
+                OVER (PARTITION BY c.grp ORDER BY c.pinned DESC, c.leaf, c.nth) <= c.quota) AS taken
+            FROM candidate c
+        ), stock AS (
+            SELECT b.*, count(j.id) FILTER (WHERE j.taken) AS n, count(j.id) FILTER (WHERE j.taken AND NOT j.never) AS live,
+                   (array_agg(j.due ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_due,
+                   (array_agg(j.id ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_id,
+                   max(j.due) AS last_due, (array_agg(j.id ORDER BY j.nth DESC))[1] AS last_id
+            FROM unnest(branches) b LEFT JOIN judged j ON j.leaf = b.node
+            GROUP BY b.node, b.v, b.pinned, b.grp, b.quota, b.path, b.groups, b.starts
+        ), charge AS (
+            SELECT g.grp, sum(s.live) AS live FROM stock s, unnest(s.groups) AS g(grp) GROUP BY g.grp
+        ), step AS (
+            SELECT w.node, max(g.live) AS live, sum(s.n) AS n, min(w.next_start) AS v
+            FROM stock s, unnest(s.path, s.groups, s.starts[2:4]) AS w(node, grp, next_start), charge g
+            WHERE g.grp = w.grp GROUP BY w.node
+        ), moved AS (
+            UPDATE fairpost.clocks c SET
+                vtime = c.vtime + t.live / c.weight,
+                waiting = c.waiting - t.n,
+                v = greatest(c.v, t.v),
+                head_due = CASE WHEN s.node IS NULL OR s.last_id IS NULL THEN c.head_due ELSE coalesce(s.next_due, s.last_due) END,
+                head_id = CASE WHEN s.node IS NULL OR s.last_id IS NULL THEN c.head_id ELSE coalesce(s.next_id, s.last_id + 1) END,
+                busy = CASE WHEN s.node IS NOT NULL AND coalesce(s.next_due > p_now, true) THEN 0 ELSE c.busy END,
+                wake_at = CASE WHEN s.next_due > p_now THEN s.next_due END
+            FROM step t LEFT JOIN stock s ON s.node = t.node
+            WHERE c.id = t.node
+        )
+        SELECT ARRAY(SELECT j.id FROM judged j WHERE j.taken),
+               ARRAY(SELECT s.node FROM stock s WHERE coalesce(s.next_due > p_now, true))
+        INTO taken, idle;
+
+        PERFORM fairpost.deactivate(idle);
+        PERFORM fairpost.finish_unsendable(q.id, p_now) FROM unnest(barred) q(id) WHERE q.id = ANY (taken);
+        UPDATE fairpost.queue q SET state = 'claimed', waiting = false, account_id = p_account, epoch = p_epoch, claimed_at = p_now, begun_at = NULL
+        WHERE q.id = ANY (taken) AND q.id <> ALL (barred) AND q.state = 'waiting';
+        ids := ids || ARRAY(SELECT t.id FROM unnest(taken) t(id) WHERE t.id <> ALL (barred));
+
+        IF cardinality(taken) = 0 AND cardinality(idle) = 0 THEN
+            skipped := true;   -- everything in reach is locked, by a cancellation that has not committed
+            EXIT;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Stage and claim in one round trip. `verdict`: ok, stale (the lease is gone: stop at once) or inactive (the account may
+-- not send now). When nothing came, `again` says that others held what there is: look again before sleeping; else
+-- `next_at` is the next moment something becomes due.
+CREATE OR REPLACE FUNCTION fairpost.claim(
+    p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz DEFAULT NULL,
+    OUT verdict text, OUT ids bigint[], OUT again boolean, OUT next_at timestamptz
+)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t timestamptz;
+    lease fairpost.leases;
+    routes text[];
+    urgent fairpost.branch[];
+    bulk fairpost.branch[];
+    wanted integer;
+    for_bulk integer;
+    got record;
+    urgent_ids bigint[];
+    bulk_ids bigint[];
+BEGIN
+    ids := '{}';
+    again := false;
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
+    t := coalesce(p_now, clock_timestamp());
+    IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= t THEN
+        verdict := 'stale';
+        RETURN;
+    END IF;
+    SELECT ARRAY[a.pool, '@' || a.name] INTO routes FROM fairpost.accounts a WHERE a.id = p_account AND a.status = 'active';
+    IF routes IS NULL THEN
+        verdict := 'inactive';
+        RETURN;
+    END IF;
+    verdict := 'ok';
+    -- A claim that a crash of the server forgets does no harm: the e-mails just wait again, for begin is durable and
+    -- comes after. So nobody has to wait for the disk while a workspace is locked.
+    PERFORM set_config('synchronous_commit', 'off', true);
+
+    -- What this account holds already comes first: from a claim whose answer was lost, or left over by the last holder.
+    WITH held AS (
+        SELECT q.id FROM fairpost.queue q WHERE q.account_id = p_account AND NOT q.waiting AND q.state = 'claimed' ORDER BY q.id FOR UPDATE SKIP LOCKED
+    ), adopted AS (UPDATE fairpost.queue q SET epoch = p_epoch FROM held WHERE q.id = held.id AND q.epoch <> p_epoch)
+    SELECT coalesce(array_agg(held.id), '{}') INTO ids FROM held;
+    wanted := greatest(0, p_limit - cardinality(ids));
+
+    again := fairpost.stage(routes, t);
+    urgent := fairpost.roots_of(routes, 'urgent');
+    bulk := fairpost.roots_of(routes, 'bulk');
+
+    -- Urgent goes first, and bulk keeps a tenth; the account remembers what it owes it.
+    for_bulk := least(wanted, (lease.urgent_run + wanted) / 10);
+    got := fairpost.pick(urgent, p_account, p_epoch, wanted - for_bulk, t);
+    again := again OR got.skipped;
+    urgent_ids := got.ids;
+    got := fairpost.pick(bulk, p_account, p_epoch, wanted - cardinality(urgent_ids), t);
+    again := again OR got.skipped;
+    bulk_ids := got.ids;
+    IF cardinality(urgent_ids) = wanted - for_bulk AND cardinality(bulk_ids) < for_bulk THEN
+        got := fairpost.pick(urgent, p_account, p_epoch, for_bulk - cardinality(bulk_ids), t);
+        urgent_ids := urgent_ids || got.ids;
+    END IF;
+    ids := ids || urgent_ids || bulk_ids;
+    IF urgent_ids <> '{}' OR lease.urgent_run > 0 THEN
+        UPDATE fairpost.leases l SET urgent_run = least(9, greatest(0, l.urgent_run + cardinality(urgent_ids) - 9 * cardinality(bulk_ids)))
+        WHERE l.account_id = p_account;
+    END IF;
+    IF cardinality(ids) = 0 AND NOT again THEN
+        next_at := fairpost.next_moment(routes);
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.roots_of(routes text[], p_class fairpost.email_class) RETURNS fairpost.branch[]
+LANGUAGE sql STABLE AS $$
+    SELECT array_agg(ROW(n.id, 0, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}')::fairpost.branch)
+    FROM unnest(routes) r JOIN fairpost.nodes n ON n.parent = 0 AND n.key = r || E'\x1f' || p_class
+$$;
+
+-- When something below these routes becomes due or is set free.
+CREATE OR REPLACE FUNCTION fairpost.next_moment(routes text[]) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+    SELECT min(least(
+        (SELECT c.wake_at FROM fairpost.clocks c WHERE c.route = o.route AND c.wake_at >= o.woken_until ORDER BY c.wake_at LIMIT 1),
+        (SELECT nullif(c.held_until, 'infinity') FROM fairpost.clocks c WHERE c.route = o.route AND c.held_until IS NOT NULL ORDER BY c.held_until LIMIT 1)))
+    FROM fairpost.routes o WHERE o.route = ANY (routes)
+$$;
+
+-- Waits until whoever holds the first workspace of these routes is done with it, holding nothing oneself.
+CREATE OR REPLACE FUNCTION fairpost.await_turn(p_account bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '1s' AS $$
+BEGIN
+    PERFORM c.id FROM fairpost.clocks c WHERE c.id = (
+        SELECT c.id FROM fairpost.accounts a
+        JOIN fairpost.nodes n ON n.parent = 0 AND n.route IN (a.pool, '@' || a.name)
+        JOIN fairpost.clocks root ON root.id = n.id
+        CROSS JOIN LATERAL (SELECT c.id FROM fairpost.clocks c WHERE c.parent = n.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
+                            ORDER BY c.vtime LIMIT 1) c
+        WHERE a.id = p_account LIMIT 1) FOR UPDATE;
+EXCEPTION WHEN lock_not_available THEN
+    NULL;
+END $$;

@@ -1,0 +1,176 @@
+-- Brings the tree up to date: what arrived, what became due, whose hold ended. Whoever claims first does it; the
+-- route's row is the lock, and nobody waits for it. Costs what has changed, never what is waiting: a bulk of ten
+-- thousand e-mails of one sender is one arrival.
+
+-- The nodes that arrivals need and that do not exist yet, level by level, with what the rules say of them.
+CREATE OR REPLACE FUNCTION fairpost.grow(arrived fairpost.arrivals[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    levels CONSTANT fairpost.node_level[] := '{route,workspace,domain,user,stream}';
+    parents bigint[] := array_fill(0::bigint, ARRAY[cardinality(arrived)]);
+    depth integer;
+BEGIN
+    FOR depth IN 0..4 LOOP
+        WITH wanted AS (
+            SELECT nextval('fairpost.node_serial') AS id, w.*, coalesce(p.path, '{}') AS above
+            FROM (
+                SELECT DISTINCT a.route, a.class, parents[a.ord] AS parent,
+                    CASE WHEN depth = 0 THEN '' ELSE a.workspace END AS workspace,
+                    CASE depth WHEN 0 THEN a.route || E'\x1f' || a.class WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
+                               WHEN 3 THEN a.user_name ELSE a.stream END AS key,
+                    CASE depth WHEN 4 THEN a.flow END AS flow
+                FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, ord)
+            ) w
+            LEFT JOIN fairpost.nodes p ON p.id = w.parent
+            WHERE NOT EXISTS (SELECT FROM fairpost.nodes o WHERE o.parent = w.parent AND o.key = w.key)
+        ), grown AS (
+            INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path, flow)
+            SELECT w.id, w.parent, levels[depth + 1], w.route, w.class, w.workspace, w.key,
+                   CASE depth WHEN 0 THEN '{}' ELSE w.above || w.id END, w.flow
+            FROM wanted w
+            RETURNING n.*
+        )
+        INSERT INTO fairpost.clocks (id, parent, key, route, flow, weight, held_until)
+        SELECT g.id, g.parent, g.key, g.route, g.flow, coalesce(r.weight, 1), r.held_until
+        FROM grown g
+        LEFT JOIN fairpost.rules r ON r.workspace = g.workspace AND r.level = g.level
+            AND r.key = CASE g.level WHEN 'workspace' THEN '' ELSE g.key END;
+
+        SELECT array_agg(n.id ORDER BY a.ord) INTO parents
+        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, ord)
+        JOIN fairpost.nodes n ON n.parent = parents[a.ord]
+            AND n.key = CASE depth WHEN 0 THEN a.route || E'\x1f' || a.class WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
+                                   WHEN 3 THEN a.user_name ELSE a.stream END;
+    END LOOP;
+END $$;
+
+-- Everything for one route, whose row the caller holds. True when something was left for the next time, because
+-- somebody holds its workspace.
+CREATE OR REPLACE FUNCTION fairpost.stage_route(r fairpost.routes, p_now timestamptz) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    arrivals_max CONSTANT integer := 5000;
+    older xid8[] := ARRAY(SELECT pg_snapshot_xip(r.seen)) || r.seen_by;
+    snapshot pg_snapshot;
+    notes tid[];
+    arrived fairpost.arrivals[];   -- one a flow
+    strangers fairpost.arrivals[];
+    asleep bigint[];
+    ended bigint[];
+    mine bigint[];                 -- the workspaces this transaction holds
+    awake bigint[];
+    behind boolean := false;
+BEGIN
+    -- What committed since the last look: by transaction, so that the dead entries of what was read before are
+    -- never walked again, however long vacuum is kept away.
+    SELECT pg_current_snapshot(), array_agg(x.ctid) INTO snapshot, notes
+    FROM (SELECT a.ctid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(r.seen)
+          UNION
+          SELECT a.ctid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid = ANY (older)
+          LIMIT arrivals_max) x;
+    SELECT array_agg(c.id) INTO asleep FROM (
+        SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.wake_at >= r.woken_until AND c.wake_at <= p_now
+        ORDER BY c.wake_at LIMIT arrivals_max) c;
+    SELECT array_agg(c.id) INTO ended FROM (
+        SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.held_until <= p_now ORDER BY c.held_until LIMIT arrivals_max) c;
+
+    -- Scans of this route's workspaces start here from now on; newcomers join here.
+    UPDATE fairpost.clocks root SET v = first.vtime
+    FROM fairpost.nodes n, LATERAL (
+        SELECT c.vtime FROM fairpost.clocks c
+        WHERE c.parent = n.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= (SELECT o.v FROM fairpost.clocks o WHERE o.id = n.id)
+        ORDER BY c.vtime LIMIT 1) first
+    WHERE n.parent = 0 AND n.key IN (r.route || E'\x1furgent', r.route || E'\x1fbulk') AND root.id = n.id AND first.vtime > root.v;
+
+    IF notes IS NULL AND asleep IS NULL AND ended IS NULL THEN
+        RETURN false;
+    END IF;
+
+    WITH gone AS (DELETE FROM fairpost.arrivals a WHERE a.ctid = ANY (notes) RETURNING a.*)
+    SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id)::fairpost.arrivals)
+    INTO arrived
+    FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n,
+                 coalesce(min(g.due_at) FILTER (WHERE g.n > 0), 'infinity') AS due_at, min(g.id) AS id
+          FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
+
+    -- A new name is looked up in the rules: nobody may be laying a rule for its workspace meanwhile.
+    SELECT array_agg(a) INTO strangers FROM unnest(arrived) a WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = a.flow);
+    IF strangers IS NOT NULL THEN
+        SELECT array_agg(a) INTO strangers FROM unnest(strangers) a
+        WHERE a.workspace IN (SELECT w.workspace FROM (SELECT DISTINCT s.workspace FROM unnest(strangers) s) w
+                              WHERE pg_try_advisory_xact_lock_shared(fairpost.rules_lock(w.workspace)));
+        IF strangers IS NOT NULL THEN
+            PERFORM fairpost.grow(strangers);
+        END IF;
+    END IF;
+
+    SELECT array_agg(locked.id) INTO mine FROM (
+        SELECT c.id FROM fairpost.clocks c WHERE c.id IN (
+            SELECT n.path[1] FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow
+            UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended))
+        FOR UPDATE SKIP LOCKED) locked;
+
+    -- Somebody else's workspaces wait for the next time; their notes go back.
+    WITH later AS (
+        INSERT INTO fairpost.arrivals
+        SELECT a.* FROM unnest(arrived) a
+        WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = a.flow AND n.path[1] = ANY (mine))
+        RETURNING 1)
+    SELECT EXISTS (SELECT FROM later) OR EXISTS (SELECT FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended) AND n.path[1] <> ALL (coalesce(mine, '{}')))
+    INTO behind;
+
+    WITH leaf AS (
+        SELECT n.id, n.path, a.n, a.due_at, a.id AS first_id FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow
+        WHERE n.path[1] = ANY (mine)
+        UNION ALL
+        SELECT n.id, n.path, 0, 'infinity', NULL FROM fairpost.nodes n WHERE n.id = ANY (asleep) AND n.path[1] = ANY (mine)
+    ), news AS (
+        SELECT c.id, c.busy, c.held_until, l.n, l.first_id, l.due_at, least(c.wake_at, l.due_at) AS wake_at
+        FROM (SELECT l.id, sum(l.n) AS n, min(l.due_at) AS due_at, min(l.first_id) AS first_id FROM leaf l GROUP BY l.id) l
+        JOIN fairpost.clocks c ON c.id = l.id
+    ), counted AS (
+        UPDATE fairpost.clocks c SET waiting = c.waiting + up.n
+        FROM (SELECT node, sum(l.n) AS n FROM leaf l, unnest(l.path[1:3]) node GROUP BY node HAVING sum(l.n) <> 0) up
+        WHERE c.id = up.node
+    ), noted AS (
+        UPDATE fairpost.clocks c SET
+            waiting = c.waiting + x.n,
+            head_id = CASE WHEN x.due_at < c.head_due THEN 0 WHEN x.due_at = c.head_due THEN least(c.head_id, x.first_id) ELSE c.head_id END,
+            head_due = least(c.head_due, x.due_at),
+            busy = CASE WHEN x.wake_at <= p_now THEN 1 ELSE c.busy END,
+            wake_at = CASE WHEN x.busy = 0 AND x.wake_at > p_now AND x.wake_at < 'infinity' THEN x.wake_at END
+        FROM news x WHERE c.id = x.id
+    )
+    SELECT array_agg(x.id) INTO awake FROM news x WHERE x.busy = 0 AND x.wake_at <= p_now AND x.held_until IS NULL;
+
+    -- A held node kept its count of what it has to serve; with the hold gone it is active again.
+    WITH freed AS (
+        UPDATE fairpost.clocks c SET held_until = NULL FROM fairpost.nodes n
+        WHERE c.id = ANY (ended) AND n.id = c.id AND n.path[1] = ANY (mine) RETURNING c.id, c.busy)
+    SELECT awake || array_agg(f.id) INTO awake FROM freed f WHERE f.busy > 0;
+
+    PERFORM fairpost.activate(awake);
+
+    UPDATE fairpost.routes o SET
+        seen = CASE WHEN cardinality(notes) < arrivals_max OR notes IS NULL THEN snapshot ELSE o.seen END,
+        seen_by = pg_current_xact_id(),
+        woken_until = CASE WHEN behind OR cardinality(asleep) = arrivals_max THEN o.woken_until
+                           ELSE greatest(o.woken_until, p_now - interval '5 minutes') END  -- a claim in flight may still set a moment just past
+    WHERE o.route = r.route;
+    RETURN behind;
+END $$;
+
+-- Stages the routes nobody else is staging. True when something was left behind.
+CREATE OR REPLACE FUNCTION fairpost.stage(p_routes text[], p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    r fairpost.routes;
+    staged integer := 0;
+    behind boolean := false;
+BEGIN
+    FOR r IN SELECT * FROM fairpost.routes o WHERE o.route = ANY (p_routes) ORDER BY o.route FOR UPDATE SKIP LOCKED LOOP
+        behind := fairpost.stage_route(r, coalesce(p_now, clock_timestamp())) OR behind;
+        staged := staged + 1;
+    END LOOP;
+    RETURN behind OR staged < cardinality(p_routes);
+END $$;

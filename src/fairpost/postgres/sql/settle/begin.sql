@@ -1,0 +1,54 @@
+-- Intent before effect: committed right before the transport is touched, together with what it costs the account.
+-- `verdict`: begun; or why not, and then nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
+-- ours), held (its sender is held: give it back), inactive (the account is paused or suspended), suppressed, expired. `skip` lists recipients to leave out.
+CREATE OR REPLACE FUNCTION fairpost.begin_send(
+    p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL,
+    OUT verdict text, OUT skip text[], OUT attempt integer, OUT now timestamptz
+)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    lease fairpost.leases;
+    email fairpost.queue;
+BEGIN
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
+    now := coalesce(p_now, clock_timestamp());
+    IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= now THEN
+        verdict := 'stale';
+        RETURN;
+    END IF;
+    SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.account_id = p_account AND q.epoch = p_epoch AND q.state = 'claimed' FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        verdict := 'gone';
+        RETURN;
+    END IF;
+    skip := ARRAY(SELECT s.address FROM fairpost.suppressions s WHERE s.address = ANY (email.addresses) AND s.workspace IN (email.workspace, '*'));
+    IF email.expires_at <= now OR email.addresses <@ skip THEN
+        verdict := CASE WHEN email.expires_at <= now THEN 'expired' ELSE 'suppressed' END;
+        PERFORM fairpost.finish_unsendable(p_id, now);
+        RETURN;
+    END IF;
+    IF NOT EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = p_account AND a.status = 'active') THEN
+        verdict := 'inactive';
+        RETURN;
+    END IF;
+    IF fairpost.is_held(email.flow, now) THEN
+        verdict := 'held';
+        RETURN;
+    END IF;
+    UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = begin_send.now, evidence = p_evidence
+    WHERE q.id = p_id RETURNING q.attempts INTO attempt;
+    UPDATE fairpost.leases l SET
+        hour_started_at = (p_usage ->> 'hour_started_at')::timestamptz, hour_used = (p_usage ->> 'hour_used')::integer,
+        day_started_at = (p_usage ->> 'day_started_at')::timestamptz, day_used = (p_usage ->> 'day_used')::integer,
+        day_bounces = CASE WHEN l.day_started_at IS DISTINCT FROM (p_usage ->> 'day_started_at')::timestamptz THEN 0 ELSE l.day_bounces END,
+        day_errors = CASE WHEN l.day_started_at IS DISTINCT FROM (p_usage ->> 'day_started_at')::timestamptz THEN 0 ELSE l.day_errors END,
+        last_begun_at = begin_send.now
+    WHERE l.account_id = p_account;
+    verdict := 'begun';
+END $$;
+
+-- Whether the leaf, or anything above it, is held.
+CREATE OR REPLACE FUNCTION fairpost.is_held(p_flow uuid, p_now timestamptz) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = ANY (n.path) WHERE n.flow = p_flow AND c.held_until > p_now)
+$$;

@@ -1,0 +1,45 @@
+-- What becomes of an e-mail in doubt. Nobody guesses: its policy, a transport that can be asked, or a person decides.
+
+-- Those of an account, oldest first.
+CREATE OR REPLACE FUNCTION fairpost.doubts(p_account bigint, p_max integer) RETURNS SETOF fairpost.queue
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    SELECT q.* FROM fairpost.queue q WHERE q.account_id = p_account AND NOT q.waiting AND q.state = 'in_doubt' ORDER BY q.id LIMIT p_max
+$$;
+
+-- `p_decision`: sent, failed, or resend (waits until `p_due_at`, with the doubt in its log). Returns the state it has now,
+-- or null when it is not in doubt (any more).
+CREATE OR REPLACE FUNCTION fairpost.resolve(
+    p_id bigint, p_decision text, p_by text, p_due_at timestamptz DEFAULT NULL, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
+) RETURNS fairpost.email_state
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    email fairpost.queue;
+    t timestamptz;
+BEGIN
+    SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.state = 'in_doubt' FOR UPDATE;
+    t := coalesce(p_now, clock_timestamp());
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
+    VALUES (t, 'resolved', email.workspace, 'email ' || p_id, jsonb_build_object('decision', p_decision, 'by', p_by, 'attempt', email.attempts));
+    CASE p_decision
+    WHEN 'sent' THEN
+        PERFORM fairpost.log_attempt(email, 'sent', p_detail, t);
+        PERFORM fairpost.finish(p_id, 'sent', 'resolved by ' || p_by, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
+        RETURN 'sent';
+    WHEN 'failed' THEN
+        PERFORM fairpost.log_attempt(email, 'in_doubt', p_detail, t);
+        PERFORM fairpost.finish(p_id, 'failed', 'outcome unknown, given up by ' || p_by, t);
+        RETURN 'failed';
+    WHEN 'resend' THEN
+        PERFORM fairpost.log_attempt(email, 'in_doubt', p_detail, t);
+        -- account, epoch and begun_at stay: late proof from who began it still stops the second send
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = coalesce(p_due_at, t), claimed_at = NULL,
+            attempts_max = greatest(q.attempts_max, q.attempts + 1) WHERE q.id = p_id;
+        PERFORM fairpost.note(ARRAY[p_id], 1);
+        RETURN 'waiting';
+    ELSE
+        RAISE EXCEPTION 'resolve: the decision must be sent, failed or resend, got %', p_decision USING ERRCODE = 'FP001';
+    END CASE;
+END $$;

@@ -1,0 +1,30 @@
+-- Out of the queue, into history: the only way an e-mail ends.
+CREATE OR REPLACE FUNCTION fairpost.finish(
+    p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL
+) RETURNS void
+LANGUAGE sql AS $$
+    WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = p_id RETURNING q.*)
+    INSERT INTO fairpost.emails (id, state, reason, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
+        class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id)
+    SELECT g.id, p_state, p_reason, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.account_id, g.content_id,
+        g.class, g.on_doubt, g.flow, g.route, g.workspace, g.domain, g.user_name, g.stream, g.sender, g.recipients, g.addresses, g.fields,
+        g.idempotency_key, p_message_id, p_thread_id
+    FROM gone g
+$$;
+
+-- Ends what must never be sent: past its time, or everybody it is for is on the suppression list.
+CREATE OR REPLACE FUNCTION fairpost.finish_unsendable(p_id bigint, p_now timestamptz) RETURNS void
+LANGUAGE sql AS $$
+    SELECT CASE WHEN q.expires_at <= p_now
+        THEN fairpost.finish(q.id, 'cancelled', 'expired at ' || to_char(q.expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), p_now)
+        ELSE fairpost.finish(q.id, 'suppressed', 'every recipient is on the suppression list', p_now) END
+    FROM fairpost.queue q WHERE q.id = p_id
+$$;
+
+-- Tells the tree of e-mails that wait again (n = 1) or wait no more (n = -1). Touches nothing that others touch.
+CREATE OR REPLACE FUNCTION fairpost.note(p_ids bigint[], p_n integer) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, due_at, id)
+    SELECT q.route, q.class, q.workspace, q.domain, q.user_name, q.stream, q.flow, p_n * count(*), min(q.due_at), min(q.id)
+    FROM fairpost.queue q WHERE q.id = ANY (p_ids) GROUP BY 1, 2, 3, 4, 5, 6, 7
+$$;

@@ -1,0 +1,15 @@
+-- What a lost lease left behind: untouched e-mails wait again, begun ones are in doubt. Callers have fenced the old epoch.
+-- An e-mail that somebody is cancelling just now is left to the next claim or reaping.
+CREATE OR REPLACE FUNCTION fairpost.recover(p_account bigint, p_epoch bigint, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    held bigint[];
+    back bigint[];
+BEGIN
+    held := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.account_id = p_account AND NOT q.waiting AND q.epoch < p_epoch AND q.state <> 'in_doubt'
+                  ORDER BY q.id FOR UPDATE SKIP LOCKED);
+    back := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (held) AND q.state = 'claimed');
+    UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (back);
+    PERFORM fairpost.note(back, 1);
+    UPDATE fairpost.queue q SET state = 'in_doubt' WHERE q.id = ANY (held) AND q.state = 'sending';
+END $$;

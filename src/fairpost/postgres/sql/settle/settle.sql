@@ -1,0 +1,99 @@
+-- The outcome of a send, its log, its counters and its next step, in one commit.
+--
+-- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never had it: it waits again
+-- and the charge is taken back). In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply of
+-- each), `bounced` (addresses that exist no more: suppressed from now on), `remaining` (on retry: who is still to get it).
+-- Returns what came of it: settled; stale (another holds the account now: nothing changed);
+-- evidence (late proof that an e-mail in doubt was sent); gone.
+CREATE OR REPLACE FUNCTION fairpost.settle(
+    p_account bigint, p_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
+) RETURNS text
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    lease_epoch bigint;
+    email fairpost.queue;
+    t timestamptz;
+    reply CONSTANT text := left(p_detail ->> 'reply', 2000);
+BEGIN
+    SELECT l.epoch INTO lease_epoch FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
+    SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
+    t := coalesce(p_now, clock_timestamp());
+    IF NOT FOUND THEN
+        RETURN 'gone';
+    ELSIF email.account_id IS DISTINCT FROM p_account OR email.epoch IS DISTINCT FROM p_epoch THEN
+        RETURN 'stale';
+    ELSIF lease_epoch IS DISTINCT FROM p_epoch OR email.state <> 'sending' THEN
+        IF p_outcome = 'sent' AND (email.state = 'in_doubt' OR email.state = 'waiting' AND email.begun_at IS NOT NULL) THEN
+            PERFORM fairpost.log_attempt(email, 'sent', p_detail, t);
+            IF email.state = 'waiting' THEN
+                PERFORM fairpost.note(ARRAY[p_id], -1);
+            END IF;
+            PERFORM fairpost.finish(p_id, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
+            RETURN 'evidence';
+        END IF;
+        RETURN 'stale';
+    END IF;
+
+    CASE p_outcome
+    WHEN 'sent' THEN
+        PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
+        PERFORM fairpost.finish(p_id, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
+    WHEN 'failed', 'bounced' THEN
+        PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
+        PERFORM fairpost.finish(p_id, p_outcome::fairpost.email_state, reply, t);
+    WHEN 'retry' THEN
+        PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = (p_detail ->> 'due_at')::timestamptz, begun_at = NULL, claimed_at = NULL, last_error = reply,
+            addresses = coalesce((SELECT array_agg(a) FROM jsonb_array_elements_text(p_detail -> 'remaining') a), q.addresses)
+        WHERE q.id = p_id;
+        PERFORM fairpost.note(ARRAY[p_id], 1);
+    WHEN 'in_doubt' THEN
+        UPDATE fairpost.queue q SET state = 'in_doubt', last_error = reply WHERE q.id = p_id;
+    WHEN 'untouched' THEN
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL, last_error = reply
+        WHERE q.id = p_id;
+        PERFORM fairpost.note(ARRAY[p_id], 1);
+    ELSE
+        RAISE EXCEPTION 'settle: unknown outcome %', p_outcome USING ERRCODE = 'FP002';
+    END CASE;
+
+    PERFORM fairpost.suppress(email.workspace, a, 'hard bounce: ' || coalesce(reply, ''), t)
+    FROM jsonb_array_elements_text(p_detail -> 'bounced') a;
+
+    UPDATE fairpost.leases l SET
+        sent_total = l.sent_total + (p_outcome = 'sent')::integer,
+        day_bounces = l.day_bounces + coalesce(jsonb_array_length(p_detail -> 'bounced'), 0),
+        day_errors = l.day_errors + (p_outcome IN ('failed', 'retry', 'in_doubt'))::integer,
+        hour_used = greatest(0, l.hour_used - (p_outcome = 'untouched')::integer),
+        day_used = greatest(0, l.day_used - (p_outcome = 'untouched')::integer)
+    WHERE l.account_id = p_account;
+    RETURN 'settled';
+END $$;
+
+-- One line in the log for good. A second word on the same attempt (late proof) replaces the doubt.
+CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO fairpost.attempts (email_id, n, account_id, epoch, begun_at, ended_at, outcome, code, reply, response_ms, recipients)
+    VALUES (email.id, email.attempts, email.account_id, email.epoch, coalesce(email.begun_at, p_now), p_now, p_outcome, (p_detail ->> 'code')::smallint,
+            left(p_detail ->> 'reply', 2000), (p_detail ->> 'response_ms')::integer, p_detail -> 'recipients')
+    ON CONFLICT (email_id, n) DO UPDATE SET
+        ended_at = excluded.ended_at, outcome = excluded.outcome, code = excluded.code, reply = excluded.reply,
+        response_ms = excluded.response_ms, recipients = excluded.recipients
+$$;
+
+-- Claimed e-mails that will not be begun now wait again. Only this lease's own.
+CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    back bigint[];
+BEGIN
+    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    back := ARRAY(SELECT q.id FROM fairpost.queue q
+                  WHERE q.id = ANY (p_ids) AND q.account_id = p_account AND q.epoch = p_epoch AND q.state = 'claimed' ORDER BY q.id FOR UPDATE);
+    UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (back);
+    PERFORM fairpost.note(back, 1);
+    RETURN cardinality(back);
+END $$;
