@@ -18,12 +18,19 @@ from fairpost.postgres.migrations import migrate
 T = TypeVar("T")
 
 settings.register_profile(
-    "fairpost", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    "fairpost",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("fairpost")
 
 # Speed for tests: nothing here has to survive a power cut. What must is tested on servers of its own.
-TEST_SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "256MB", "autovacuum_naptime": "1s"}
+TEST_SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "256MB",
+    "autovacuum_naptime": "1s",
+}
 
 _numbers = itertools.count(1)
 

@@ -69,7 +69,9 @@ def make_server(tmp_path: Path) -> Iterator[ServerMaker]:
     yield make
     for server in made:
         server.stop("immediate")
-        assert processes_of(server.status().data_dir) == []
+        data_dir = server.status().data_dir
+        assert processes_of(data_dir) == []
+        shutil.rmtree(data_dir, ignore_errors=True)  # pytest keeps its directories for three runs
 
 
 @pytest.fixture
@@ -104,6 +106,12 @@ def kill_postmaster(server: EmbeddedServer) -> None:
 def run_python(code: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "ORPHANS_LEAVE_S", 0.5)
+    monkeypatch.setattr(embedded, "ORPHANS_END_S", 0.5)
 
 
 def without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +218,7 @@ async def test_after_a_kill_committed_data_is_there(
     assert await ask(server.start(), "select answer from kept") == 42
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("has_proc", [True, False])
 async def test_backends_that_outlive_their_postmaster_are_ended(
     make_server: ServerMaker, monkeypatch: pytest.MonkeyPatch, has_proc: bool
@@ -235,7 +243,7 @@ async def test_backends_that_outlive_their_postmaster_are_ended(
     idle.terminate()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 async def test_a_frozen_backend_is_killed_in_the_end(make_server: ServerMaker) -> None:
     server = make_server()
     connection = await asyncpg.connect(server.start())
@@ -406,6 +414,18 @@ def test_a_socket_directory_that_somebody_else_prepared_is_refused(
         path.rmdir() if trap == "open" else path.unlink()
 
 
+def test_a_link_planted_among_the_servers_files_is_not_followed(
+    make_server: ServerMaker, tmp_path: Path
+) -> None:
+    folder = tmp_path / "home" / "postgres"
+    folder.mkdir(parents=True)
+    (folder / "lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(EmbeddedServerError, match="symbolic links"):
+        make_server().start()
+    assert not (tmp_path / "precious").exists()
+    (folder / "lock").unlink()
+
+
 def test_the_data_of_another_major_version_is_refused_and_kept(make_server: ServerMaker) -> None:
     server = make_server()
     server.start()
@@ -508,14 +528,16 @@ def test_a_user_without_a_name_can_do_it_too(public_dir: Path) -> None:
         assert child.communicate(timeout=60)[0].split() == ["fairpost", str(uid)]
 
 
-@pytest.mark.slow
 def test_a_server_in_another_container_is_left_alone(make_server: ServerMaker, tmp_path: Path) -> None:
     unshare = ["unshare", "--pid", "--fork", "--mount-proc"]
     if not AS_ROOT or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("needs root and the right to make pid namespaces")
     server = make_server()
     server.start()
-    command = [*unshare, sys.executable, "-c", START, str(tmp_path / "home")]
+    impatient = (
+        "from fairpost.postgres import embedded; embedded.ORPHANS_LEAVE_S = embedded.ORPHANS_END_S = 0.5"
+    )
+    command = [*unshare, sys.executable, "-c", impatient + START, str(tmp_path / "home")]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "it may run in another container" in refused.stderr
     assert server.is_ready()

@@ -71,7 +71,7 @@ STOP_SIGNALS: Mapping[StopMode, signal.Signals] = {
 }
 
 # The shell ends at once, so the server is no child of ours: it cannot become our zombie.
-LAUNCHER = 'log=$1; shift; "$@" >>"$log" 2>&1 & echo $!'
+LAUNCHER = '"$@" >&2 & echo $!'
 
 ADVICE = (
     ("No space left on device", "The disk is full: free some space, then start again."),
@@ -79,6 +79,7 @@ ADVICE = (
     ("Permission denied", "Check who owns that directory, or set FAIRPOST_HOME to one of your own."),
     ("Read-only file system", "Set FAIRPOST_HOME to a directory that can be written to."),
     ("Not a directory", "Set FAIRPOST_HOME to a directory that can be written to."),
+    ("could not look up effective user ID", "Give this user a name in /etc/passwd, or run as another one."),
     ("unrecognized configuration parameter", "Correct the settings given to the embedded server."),
     ("invalid value for parameter", "Correct the settings given to the embedded server."),
 )
@@ -114,7 +115,7 @@ class EmbeddedServer:
         """
         with self._in_plain_words("start"):
             if not self.is_ready():
-                identity = choose_identity(self._folder.path)
+                identity = choose_identity(self._folder.path, self._folder.data)
                 self._folder.make(identity)
                 with self._folder.lock():
                     self._start(identity)
@@ -167,9 +168,10 @@ class EmbeddedServer:
         self._folder.require_owner(identity)
         socket_dir = self._folder.make_socket_dir(identity)
         self._folder.clear_stale_files()
-        launcher = ["/bin/sh", "-c", LAUNCHER, "sh", str(self._folder.log)]
         server = [*identity.prefix, str(binaries.postgres), "-D", str(self._folder.data)]
-        return int(self._run("sh", [*launcher, *server, *self._options(socket_dir)]))
+        launcher = ["/bin/sh", "-c", LAUNCHER, "sh", *server, *self._options(socket_dir)]
+        with self._folder.open(self._folder.log) as log:
+            return int(self._run("sh", launcher, stderr=log))
 
     def _options(self, socket_dir: Path) -> list[str]:
         fixed = {
@@ -190,12 +192,12 @@ class EmbeddedServer:
                 f"PostgreSQL (process {pid}) is not ready after {READY_S_MAX:.0f} s; it may still be "
                 f"recovering from a crash. Follow {self._folder.log}, and start again when it is ready."
             )
-        log = self._folder.log
-        raise _failure(f"PostgreSQL stopped while starting; {log} says", self._folder.log_since(log_offset))
+        last_words = self._folder.log_since(log_offset) or "nothing (so it was killed)"
+        raise _failure(f"PostgreSQL stopped while starting; {self._folder.log} says", last_words)
 
     def _make_data(self, binaries: Binaries, identity: Identity) -> None:
-        require_access(self._folder.path, identity)
         self._folder.begin_data(identity)
+        require_access(self._folder.data_incomplete, identity)
         where = ("-D", str(self._folder.data_incomplete))
         initdb = (*identity.prefix, str(binaries.initdb), *where)
         how = ("--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions")
@@ -207,13 +209,15 @@ class EmbeddedServer:
             self._run("initdb", [*initdb, "--sync-only"])
         self._folder.finish_data()
 
-    def _run(self, what: str, command: Sequence[str], *, stdin: str = "") -> str:
+    def _run(
+        self, what: str, command: Sequence[str], *, stdin: str = "", stderr: int = subprocess.STDOUT
+    ) -> str:
         with self._folder.guard() as guard:
             done = subprocess.run(
                 command,
                 input=stdin,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                stderr=stderr,
                 text=True,
                 errors="replace",
                 cwd="/",

@@ -42,17 +42,17 @@ class ServerFolder:
         self.alive = self.path / "alive"
 
     def make(self, identity: Identity) -> None:
-        # Another user than us has to pass through home; only the server's own enters the folder in it.
+        # Another user than us has to pass through to the data, but must not command the files beside it.
         mode = 0o700 if identity.uid == os.getuid() else 0o711
-        self.home.mkdir(mode=mode, parents=True, exist_ok=True)
-        self.path.mkdir(mode=0o700, exist_ok=True)
-        if not self.data.exists():
-            _give(self.path, identity)
+        for path in (self.home, self.path):
+            if not path.is_dir():
+                path.mkdir(parents=True, exist_ok=True)
+                path.chmod(mode)  # whatever the umask
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """One process at a time makes, starts or stops the server."""
-        with self._open(self.path / "lock") as file:
+        with self.open(self.path / "lock") as file:
             if not wait_until(lambda: _try_lock(file), s_max=LOCK_S_MAX):
                 raise EmbeddedServerError(
                     f"Another process has been starting or stopping the server in {self.path} for "
@@ -70,25 +70,27 @@ class ServerFolder:
 
         So the kernel tells whether somebody is left, even where pids cannot be seen (another container).
         """
-        with self._open(self.alive) as file:
+        with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
 
     def is_guarded(self) -> bool:
-        with self._open(self.alive) as file:
+        with self.open(self.alive) as file:
             if not _try_lock(file):
                 return True
             fcntl.flock(file, fcntl.LOCK_UN)
             return False
 
     @contextmanager
-    def _open(self, path: Path) -> Iterator[int]:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def open(self, path: Path) -> Iterator[int]:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(path, flags, 0o600)
         try:
-            if os.getuid() == 0:
-                # What root makes in somebody's folder must not lock that somebody out.
-                owner = self.path.stat()
-                os.fchown(file, owner.st_uid, owner.st_gid)
+            found, folder = os.fstat(file), self.path.stat()
+            if found.st_uid != folder.st_uid and found.st_nlink == 1:
+                # Root made it in somebody's folder, and must not lock that somebody out (nor be tricked,
+                # by a link, into giving away a file that was there before).
+                os.fchown(file, folder.st_uid, folder.st_gid)
             yield file
         finally:
             os.close(file)
@@ -168,8 +170,6 @@ class ServerFolder:
         """Sets a long log aside; only while no server writes to it."""
         if self.log_bytes() > LOG_BYTES_MAX:
             self.log.replace(self.path / "postgres.log.1")
-        with self._open(self.log):
-            pass
 
     def log_bytes(self) -> int:
         return self.log.stat().st_size if self.log.exists() else 0
@@ -188,10 +188,6 @@ def _fits(socket_dir: Path) -> bool:
 
 def _make_private(path: Path, identity: Identity) -> None:
     path.mkdir(mode=0o700)
-    _give(path, identity)
-
-
-def _give(path: Path, identity: Identity) -> None:
     if identity.uid != os.getuid():
         os.chown(path, identity.uid, identity.gid, follow_symlinks=False)
 

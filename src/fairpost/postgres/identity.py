@@ -37,18 +37,18 @@ class Identity:
         return done.returncode == 0
 
 
-def choose_identity(folder: Path) -> Identity:
-    """The identity for a server whose files are, or will be, in that folder."""
-    me, owner = os.getuid(), _owner_of(folder)
-    if me != 0 and owner not in (None, me):
+def choose_identity(folder: Path, data_dir: Path) -> Identity:
+    """The identity for a server whose data is, or will be, in that directory of that folder."""
+    me, found = os.getuid(), _stat(data_dir) or _stat(folder)
+    if found and me not in (0, found.st_uid):
         raise EmbeddedServerError(
-            f"{folder} belongs to {_name_of(owner)}, and you are {_name_of(me)}. "
+            f"{folder} belongs to {_name_of(found.st_uid)}, and you are {_name_of(me)}. "
             "Run as that user, or set FAIRPOST_HOME to a directory of your own."
         )
     if me != 0:
         return _plain_user()
-    if owner not in (None, 0):
-        return _really(owner, folder.stat().st_gid)
+    if found and found.st_uid != 0:
+        return _really(found.st_uid, found.st_gid)
     return _namespaced() if namespaces_work() else _nobody()
 
 
@@ -69,11 +69,11 @@ def reachable_binaries(binaries: Binaries, identity: Identity, *, folder: Path) 
     return copy
 
 
-def require_access(folder: Path, identity: Identity) -> None:
-    """Raises when that user cannot get to the folder through the directories above it."""
-    if identity.prefix and not identity.can_run("/bin/sh", "-c", 'cd "$0" && test -w .', folder):
+def require_access(directory: Path, identity: Identity) -> None:
+    """Raises when that user cannot get to its own directory through those above it."""
+    if identity.prefix and not identity.can_run("/bin/sh", "-c", 'cd "$0" && test -w .', directory):
         raise EmbeddedServerError(
-            f"PostgreSQL cannot run as root, and {_name_of(identity.uid)} cannot enter {folder}. Set "
+            f"PostgreSQL cannot run as root, and {_name_of(identity.uid)} cannot enter {directory}. Set "
             "FAIRPOST_HOME to a place that user can enter (for example /var/lib/fairpost), run Fairpost as "
             "another user than root, or set FAIRPOST_DATABASE_URL to a server you already run."
         )
@@ -114,10 +114,10 @@ def _unrooted(identity: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", str(Path(__file__).with_name("unrooted.py")), identity)
 
 
-def _owner_of(folder: Path) -> int | None:
+def _stat(path: Path) -> os.stat_result | None:
     try:
-        return folder.stat().st_uid
-    except FileNotFoundError:
+        return path.stat()
+    except (FileNotFoundError, PermissionError):  # not there, or behind the door of a folder that is
         return None
 
 

@@ -117,21 +117,27 @@ def pid_exists(pid: int) -> bool:
 
 def send(signum: signal.Signals, pid: int, *, if_it: Callable[[int], bool]) -> None:
     """Signals the process if the check holds; a handle keeps the pid from changing hands in between."""
+    handle = _handle(pid)
     try:
-        if not hasattr(os, "pidfd_open"):
-            if if_it(pid):
-                os.kill(pid, signum)
+        if not if_it(pid):
             return
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if if_it(pid):
+        if handle is None:
+            os.kill(pid, signum)
+        else:
             signal.pidfd_send_signal(handle, signum)
     except ProcessLookupError:
         pass
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
+
+
+def _handle(pid: int) -> int | None:
+    """None for a process that is gone, and on systems without such handles (macOS, Linux before 5.3)."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def wait_until(condition: Callable[[], bool], *, s_max: float) -> bool:

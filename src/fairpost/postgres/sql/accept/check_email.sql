@@ -25,7 +25,7 @@ BEGIN
         IF strpos(whole, '<') = 0 THEN
             address := whole;
         ELSE
-            parts := regexp_match(whole, '^\s*(?:"((?:[^"\\]|\\["\\])*)"|([^"<>]*?))\s*<([^<>]*)>\s*$');
+            parts := regexp_match(whole, '^ *(?:"((?:[^"\\]|\\["\\])*)"|([^"<>]*?)) *<([^<>]*)> *$');
             IF parts IS NULL THEN
                 RETURN NULL;
             END IF;
@@ -36,11 +36,13 @@ BEGIN
         RETURN NULL;
     END IF;
     local := split_part(address, '@', 1);
-    domain := lower(split_part(address, '@', 2));
+    domain := lower(lower(split_part(address, '@', 2) COLLATE "C") COLLATE "default");  -- ASCII first: a Turkish database makes ı of I
     IF local = '' OR domain = '' OR address <> local || '@' || substr(address, length(local) + 2) OR strpos(substr(address, length(local) + 2), '@') > 0
         OR octet_length(local) > 64 OR octet_length(address) > 254
-        OR local ~ '[\x01- "(),:;<>\[\]\\\x7f-\xa0\u2028\u2029]|^[.]|[.][.]|[.]$'
-        OR domain ~ '[\x01-,/:-@\[-`{-\xa0\u2028\u2029]|(^|[.])-|-([.]|$)|^[.]|[.][.]|[.]$'
+        OR local ~ '[\x01- "(),:;<>\[\]\\\x7f-\xa0]|^[.]|[.][.]|[.]$'
+        OR domain ~ '[\x01-,/:-@\[-`{-\xa0]|(^|[.])-|-([.]|$)|^[.]|[.][.]|[.]$'
+        -- what nobody can see: spaces of other kinds, zero widths, changes of direction (the joiners U+200C and U+200D are part of names)
+        OR address ~ '[\u00ad\u1680\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]'
         OR strpos(domain, '.') = 0 AND domain <> 'localhost'
         OR length(domain) > 63 AND EXISTS (SELECT FROM unnest(string_to_array(domain, '.')) label WHERE length(label) > 63)
         OR name ~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]' OR char_length(name) > 256 THEN
@@ -89,7 +91,7 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF jsonb_typeof(value) <> 'string' THEN
         RETURN fairpost.complaint(field, 'must be a string');
-    ELSIF (value #>> '{}') ~ '[\x01-\x1f\x7f]' THEN
+    ELSIF (value #>> '{}') ~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]' THEN
         RETURN fairpost.complaint(field, 'must not contain line breaks or other control characters');
     ELSIF char_length(value #>> '{}') > chars_max THEN
         RETURN fairpost.complaint(field, format('must have at most %s characters, got %s', chars_max, char_length(value #>> '{}')));
@@ -103,7 +105,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.check_moment(field text, value jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
-    IF jsonb_typeof(value) <> 'string' OR (value #>> '{}') !~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)$' THEN
+    IF jsonb_typeof(value) <> 'string' OR (value #>> '{}') !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' THEN
         RETURN fairpost.complaint(field, 'must be a time with its zone, like 2030-01-31T09:00:00Z');
     END IF;
     PERFORM (value #>> '{}')::timestamptz;
@@ -122,7 +124,7 @@ DECLARE
 BEGIN
     unknown := e - '{to,cc,bcc,from,reply_to,subject,text,html,headers,attachments,content_id,fields,workspace,user,stream,class,pool,account,due_at,expires_at,attempts_max,on_doubt,idempotency_key}'::text[];
     IF unknown <> '{}' THEN
-        RETURN fairpost.complaint((SELECT min(k) FROM jsonb_object_keys(unknown) k), 'is not a field of an e-mail; known: to, cc, bcc, from, reply_to, subject, text, html, headers, attachments, content_id, fields, workspace, user, stream, class, pool, account, due_at, expires_at, attempts_max, on_doubt, idempotency_key');
+        RETURN fairpost.complaint((SELECT left(min(k), 100) FROM jsonb_object_keys(unknown) k), 'is not a field of an e-mail; known: to, cc, bcc, from, reply_to, subject, text, html, headers, attachments, content_id, fields, workspace, user, stream, class, pool, account, due_at, expires_at, attempts_max, on_doubt, idempotency_key');
     END IF;
     IF e ->> 'subject' IS NOT NULL THEN
         wrong := fairpost.check_word('subject', e -> 'subject', 998, true);
@@ -163,9 +165,9 @@ BEGIN
         RETURN fairpost.complaint('class', 'must be urgent or bulk');
     ELSIF e ->> 'on_doubt' IS NOT NULL AND e -> 'on_doubt' NOT IN ('"resend"', '"hold"') THEN
         RETURN fairpost.complaint('on_doubt', 'must be resend or hold');
-    ELSIF e ->> 'attempts_max' IS NOT NULL AND (jsonb_typeof(e -> 'attempts_max') <> 'number' OR (e ->> 'attempts_max') !~ '^([1-9]|[1-4]\d|50)$') THEN
+    ELSIF e ->> 'attempts_max' IS NOT NULL AND (jsonb_typeof(e -> 'attempts_max') <> 'number' OR (e ->> 'attempts_max') !~ '^([1-9]|[1-4][0-9]|50)$') THEN
         RETURN fairpost.complaint('attempts_max', 'must be a whole number from 1 to 50');
-    ELSIF e ->> 'content_id' IS NOT NULL AND (e ->> 'content_id') !~ '^\d{1,18}$|^[1-8]\d{18}$' THEN
+    ELSIF e ->> 'content_id' IS NOT NULL AND (e ->> 'content_id') !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN
         RETURN fairpost.complaint('content_id', 'must be an id that fairpost.put_content returned');
     ELSIF e ->> 'fields' IS NOT NULL AND (jsonb_typeof(e -> 'fields') <> 'object' OR octet_length((e -> 'fields')::text) > 65536) THEN
         RETURN fairpost.complaint('fields', 'must be an object of at most 65536 bytes');
@@ -191,11 +193,11 @@ BEGIN
     FOR name, value IN SELECT * FROM jsonb_each(headers) LOOP
         total := total + 1;
         IF name !~ '^[!-9;-~]{1,100}$' THEN
-            RETURN fairpost.complaint('headers', format('%s is no header name', to_jsonb(name)));
-        ELSIF lower(name) IN ('from', 'to', 'cc', 'bcc', 'subject', 'date', 'message-id', 'reply-to', 'sender', 'return-path',
+            RETURN fairpost.complaint('headers', format('%s is no header name', to_jsonb(left(name, 100))));
+        ELSIF lower(name COLLATE "C") IN ('from', 'to', 'cc', 'bcc', 'subject', 'date', 'message-id', 'reply-to', 'sender', 'return-path',
             'received', 'mime-version', 'dkim-signature') OR name ILIKE 'content-%' THEN
             RETURN fairpost.complaint('headers.' || name, 'is written by Fairpost and cannot be given');
-        ELSIF jsonb_typeof(value) <> 'string' OR (value #>> '{}') ~ '[\x01-\x08\x0a-\x1f\x7f]' THEN
+        ELSIF jsonb_typeof(value) <> 'string' OR (value #>> '{}') ~ '[\x01-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]' THEN
             RETURN fairpost.complaint('headers.' || name, 'must be a string without line breaks or other control characters');
         ELSIF octet_length(value #>> '{}') > 8192 THEN
             RETURN fairpost.complaint('headers.' || name, format('must have at most 8192 bytes, got %s', octet_length(value #>> '{}')));
@@ -222,7 +224,7 @@ BEGIN
         field := 'attachments[' || place || ']';
         IF jsonb_typeof(item) <> 'object' OR item - ARRAY['filename', 'content_type', 'inline_id', 'data'] <> '{}' THEN
             RETURN fairpost.complaint(field, 'must be an object of filename, data (base64) and, where wanted, content_type and inline_id');
-        ELSIF coalesce(jsonb_typeof(item -> 'filename'), '') <> 'string' OR (item ->> 'filename') ~ '[\x01-\x1f\x7f/\\]'
+        ELSIF coalesce(jsonb_typeof(item -> 'filename'), '') <> 'string' OR (item ->> 'filename') ~ '[\x01-\x1f\x7f-\x9f\u2028\u2029/\\]'
             OR char_length(item ->> 'filename') NOT BETWEEN 1 AND 255 THEN
             RETURN fairpost.complaint(field || '.filename', 'must be a name of at most 255 characters without slashes or control characters');
         ELSIF item ? 'content_type' AND item ->> 'content_type' IS NOT NULL

@@ -20,7 +20,7 @@ CREATE TYPE fairpost.draft AS (
 );
 
 -- A node that a claim goes through, with its way down from the workspace: how many e-mails it may take, and for
--- each level the node, the group it counts with, and the virtual time it was found at.
+-- each level the node, the group it counts with, and the virtual time of the first of its siblings.
 CREATE TYPE fairpost.branch AS (
     node bigint, v double precision, pinned boolean, grp integer, quota integer,
     path bigint[], groups integer[], starts double precision[]

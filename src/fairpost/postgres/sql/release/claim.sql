@@ -7,7 +7,8 @@
 CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, among bigint[]) RETURNS fairpost.branch[]
 LANGUAGE sql VOLATILE AS $$
     WITH child AS MATERIALIZED (
-        SELECT p.grp AS above, p.quota, p.pinned, p.path, p.groups, p.starts, c.*, c.vtime - p.v AS lag
+        SELECT p.grp AS above, p.quota, p.pinned, p.path, p.groups, p.starts, c.*, c.vtime - p.v AS lag,
+               min(c.vtime) OVER (PARTITION BY p.node) AS first
         FROM unnest(parents) p CROSS JOIN LATERAL (
             SELECT x.id, x.key, x.weight, x.vtime, x.v, x.waiting
             FROM fairpost.clocks x
@@ -15,7 +16,7 @@ LANGUAGE sql VOLATILE AS $$
             ORDER BY x.vtime LIMIT p.quota) c
         WHERE among IS NULL
         UNION ALL
-        SELECT p.grp, p.quota, p.pinned, p.path, p.groups, p.starts, x.id, x.key, x.weight, x.vtime, x.v, x.waiting, x.vtime - p.v
+        SELECT p.grp, p.quota, p.pinned, p.path, p.groups, p.starts, x.id, x.key, x.weight, x.vtime, x.v, x.waiting, x.vtime - p.v, x.vtime
         FROM fairpost.clocks x JOIN unnest(parents) p ON p.node = x.parent
         WHERE x.id = ANY (among) AND x.busy > 0 AND x.held_until IS NULL
     ), named AS MATERIALIZED (
@@ -32,7 +33,7 @@ LANGUAGE sql VOLATILE AS $$
         SELECT nth, count(*)::integer AS quota FROM place WHERE turn <= quota GROUP BY nth
     )
     SELECT array_agg(ROW(c.id, c.v, c.pinned, depth * 100000 + n.nth, won.quota,
-                         c.path || c.id, c.groups || (depth * 100000 + n.nth)::integer, c.starts || c.vtime)::fairpost.branch)
+                         c.path || c.id, c.groups || (depth * 100000 + n.nth)::integer, c.starts || c.first)::fairpost.branch)
     FROM won JOIN named n USING (nth) JOIN child c ON c.above = n.above AND c.key = n.key
 $$;
 

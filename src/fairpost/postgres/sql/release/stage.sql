@@ -3,7 +3,7 @@
 -- thousand e-mails of one sender is one arrival.
 
 -- The nodes that arrivals need and that do not exist yet, level by level, with what the rules say of them.
-CREATE OR REPLACE FUNCTION fairpost.grow(arrived fairpost.arrivals[]) RETURNS void
+CREATE OR REPLACE FUNCTION fairpost.grow(arrived fairpost.arrivals[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     levels CONSTANT fairpost.node_level[] := '{route,workspace,domain,user,stream}';
@@ -31,7 +31,7 @@ BEGIN
             RETURNING n.*
         )
         INSERT INTO fairpost.clocks (id, parent, key, route, flow, weight, held_until)
-        SELECT g.id, g.parent, g.key, g.route, g.flow, coalesce(r.weight, 1), r.held_until
+        SELECT g.id, g.parent, g.key, g.route, g.flow, coalesce(r.weight, 1), CASE WHEN r.held_until > p_now THEN r.held_until END
         FROM grown g
         LEFT JOIN fairpost.rules r ON r.workspace = g.workspace AND r.level = g.level
             AND r.key = CASE g.level WHEN 'workspace' THEN '' ELSE g.key END;
@@ -50,6 +50,8 @@ CREATE OR REPLACE FUNCTION fairpost.stage_route(r fairpost.routes, p_now timesta
 LANGUAGE plpgsql AS $$
 DECLARE
     arrivals_max CONSTANT integer := 5000;
+    each_max CONSTANT integer := 200;
+    more boolean;                  -- not everything that arrived was read
     older xid8[] := ARRAY(SELECT pg_snapshot_xip(r.seen)) || r.seen_by;
     snapshot pg_snapshot;
     notes tid[];
@@ -61,13 +63,23 @@ DECLARE
     awake bigint[];
     behind boolean := false;
 BEGIN
-    -- What committed since the last look: by transaction, so that the dead entries of what was read before are
-    -- never walked again, however long vacuum is kept away.
-    SELECT pg_current_snapshot(), array_agg(x.ctid) INTO snapshot, notes
-    FROM (SELECT a.ctid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(r.seen)
-          UNION
-          SELECT a.ctid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid = ANY (older)
+    -- What committed since the last look: by transaction, so that the dead entries of what was read before are never
+    -- walked again, however long vacuum is kept away. Some of each, so that one who brings ten thousand new names
+    -- does not keep the others waiting.
+    WITH RECURSIVE later(xid) AS (
+        (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(r.seen) ORDER BY a.xid LIMIT 1)
+        UNION ALL
+        SELECT (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid > later.xid ORDER BY a.xid LIMIT 1)
+        FROM later WHERE later.xid IS NOT NULL
+    )
+    SELECT pg_current_snapshot(), array_agg(x.ctid), coalesce(bool_or(x.nth > each_max), false) INTO snapshot, notes, more
+    FROM (SELECT a.ctid, a.nth
+          FROM (SELECT later.xid FROM later WHERE later.xid IS NOT NULL UNION SELECT unnest(older) LIMIT arrivals_max) t
+          CROSS JOIN LATERAL (
+              SELECT a.ctid, row_number() OVER () AS nth
+              FROM (SELECT a.ctid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid = t.xid LIMIT each_max + 1) a) a
           LIMIT arrivals_max) x;
+    more := more OR cardinality(notes) = arrivals_max;
     SELECT array_agg(c.id) INTO asleep FROM (
         SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.wake_at >= r.woken_until AND c.wake_at <= p_now
         ORDER BY c.wake_at LIMIT arrivals_max) c;
@@ -100,7 +112,7 @@ BEGIN
         WHERE a.workspace IN (SELECT w.workspace FROM (SELECT DISTINCT s.workspace FROM unnest(strangers) s) w
                               WHERE pg_try_advisory_xact_lock_shared(fairpost.rules_lock(w.workspace)));
         IF strangers IS NOT NULL THEN
-            PERFORM fairpost.grow(strangers);
+            PERFORM fairpost.grow(strangers, p_now);
         END IF;
     END IF;
 
@@ -152,7 +164,7 @@ BEGIN
     PERFORM fairpost.activate(awake);
 
     UPDATE fairpost.routes o SET
-        seen = CASE WHEN cardinality(notes) < arrivals_max OR notes IS NULL THEN snapshot ELSE o.seen END,
+        seen = CASE WHEN more THEN o.seen ELSE snapshot END,
         seen_by = pg_current_xact_id(),
         woken_until = CASE WHEN behind OR cardinality(asleep) = arrivals_max THEN o.woken_until
                            ELSE greatest(o.woken_until, p_now - interval '5 minutes') END  -- a claim in flight may still set a moment just past

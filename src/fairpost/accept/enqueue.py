@@ -1,0 +1,298 @@
+"""Enqueues e-mails inside the caller's own transaction: they exist if, and only if, he commits.
+
+Here Python values become JSON, and answers become Python values. Whether an e-mail is good is judged by the
+database alone, the same for every language; only what JSON cannot carry there is refused here.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Required, TypeAlias, TypedDict, TypeVar, Unpack, assert_never, overload
+
+from fairpost.accept.drivers import AsyncConnection, AsyncLink, Row, SyncConnection, SyncLink, link_to
+from fairpost.model.errors import InvalidEmail
+
+CHUNK_EMAILS_MAX = 1_000
+CHUNK_CHARS_MAX = 8_000_000  # of JSON; an e-mail with large attachments may have more, and goes alone
+
+T = TypeVar("T")
+Address: TypeAlias = str | tuple[str | None, str]  # "ann@example.com", "Ann <ann@example.com>" or (name, address)
+Steps: TypeAlias = Generator[str, Sequence[Row], T]  # gives the JSON of a chunk, is sent its rows, returns T
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    filename: str
+    data: bytes
+    content_type: str | None = None
+    inline_id: str | None = None  # the html shows it as cid:<inline_id>
+
+
+@dataclass(frozen=True, kw_only=True)
+class Email:
+    """An e-mail to enqueue. Defaults and limits of the fields: docs/enqueue.md."""
+
+    to: Address | Sequence[Address]
+    subject: str | None = None
+    text: str | None = None
+    html: str | None = None
+    from_: Address | None = None
+    cc: Address | Sequence[Address] | None = None
+    bcc: Address | Sequence[Address] | None = None
+    reply_to: Address | None = None
+    headers: Mapping[str, str] | None = None
+    attachments: Sequence[Attachment] | None = None
+    content_id: int | None = None
+    fields: Mapping[str, Any] | None = None
+    workspace: str | None = None
+    user: str | None = None
+    stream: str | None = None
+    email_class: str | None = None
+    pool: str | None = None
+    account: str | None = None
+    due_at: datetime | None = None
+    expires_at: datetime | None = None
+    attempts_max: int | None = None
+    on_doubt: str | None = None
+    idempotency_key: str | None = None
+
+
+class EmailFields(TypedDict, total=False):
+    """The fields of Email once more, so that type checkers and editors know the keywords of `enqueue`."""
+
+    to: Required[Address | Sequence[Address]]
+    subject: str | None
+    text: str | None
+    html: str | None
+    from_: Address | None
+    cc: Address | Sequence[Address] | None
+    bcc: Address | Sequence[Address] | None
+    reply_to: Address | None
+    headers: Mapping[str, str] | None
+    attachments: Sequence[Attachment] | None
+    content_id: int | None
+    fields: Mapping[str, Any] | None
+    workspace: str | None
+    user: str | None
+    stream: str | None
+    email_class: str | None
+    pool: str | None
+    account: str | None
+    due_at: datetime | None
+    expires_at: datetime | None
+    attempts_max: int | None
+    on_doubt: str | None
+    idempotency_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    id: int
+    new: bool  # False: its idempotency key was known, and `id` is the first e-mail's
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """What is wrong with one e-mail of many. Nothing of it was written."""
+
+    field: str
+    message: str
+
+
+@overload
+def enqueue(conn: AsyncConnection, **email: Unpack[EmailFields]) -> Awaitable[Enqueued]: ...
+@overload
+def enqueue(conn: SyncConnection, **email: Unpack[EmailFields]) -> Enqueued: ...
+def enqueue(conn: SyncConnection | AsyncConnection, **email: Unpack[EmailFields]) -> Enqueued | Awaitable[Enqueued]:
+    """Enqueues one e-mail in the transaction that `conn` is in; await it where `conn` is asynchronous.
+
+    A bad e-mail raises InvalidEmail, and the transaction goes on as if it had never been given.
+    """
+    return _run(link_to(conn), _enqueue_one(Email(**email)))
+
+
+@overload
+def enqueue_many(
+    conn: AsyncConnection, emails: Iterable[Email | Mapping[str, Any]]
+) -> Awaitable[list[Enqueued | Rejected]]: ...
+@overload
+def enqueue_many(conn: SyncConnection, emails: Iterable[Email | Mapping[str, Any]]) -> list[Enqueued | Rejected]: ...
+def enqueue_many(
+    conn: SyncConnection | AsyncConnection, emails: Iterable[Email | Mapping[str, Any]]
+) -> list[Enqueued | Rejected] | Awaitable[list[Enqueued | Rejected]]:
+    """Enqueues any number of e-mails, read from `emails` a chunk at a time. A result for each, in order.
+
+    A mapping has the names of `Email`, or those of the SQL (`from`, `class`).
+    """
+    return _run(link_to(conn), _enqueue_chunks(emails))
+
+
+def _run(link: SyncLink | AsyncLink, steps: Steps[T]) -> T | Awaitable[T]:
+    match link:
+        case SyncLink():
+            return _run_sync(link, steps)
+        case AsyncLink():
+            return _run_async(link, steps)
+        case _:
+            assert_never(link)
+
+
+def _run_sync(link: SyncLink, steps: Steps[T]) -> T:
+    try:
+        chunk = next(steps)
+        while True:
+            chunk = steps.send(link.call(chunk))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def _run_async(link: AsyncLink, steps: Steps[T]) -> T:
+    try:
+        chunk = next(steps)
+        while True:
+            chunk = steps.send(await link.call(chunk))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def _enqueue_one(email: Email) -> Steps[Enqueued]:
+    (result,) = yield from _enqueue_chunks([email])
+    if isinstance(result, Rejected):
+        raise InvalidEmail(result.field, result.message)
+    return result
+
+
+def _enqueue_chunks(emails: Iterable[Email | Mapping[str, Any]]) -> Steps[list[Enqueued | Rejected]]:
+    results: list[Enqueued | Rejected] = []
+    for chunk in _chunks(map(_to_json, emails)):
+        sayable = [email for email in chunk if isinstance(email, str)]
+        answers = map(_answer, (yield f"[{','.join(sayable)}]") if sayable else ())
+        results.extend(email if isinstance(email, Rejected) else next(answers) for email in chunk)
+    return results
+
+
+def _chunks(emails: Iterable[str | Rejected]) -> Iterator[list[str | Rejected]]:
+    chunk: list[str | Rejected] = []
+    chars = 0
+    for email in emails:
+        more = len(email) if isinstance(email, str) else 0
+        if len(chunk) == CHUNK_EMAILS_MAX or (chunk and chars + more > CHUNK_CHARS_MAX):
+            yield chunk
+            chunk, chars = [], 0
+        chunk.append(email)
+        chars += more
+    if chunk:
+        yield chunk
+
+
+def _answer(row: Row) -> Enqueued | Rejected:
+    return Enqueued(row[0], row[1]) if row[3] is None else Rejected(row[2], row[3])
+
+
+def _to_json(email: Email | Mapping[str, Any]) -> str | Rejected:
+    fields = vars(email) if isinstance(email, Email) else email
+    try:
+        return _encode(_plain(fields))
+    except _UnsayableError as error:
+        return _refusal(fields) or Rejected("", str(error))
+
+
+def _refusal(fields: Mapping[str, Any]) -> Rejected | None:
+    """Names the field that cannot be said in JSON. Slow, and only for e-mails that are refused anyway."""
+    for name, value in fields.items() if isinstance(fields, Mapping) else ():
+        try:
+            _encode(_plain({name: value}))
+        except _UnsayableError as error:
+            return Rejected(ascii(_SQL_NAMES.get(name, name)).strip("'"), str(error))
+    return None
+
+
+class _UnsayableError(Exception):
+    """A value that JSON, or PostgreSQL's idea of it, has no words for."""
+
+
+def _plain(fields: Any) -> Any:
+    if not isinstance(fields, Mapping):
+        return fields  # the database has a word on that
+    return {
+        _SQL_NAMES.get(name, name): convert(value) if (convert := _CONVERSIONS.get(name)) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+def _encode(value: Any) -> str:
+    try:
+        text = _ENCODER.encode(value)
+        text.encode()
+    except UnicodeEncodeError:
+        raise _UnsayableError("must not contain lone surrogates: they are halves of characters") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _UnsayableError(f"cannot be written as JSON: {error}") from None
+    if r"\u0000" in text and _NUL.search(text):
+        raise _UnsayableError("must not contain NUL characters")
+    return text
+
+
+def _encode_more(value: Any) -> Any:
+    if isinstance(value, Attachment):
+        return {
+            "filename": value.filename,
+            "data": b64encode(value.data).decode(),
+            "content_type": value.content_type,
+            "inline_id": value.inline_id,
+        }
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no type of JSON")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_encode_more)
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the six characters "\u0000", whose backslash JSON doubles
+
+
+def _address(value: Any) -> Any:
+    if not isinstance(value, tuple):
+        return value
+    if len(value) != 2 or _looks_like_two_addresses(*value):
+        raise _UnsayableError("a tuple is one (name, address): give several addresses as a list")
+    return {"name": value[0], "address": value[1]}
+
+
+def _looks_like_two_addresses(name: object, address: object) -> bool:
+    return isinstance(name, str) and "@" in name and " " not in name and name != address
+
+
+def _addresses(value: Any) -> Any:
+    if isinstance(value, str | bytes | tuple) or not isinstance(value, Sequence):
+        return _address(value)
+    return [_address(item) for item in value]
+
+
+def _moment(value: Any) -> Any:
+    if not isinstance(value, datetime):
+        return value
+    if value.utcoffset() is None:
+        raise _UnsayableError("must be a datetime with its zone, like datetime(2030, 1, 31, 9, tzinfo=UTC)")
+    try:
+        return value.astimezone(UTC).isoformat()
+    except OverflowError:
+        raise _UnsayableError(f"is no time that exists in UTC: {value}") from None
+
+
+_SQL_NAMES = {"from_": "from", "email_class": "class"}
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "to": _addresses,
+    "cc": _addresses,
+    "bcc": _addresses,
+    "from_": _address,
+    "from": _address,
+    "reply_to": _address,
+    "due_at": _moment,
+    "expires_at": _moment,
+}

@@ -1,0 +1,173 @@
+"""One account, one process, one e-mail at a time: the whole way from claim to settled.
+
+The least that keeps every promise of the core. Orchestration, signals and pacing by sleep come on top of it.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from fairpost.model.account import Account, Lease
+from fairpost.model.email import Outgoing
+from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.states import DoubtPolicy
+from fairpost.model.verdict import Untouched
+from fairpost.policy.limits import Go, NotBefore, admit, batch_size
+from fairpost.policy.retries import retry_delay
+from fairpost.policy.verdicts import judge
+from fairpost.postgres.store import Store
+from fairpost.system import chance, clock
+from fairpost.transport.port import Transport
+
+LEASE_S = 60.0
+MARGIN_S = 5.0  # what is left of the lease before nothing new is completed
+
+
+class Idle(StrEnum):
+    EMPTY = "nothing is waiting for this account"
+    BUSY = "others are taking what there is"
+    INACTIVE = "the account is not active"
+    LIMIT = "a limit of the account is reached"
+    LOST = "the lease is gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Rested:
+    """Nothing was sent, why, and when to look again (None: when something new arrives)."""
+
+    why: Idle
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    email_id: EmailId
+    outcome: str
+
+
+Step = Handled | Rested
+
+
+class Runner:
+    """Drives one account. `step()` handles at most one e-mail and says what it did."""
+
+    def __init__(
+        self, store: Store, transport: Transport, lease: Lease, account: Account, deadline_s: float
+    ) -> None:
+        self._store = store
+        self._transport = transport
+        self._lease = lease
+        self._account = account
+        self._usage = account.usage
+        self._deadline_s = deadline_s  # on our own clock, counted from before the lease was asked for
+        self._batch: deque[EmailId] = deque()
+
+    @classmethod
+    async def start(
+        cls, store: Store, transport: Transport, account_id: AccountId, *, owner: str
+    ) -> "Runner | None":
+        """Takes the account's lease and settles what its last holder left in doubt. None: another drives it."""
+        asked_at_s = clock.monotonic()
+        lease = await store.take_lease(account_id, owner=owner, seconds=LEASE_S)
+        if lease is None:
+            return None
+        runner = cls(store, transport, lease, await store.account(account_id), asked_at_s + LEASE_S)
+        await runner.resolve_doubts()
+        return runner
+
+    async def stop(self) -> None:
+        """Gives the lease back; what was claimed waits again at once."""
+        self._batch.clear()
+        await self._store.drop_lease(self._lease)
+
+    async def run_until_idle(self) -> list[Handled]:
+        handled = []
+        while True:
+            match await self.step():
+                case Handled() as one:
+                    handled.append(one)
+                case Rested(Idle.BUSY):
+                    await self._store.await_turn(self._lease)
+                case Rested():
+                    return handled
+
+    async def step(self) -> Step:
+        if not await self._renew_if_needed():
+            return Rested(Idle.LOST)
+        now = clock.now()
+        admitted = admit(self._account.limits, self._usage, now=now)
+        if isinstance(admitted, NotBefore):
+            return Rested(Idle.LIMIT, admitted.moment)
+        if not self._batch:
+            rested = await self._claim(now)
+            if rested:
+                return rested
+        return await self._handle(self._batch.popleft(), admitted)
+
+    async def resolve_doubts(self) -> None:
+        """By policy: `resend` waits as after any failed attempt; `hold`, or no attempt left, is left to people."""
+        for email in await self._store.doubts(self._lease.account_id):
+            if email.on_doubt is DoubtPolicy.RESEND and email.attempts < email.attempts_max:
+                delay = retry_delay(email.email_class, attempts=email.attempts, roll=chance.roll())
+                await self._store.resolve(email.id, "resend", by="policy", due_at=clock.now() + delay)
+
+    async def _claim(self, now: datetime) -> Rested | None:
+        size = batch_size(self._account.limits, self._usage, now=now)
+        claim = await self._store.claim(self._lease, limit=size)
+        self._batch.extend(claim.ids)
+        if claim.verdict != "ok":
+            return Rested(Idle.LOST if claim.verdict == "stale" else Idle.INACTIVE)
+        if not claim.ids:
+            return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
+        return None
+
+    async def _handle(self, email_id: EmailId, admitted: Go) -> Step:
+        loaded = await self._store.load([email_id])
+        begun = await self._store.begin(self._lease, email_id, usage=admitted.usage)
+        if begun.verdict == "stale":
+            return Rested(Idle.LOST)
+        if begun.verdict == "inactive":
+            return Rested(Idle.INACTIVE)
+        if begun.verdict == "held":
+            await self._store.give_back(self._lease, [email_id])
+        if begun.verdict != "begun":
+            return Handled(email_id, begun.verdict)
+        self._usage = admitted.usage
+        assert begun.attempt is not None
+        return Handled(email_id, await self._send(_without(loaded[0], begun.skip), begun.attempt))
+
+    async def _send(self, email: Outgoing, attempt: int) -> str:
+        started_s = clock.monotonic()
+        report = await self._transport.send(self._account, email, permission=self._may_complete)
+        del started_s
+        verdict = judge(email, report, attempts=attempt, now=clock.now(), roll=chance.roll())
+        if isinstance(verdict, Untouched):
+            self._usage = (await self._store.account(self._lease.account_id)).usage
+        settled: Literal["settled", "stale", "evidence", "gone"] = await self._store.settle(
+            self._lease, email.id, verdict, report
+        )
+        return type(verdict).__name__.lower() if settled == "settled" else settled
+
+    def _may_complete(self) -> bool:
+        return clock.monotonic() < self._deadline_s - MARGIN_S
+
+    async def _renew_if_needed(self) -> bool:
+        asked_at_s = clock.monotonic()
+        if asked_at_s < self._deadline_s - LEASE_S / 2:
+            return True
+        renewed = await self._store.renew_lease(self._lease, seconds=LEASE_S)
+        if renewed is None:
+            return False
+        self._lease = renewed
+        self._deadline_s = asked_at_s + LEASE_S
+        return True
+
+
+def _without(email: Outgoing, skip: tuple[str, ...]) -> Outgoing:
+    if not skip:
+        return email
+    from dataclasses import replace
+
+    return replace(email, envelope=tuple(a for a in email.envelope if a not in skip))

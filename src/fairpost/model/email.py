@@ -1,0 +1,51 @@
+"""An e-mail on its way out, as a worker sees it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.states import DoubtPolicy, EmailClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mailbox:
+    address: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipient:
+    kind: str  # to, cc, bcc
+    address: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    id: int
+    subject: str
+    text: str | None
+    html: str | None
+    reply_to: Mailbox | None
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """`envelope` is who is still to get it; `recipients` is everybody the headers name."""
+
+    id: EmailId
+    workspace: str
+    email_class: EmailClass
+    on_doubt: DoubtPolicy
+    attempts: int
+    attempts_max: int
+    sender: Mailbox | None
+    recipients: tuple[Recipient, ...]
+    envelope: tuple[str, ...]
+    fields: Mapping[str, Any]
+    content: Content
+    account_id: AccountId | None = None
+    begun_at: datetime | None = None

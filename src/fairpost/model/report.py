@@ -1,0 +1,31 @@
+"""What a transport reports of one send: how far it came, and what was answered. Facts only; policy judges them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Reached(StrEnum):
+    UNTOUCHED = "untouched"  # nothing of this e-mail left us: no connection, or no permission to send
+    BEFORE_DOT = "before_dot"  # cut before the message was complete: the server cannot have taken it
+    AFTER_DOT = "after_dot"  # the message was complete, the answer never came: nobody knows
+    REPLIED = "replied"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    code: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """`recipients` has each recipient's own reply; `reply` is the one that ended the transaction."""
+
+    reached: Reached
+    reply: Reply | None = None
+    recipients: Mapping[str, Reply] = field(default_factory=dict)
+    error: str | None = None
+    message_id: str | None = None
+    thread_id: str | None = None
+    response_ms: int | None = None

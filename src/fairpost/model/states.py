@@ -1,0 +1,83 @@
+"""The states of an e-mail and every move there is between them. Nothing else may move one.
+
+The database keeps `waiting` for both scheduled and ready: which of the two it is, the clock says. Mirrored by
+the enum and the CHECK constraints of the schema; a test compares them.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+
+
+class State(StrEnum):
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    CLAIMED = "claimed"
+    SENDING = "sending"
+    IN_DOUBT = "in_doubt"
+    SENT = "sent"
+    FAILED = "failed"
+    BOUNCED = "bounced"
+    SUPPRESSED = "suppressed"
+    CANCELLED = "cancelled"
+
+
+class EmailClass(StrEnum):
+    URGENT = "urgent"
+    BULK = "bulk"
+
+
+class DoubtPolicy(StrEnum):
+    RESEND = "resend"
+    HOLD = "hold"
+
+
+MEANING: Mapping[State, str] = {
+    State.SCHEDULED: "due later, for the first time or again",
+    State.READY: "may be claimed",
+    State.CLAIMED: "held by an account's lease, untouched",
+    State.SENDING: "intent committed, the transport may have it",
+    State.IN_DOUBT: "intent committed, outcome unknown",
+    State.SENT: "accepted by the next hop",
+    State.FAILED: "given up; can be retried by hand",
+    State.BOUNCED: "refused for good because of the recipient",
+    State.SUPPRESSED: "never sent: every recipient is on the suppression list",
+    State.CANCELLED: "never sent: cancelled, or past its time",
+}
+
+UNFINISHED = frozenset({State.SCHEDULED, State.READY, State.CLAIMED, State.SENDING, State.IN_DOUBT})
+FINAL = frozenset(State) - UNFINISHED
+
+_WAITING = {State.SCHEDULED, State.READY}
+_NEVER_SENT = {State.SUPPRESSED, State.CANCELLED}
+
+MOVES: Mapping[State, frozenset[State]] = {
+    State.SCHEDULED: frozenset({State.READY, State.CANCELLED, State.SENT}),
+    State.READY: frozenset({State.CLAIMED, State.SENT, *_NEVER_SENT}),
+    State.CLAIMED: frozenset({State.SENDING, *_WAITING, *_NEVER_SENT}),
+    State.SENDING: frozenset({State.SENT, State.FAILED, State.BOUNCED, State.IN_DOUBT, *_WAITING}),
+    State.IN_DOUBT: frozenset({State.SENT, State.FAILED, *_WAITING}),
+    State.SENT: frozenset(),
+    State.FAILED: frozenset(_WAITING),
+    State.BOUNCED: frozenset(_WAITING),
+    State.SUPPRESSED: frozenset(),
+    State.CANCELLED: frozenset(),
+}
+assert set(MOVES) == set(State) == set(MEANING)
+
+
+def shown(stored: str, *, due_at: datetime, now: datetime) -> State:
+    """The state as people see it, from the one that is stored."""
+    if stored == "waiting":
+        return State.READY if due_at <= now else State.SCHEDULED
+    return State(stored)
+
+
+OUTBOX_WORDS: Mapping[State, str] = {
+    **dict.fromkeys((State.SCHEDULED, State.READY), "pending"),
+    **dict.fromkeys((State.CLAIMED, State.SENDING, State.IN_DOUBT), "processing"),
+    State.SENT: "sent",
+    **dict.fromkeys((State.FAILED, State.BOUNCED), "failed"),
+    **dict.fromkeys((State.SUPPRESSED, State.CANCELLED), "cancelled"),
+}
+"""What an application that only knows an outbox calls it: pending, processing, sent, failed, cancelled."""

@@ -1,0 +1,39 @@
+"""What is to become of an e-mail after an attempt. Values, matched exhaustively; the store writes them down."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    bounced: tuple[str, ...] = ()  # the others got it
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    due_at: datetime
+    remaining: tuple[str, ...]
+    bounced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Bounced:
+    bounced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Untouched:
+    pass
+
+
+Verdict = Sent | Retry | Failed | Bounced | InDoubt | Untouched

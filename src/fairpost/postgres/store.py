@@ -1,0 +1,364 @@
+"""The one typed door to the database. Stores and reads; decides nothing.
+
+Every method is one round trip and one commit. `now` is for tests and simulations: without it the database's own
+clock counts.
+"""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Self, assert_never
+
+import asyncpg
+
+from fairpost.model.account import Account, AccountStatus, Lease, Limits, Usage
+from fairpost.model.email import Content, Mailbox, Outgoing, Recipient
+from fairpost.model.errors import DatabaseUnavailable, NotFound
+from fairpost.model.ids import AccountId, EmailId, Epoch
+from fairpost.model.report import Report
+from fairpost.model.states import DoubtPolicy, EmailClass
+from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+
+BeginVerdict = Literal["begun", "stale", "gone", "held", "inactive", "suppressed", "expired"]
+SettleVerdict = Literal["settled", "stale", "evidence", "gone"]
+Level = Literal["workspace", "domain", "user", "stream"]
+Decision = Literal["sent", "failed", "resend"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    verdict: Literal["ok", "stale", "inactive"]
+    ids: tuple[EmailId, ...]
+    again: bool  # others held what there is: look again before sleeping
+    next_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    verdict: BeginVerdict
+    skip: tuple[str, ...]
+    attempt: int | None
+    now: datetime
+
+
+class Store:
+    def __init__(self, pool: "asyncpg.Pool") -> None:
+        self._pool = pool
+
+    @classmethod
+    async def connect(cls, url: str, *, connections_max: int = 4) -> Self:
+        try:
+            pool = await asyncpg.create_pool(url, min_size=1, max_size=connections_max)
+        except (OSError, asyncpg.CannotConnectNowError, asyncpg.ConnectionDoesNotExistError) as error:
+            raise DatabaseUnavailable(
+                f"No PostgreSQL answers at {url}: {error}. Start it, or check FAIRPOST_DATABASE_URL; "
+                "for the embedded one: fairpost db start"
+            ) from error
+        return cls(pool)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str, *, connections_max: int = 4) -> AsyncIterator[Self]:
+        store = await cls.connect(url, connections_max=connections_max)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        return list(await self._pool.fetch(sql, *args))
+
+    async def row(self, sql: str, *args: Any) -> Any:
+        return await self._pool.fetchrow(sql, *args)
+
+    async def value(self, sql: str, *args: Any) -> Any:
+        return await self._pool.fetchval(sql, *args)
+
+    # ── accept ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def enqueue_many(
+        self, emails: Sequence[dict[str, Any]], *, now: datetime | None = None
+    ) -> list[Any]:
+        return await self.fetch("SELECT * FROM fairpost.enqueue_many($1, $2)", json.dumps(emails), now)
+
+    # ── accounts and leases ───────────────────────────────────────────────────────────────────────────────
+
+    async def add_account(
+        self,
+        name: str,
+        *,
+        address: str,
+        pool: str = "default",
+        display_name: str | None = None,
+        limits: Limits,
+    ) -> AccountId:
+        id_ = await self.value(
+            """SELECT fairpost.add_account($1, $2, $3, '{}', p_display_name => $4, p_batch_max => $5,
+                      p_delay_ms => $6, p_hourly_max => $7, p_daily_max => $8)""",
+            *(name, address, pool, display_name),
+            *(limits.batch_max, limits.delay_ms, limits.hourly_max, limits.daily_max),
+        )
+        return AccountId(id_)
+
+    async def account(self, account_id: AccountId) -> Account:
+        row = await self.row(
+            "SELECT a.*, l.* FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id WHERE a.id = $1",
+            account_id,
+        )
+        if row is None:
+            raise NotFound(f"There is no account {account_id}.")
+        return _account(row)
+
+    async def accounts(self) -> list[Account]:
+        rows = await self.fetch(
+            "SELECT a.*, l.* FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id ORDER BY a.name"
+        )
+        return [_account(row) for row in rows]
+
+    async def take_lease(
+        self, account_id: AccountId, *, owner: str, seconds: float, now: datetime | None = None
+    ) -> Lease | None:
+        """None: another holds it."""
+        row = await self.row(
+            "SELECT * FROM fairpost.take_lease($1, $2, $3, $4)", account_id, owner, seconds, now
+        )
+        if not row["taken"]:
+            return None
+        return Lease(account_id=account_id, epoch=Epoch(row["epoch"]), until=row["until"])
+
+    async def renew_lease(self, lease: Lease, *, seconds: float, now: datetime | None = None) -> Lease | None:
+        """None: it is gone; stop."""
+        until = await self.value(
+            "SELECT fairpost.renew_lease($1, $2, $3, $4)", lease.account_id, lease.epoch, seconds, now
+        )
+        return until and Lease(account_id=lease.account_id, epoch=lease.epoch, until=until)
+
+    async def drop_lease(self, lease: Lease, *, now: datetime | None = None) -> bool:
+        sql = "SELECT fairpost.drop_lease($1, $2, $3)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, now))
+
+    async def reap_leases(self, *, now: datetime | None = None) -> int:
+        return int(await self.value("SELECT fairpost.reap_leases($1)", now))
+
+    # ── release ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def claim(self, lease: Lease, *, limit: int, now: datetime | None = None) -> Claim:
+        sql = "SELECT * FROM fairpost.claim($1, $2, $3, $4)"
+        row = await self.row(sql, lease.account_id, lease.epoch, limit, now)
+        return Claim(
+            verdict=row["verdict"], ids=tuple(row["ids"]), again=row["again"], next_at=row["next_at"]
+        )
+
+    async def await_turn(self, lease: Lease) -> None:
+        await self.value("SELECT fairpost.await_turn($1)", lease.account_id)
+
+    async def give_back(self, lease: Lease, ids: Sequence[EmailId]) -> int:
+        sql = "SELECT fairpost.give_back($1, $2, $3)"
+        return int(await self.value(sql, lease.account_id, lease.epoch, list(ids)))
+
+    async def hold(
+        self,
+        workspace: str,
+        level: Level,
+        key: str = "",
+        *,
+        until: datetime | None = None,
+        reason: str,
+        now: datetime | None = None,
+    ) -> None:
+        """Nothing below this name goes out until then; without a moment, until released."""
+        sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6)"
+        await self.value(sql, workspace, level, key, until, reason, now)
+
+    async def release(
+        self, workspace: str, level: Level, key: str = "", *, now: datetime | None = None
+    ) -> bool:
+        return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, now))
+
+    async def set_weight(self, workspace: str, level: Level, key: str = "", *, weight: float) -> None:
+        await self.value("SELECT fairpost.set_weight($1, $2, $3, $4)", workspace, level, key, weight)
+
+    # ── deliver and settle ────────────────────────────────────────────────────────────────────────────────
+
+    async def load(self, ids: Sequence[EmailId]) -> list[Outgoing]:
+        """The e-mails with their content, in the order asked for; those that are gone are left out."""
+        rows = await self.fetch(
+            """SELECT q.*, c.subject, c.text_body, c.html_body, c.reply_to, c.headers
+               FROM unnest($1::bigint[]) WITH ORDINALITY w(id, place)
+               JOIN fairpost.queue q ON q.id = w.id JOIN fairpost.contents c ON c.id = q.content_id
+               ORDER BY w.place""",
+            list(ids),
+        )
+        return [_outgoing(row) for row in rows]
+
+    async def begin(
+        self, lease: Lease, email_id: EmailId, *, usage: Usage, now: datetime | None = None
+    ) -> Begun:
+        sql = "SELECT * FROM fairpost.begin_send($1, $2, $3, $4, NULL, $5)"
+        row = await self.row(sql, lease.account_id, lease.epoch, email_id, _usage_json(usage), now)
+        return Begun(
+            verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=row["attempt"], now=row["now"]
+        )
+
+    async def settle(
+        self,
+        lease: Lease,
+        email_id: EmailId,
+        verdict: Verdict,
+        report: Report | None = None,
+        *,
+        now: datetime | None = None,
+    ) -> SettleVerdict:
+        outcome, detail = _outcome(verdict, report)
+        sql = "SELECT fairpost.settle($1, $2, $3, $4, $5, $6)"
+        result: SettleVerdict = await self.value(
+            sql, lease.account_id, lease.epoch, email_id, outcome, json.dumps(detail), now
+        )
+        return result
+
+    async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
+        ids = [
+            row["id"] for row in await self.fetch("SELECT id FROM fairpost.doubts($1, $2)", account_id, most)
+        ]
+        return await self.load(ids)
+
+    async def resolve(
+        self,
+        email_id: EmailId,
+        decision: Decision,
+        *,
+        by: str,
+        due_at: datetime | None = None,
+        now: datetime | None = None,
+    ) -> str | None:
+        """The stored state it has now; None when it was not in doubt."""
+        sql = "SELECT fairpost.resolve($1, $2, $3, $4, '{}', $5)"
+        state: str | None = await self.value(sql, email_id, decision, by, due_at, now)
+        return state
+
+    async def cancel(
+        self, email_id: EmailId, *, reason: str = "cancelled", now: datetime | None = None
+    ) -> str | None:
+        """The state it is in afterwards; None when there is no such e-mail."""
+        state: str | None = await self.value("SELECT fairpost.cancel($1, $2, $3)", email_id, reason, now)
+        return state
+
+    async def retry(self, email_id: EmailId, *, now: datetime | None = None) -> str | None:
+        state: str | None = await self.value("SELECT fairpost.retry($1, $2)", email_id, now)
+        return state
+
+    async def suppress(
+        self, workspace: str, address: str, *, reason: str, now: datetime | None = None
+    ) -> bool:
+        return bool(
+            await self.value("SELECT fairpost.suppress($1, $2, $3, $4)", workspace, address, reason, now)
+        )
+
+
+def _account(row: Any) -> Account:
+    return Account(
+        id=AccountId(row["account_id"]),
+        name=row["name"],
+        address=row["address"],
+        display_name=row["display_name"],
+        pool=row["pool"],
+        status=AccountStatus(row["status"]),
+        status_reason=row["status_reason"],
+        limits=Limits(
+            delay_ms=row["delay_ms"],
+            hourly_max=row["hourly_max"],
+            daily_max=row["daily_max"],
+            batch_max=row["batch_max"],
+        ),
+        usage=Usage(
+            hour_started_at=row["hour_started_at"],
+            hour_used=row["hour_used"],
+            day_started_at=row["day_started_at"],
+            day_used=row["day_used"],
+            last_begun_at=row["last_begun_at"],
+        ),
+    )
+
+
+def _outgoing(row: Any) -> Outgoing:
+    return Outgoing(
+        id=EmailId(row["id"]),
+        workspace=row["workspace"],
+        email_class=EmailClass(row["class"]),
+        on_doubt=DoubtPolicy(row["on_doubt"]),
+        attempts=row["attempts"],
+        attempts_max=row["attempts_max"],
+        sender=_mailbox(row["sender"]),
+        recipients=tuple(Recipient(**recipient) for recipient in json.loads(row["recipients"])),
+        envelope=tuple(row["addresses"]),
+        fields=json.loads(row["fields"] or "{}"),
+        content=Content(
+            id=row["content_id"],
+            subject=row["subject"],
+            text=row["text_body"],
+            html=row["html_body"],
+            reply_to=_mailbox(row["reply_to"]),
+            headers=json.loads(row["headers"] or "{}"),
+        ),
+        account_id=row["account_id"],
+        begun_at=row["begun_at"],
+    )
+
+
+def _mailbox(text: str | None) -> Mailbox | None:
+    return Mailbox(**json.loads(text)) if text else None
+
+
+def _usage_json(usage: Usage) -> str:
+    def moment(value: datetime | None) -> str | None:
+        return value and value.isoformat()
+
+    return json.dumps(
+        {
+            "hour_started_at": moment(usage.hour_started_at),
+            "hour_used": usage.hour_used,
+            "day_started_at": moment(usage.day_started_at),
+            "day_used": usage.day_used,
+        }
+    )
+
+
+def _outcome(verdict: Verdict, report: Report | None) -> tuple[str, dict[str, Any]]:
+    detail = _detail(report) if report else {}
+    match verdict:
+        case Sent(bounced):
+            return "sent", {**detail, "bounced": bounced}
+        case Retry(due_at, remaining, bounced):
+            return "retry", {
+                **detail,
+                "due_at": due_at.isoformat(),
+                "remaining": remaining,
+                "bounced": bounced,
+            }
+        case Bounced(bounced):
+            return "bounced", {**detail, "bounced": bounced}
+        case Failed():
+            return "failed", detail
+        case InDoubt():
+            return "in_doubt", detail
+        case Untouched():
+            return "untouched", detail
+        case _:
+            assert_never(verdict)
+
+
+def _detail(report: Report) -> dict[str, Any]:
+    each = {a: {"code": r.code, "text": r.text[:500]} for a, r in report.recipients.items()}
+    return {
+        "code": report.reply and report.reply.code,
+        "reply": report.reply.text if report.reply else report.error,
+        "response_ms": report.response_ms,
+        "message_id": report.message_id,
+        "thread_id": report.thread_id,
+        "recipients": each or None,
+    }

@@ -1,0 +1,574 @@
+"""The judgement of the database on every e-mail: what is refused, by which name, and what must pass.
+
+Everything goes through the SQL, as any language would. Each judgement is rolled back.
+"""
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import formataddr
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairpost.postgres.migrations import migrate
+
+HELLO: dict[str, Any] = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
+ADDRESS_FIELDS = ("to", "cc", "bcc", "from", "reply_to")
+FIELDS = (
+    *("to", "cc", "bcc", "from", "reply_to", "subject", "text", "html", "headers", "attachments", "content_id"),
+    *("fields", "workspace", "user", "stream", "class", "pool", "account", "due_at", "expires_at"),
+    *("attempts_max", "on_doubt", "idempotency_key"),
+)
+CONTROLS = [chr(c) for c in (*range(1, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)]
+INVISIBLE = "\xa0\xad\u1680\u2000\u200b\u200e\u202e\u202f\u205f\u2060\u2066\u3000\ufeff"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    id: int | None
+    field: str | None = None
+    message: str | None = None
+
+
+class Judge:
+    def __init__(self, conn: "psycopg.Connection[Any]") -> None:
+        self.conn = conn
+
+    def all(self, emails: list[Any]) -> list[Judgement]:
+        """Judges each, and forgets. A judgement is a result or a complaint, and all refused means none written."""
+        with self.conn.transaction(force_rollback=True):
+            rows = self.conn.execute(
+                "SELECT id, new, error ->> 'field', error ->> 'message' "
+                "FROM fairpost.enqueue_many(%s::text::jsonb) ORDER BY ord",
+                [json.dumps(emails)],
+            ).fetchall()
+            xid = self.conn.execute("SELECT pg_current_xact_id_if_assigned()").fetchone()
+        assert len(rows) == len(emails)
+        for email_id, new, field, message in rows:
+            assert (email_id is None) == (not new) == (field is not None) == bool(message)
+        if all(row[0] is None for row in rows):
+            assert xid == (None,), "something was written"
+        return [Judgement(row[0], row[2], row[3]) for row in rows]
+
+    def one(self, email: Any) -> Judgement:
+        (judgement,) = self.all([email])
+        return judgement
+
+    def refuses(self, field: str, *emails: Any) -> None:
+        for email, judgement in zip(emails, self.all(list(emails)), strict=True):
+            assert judgement.field == field, (email, judgement)
+
+    def accepts(self, *emails: Any) -> None:
+        for email, judgement in zip(emails, self.all(list(emails)), strict=True):
+            assert judgement.id, (email, judgement)
+
+    def parse(self, address: Any) -> Any:
+        row = self.conn.execute("SELECT fairpost.parse_address(%s::text::jsonb)", [json.dumps(address)]).fetchone()
+        assert row
+        return row[0]
+
+
+@pytest.fixture(scope="module")
+def judge(file_url: str) -> Iterator[Judge]:
+    with psycopg.connect(file_url, autocommit=True) as conn:
+        yield Judge(conn)
+
+
+def hello(**more: Any) -> dict[str, Any]:
+    return {**HELLO, **more}
+
+
+def attached(**more: Any) -> dict[str, Any]:
+    return hello(attachments=[{"filename": "a.txt", "data": "", **more}])
+
+
+# ── addresses ────────────────────────────────────────────────────────────────────────────────────────────
+NO_ADDRESSES = [
+    *("", " ", "@", "ann", "ann@", "@example.com", "ann@@example.com", "ann@bob@example.com", "ann@localhos"),
+    *(" ann@example.com", "ann@example.com ", "an n@example.com", "ann@exa mple.com", "ann @example.com"),
+    *(".ann@example.com", "ann.@example.com", "an..n@example.com", "ann@.example.com", "ann@example.com."),
+    *("ann@example..com", "ann@-example.com", "ann@example-.com", "ann@example.-com", "ann@example.com-"),
+    *("ann@exam_ple.com", "ann@[10.0.0.1]", "ann@[IPv6:::1]", "ann@example.com:25", "ann@example,com", "ann@(x).com"),
+    *('"ann"@example.com', "an\\n@example.com", "an(n)@example.com", "an,n@example.com", "an:n@example.com"),
+    *("an;n@example.com", "an[n]@example.com", "ann@example.com, bob@example.com", "mailto:ann@example.com"),
+    *("Ann ann@example.com", "Ann <ann@example.com", "Ann ann@example.com>", "Ann <<ann@example.com>>"),
+    *("Ann <ann@example.com> x", "Ann <ann@example.com><bob@example.com>", "Ann <>", "Ann < ann@example.com>"),
+    *('An"n <ann@example.com>', '"Ann <ann@example.com>', '"A\\nn" <ann@example.com>', '"A"n" <ann@example.com>'),
+    *("ann@example。com", "ann@" + "a" * 64 + ".com", "a" * 65 + "@example.com", "ä" * 33 + "@example.com"),
+    *(f"an{space}n@example.com" for space in INVISIBLE),
+    *(f"ann@exa{space}mple.com" for space in INVISIBLE),
+    *(f"ann@example.com{space}" for space in INVISIBLE),
+    *(None, True, 5, [], ["ann@example.com"], {}, {"name": "Ann"}, {"address": None}, {"address": 5}),
+    *({"address": "ann"}, {"address": "Ann <ann@example.com>"}, {"address": "ann@example.com", "name": 5}),
+    *({"address": "ann@example.com", "nick": "Ann"}, {"address": ["ann@example.com"]}),
+]
+
+
+def test_what_is_no_address_is_refused_wherever_it_stands(judge: Judge) -> None:
+    for address in NO_ADDRESSES:
+        for kind in ("to", "cc", "bcc"):
+            judge.refuses(f"{kind}[1]", hello(**{kind: ["ann@example.com", address]}))
+        if address is not None and not isinstance(address, list):
+            for field in ADDRESS_FIELDS:
+                judge.refuses(field, hello(**{field: address}))
+
+
+ADDRESSES: dict[str, dict[str, str]] = {
+    "ann@example.com": {"address": "ann@example.com"},
+    "Ann.Lee@Example.COM": {"address": "Ann.Lee@example.com"},
+    "ann+tag@example.com": {"address": "ann+tag@example.com"},
+    "!#$%&'*+-/=?^_`{|}~@example.com": {"address": "!#$%&'*+-/=?^_`{|}~@example.com"},
+    "a@b.c": {"address": "a@b.c"},
+    "ann@localhost": {"address": "ann@localhost"},
+    "ann@xn--bcher-kva.example": {"address": "ann@xn--bcher-kva.example"},
+    "ann@bücher.example": {"address": "ann@bücher.example"},
+    "ann@例え.テスト": {"address": "ann@例え.テスト"},
+    "用户@例え.テスト": {"address": "用户@例え.テスト"},
+    "jürgen@example.com": {"address": "jürgen@example.com"},
+    "ann@نامه\u200cای.com": {"address": "ann@نامه\u200cای.com"},
+    "1@2.3": {"address": "1@2.3"},
+    "<ann@example.com>": {"address": "ann@example.com"},
+    "Ann <ann@example.com>": {"address": "ann@example.com", "name": "Ann"},
+    "  Ann   Lee  <ann@example.com> ": {"address": "ann@example.com", "name": "Ann   Lee"},
+    "Lee, Ann (Acme) <ann@example.com>": {"address": "ann@example.com", "name": "Lee, Ann (Acme)"},
+    '"Ann \\"The Boss\\" Lee \\\\" <ann@example.com>': {
+        "address": "ann@example.com",
+        "name": 'Ann "The Boss" Lee \\',
+    },
+    '"Lee <Ann>" <ann@example.com>': {"address": "ann@example.com", "name": "Lee <Ann>"},
+    '"" <ann@example.com>': {"address": "ann@example.com"},
+    "Ann 🎉 Ünal <ann@example.com>": {"address": "ann@example.com", "name": "Ann 🎉 Ünal"},
+    "a" * 64 + "@example.com": {"address": "a" * 64 + "@example.com"},
+    "ann@" + "a" * 63 + ".com": {"address": "ann@" + "a" * 63 + ".com"},
+}
+
+
+def test_unusual_addresses_pass(judge: Judge) -> None:
+    for given_address, parsed in ADDRESSES.items():
+        assert judge.parse(given_address) == parsed
+        assert judge.parse(parsed) == parsed
+        judge.accepts(*(hello(**{field: given_address}) for field in ADDRESS_FIELDS))
+        judge.accepts(*(hello(**{field: parsed}) for field in ADDRESS_FIELDS))
+        judge.accepts(*(hello(**{field: [given_address, parsed]}) for field in ("to", "cc", "bcc")))
+
+
+letters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+words = st.text(letters, max_size=20)
+pieces = st.sampled_from([*'@.<>"\\ ,;:()-+_', "ann", "example.com", "ä", "\r\n", "\x85", "\u2028", "\u200b"])
+addresslike = st.lists(pieces | words, max_size=8).map("".join) | st.builds("{} <{}@{}>".format, words, words, words)
+
+
+@settings(max_examples=500)
+@given(address=addresslike | st.fixed_dictionaries({"address": addresslike, "name": words}))
+def test_an_accepted_address_is_clean_and_stays_the_same(judge: Judge, address: Any) -> None:
+    parsed = judge.parse(address)
+    if parsed is not None:
+        assert judge.parse(parsed) == parsed
+        local, at, domain = parsed["address"].partition("@")
+        assert local
+        assert at
+        assert domain
+        assert not set(parsed["address"]) & {*CONTROLS, *INVISIBLE, *' "<>,;:()[]\\'}
+        assert "@" not in domain
+        assert len(parsed.get("name", "").splitlines()) <= 1
+        EmailMessage()["To"] = formataddr((parsed.get("name", ""), "ann@example.com"))
+
+
+# ── line breaks and other control characters ─────────────────────────────────────────────────────────────
+# Where a text stands, the name that a complaint about it has, and the e-mail with the text in it.
+PLACES: list[tuple[str, Callable[[str], dict[str, Any]]]] = [
+    ("subject", lambda x: hello(subject=x)),
+    ("workspace", lambda x: hello(workspace=x)),
+    ("user", lambda x: hello(user=x)),
+    ("stream", lambda x: hello(stream=x)),
+    ("pool", lambda x: hello(pool=x)),
+    ("account", lambda x: hello(account=x)),
+    ("idempotency_key", lambda x: hello(idempotency_key=x)),
+    ("headers.X-A", lambda x: hello(headers={"X-A": x})),
+    ("headers", lambda x: hello(headers={f"X-A{x}": "a"})),
+    ("class", lambda x: hello(**{"class": f"urgent{x}"})),
+    ("on_doubt", lambda x: hello(on_doubt=f"hold{x}")),
+    ("due_at", lambda x: hello(due_at=f"2100-01-01T00:00:00Z{x}")),
+    ("content_id", lambda x: {"to": "ann@example.com", "content_id": f"5{x}"}),
+    ("attachments[0].filename", lambda x: attached(filename=x)),
+    ("attachments[0].content_type", lambda x: attached(content_type=f"image/png{x}")),
+    ("attachments[0].inline_id", lambda x: attached(inline_id=f"logo{x}")),
+]
+for _field in ADDRESS_FIELDS:
+    PLACES += [
+        (_field, lambda x, f=_field: hello(**{f: f"ann@example.com{x}"})),  # type: ignore[misc]
+        (_field, lambda x, f=_field: hello(**{f: f"{x}ann@example.com"})),  # type: ignore[misc]
+        (_field, lambda x, f=_field: hello(**{f: f"Ann{x} <ann@example.com>"})),  # type: ignore[misc]
+        (_field, lambda x, f=_field: hello(**{f: f'"Ann{x}" <ann@example.com>'})),  # type: ignore[misc]
+        (_field, lambda x, f=_field: hello(**{f: f"{x}Ann <ann@example.com>"})),  # type: ignore[misc]
+        (_field, lambda x, f=_field: hello(**{f: f"Ann <ann@example.com{x}>"})),  # type: ignore[misc]
+        (_field, lambda x, f=_field: hello(**{f: f"Ann <ann@example.com>{x}"})),  # type: ignore[misc]
+        (_field, lambda x, f=_field: hello(**{f: {"address": "ann@example.com", "name": x}})),  # type: ignore[misc]
+    ]
+
+
+def test_no_control_character_gets_in_anywhere(judge: Judge) -> None:
+    for field, email_with in PLACES:
+        for control in CONTROLS:
+            if (field, control) != ("headers.X-A", "\t"):
+                judge.refuses(
+                    field,
+                    *(email_with(x) for x in (control, f"a{control}b", f"a{control}", f"\r\nBcc: eve@x.org{control}")),
+                )
+
+
+def test_bodies_and_fields_may_contain_any_character(judge: Judge) -> None:
+    every = "".join(CONTROLS) + INVISIBLE + "\ufffe\U0010ffff🎉"
+    judge.accepts(hello(text=every, html=every, fields={every: every}))
+
+
+ONE_LINERS: list[Callable[[str], dict[str, Any]]] = [
+    lambda x: hello(subject=x),
+    lambda x: hello(headers={"X-A": x}),
+    lambda x: hello(to={"address": "ann@example.com", "name": x}),
+    lambda x: attached(filename=x),
+]
+
+
+@given(text=st.text(letters | st.sampled_from(CONTROLS), max_size=300), place=st.sampled_from(ONE_LINERS))
+def test_what_passes_is_a_header_that_python_can_write(
+    judge: Judge, text: str, place: Callable[[str], dict[str, Any]]
+) -> None:
+    if judge.one(place(text)).id:
+        assert len(text.splitlines()) <= 1
+        message = EmailMessage()
+        message["Subject"] = text
+        message.as_bytes()
+
+
+# ── limits ───────────────────────────────────────────────────────────────────────────────────────────────
+def of_size(size: int) -> str:
+    return "x" * size
+
+
+def base64_of(size: int) -> str:
+    return b64encode(bytes(size)).decode()
+
+
+def people(size: int) -> list[str]:
+    return [f"u{n}@example.com" for n in range(size)]
+
+
+# The largest that passes; the complaint about one more; an e-mail of a given size.
+LIMITS: list[tuple[int, str, Callable[[int], dict[str, Any]]]] = [
+    (998, "subject", lambda n: hello(subject="ä" * n)),
+    (200, "workspace", lambda n: hello(workspace="ä" * n)),
+    (200, "user", lambda n: hello(user="ä" * n)),
+    (200, "stream", lambda n: hello(stream="ä" * n)),
+    (100, "pool", lambda n: hello(pool="ä" * n)),
+    (100, "account", lambda n: hello(account="ä" * n)),
+    (500, "idempotency_key", lambda n: hello(idempotency_key="ä" * n)),
+    (10_485_760, "text", lambda n: hello(text=of_size(n))),
+    (10_485_760, "html", lambda n: hello(html=of_size(n))),
+    (5_242_880, "text", lambda n: hello(text="ä" * n)),
+    (65_536, "fields", lambda n: hello(fields={"x": of_size(n - len('{"x": ""}'))})),
+    (50, "attempts_max", lambda n: hello(attempts_max=n)),
+    (50, "headers", lambda n: hello(headers={f"X-{i}": "" for i in range(n)})),
+    (100, "headers", lambda n: hello(headers={of_size(n): ""})),
+    (8_192, "headers.X-A", lambda n: hello(headers={"X-A": of_size(n)})),
+    (4_096, "headers.X-A", lambda n: hello(headers={"X-A": "ä" * n})),
+    (50, "attachments", lambda n: hello(attachments=[{"filename": "a", "data": ""}] * n)),
+    (26_214_400, "attachments", lambda n: attached(data=base64_of(n))),
+    (13_107_200, "attachments", lambda n: hello(attachments=[{"filename": "a", "data": base64_of(n)}] * 2)),
+    (255, "attachments[0].filename", lambda n: attached(filename="ä" * n)),
+    (100, "attachments[0].content_type", lambda n: attached(content_type=f"{of_size(n)}/x")),
+    (100, "attachments[0].content_type", lambda n: attached(content_type=f"x/{of_size(n)}")),
+    (200, "attachments[0].inline_id", lambda n: attached(inline_id=of_size(n))),
+    (256, "to", lambda n: hello(to={"address": "ann@example.com", "name": "ä" * n})),
+    (64, "to", lambda n: hello(to=f"{of_size(n)}@example.com")),
+    (63, "to", lambda n: hello(to=f"ann@{of_size(n)}.com")),
+    (254, "to", lambda n: hello(to=f"anna@{'x' * 62}.{'x' * 62}.{'x' * 62}.{of_size(n - 194)}")),
+    (50, "to", lambda n: hello(to=people(n))),
+    (50, "cc", lambda n: hello(to=people(20), cc=people(n - 20))),
+    (50, "bcc", lambda n: hello(to=people(20), cc=people(29), bcc=people(n - 49))),
+]
+
+
+def test_the_limit_passes_and_one_more_is_refused(judge: Judge) -> None:
+    for limit, field, email_of in LIMITS:
+        judge.accepts(email_of(limit))
+        judge.refuses(field, email_of(limit + 1))
+
+
+def test_what_is_far_too_long_is_refused_with_a_short_word(judge: Judge) -> None:
+    long = "x" * 1_000_000
+    emails = [email_with(long) for _, email_with in PLACES] + [hello(**{long: 1}), hello(headers={long: "a"})]
+    for judgement in judge.all(emails):
+        assert judgement.id is None
+        assert len(judgement.field or "") + len(judgement.message or "") < 1_000
+
+
+def test_ten_thousand_emails_are_one_call_and_one_more_is_not(judge: Judge) -> None:
+    judge.accepts(*[HELLO] * 10_000)
+    with pytest.raises(psycopg.DatabaseError, match="a list of at most 10000") as refused:
+        judge.all([HELLO] * 10_001)
+    assert refused.value.sqlstate == "FP001"
+
+
+# ── everything else that is refused ──────────────────────────────────────────────────────────────────────
+REFUSED: list[tuple[str, Any]] = [
+    ("", None),
+    ("", 5),
+    ("", "ann@example.com"),
+    ("", [HELLO]),
+    ("to", {}),
+    ("to", hello(to=None)),
+    ("to", hello(to=[])),
+    ("to", hello(to=[], cc=[], bcc=[])),
+    ("subject", hello(subject=None)),
+    ("text", hello(text=None)),
+    ("sbject", hello(sbject="x")),
+    ("To", hello(To="ann@example.com")),
+    ("kind", hello(kind=None)),
+    ("workspace", hello(workspace="")),
+    ("pool", hello(pool="")),
+    ("pool", hello(pool="@sales")),
+    ("account", hello(account="")),
+    ("account", hello(account="sales", pool="default")),
+    ("idempotency_key", hello(idempotency_key="")),
+    ("class", hello(**{"class": "Urgent"})),
+    ("on_doubt", hello(on_doubt="drop")),
+    ("attempts_max", hello(attempts_max=0)),
+    ("attempts_max", hello(attempts_max=-1)),
+    ("attempts_max", hello(attempts_max=1.5)),
+    ("attempts_max", hello(attempts_max="5")),
+    ("attempts_max", hello(attempts_max=10**400)),
+    ("content_id", {"to": "ann@example.com", "content_id": 5}),
+    ("content_id", {"to": "ann@example.com", "content_id": -5}),
+    ("content_id", {"to": "ann@example.com", "content_id": 10**400}),
+    ("content_id", {"to": "ann@example.com", "content_id": 2**63}),
+    ("content_id", {"to": "ann@example.com", "content_id": 9 * 10**18}),
+    ("content_id", {"to": "ann@example.com", "content_id": "٣"}),
+    ("content_id", hello(content_id=5)),
+    ("headers", hello(headers={"": "a"})),
+    ("headers", hello(headers={"X A": "a"})),
+    ("headers", hello(headers={"X:A": "a"})),
+    ("headers", hello(headers={"Xä": "a"})),
+    ("headers.X-A", hello(headers={"X-A": None})),
+    ("headers.X-A", hello(headers={"X-A": 5})),
+    ("headers.X-A", hello(headers={"X-A": ["a"]})),
+    ("attachments[0]", hello(attachments=["a.txt"])),
+    ("attachments[0]", attached(size=5)),
+    ("attachments[1].data", hello(attachments=[{"filename": "a", "data": ""}, {"filename": "b", "data": "é"}])),
+    ("attachments[0].data", hello(attachments=[{"filename": "a.txt"}])),
+    ("attachments[0].data", attached(data=None)),
+    ("attachments[0].data", attached(data="no base64!")),
+    ("attachments[0].data", attached(data="YQ=")),
+    ("attachments[0].filename", hello(attachments=[{"data": ""}])),
+    ("attachments[0].filename", attached(filename="")),
+    ("attachments[0].filename", attached(filename="../a.txt")),
+    ("attachments[0].filename", attached(filename="a\\b.txt")),
+    ("attachments[0].content_type", attached(content_type="png")),
+    ("attachments[0].content_type", attached(content_type="text/html; charset=x")),
+    ("attachments[0].inline_id", attached(inline_id="")),
+    ("attachments[0].inline_id", attached(inline_id="<logo>")),
+]
+REFUSED += [
+    (f"headers.{name}", hello(headers={name: "a"}))
+    for name in (
+        *("From", "TO", "cc", "Bcc", "Subject", "Date", "Message-ID", "Reply-To", "Sender", "Return-Path"),
+        *("Received", "MIME-Version", "DKIM-Signature", "Content-Type", "content-transfer-encoding"),
+    )
+]
+
+
+def test_a_bad_email_is_refused_by_the_name_of_its_field(judge: Judge) -> None:
+    judgements = judge.all([email for _, email in REFUSED])
+    assert [(j.field, email) for j, (_, email) in zip(judgements, REFUSED, strict=True)] == REFUSED
+
+
+ACCEPTED: list[dict[str, Any]] = [
+    HELLO,
+    hello(subject="", text=""),
+    hello(text=None, html=""),
+    hello(subject="🎉 " * 300),
+    hello(to=None, cc="ann@example.com"),
+    hello(to=[], bcc=["ann@example.com"]),
+    hello(to=["ann@example.com", "ann@example.com"]),
+    hello(user="", stream=""),
+    hello(account="sales"),
+    hello(pool="a@b"),
+    hello(attempts_max=1),
+    hello(headers={"List-Unsubscribe": "<https://example.com/u?a=1&b=2>", "X-Tab": "a\tb", "X-Empty": ""}),
+    hello(headers={"!#$%&'*+-.^_`|~09": "ä🎉"}),
+    hello(attachments=[], headers={}, fields={}, cc=[], bcc=[]),
+    attached(filename='a "quoted"; ünï.txt', content_type="application/vnd.ms-excel+x", inline_id="logo@1.x+y"),
+    attached(filename="a.txt", content_type=None, inline_id=None, data="YQ==\n"),
+    {name: HELLO.get(name) for name in FIELDS},
+]
+
+
+def test_unusual_emails_pass(judge: Judge) -> None:
+    judge.accepts(*ACCEPTED)
+
+
+# ── time ─────────────────────────────────────────────────────────────────────────────────────────────────
+NO_MOMENTS = [
+    *("", "now", "tomorrow", "infinity", "-infinity", "epoch", "2100-01-01", "2100-01-01T00:00:00", "12:00Z"),
+    *("2100-02-30T00:00:00Z", "2100-02-29T00:00:00Z", "2100-13-01T00:00:00Z", "2100-00-10T00:00:00Z"),
+    *("2100-01-32T00:00:00Z", "2100-01-00T00:00:00Z", "2100-01-01T24:01:00Z", "2100-01-01T00:60:00Z"),
+    *("2100-01-01T25:00:00Z", "2100-01-01T00:00:61Z", "0000-01-01T00:00:00Z", "10000-01-01T00:00:00Z"),
+    *("2100-01-01T00:00:00+16:00", "2100-01-01T00:00:00+99", "2100-01-01T00:00:00-12:60", "2100-01-01T00:00:00z"),
+    *("2100-01-01T00:00:00.1234567Z", "2100-01-01T00:00:00 Z", "2100-01-01T00:00:00Z ", "2100-01-01T00:00:00CET"),
+    *("2100-01-01T00:00:00Europe/Vienna", "2100-01-01T00:00:00Z BC", "-2100-01-01T00:00:00Z", "２100-01-01T00:00Z"),
+    *(4102444800, 4102444800.5, True, [], {}, ["2100-01-01T00:00:00Z"]),
+]
+MOMENTS = [
+    *("2100-01-01T00:00:00Z", "2100-01-01 00:00Z", "2096-02-29T23:59:59.999999+00", "2100-01-01T00:00:00+0530"),
+    *("2100-01-01T00:00:00-12:00", "2100-01-01T24:00:00Z", "2100-01-01T00:00:60Z", "9999-12-31T23:59:59Z"),
+]
+
+
+def test_what_is_no_moment_is_refused(judge: Judge) -> None:
+    judge.refuses("due_at", *(hello(due_at=moment) for moment in NO_MOMENTS))
+    judge.refuses("expires_at", *(hello(expires_at=moment) for moment in NO_MOMENTS))
+
+
+def test_moments_pass(judge: Judge) -> None:
+    judge.accepts(*(hello(due_at=moment) for moment in (*MOMENTS, "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z")))
+    judge.accepts(*(hello(expires_at=moment) for moment in MOMENTS))
+
+
+def test_an_email_expires_after_it_is_due_and_after_now(judge: Judge) -> None:
+    at_nine, later = "2100-01-01T09:00:00Z", "2100-01-01T09:00:00.000001Z"
+    judge.accepts(hello(due_at=at_nine, expires_at=later), hello(due_at="1999-01-01T09:00:00Z", expires_at=at_nine))
+    judge.refuses(
+        "expires_at",
+        hello(due_at=at_nine, expires_at=at_nine),
+        hello(due_at=later, expires_at=at_nine),
+        hello(expires_at="1999-01-01T09:00:00Z"),
+        hello(due_at="1999-01-01T09:00:00Z", expires_at="1999-01-01T10:00:00Z"),
+        hello(due_at="2100-01-01T09:00:00+01:00", expires_at="2100-01-01T09:00:00+02:00"),
+    )
+
+
+# ── any JSON at all ──────────────────────────────────────────────────────────────────────────────────────
+OF_ANOTHER_TYPE = [True, False, 5, 1.5, "x", [], [5], {}, {"x": 5}]
+TAKES: dict[str, list[Any]] = {
+    **{name: ["x"] for name in ("subject", "text", "html", "workspace", "user", "stream", "pool", "account")},
+    **{name: [[]] for name in ("cc", "bcc", "attachments")},
+    "idempotency_key": ["x"],
+    "headers": [{}],
+    "fields": [{}, {"x": 5}],
+    "attempts_max": [5],
+}
+
+
+def test_a_value_of_another_type_is_refused_in_every_field(judge: Judge) -> None:
+    for name in FIELDS:
+        for value in OF_ANOTHER_TYPE:
+            email = {"to": "ann@example.com", "content_id": value} if name == "content_id" else hello(**{name: value})
+            judgement = judge.one(email)
+            if any(type(value) is type(good) and value == good for good in TAKES.get(name, [])):
+                assert judgement.id, email
+            else:
+                assert (judgement.field or "").partition("[")[0].partition(".")[0] == name, (email, judgement)
+
+
+telling = st.sampled_from(
+    [
+        *("ann@example.com", "Ann <ann@example.com>", "urgent", "hold", "2100-01-01T00:00:00Z", "YQ==", "image/png"),
+        *("5", 5, 1, 0, 51, -1, 2**63, 1e300, "", "@", "x" * 300, "\u2028", "\r\n", "٣"),
+    ]
+)
+names = st.sampled_from([*FIELDS, "address", "name", "filename", "data", "content_type", "inline_id", "X-A"]) | words
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words
+anything = st.recursive(
+    telling | scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+    max_leaves=10,
+)
+emails = st.dictionaries(st.sampled_from(FIELDS), anything, max_size=5).map(lambda more: {**HELLO, **more})
+
+
+@settings(max_examples=500)
+@given(batch=st.lists(emails | st.dictionaries(names, anything, max_size=5) | anything, min_size=1, max_size=5))
+def test_any_json_gives_a_result_or_a_complaint_and_never_an_error(judge: Judge, batch: list[Any]) -> None:
+    for email, judgement in zip(batch, judge.all(batch), strict=True):
+        if judgement.field:
+            name = judgement.field
+            assert any(name.startswith(known) for known in ("to", "subject", "text", *email))
+        elif judgement.id is None:
+            assert not isinstance(email, dict) or "" in email
+
+
+# ── many at once, and nothing of the refused ─────────────────────────────────────────────────────────────
+def test_a_bad_email_in_the_middle_keeps_nobody_else_out(judge: Judge) -> None:
+    results = judge.all([hello(), hello(to="nobody"), hello(), 5, hello(idempotency_key="k"), hello(class_="x")])
+    assert [result.field for result in results] == [None, "to", None, "", None, "class_"]
+    assert len({result.id for result in results if result.id}) == 3
+
+
+def test_a_refused_email_writes_nothing_into_any_table(judge: Judge) -> None:
+    before = counts(judge.conn)
+    bad = {**attached(data="no base64!"), "idempotency_key": "k"}
+    with pytest.raises(psycopg.DatabaseError, match=r"attachments\[0\].data: must be base64 text") as refused:
+        judge.conn.execute("SELECT fairpost.enqueue(%s::text::jsonb)", [json.dumps(bad)])
+    assert refused.value.sqlstate == "FP001"
+    assert json.loads(refused.value.diag.message_detail or "")["field"] == "attachments[0].data"
+    judge.conn.execute("SELECT fairpost.enqueue_many(%s::text::jsonb)", [json.dumps([bad, bad])])
+    assert counts(judge.conn) == before
+
+
+def counts(conn: "psycopg.Connection[Any]") -> dict[str, int]:
+    tables = conn.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'fairpost'::regnamespace AND relkind IN ('r', 'p')"
+    ).fetchall()
+    assert len(tables) > 15
+    return {name: conn.execute(f"SELECT count(*) FROM fairpost.{name}").fetchone() for (name,) in tables}  # type: ignore
+
+
+def test_put_content_is_checked_as_an_email_is(judge: Judge) -> None:
+    bad = [{}, {"subject": "x"}, {"text": "x"}, {**HELLO}, {"subject": "a\nb", "text": ""}, []]
+    bad += [{"subject": "", "text": "", "headers": {"To": "x"}}, {"subject": "", "text": "", "reply_to": "x"}]
+    for content in bad:
+        with pytest.raises(psycopg.DatabaseError) as refused:
+            judge.conn.execute("SELECT fairpost.put_content(%s::text::jsonb)", [json.dumps(content)])
+        assert refused.value.sqlstate == "FP001", content
+
+
+def test_a_role_that_may_only_use_the_schema_can_enqueue_and_nothing_else(judge: Judge) -> None:
+    with judge.conn.transaction(force_rollback=True):
+        judge.conn.execute("CREATE ROLE shop; GRANT USAGE ON SCHEMA fairpost TO shop; SET LOCAL ROLE shop")
+        judge.accepts(hello(idempotency_key="k"))
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            judge.conn.execute("SELECT FROM fairpost.queue")
+
+
+def test_the_judgement_does_not_depend_on_the_language_of_the_database(server_url: str) -> None:
+    """Where every script has its digits and its capitals, \\d and lower() mean more than they do elsewhere."""
+    url = urlunsplit(urlsplit(server_url)._replace(path="/elsewhere"))
+    with psycopg.connect(server_url, autocommit=True) as server:
+        server.execute(
+            "CREATE DATABASE elsewhere TEMPLATE template0 LOCALE_PROVIDER builtin BUILTIN_LOCALE 'PG_UNICODE_FAST'"
+        )
+        try:
+            asyncio.run(migrate_at(url))
+            with psycopg.connect(url, autocommit=True) as conn:
+                judge = Judge(conn)
+                test_a_bad_email_is_refused_by_the_name_of_its_field(judge)
+                test_what_is_no_moment_is_refused(judge)
+                test_unusual_emails_pass(judge)
+                test_unusual_addresses_pass(judge)
+        finally:
+            server.execute("DROP DATABASE elsewhere WITH (FORCE)")
+
+
+async def migrate_at(url: str) -> None:
+    conn = await asyncpg.connect(url)
+    await migrate(conn)
+    await conn.close()

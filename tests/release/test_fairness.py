@@ -1,0 +1,219 @@
+"""Fair between workspaces, inside a workspace between domains, inside a domain between users: whoever is large."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairpost.model.account import Lease, Limits
+from fairpost.policy.fairness import FairTree
+from fairpost.postgres.store import Store
+from tests.simulation.world import clean, connect, draft
+
+Path = tuple[str, str, str]
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    store = await connect(url, connections_max=8)
+    yield store
+    await store.close()
+
+
+async def fill(store: Store, mail: Iterable[tuple[Path, int]]) -> None:
+    content = await store.value("""SELECT fairpost.put_content('{"subject": "s", "text": "t"}')""")
+    emails = [
+        {"workspace": w, "from": f"x@{d}", "user": u, "to": "p@there.test", "stream": "c", "content_id": content}
+        for (w, d, u), n in mail
+        for _ in range(n)
+    ]
+    for at in range(0, len(emails), 10_000):
+        assert all(row["new"] for row in await store.enqueue_many(emails[at : at + 10_000]))
+
+
+async def fill_each(store: Store, mail: list[tuple[Path, int]]) -> None:
+    """Each workspace in transactions of its own."""
+    for workspace in dict.fromkeys(path[0] for path, _ in mail):
+        await fill(store, [(path, n) for path, n in mail if path[0] == workspace])
+
+
+async def leases(store: Store, n: int) -> list[Lease]:
+    await clean(store)
+    ids = [await store.add_account(f"a{i}", address="a@post.test", limits=Limits()) for i in range(n)]
+    taken = [await store.take_lease(id_, owner="test", seconds=3600) for id_ in ids]
+    return [lease for lease in taken if lease]
+
+
+async def claim(store: Store, lease: Lease, limit: int) -> list[Path]:
+    """Who was served. What was claimed is gone at once, as if it had been sent."""
+    claimed = await store.claim(lease, limit=limit)
+    rows = await store.fetch(
+        "DELETE FROM fairpost.queue WHERE id = ANY ($1) RETURNING workspace, domain, user_name", list(claimed.ids)
+    )
+    return [(r["workspace"], r["domain"], r["user_name"]) for r in rows]
+
+
+WHALES: list[tuple[Path, int]] = [
+    (("whale", "w.test", "u"), 4000),
+    *(((f"small{i}", "s.test", "u"), 20) for i in range(8)),
+    (("mixed", "whale.test", "u"), 2000),
+    (("mixed", "small.test", "u"), 20),
+    (("team", "t.test", "whale"), 2000),
+    (("team", "t.test", "small"), 20),
+    *((("spreader", f"d{i % 7}.test", f"user{i}"), 1) for i in range(10_000)),
+]
+
+
+async def test_a_whale_at_each_level_delays_nobody_and_spreading_gains_nothing(store: Store) -> None:
+    workers = await leases(store, 4)
+    await fill_each(store, WHALES)
+    served: list[Path] = []
+    for turn in range(40):
+        served += await claim(store, workers[turn % 4], 12)
+    by_workspace = Counter(w for w, _, _ in served)
+    assert len(served) == 480
+    large = [by_workspace[w] for w in ("whale", "spreader", "mixed", "team")]
+    assert max(large) - min(large) <= 1
+    assert all(by_workspace[f"small{i}"] == 20 for i in range(8)), "the small ones are through"
+    inside = Counter(served)
+    assert inside["mixed", "small.test", "u"] == 20
+    assert inside["team", "t.test", "small"] == 20
+
+
+async def test_a_newcomer_is_served_within_two_rounds_at_every_level(store: Store) -> None:
+    workers = await leases(store, 4)
+    await fill_each(store, WHALES)
+    for turn in range(20):
+        await claim(store, workers[turn % 4], 12)
+    newcomers: list[Path] = [
+        ("newcomer", "n.test", "u"),
+        ("mixed", "new.test", "u"),
+        ("team", "t.test", "new"),
+        ("spreader", "d0.test", "new"),
+    ]
+    await fill(store, [(path, 1) for path in newcomers])
+    round_size = 13 * 7  # of the one deepest down: every workspace once, times every domain of the spreader
+    served: list[Path] = []
+    for turn in range(2 * round_size // 12 + 1):
+        served += await claim(store, workers[turn % 4], 12)
+    assert set(newcomers) <= set(served)
+
+
+async def test_shares_follow_the_weights_at_every_level(store: Store) -> None:
+    workers = await leases(store, 4)
+    weights = {"gold": 2.0, "plain": 1.0, "young": 0.5, "throttled": 0.1}
+    mail: list[tuple[Path, int]] = [((w, "d.test", "u"), 1500) for w in weights]
+    mail += [(("inside", f"{w}.test", "u"), 1500) for w in weights]
+    mail += [(("deep", "d.test", w), 1500) for w in weights]
+    for name, weight in weights.items():
+        await store.set_weight(name, "workspace", weight=weight)
+        await store.set_weight("inside", "domain", f"{name}.test", weight=weight)
+        await store.set_weight("deep", "user", name, weight=weight)
+    await fill(store, mail)
+    served = Counter[Path]()
+    for turn in range(200):
+        served.update(await claim(store, workers[turn % 4], 20))
+    for group in (
+        {w: sum(n for p, n in served.items() if p[0] == w) for w in weights},
+        {w: served["inside", f"{w}.test", "u"] for w in weights},
+        {w: served["deep", "d.test", w] for w in weights},
+    ):
+        _shares_are(group, weights)
+
+
+def _shares_are(got: dict[str, int], weights: dict[str, float]) -> None:
+    total = sum(got.values())
+    for name, weight in weights.items():
+        fair = total * weight / sum(weights.values())
+        assert abs(got[name] - fair) <= max(0.05 * fair, 2), f"{name} got {got[name]} instead of {fair:.0f} of {total}"
+
+
+async def test_shares_hold_when_four_workers_claim_at_the_same_time(store: Store) -> None:
+    workers = await leases(store, 4)
+    weights = {f"w{i}": 1.0 for i in range(30)} | {f"heavy{i}": 2.0 for i in range(10)}
+    for name, weight in weights.items():
+        await store.set_weight(name, "workspace", weight=weight)
+    await fill(store, [((w, "d.test", "u"), 600) for w in weights])
+    served = Counter[str]()
+
+    async def work(lease: Lease) -> None:
+        for _ in range(75):
+            got = await claim(store, lease, 20)
+            if not got:
+                await store.await_turn(lease)
+            served.update(w for w, _, _ in got)
+
+    await asyncio.gather(*(work(lease) for lease in workers))
+    total = sum(served.values())
+    assert total > 3000
+    for name, weight in weights.items():
+        fair = total * weight / sum(weights.values())
+        assert abs(served[name] - fair) <= 0.05 * fair + 20, f"{name} got {served[name]} instead of {fair:.0f}"  # a batch
+
+
+async def test_urgent_goes_first_and_bulk_keeps_its_tenth(store: Store) -> None:
+    (worker,) = await leases(store, 1)
+    emails = [draft(workspace="w", stream="c", **{"class": c}) for c in ("urgent", "bulk") for _ in range(300)]
+    await store.enqueue_many(emails)
+    for limit in (1, 10, 50):
+        got = Counter[str]()
+        while sum(got.values()) < 100:
+            claimed = await store.claim(worker, limit=limit)
+            rows = await store.fetch("DELETE FROM fairpost.queue WHERE id = ANY ($1) RETURNING class::text", list(claimed.ids))
+            got.update(r["class"] for r in rows)
+        assert got == {"urgent": 90, "bulk": 10}, f"in batches of {limit}"
+
+
+async def test_a_pool_and_an_accounts_own_mail_count_as_one(store: Store) -> None:
+    """Whoever has mail in both gets no more than who has mail in one; pinned mail goes first."""
+    (worker,) = await leases(store, 1)
+    both = [draft(workspace="both"), draft(workspace="both", account="a0")]
+    await store.enqueue_many([e for e in both for _ in range(100)] + [draft(workspace="one") for _ in range(100)])
+    got = Counter[tuple[str, str]]()
+    for _ in range(10):
+        claimed = await store.claim(worker, limit=10)
+        rows = await store.fetch("DELETE FROM fairpost.queue WHERE id = ANY ($1) RETURNING workspace, route", list(claimed.ids))
+        got.update((r["workspace"], r["route"]) for r in rows)
+    assert got == {("both", "@a0"): 50, ("one", "default"): 50}
+
+
+trees = st.dictionaries(
+    st.tuples(st.sampled_from("abc"), st.sampled_from(["x.test", "y.test"]), st.sampled_from("12")), st.integers(1, 12), min_size=1, max_size=8
+)
+weightings = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.5, 1.0, 2.0, 3.0]))
+
+
+@settings(max_examples=25)
+@given(tree=trees, weights=weightings, batches=st.lists(st.integers(1, 9), min_size=1, max_size=8))
+async def test_the_sql_serves_as_the_plain_model_does(
+    store: Store, tree: dict[Path, int], weights: dict[str, float], batches: list[int]
+) -> None:
+    (worker,) = await leases(store, 1)
+    model: FairTree[Path] = FairTree()
+    for name, weight in weights.items():
+        await store.set_weight(name, "workspace", weight=weight)
+        model.node((name,)).weight = weight
+    await fill(store, tree.items())
+    for path, n in tree.items():
+        for _ in range(n):
+            model.put(path, path)
+    ours, theirs = Counter[str](), Counter[str]()
+    detail_ours, detail_theirs = Counter[Any](), Counter[Any]()
+    for batch in batches:
+        got = await claim(store, worker, batch)
+        expected = [p for p in (model.take() for _ in range(batch)) if p is not None]
+        assert len(got) == len(expected)
+        ours.update(p[0] for p in got)
+        theirs.update(p[0] for p in expected)
+        detail_ours.update(got)
+        detail_theirs.update(expected)
+        for name in ours | theirs:
+            assert abs(ours[name] - theirs[name]) <= 1, "ties apart, the same workspaces"
+        for path in detail_ours | detail_theirs:
+            assert abs(detail_ours[path] - detail_theirs[path]) <= 2
+
+

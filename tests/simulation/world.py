@@ -1,0 +1,165 @@
+"""A small world on the real SQL, with the time in our hands, and everything that must hold in it.
+
+Used by the state machine (one step after another) and by the concurrent test (all at once, checked at the end).
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from fairpost.model.account import Limits
+from fairpost.model.ids import AccountId
+from fairpost.postgres.store import Store
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+ACCOUNTS = ("anna", "bert", "carl")
+POOL = "default"
+
+TABLES = (
+    "queue",
+    "arrivals",
+    "nodes",
+    "clocks",
+    "routes",
+    "rules",
+    "accounts",
+    "leases",
+    "emails",
+    "attempts",
+    "idempotency_keys",
+    "suppressions",
+    "events",
+    "contents",
+    "attachments",
+)
+
+
+async def clean(store: Store) -> dict[str, AccountId]:
+    """Empties the database and lays three accounts of one pool."""
+    await store.value("TRUNCATE " + ", ".join(f"fairpost.{table}" for table in TABLES) + " CASCADE")
+    return {
+        name: await store.add_account(name, address=f"{name}@post.test", pool=POOL, limits=Limits())
+        for name in ACCOUNTS
+    }
+
+
+def draft(
+    *,
+    workspace: str = "w1",
+    domain: str = "d1.test",
+    user: str = "u1",
+    stream: str = "",
+    to: str = "someone@there.test",
+    due_at: datetime | None = None,
+    expires_at: datetime | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    email: dict[str, Any] = {
+        "workspace": workspace,
+        "from": f"{user or 'x'}@{domain}",
+        "user": user,
+        "stream": stream,
+        "to": to,
+        "subject": "s",
+        "text": "t",
+        **more,
+    }
+    if due_at:
+        email["due_at"] = due_at.isoformat()
+    if expires_at:
+        email["expires_at"] = expires_at.isoformat()
+    return email
+
+
+# Each of these lists what is wrong; empty is right.
+PROMISES = {
+    "an e-mail is in the queue or in history, never in both": """
+        SELECT id FROM fairpost.queue JOIN fairpost.emails USING (id)""",
+    "a node's count, with the notes not yet read, is the number of e-mails that wait below it": """
+        WITH held AS (
+            SELECT w.node, count(*) AS n FROM fairpost.queue q JOIN fairpost.nodes l ON l.flow = q.flow,
+                   unnest(l.path) AS w(node) WHERE q.waiting GROUP BY w.node
+        ), noted AS (
+            SELECT w.node, sum(a.n) AS n FROM fairpost.arrivals a JOIN fairpost.nodes l ON l.flow = a.flow,
+                   unnest(l.path) AS w(node) GROUP BY w.node
+        )
+        SELECT c.id, c.key, c.waiting, noted.n AS noted, held.n AS held
+        FROM fairpost.clocks c JOIN fairpost.nodes n ON n.id = c.id AND n.level <> 'route'
+        LEFT JOIN held ON held.node = c.id LEFT JOIN noted ON noted.node = c.id
+        WHERE c.waiting + coalesce(noted.n, 0) <> coalesce(held.n, 0)""",
+    "what waits on a leaf that does not exist yet is all in the notes": """
+        SELECT flow FROM (
+            SELECT flow, sum(n) AS n FROM fairpost.arrivals GROUP BY flow
+        ) a FULL JOIN (
+            SELECT flow, count(*) AS n FROM fairpost.queue WHERE waiting GROUP BY flow
+        ) q USING (flow)
+        WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = flow) AND coalesce(a.n, 0) <> coalesce(q.n, 0)""",
+    "a node counts its active children": """
+        SELECT p.id, p.key, p.busy, count(c.id) FILTER (WHERE c.busy > 0 AND c.held_until IS NULL) AS active
+        FROM fairpost.clocks p JOIN fairpost.nodes n ON n.id = p.id AND n.level NOT IN ('route', 'stream')
+        LEFT JOIN fairpost.clocks c ON c.parent = p.id
+        GROUP BY p.id HAVING p.busy <> count(c.id) FILTER (WHERE c.busy > 0 AND c.held_until IS NULL)""",
+    "no active node stands before the place where scans begin": """
+        SELECT c.id, c.key, c.vtime, p.v FROM fairpost.clocks c JOIN fairpost.clocks p ON p.id = c.parent
+        WHERE c.busy > 0 AND c.held_until IS NULL AND c.vtime < p.v""",
+    "a leaf that sleeps wakes no later than its first e-mail is due": """
+        SELECT c.id, c.key, c.busy, c.wake_at, min(q.due_at) FROM fairpost.clocks c JOIN fairpost.queue q ON q.flow = c.flow AND q.waiting
+        WHERE c.busy = 0 AND NOT EXISTS (SELECT FROM fairpost.arrivals a WHERE a.flow = c.flow)
+        GROUP BY c.id HAVING coalesce(c.wake_at, 'infinity') > min(q.due_at)""",
+    "nothing waits before the place where a leaf begins to look": """
+        SELECT c.id, q.id FROM fairpost.clocks c JOIN fairpost.queue q ON q.flow = c.flow AND q.waiting
+        WHERE (q.due_at, q.id) < (c.head_due, c.head_id)
+        AND NOT EXISTS (SELECT FROM fairpost.arrivals a WHERE a.flow = c.flow)""",
+    "nobody holds an e-mail under an epoch that is still to come": """
+        SELECT q.id FROM fairpost.queue q JOIN fairpost.leases l ON l.account_id = q.account_id WHERE q.epoch > l.epoch""",
+    "a key leads to one e-mail": """
+        SELECT idempotency_key FROM (
+            SELECT workspace, idempotency_key FROM fairpost.queue UNION ALL SELECT workspace, idempotency_key FROM fairpost.emails
+        ) e WHERE idempotency_key IS NOT NULL GROUP BY workspace, idempotency_key HAVING count(*) > 1""",
+}
+
+
+async def broken_promises(store: Store) -> dict[str, list[Any]]:
+    found = {}
+    for promise, sql in PROMISES.items():
+        rows = await store.fetch(sql)
+        if rows:
+            found[promise] = [dict(row) for row in rows[:5]]
+    return found
+
+
+@dataclass
+class Known:
+    """What the model knows of one e-mail."""
+
+    id: int
+    workspace: str
+    domain: str
+    user: str
+    stream: str
+    route: str
+    to: str
+    due_at: datetime
+    expires_at: datetime | None
+    policy: str
+    state: str = "waiting"
+    account: str | None = None
+    epoch: int | None = None
+    began: list[tuple[str, int]] = field(default_factory=list)  # (account, epoch) of every begin
+    attempts: int = 0
+
+    def is_due(self, now: datetime) -> bool:
+        return self.state == "waiting" and self.due_at <= now
+
+    def is_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+
+MINUTE = timedelta(minutes=1)
+
+
+async def connect(url: str, connections_max: int = 4) -> Store:
+    pool = await asyncpg.create_pool(url, min_size=1, max_size=connections_max)
+    return Store(pool)
