@@ -37,8 +37,8 @@ async def started(conn: "asyncpg.Connection", isolation: str = "read_committed")
 async def until_it_waits(watcher: "asyncpg.Connection", waiting: "asyncpg.Connection") -> None:
     """Returns when the server says that this connection waits for a lock."""
     async with asyncio.timeout(10):
-        while not await watcher.fetchval("SELECT pg_blocking_pids($1) <> '{}'", waiting.get_server_pid()):
-            await asyncio.sleep(0.005)
+        while not await watcher.fetchval("SELECT pg_blocking_pids($1) <> '{}'", waiting.get_server_pid()):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)  # the server has no event for it
 
 
 async def in_background(watcher: "asyncpg.Connection", conn: "asyncpg.Connection", key: str) -> Any:

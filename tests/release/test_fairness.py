@@ -93,7 +93,7 @@ async def test_a_newcomer_is_served_within_two_rounds_at_every_level(store: Stor
         ("newcomer", "n.test", "u"),
         ("mixed", "new.test", "u"),
         ("team", "t.test", "new"),
-        ("spreader", "d0.test", "new"),
+        ("spreader", "new.test", "new"),
     ]
     await fill(store, [(path, 1) for path in newcomers])
     round_size = 13 * 7  # of the one deepest down: every workspace once, times every domain of the spreader
