@@ -1,14 +1,17 @@
 """The contract of `enqueue` over every connection it knows: the caller's transaction decides, and lives on."""
 
+import ast
 import asyncio
 import importlib.metadata
 import json
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_type, get_type_hints
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,6 +33,7 @@ import fairpost
 from fairpost import Email, Enqueued, InvalidEmail, Rejected, enqueue, enqueue_many
 from fairpost.accept.enqueue import EmailFields
 
+DOCS = Path(__file__).parents[2] / "docs" / "enqueue.md"
 HELLO: dict[str, Any] = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 
@@ -359,6 +363,38 @@ def test_a_refused_email_does_not_break_an_atomic_block_of_django(
             caller.enqueue(to="nobody", subject="Hello", text="Hi")
         sent = caller.enqueue(**HELLO)
     assert queued(others, sent.id) == [sent.id]
+
+
+def test_every_example_in_the_docs_works(file_url: str, others: "psycopg.Connection[Any]") -> None:
+    others.execute("CREATE TABLE orders (customer text)")
+    examples = re.findall(r"```(\w+)\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
+    assert len(examples) > 10
+    with FLAVOURS["django-connection"](file_url):
+        for language, code in examples:
+            before = enqueued_so_far(others)
+            if language == "sql":
+                others.execute(code)
+            else:
+                run_example(code.replace("://localhost/shop", file_url.removeprefix("postgresql")))
+            assert enqueued_so_far(others) > before or "InvalidEmail" in code, code
+
+
+def run_example(code: str) -> None:
+    names: dict[str, Any] = {}
+    with asyncio.Runner() as runner:
+        result = eval(compile(code, DOCS, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        if result:
+            runner.run(result)
+        if engine := names.get("engine"):
+            disposed = engine.dispose()
+            if disposed:
+                runner.run(disposed)
+
+
+def enqueued_so_far(others: "psycopg.Connection[Any]") -> int:
+    row = others.execute("SELECT count(*) FROM fairpost.queue").fetchone()
+    assert row
+    return int(row[0])
 
 
 @pytest.mark.parametrize("thing", [None, "postgresql://localhost", object(), sqlalchemy])

@@ -12,6 +12,7 @@ import pytest
 from fairpost import Email, Enqueued, InvalidEmail, enqueue, enqueue_many
 
 HELLO: dict[str, Any] = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
+WAITS = "SELECT pg_blocking_pids($1) <> '{}'"
 
 Connect = Callable[[], Awaitable["asyncpg.Connection"]]
 
@@ -37,7 +38,7 @@ async def started(conn: "asyncpg.Connection", isolation: str = "read_committed")
 async def until_it_waits(watcher: "asyncpg.Connection", waiting: "asyncpg.Connection") -> None:
     """Returns when the server says that this connection waits for a lock."""
     async with asyncio.timeout(10):
-        while not await watcher.fetchval("SELECT pg_blocking_pids($1) <> '{}'", waiting.get_server_pid()):  # noqa: ASYNC110
+        while not await watcher.fetchval(WAITS, waiting.get_server_pid()):  # noqa: ASYNC110
             await asyncio.sleep(0.005)  # the server has no event for it
 
 

@@ -129,9 +129,7 @@ async def test_commits_are_durable_unless_asked_otherwise(tmp_path: Path) -> Non
     server = EmbeddedServer(tmp_path / "home")
     try:
         url = server.start()
-        shown = [
-            await ask(url, f"show {name}") for name in ("fsync", "synchronous_commit", "listen_addresses")
-        ]
+        shown = [await ask(url, f"show {name}") for name in ("fsync", "synchronous_commit", "listen_addresses")]
         assert shown == ["on", "on", ""]
     finally:
         server.stop()
@@ -196,9 +194,7 @@ def test_status_tells_what_runs(make_server: ServerMaker) -> None:
     assert status.log_file.is_file()
 
 
-async def test_the_server_outlives_the_process_that_started_it(
-    make_server: ServerMaker, tmp_path: Path
-) -> None:
+async def test_the_server_outlives_the_process_that_started_it(make_server: ServerMaker, tmp_path: Path) -> None:
     server = make_server()
     starter = run_python(START, tmp_path / "home")
     output, _ = starter.communicate(timeout=60)
@@ -321,9 +317,7 @@ async def test_a_server_on_its_way_out_is_replaced(make_server: ServerMaker) -> 
     connection.terminate()
 
 
-async def test_a_start_killed_while_making_the_data_is_made_anew(
-    make_server: ServerMaker, tmp_path: Path
-) -> None:
+async def test_a_start_killed_while_making_the_data_is_made_anew(make_server: ServerMaker, tmp_path: Path) -> None:
     incomplete = tmp_path / "home" / "postgres" / "data.incomplete"
     server = make_server()
     with run_python(START, tmp_path / "home") as starter:
@@ -342,9 +336,7 @@ async def test_leftovers_of_a_killed_initdb_are_thrown_away(make_server: ServerM
     assert not incomplete.exists()
 
 
-def test_a_directory_that_is_no_data_directory_is_not_touched(
-    make_server: ServerMaker, tmp_path: Path
-) -> None:
+def test_a_directory_that_is_no_data_directory_is_not_touched(make_server: ServerMaker, tmp_path: Path) -> None:
     data_dir = tmp_path / "home" / "postgres" / "data"
     data_dir.mkdir(parents=True)
     (data_dir / "holiday.jpg").touch()
@@ -379,9 +371,7 @@ def test_only_the_owner_can_enter_what_the_server_uses(make_server: ServerMaker)
 
 
 @pytest.mark.parametrize("name", ["long-" * 24, "a,b c'd\"e%f", "Größe"])
-async def test_a_home_that_is_no_socket_address_works_too(
-    make_server: ServerMaker, tmp_path: Path, name: str
-) -> None:
+async def test_a_home_that_is_no_socket_address_works_too(make_server: ServerMaker, tmp_path: Path, name: str) -> None:
     server = make_server(tmp_path / name / "home")
     url = server.start()
     assert await ask(url, "select 1") == 1
@@ -414,9 +404,7 @@ def test_a_socket_directory_that_somebody_else_prepared_is_refused(
         path.rmdir() if trap == "open" else path.unlink()
 
 
-def test_a_link_planted_among_the_servers_files_is_not_followed(
-    make_server: ServerMaker, tmp_path: Path
-) -> None:
+def test_a_link_planted_among_the_servers_files_is_not_followed(make_server: ServerMaker, tmp_path: Path) -> None:
     folder = tmp_path / "home" / "postgres"
     folder.mkdir(parents=True)
     (folder / "lock").symlink_to(tmp_path / "precious")
@@ -434,9 +422,7 @@ def test_the_data_of_another_major_version_is_refused_and_kept(make_server: Serv
     (data_dir / "PG_VERSION").write_text("13\n")
     before = sorted((path, path.stat().st_mtime_ns) for path in data_dir.rglob("*"))
     ours = binaries.find_binaries().version
-    with pytest.raises(
-        EmbeddedServerError, match=rf"made by PostgreSQL 13.*PostgreSQL {ours}.*Nothing was changed"
-    ):
+    with pytest.raises(EmbeddedServerError, match=rf"made by PostgreSQL 13.*PostgreSQL {ours}.*Nothing was changed"):
         server.start()
     assert sorted((path, path.stat().st_mtime_ns) for path in data_dir.rglob("*")) == before
     assert server.status().version is None
@@ -534,9 +520,7 @@ def test_a_server_in_another_container_is_left_alone(make_server: ServerMaker, t
         pytest.skip("needs root and the right to make pid namespaces")
     server = make_server()
     server.start()
-    impatient = (
-        "from fairpost.postgres import embedded; embedded.ORPHANS_LEAVE_S = embedded.ORPHANS_END_S = 0.5"
-    )
+    impatient = "from fairpost.postgres import embedded; embedded.ORPHANS_LEAVE_S = embedded.ORPHANS_END_S = 0.5"
     command = [*unshare, sys.executable, "-c", impatient + START, str(tmp_path / "home")]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "it may run in another container" in refused.stderr
@@ -592,17 +576,13 @@ async def test_root_without_namespaces_copies_programs_nobody_can_reach(
 
 
 @pytest.mark.usefixtures("no_namespaces")
-def test_root_without_namespaces_says_so_when_nobody_cannot_enter(
-    make_server: ServerMaker, tmp_path: Path
-) -> None:
+def test_root_without_namespaces_says_so_when_nobody_cannot_enter(make_server: ServerMaker, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     with pytest.raises(EmbeddedServerError, match=r"nobody cannot enter .* FAIRPOST_HOME"):
         make_server().start()
 
 
-async def test_root_runs_a_server_as_the_owner_of_its_data(
-    make_server: ServerMaker, public_dir: Path
-) -> None:
+async def test_root_runs_a_server_as_the_owner_of_its_data(make_server: ServerMaker, public_dir: Path) -> None:
     if not AS_ROOT:
         pytest.skip("needs root")
     nobody = pwd.getpwnam("nobody")

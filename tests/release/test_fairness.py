@@ -152,7 +152,9 @@ async def test_shares_hold_when_four_workers_claim_at_the_same_time(store: Store
     assert total > 3000
     for name, weight in weights.items():
         fair = total * weight / sum(weights.values())
-        assert abs(served[name] - fair) <= 0.05 * fair + 20, f"{name} got {served[name]} instead of {fair:.0f}"  # a batch
+        assert abs(served[name] - fair) <= 0.05 * fair + 20, (
+            f"{name} got {served[name]} instead of {fair:.0f}"
+        )  # a batch
 
 
 async def test_urgent_goes_first_and_bulk_keeps_its_tenth(store: Store) -> None:
@@ -163,7 +165,9 @@ async def test_urgent_goes_first_and_bulk_keeps_its_tenth(store: Store) -> None:
         got = Counter[str]()
         while sum(got.values()) < 100:
             claimed = await store.claim(worker, limit=limit)
-            rows = await store.fetch("DELETE FROM fairpost.queue WHERE id = ANY ($1) RETURNING class::text", list(claimed.ids))
+            rows = await store.fetch(
+                "DELETE FROM fairpost.queue WHERE id = ANY ($1) RETURNING class::text", list(claimed.ids)
+            )
             got.update(r["class"] for r in rows)
         assert got == {"urgent": 90, "bulk": 10}, f"in batches of {limit}"
 
@@ -176,13 +180,18 @@ async def test_a_pool_and_an_accounts_own_mail_count_as_one(store: Store) -> Non
     got = Counter[tuple[str, str]]()
     for _ in range(10):
         claimed = await store.claim(worker, limit=10)
-        rows = await store.fetch("DELETE FROM fairpost.queue WHERE id = ANY ($1) RETURNING workspace, route", list(claimed.ids))
+        rows = await store.fetch(
+            "DELETE FROM fairpost.queue WHERE id = ANY ($1) RETURNING workspace, route", list(claimed.ids)
+        )
         got.update((r["workspace"], r["route"]) for r in rows)
     assert got == {("both", "@a0"): 50, ("one", "default"): 50}
 
 
 trees = st.dictionaries(
-    st.tuples(st.sampled_from("abc"), st.sampled_from(["x.test", "y.test"]), st.sampled_from("12")), st.integers(1, 12), min_size=1, max_size=8
+    st.tuples(st.sampled_from("abc"), st.sampled_from(["x.test", "y.test"]), st.sampled_from("12")),
+    st.integers(1, 12),
+    min_size=1,
+    max_size=8,
 )
 weightings = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.5, 1.0, 2.0, 3.0]))
 
@@ -215,5 +224,3 @@ async def test_the_sql_serves_as_the_plain_model_does(
             assert abs(ours[name] - theirs[name]) <= 1, "ties apart, the same workspaces"
         for path in detail_ours | detail_theirs:
             assert abs(detail_ours[path] - detail_theirs[path]) <= 2
-
-

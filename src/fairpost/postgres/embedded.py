@@ -209,9 +209,7 @@ class EmbeddedServer:
             self._run("initdb", [*initdb, "--sync-only"])
         self._folder.finish_data()
 
-    def _run(
-        self, what: str, command: Sequence[str], *, stdin: str = "", stderr: int = subprocess.STDOUT
-    ) -> str:
+    def _run(self, what: str, command: Sequence[str], *, stdin: str = "", stderr: int = subprocess.STDOUT) -> str:
         with self._folder.guard() as guard:
             done = subprocess.run(
                 command,

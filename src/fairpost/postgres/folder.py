@@ -109,8 +109,7 @@ class ServerFolder:
         """An empty directory to make the data in: a kill half-way leaves nothing that looks like data."""
         if self.data.is_dir() and any(self.data.iterdir()):
             raise EmbeddedServerError(
-                f"{self.data} is not empty, and not a PostgreSQL data directory. "
-                "Move it away, then start again."
+                f"{self.data} is not empty, and not a PostgreSQL data directory. Move it away, then start again."
             )
         if self.data_incomplete.exists():
             shutil.rmtree(self.data_incomplete)

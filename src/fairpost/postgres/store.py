@@ -81,9 +81,7 @@ class Store:
 
     # ── accept ────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def enqueue_many(
-        self, emails: Sequence[dict[str, Any]], *, now: datetime | None = None
-    ) -> list[Any]:
+    async def enqueue_many(self, emails: Sequence[dict[str, Any]], *, now: datetime | None = None) -> list[Any]:
         return await self.fetch("SELECT * FROM fairpost.enqueue_many($1, $2)", json.dumps(emails), now)
 
     # ── accounts and leases ───────────────────────────────────────────────────────────────────────────────
@@ -124,9 +122,7 @@ class Store:
         self, account_id: AccountId, *, owner: str, seconds: float, now: datetime | None = None
     ) -> Lease | None:
         """None: another holds it."""
-        row = await self.row(
-            "SELECT * FROM fairpost.take_lease($1, $2, $3, $4)", account_id, owner, seconds, now
-        )
+        row = await self.row("SELECT * FROM fairpost.take_lease($1, $2, $3, $4)", account_id, owner, seconds, now)
         if not row["taken"]:
             return None
         return Lease(account_id=account_id, epoch=Epoch(row["epoch"]), until=row["until"])
@@ -150,9 +146,7 @@ class Store:
     async def claim(self, lease: Lease, *, limit: int, now: datetime | None = None) -> Claim:
         sql = "SELECT * FROM fairpost.claim($1, $2, $3, $4)"
         row = await self.row(sql, lease.account_id, lease.epoch, limit, now)
-        return Claim(
-            verdict=row["verdict"], ids=tuple(row["ids"]), again=row["again"], next_at=row["next_at"]
-        )
+        return Claim(verdict=row["verdict"], ids=tuple(row["ids"]), again=row["again"], next_at=row["next_at"])
 
     async def await_turn(self, lease: Lease) -> None:
         await self.value("SELECT fairpost.await_turn($1)", lease.account_id)
@@ -175,9 +169,7 @@ class Store:
         sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6)"
         await self.value(sql, workspace, level, key, until, reason, now)
 
-    async def release(
-        self, workspace: str, level: Level, key: str = "", *, now: datetime | None = None
-    ) -> bool:
+    async def release(self, workspace: str, level: Level, key: str = "", *, now: datetime | None = None) -> bool:
         return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, now))
 
     async def set_weight(self, workspace: str, level: Level, key: str = "", *, weight: float) -> None:
@@ -196,14 +188,10 @@ class Store:
         )
         return [_outgoing(row) for row in rows]
 
-    async def begin(
-        self, lease: Lease, email_id: EmailId, *, usage: Usage, now: datetime | None = None
-    ) -> Begun:
+    async def begin(self, lease: Lease, email_id: EmailId, *, usage: Usage, now: datetime | None = None) -> Begun:
         sql = "SELECT * FROM fairpost.begin_send($1, $2, $3, $4, NULL, $5)"
         row = await self.row(sql, lease.account_id, lease.epoch, email_id, _usage_json(usage), now)
-        return Begun(
-            verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=row["attempt"], now=row["now"]
-        )
+        return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=row["attempt"], now=row["now"])
 
     async def settle(
         self,
@@ -222,9 +210,7 @@ class Store:
         return result
 
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
-        ids = [
-            row["id"] for row in await self.fetch("SELECT id FROM fairpost.doubts($1, $2)", account_id, most)
-        ]
+        ids = [row["id"] for row in await self.fetch("SELECT id FROM fairpost.doubts($1, $2)", account_id, most)]
         return await self.load(ids)
 
     async def resolve(
@@ -241,9 +227,7 @@ class Store:
         state: str | None = await self.value(sql, email_id, decision, by, due_at, now)
         return state
 
-    async def cancel(
-        self, email_id: EmailId, *, reason: str = "cancelled", now: datetime | None = None
-    ) -> str | None:
+    async def cancel(self, email_id: EmailId, *, reason: str = "cancelled", now: datetime | None = None) -> str | None:
         """The state it is in afterwards; None when there is no such e-mail."""
         state: str | None = await self.value("SELECT fairpost.cancel($1, $2, $3)", email_id, reason, now)
         return state
@@ -252,12 +236,8 @@ class Store:
         state: str | None = await self.value("SELECT fairpost.retry($1, $2)", email_id, now)
         return state
 
-    async def suppress(
-        self, workspace: str, address: str, *, reason: str, now: datetime | None = None
-    ) -> bool:
-        return bool(
-            await self.value("SELECT fairpost.suppress($1, $2, $3, $4)", workspace, address, reason, now)
-        )
+    async def suppress(self, workspace: str, address: str, *, reason: str, now: datetime | None = None) -> bool:
+        return bool(await self.value("SELECT fairpost.suppress($1, $2, $3, $4)", workspace, address, reason, now))
 
 
 def _account(row: Any) -> Account:

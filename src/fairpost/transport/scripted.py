@@ -23,9 +23,7 @@ class Delivery:
 class ScriptedTransport:
     """Answers with the reports of a script, then with `always`; remembers what a server would have got."""
 
-    def __init__(
-        self, script: Iterable[Report] = (), *, always: Report | Callable[[Outgoing], Report] = OK
-    ) -> None:
+    def __init__(self, script: Iterable[Report] = (), *, always: Report | Callable[[Outgoing], Report] = OK) -> None:
         self._script: Iterator[Report] = iter(script)
         self._always = always
         self.delivered: list[Delivery] = []
@@ -33,9 +31,7 @@ class ScriptedTransport:
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
         report = next(self._script, None) or (self._always(email) if callable(self._always) else self._always)
         if report.reached is not Reached.UNTOUCHED and not permission():
-            return Report(
-                reached=Reached.UNTOUCHED, error="the lease ran out before the message was complete"
-            )
+            return Report(reached=Reached.UNTOUCHED, error="the lease ran out before the message was complete")
         if report.reached is Reached.AFTER_DOT or (report.reply is not None and report.reply.code < 300):
             self.delivered.append(Delivery(account.name, email.id, email.envelope, email.content.subject))
         return report

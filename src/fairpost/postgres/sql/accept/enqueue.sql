@@ -26,7 +26,7 @@ BEGIN
             RETURN d;
         END IF;
         d.recipients := jsonb_build_array(parsed || '{"kind": "to"}');
-        d.addresses := ARRAY[lower(parsed ->> 'address')];
+        d.addresses := ARRAY[parsed ->> 'address'];
     ELSE
         d.recipients := '[]';
         FOREACH kind IN ARRAY ARRAY['to', 'cc', 'bcc'] LOOP
@@ -36,7 +36,9 @@ BEGIN
                 RETURN d;
             END IF;
         END LOOP;
-        d.addresses := ARRAY(SELECT lower(r ->> 'address') FROM jsonb_array_elements(d.recipients) r);
+        -- whoever is named twice gets it once
+        d.addresses := ARRAY(SELECT min(r.value ->> 'address') FROM jsonb_array_elements(d.recipients) WITH ORDINALITY r
+                             GROUP BY fairpost.fold(r.value ->> 'address') ORDER BY min(r.ordinality));
     END IF;
     IF jsonb_array_length(d.recipients) = 0 THEN
         d.error := fairpost.complaint('to', 'at least one recipient is needed');
@@ -87,7 +89,7 @@ DECLARE
     wrong jsonb;
 BEGIN
     IF e ->> 'content_id' IS NOT NULL THEN
-        IF e ?| ARRAY['subject', 'text', 'html', 'headers', 'attachments', 'reply_to'] THEN
+        IF jsonb_strip_nulls(e) ?| ARRAY['subject', 'text', 'html', 'headers', 'attachments', 'reply_to'] THEN
             RETURN fairpost.complaint('content_id', 'brings its own subject, bodies, headers and attachments: give one or the other');
         ELSIF NOT EXISTS (SELECT FROM fairpost.contents c WHERE c.id = (e ->> 'content_id')::bigint) THEN
             RETURN fairpost.complaint('content_id', format('there is no content %s', e ->> 'content_id'));
@@ -140,7 +142,9 @@ DECLARE
     drafts fairpost.draft[];
     taken uuid[];
 BEGIN
-    IF jsonb_typeof(emails) IS DISTINCT FROM 'array' OR jsonb_array_length(emails) > 10000 THEN
+    IF emails IS NULL THEN
+        RETURN;  -- jsonb_agg over no rows
+    ELSIF jsonb_typeof(emails) <> 'array' OR jsonb_array_length(emails) > 10000 THEN
         RAISE EXCEPTION 'emails: must be a list of at most 10000 e-mails' USING ERRCODE = 'FP001';
     END IF;
     SELECT array_agg(fairpost.read_draft(e.value, e.ordinality::integer, t) ORDER BY e.ordinality) INTO drafts
@@ -201,8 +205,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 DECLARE
     d fairpost.draft;
 BEGIN
-    IF content - ARRAY['subject', 'text', 'html', 'headers', 'attachments', 'reply_to'] <> '{}' THEN
-        d.error := fairpost.complaint('content', 'may have subject, text, html, headers, attachments and reply_to only');
+    IF jsonb_typeof(content) IS DISTINCT FROM 'object'
+        OR content - ARRAY['subject', 'text', 'html', 'headers', 'attachments', 'reply_to'] <> '{}' THEN
+        d.error := fairpost.complaint('content', 'must be an object and may have subject, text, html, headers, attachments and reply_to only');
     ELSE
         d := fairpost.read_draft(content || '{"to": "nobody@localhost"}', 1, coalesce(p_now, clock_timestamp()));
     END IF;

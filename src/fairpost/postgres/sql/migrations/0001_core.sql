@@ -75,7 +75,7 @@ CREATE TABLE fairpost.queue (
     stream          text NOT NULL,
     sender          jsonb,                    -- {"address", "name"}; null: the account's own
     recipients      jsonb NOT NULL,           -- [{"kind": "to", "address", "name"}]
-    addresses       text[] NOT NULL,          -- who is still to get it, folded: the envelope and the suppression list go by it
+    addresses       text[] NOT NULL,          -- who is still to get it: the envelope
     fields          jsonb,
     idempotency_key text,
     last_error      text,

@@ -5,7 +5,10 @@
 -- e-mail more puts it 1/weight further; the quota goes to the earliest places. Children of one name below two routes
 -- (a pool and an account's own) count as one. With `among`, only these children take part.
 CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, among bigint[]) RETURNS fairpost.branch[]
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE plpgsql AS $$
+DECLARE
+    shared fairpost.branch[];
+BEGIN
     WITH child AS MATERIALIZED (
         SELECT p.grp AS above, p.quota, p.pinned, p.path, p.groups, p.starts, c.*, c.vtime - p.v AS lag,
                min(c.vtime) OVER (PARTITION BY p.node) AS first
@@ -34,8 +37,10 @@ LANGUAGE sql VOLATILE AS $$
     )
     SELECT array_agg(ROW(c.id, c.v, c.pinned, depth * 100000 + n.nth, won.quota,
                          c.path || c.id, c.groups || (depth * 100000 + n.nth)::integer, c.starts || c.first)::fairpost.branch)
-    FROM won JOIN named n USING (nth) JOIN child c ON c.above = n.above AND c.key = n.key
-$$;
+    INTO shared
+    FROM won JOIN named n USING (nth) JOIN child c ON c.above = n.above AND c.key = n.key;
+    RETURN shared;
+END $$;
 
 -- Up to `p_limit` e-mails below these roots, marked as claimed; `skipped` when somebody else held what had more.
 -- What may never be sent (suppressed, expired) is settled on the way.
@@ -86,8 +91,7 @@ BEGIN
                 WHERE c.due <= p_now AND c.nth <= b.quota)
             FOR UPDATE SKIP LOCKED);
         barred := ARRAY(
-            SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (locked) AND (q.expires_at <= p_now OR q.addresses <@ ARRAY(
-                SELECT s.address FROM fairpost.suppressions s WHERE s.address = ANY (q.addresses) AND s.workspace IN (q.workspace, '*'))));
+            SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (locked) AND (q.expires_at <= p_now OR q.addresses <@ fairpost.suppressed(q.workspace, q.addresses)));
 
         WITH candidate AS (
             SELECT c.*, b.grp, b.quota, b.pinned, c.id = ANY (locked) AS mine, c.id = ANY (barred) AS never
@@ -146,7 +150,7 @@ CREATE OR REPLACE FUNCTION fairpost.claim(
     p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT ids bigint[], OUT again boolean, OUT next_at timestamptz
 )
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t timestamptz;
     lease fairpost.leases;
@@ -211,10 +215,11 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION fairpost.roots_of(routes text[], p_class fairpost.email_class) RETURNS fairpost.branch[]
-LANGUAGE sql STABLE AS $$
-    SELECT array_agg(ROW(n.id, 0, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}')::fairpost.branch)
-    FROM unnest(routes) r JOIN fairpost.nodes n ON n.parent = 0 AND n.key = r || E'\x1f' || p_class
-$$;
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT array_agg(ROW(n.id, 0, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}')::fairpost.branch)
+            FROM unnest(routes) r JOIN fairpost.nodes n ON n.parent = 0 AND n.key = r || E'\x1f' || p_class);
+END $$;
 
 -- When something below these routes becomes due or is set free.
 CREATE OR REPLACE FUNCTION fairpost.next_moment(routes text[]) RETURNS timestamptz

@@ -21,7 +21,7 @@ BEGIN
         verdict := 'gone';
         RETURN;
     END IF;
-    skip := ARRAY(SELECT s.address FROM fairpost.suppressions s WHERE s.address = ANY (email.addresses) AND s.workspace IN (email.workspace, '*'));
+    skip := fairpost.suppressed(email.workspace, email.addresses);
     IF email.expires_at <= now OR email.addresses <@ skip THEN
         verdict := CASE WHEN email.expires_at <= now THEN 'expired' ELSE 'suppressed' END;
         PERFORM fairpost.finish_unsendable(p_id, now);

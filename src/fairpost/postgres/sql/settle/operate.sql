@@ -44,18 +44,31 @@ BEGIN
     RETURN 'waiting';
 END $$;
 
+-- Addresses are compared without regard to case, the same in every locale.
+CREATE OR REPLACE FUNCTION fairpost.fold(address text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT lower(address COLLATE "C") COLLATE "default"
+$$;
+
+-- Those of the addresses that this workspace must not write to.
+CREATE OR REPLACE FUNCTION fairpost.suppressed(p_workspace text, addresses text[]) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+    SELECT ARRAY(SELECT a FROM unnest(addresses) a
+                 WHERE EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = fairpost.fold(a) AND s.workspace IN (p_workspace, '*')))
+$$;
+
 -- Nobody writes to this address again, in one workspace or ('*') in all.
 CREATE OR REPLACE FUNCTION fairpost.suppress(p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO fairpost.suppressions (workspace, address, reason, created_at)
-    VALUES (p_workspace, lower(p_address), left(p_reason, 500), coalesce(p_now, clock_timestamp())) ON CONFLICT DO NOTHING;
+    VALUES (p_workspace, fairpost.fold(p_address), left(p_reason, 500), coalesce(p_now, clock_timestamp())) ON CONFLICT DO NOTHING;
     RETURN FOUND;
 END $$;
 
 CREATE OR REPLACE FUNCTION fairpost.unsuppress(p_workspace text, p_address text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
-    DELETE FROM fairpost.suppressions s WHERE s.workspace = p_workspace AND s.address = lower(p_address);
+    DELETE FROM fairpost.suppressions s WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address);
     RETURN FOUND;
 END $$;
