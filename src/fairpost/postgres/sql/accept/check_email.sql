@@ -247,3 +247,88 @@ BEGIN
     END LOOP;
     RETURN NULL;
 END $$;
+
+-- The first thing wrong with subject, bodies, headers and attachments, or null.
+CREATE OR REPLACE FUNCTION fairpost.check_content(e jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    wrong jsonb;
+BEGIN
+    IF e ->> 'content_id' IS NOT NULL THEN
+        IF jsonb_strip_nulls(e) ?| ARRAY['subject', 'text', 'html', 'headers', 'attachments', 'reply_to'] THEN
+            RETURN fairpost.complaint('content_id', 'brings its own subject, bodies, headers and attachments: give one or the other');
+        ELSIF NOT EXISTS (SELECT FROM fairpost.contents c WHERE c.id = (e ->> 'content_id')::bigint) THEN
+            RETURN fairpost.complaint('content_id', format('there is no content %s', e ->> 'content_id'));
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF e ->> 'subject' IS NULL THEN
+        RETURN fairpost.complaint('subject', 'is needed (it may be empty)');
+    ELSIF e ->> 'text' IS NULL AND e ->> 'html' IS NULL THEN
+        RETURN fairpost.complaint('text', 'text or html is needed (it may be empty)');
+    ELSIF e ->> 'reply_to' IS NOT NULL AND fairpost.parse_address(e -> 'reply_to') IS NULL THEN
+        RETURN fairpost.complaint('reply_to', format('%s is not an e-mail address', left((e -> 'reply_to')::text, 300)));
+    END IF;
+    IF e ->> 'headers' IS NOT NULL THEN
+        wrong := fairpost.check_headers(e -> 'headers');
+    END IF;
+    IF wrong IS NULL AND e ->> 'attachments' IS NOT NULL THEN
+        wrong := fairpost.check_attachments(e -> 'attachments');
+    END IF;
+    RETURN wrong;
+END $$;
+
+-- The first thing wrong with an e-mail, or null. This is the judge; is_plain only spares it the obvious.
+CREATE OR REPLACE FUNCTION fairpost.check_email(e jsonb, p_now timestamptz) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    wrong jsonb;
+    recipients jsonb := '[]';
+    kind text;
+BEGIN
+    IF jsonb_typeof(e) IS DISTINCT FROM 'object' THEN
+        RETURN fairpost.complaint('', 'an e-mail must be an object');
+    END IF;
+    wrong := fairpost.check_words(e);
+    IF wrong IS NOT NULL THEN
+        RETURN wrong;
+    END IF;
+    FOREACH kind IN ARRAY ARRAY['to', 'cc', 'bcc'] LOOP
+        CONTINUE WHEN e ->> kind IS NULL;
+        SELECT r.recipients, r.wrong INTO recipients, wrong FROM fairpost.add_recipients(kind, e -> kind, recipients) r;
+        IF wrong IS NOT NULL THEN
+            RETURN wrong;
+        END IF;
+    END LOOP;
+    IF recipients = '[]' THEN
+        RETURN fairpost.complaint('to', 'at least one recipient is needed');
+    ELSIF e ->> 'from' IS NOT NULL AND fairpost.parse_address(e -> 'from') IS NULL THEN
+        RETURN fairpost.complaint('from', format('%s is not an e-mail address', left((e -> 'from')::text, 300)));
+    END IF;
+    wrong := fairpost.check_content(e);
+    IF wrong IS NULL AND (e ->> 'expires_at')::timestamptz <= greatest((e ->> 'due_at')::timestamptz, p_now) THEN
+        wrong := fairpost.complaint('expires_at', 'must lie after due_at and after now');
+    END IF;
+    RETURN wrong;
+END $$;
+
+-- True when an e-mail is surely well-formed: the plain kind that bulks are made of, known by one expression instead of
+-- a walk through every check. False says nothing: the judge looks closer then. `contents` are the shared ones that exist.
+CREATE OR REPLACE FUNCTION fairpost.is_plain(e jsonb, contents text[]) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT jsonb_typeof(e) = 'object'
+        AND e - '{to,from,subject,text,html,content_id,workspace,user,stream,class,pool,account,due_at,on_doubt,idempotency_key}'::text[] = '{}'
+        AND NOT e - 'content_id' @? 'strict $.* ? (@.type() <> "string")'
+        AND e ->> 'to' ~ '^[A-Za-z0-9_+-]+([.][A-Za-z0-9_+-]+)*@([a-z0-9]+(-+[a-z0-9]+)*[.])+[a-z0-9]+$' AND length(e ->> 'to') <= 64
+        AND coalesce(e ->> 'from' ~ '^[A-Za-z0-9_+-]+([.][A-Za-z0-9_+-]+)*@([a-z0-9]+(-+[a-z0-9]+)*[.])+[a-z0-9]+$' AND length(e ->> 'from') <= 64, true)
+        AND CASE WHEN e ? 'content_id' THEN coalesce(e ->> 'content_id' = ANY (contents), false) AND NOT e ?| '{subject,text,html}'
+                 ELSE e ? 'subject' AND e ?| '{text,html}' AND octet_length(concat(e ->> 'text', e ->> 'html')) <= 10485760 END
+        AND concat(e ->> 'subject', e ->> 'workspace', e ->> 'user', e ->> 'stream', e ->> 'pool', e ->> 'account', e ->> 'idempotency_key')
+            !~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]'
+        AND length(concat(e ->> 'workspace', e ->> 'user', e ->> 'stream', e ->> 'pool', e ->> 'account', e ->> 'idempotency_key')) <= 100
+        AND coalesce(length(e ->> 'subject') <= 998, true)
+        AND coalesce(e ->> 'workspace' <> '' , true) AND coalesce(e ->> 'idempotency_key' <> '', true)
+        AND coalesce(e ->> 'pool' <> '' AND left(e ->> 'pool', 1) <> '@', true) AND coalesce(e ->> 'account' <> '', true) AND NOT e ?& '{pool,account}'
+        AND coalesce(e ->> 'class' IN ('urgent', 'bulk'), true) AND coalesce(e ->> 'on_doubt' IN ('resend', 'hold'), true)
+        AND coalesce(e ->> 'due_at' ~ '^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?(Z|[+]00:00)$', true)
+$$;

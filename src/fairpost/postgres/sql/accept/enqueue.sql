@@ -1,134 +1,26 @@
 -- Into the queue, inside the caller's transaction. Nothing here waits for another transaction, unless both
 -- name the same idempotency key.
 
--- Reads one e-mail. What is wrong with it stands in `error`, and nothing else is filled then.
-CREATE OR REPLACE FUNCTION fairpost.read_draft(e jsonb, place integer, p_now timestamptz) RETURNS fairpost.draft
-LANGUAGE plpgsql VOLATILE AS $$
+-- Everybody a checked e-mail is for, each marked with its kind.
+CREATE OR REPLACE FUNCTION fairpost.recipients_of(e jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    d fairpost.draft;
+    recipients jsonb := '[]';
     kind text;
-    parsed jsonb;
 BEGIN
-    d.ord := place;
-    IF jsonb_typeof(e) IS DISTINCT FROM 'object' THEN
-        d.error := fairpost.complaint('', 'an e-mail must be an object');
-        RETURN d;
-    END IF;
-    d.error := fairpost.check_words(e);
-    IF d.error IS NOT NULL THEN
-        RETURN d;
-    END IF;
-
-    IF jsonb_typeof(e -> 'to') = 'string' AND e ->> 'cc' IS NULL AND e ->> 'bcc' IS NULL THEN
-        parsed := fairpost.parse_address(e -> 'to');  -- the usual case needs no loop
-        IF parsed IS NULL THEN
-            d.error := fairpost.complaint('to', format('%s is not an e-mail address', left((e -> 'to')::text, 300)));
-            RETURN d;
-        END IF;
-        d.recipients := jsonb_build_array(parsed || '{"kind": "to"}');
-        d.addresses := ARRAY[parsed ->> 'address'];
-    ELSE
-        d.recipients := '[]';
-        FOREACH kind IN ARRAY ARRAY['to', 'cc', 'bcc'] LOOP
-            CONTINUE WHEN e ->> kind IS NULL;
-            SELECT r.recipients, r.wrong INTO d.recipients, d.error FROM fairpost.add_recipients(kind, e -> kind, d.recipients) r;
-            IF d.error IS NOT NULL THEN
-                RETURN d;
-            END IF;
-        END LOOP;
-        -- whoever is named twice gets it once
-        d.addresses := ARRAY(SELECT min(r.value ->> 'address') FROM jsonb_array_elements(d.recipients) WITH ORDINALITY r
-                             GROUP BY fairpost.fold(r.value ->> 'address') ORDER BY min(r.ordinality));
-    END IF;
-    IF jsonb_array_length(d.recipients) = 0 THEN
-        d.error := fairpost.complaint('to', 'at least one recipient is needed');
-        RETURN d;
-    END IF;
-    IF e ->> 'from' IS NOT NULL THEN
-        d.sender := fairpost.parse_address(e -> 'from');
-        IF d.sender IS NULL THEN
-            d.error := fairpost.complaint('from', format('%s is not an e-mail address', left((e -> 'from')::text, 300)));
-            RETURN d;
-        END IF;
-    END IF;
-    IF e ->> 'reply_to' IS NOT NULL AND fairpost.parse_address(e -> 'reply_to') IS NULL THEN
-        d.error := fairpost.complaint('reply_to', format('%s is not an e-mail address', left((e -> 'reply_to')::text, 300)));
-        RETURN d;
-    END IF;
-    d.error := fairpost.check_content(e);
-    IF d.error IS NOT NULL THEN
-        RETURN d;
-    END IF;
-    d.due_at := coalesce((e ->> 'due_at')::timestamptz, p_now);
-    d.expires_at := (e ->> 'expires_at')::timestamptz;
-    IF d.expires_at <= greatest(d.due_at, p_now) THEN
-        d.error := fairpost.complaint('expires_at', 'must lie after due_at and after now');
-        RETURN d;
-    END IF;
-    d.workspace := coalesce(e ->> 'workspace', 'default');
-    d.user_name := coalesce(e ->> 'user', '');
-    d.stream := coalesce(e ->> 'stream', '');
-    d.domain := coalesce(split_part(d.sender ->> 'address', '@', 2), '');
-    d.route := coalesce('@' || (e ->> 'account'), e ->> 'pool', 'default');
-    d.class := coalesce(e ->> 'class', CASE WHEN d.stream = '' THEN 'urgent' ELSE 'bulk' END);
-    d.on_doubt := coalesce(e ->> 'on_doubt', CASE d.class WHEN 'urgent' THEN 'resend' ELSE 'hold' END);
-    d.attempts_max := coalesce((e ->> 'attempts_max')::smallint, CASE d.class WHEN 'urgent' THEN 5 ELSE 4 END);
-    d.flow := fairpost.flow_of(d.route, d.class, d.workspace, d.domain, d.user_name, d.stream);
-    d.id := fairpost.new_id();
-    d.content_id := coalesce((e ->> 'content_id')::bigint, d.id);
-    d.key_hash := fairpost.key_hash(d.workspace, e ->> 'idempotency_key');
-    d.is_new := true;
-    d.given := e;
-    RETURN d;
+    FOREACH kind IN ARRAY ARRAY['to', 'cc', 'bcc'] LOOP
+        CONTINUE WHEN e ->> kind IS NULL;
+        recipients := (SELECT r.recipients FROM fairpost.add_recipients(kind, e -> kind, recipients) r);
+    END LOOP;
+    RETURN recipients;
 END $$;
 
--- The first thing wrong with subject, bodies, headers and attachments, or null.
-CREATE OR REPLACE FUNCTION fairpost.check_content(e jsonb) RETURNS jsonb
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    wrong jsonb;
+-- The envelope: whoever is named twice gets it once.
+CREATE OR REPLACE FUNCTION fairpost.addresses_of(recipients jsonb) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF e ->> 'content_id' IS NOT NULL THEN
-        IF jsonb_strip_nulls(e) ?| ARRAY['subject', 'text', 'html', 'headers', 'attachments', 'reply_to'] THEN
-            RETURN fairpost.complaint('content_id', 'brings its own subject, bodies, headers and attachments: give one or the other');
-        ELSIF NOT EXISTS (SELECT FROM fairpost.contents c WHERE c.id = (e ->> 'content_id')::bigint) THEN
-            RETURN fairpost.complaint('content_id', format('there is no content %s', e ->> 'content_id'));
-        END IF;
-        RETURN NULL;
-    END IF;
-    IF e ->> 'subject' IS NULL THEN
-        RETURN fairpost.complaint('subject', 'is needed (it may be empty)');
-    ELSIF e ->> 'text' IS NULL AND e ->> 'html' IS NULL THEN
-        RETURN fairpost.complaint('text', 'text or html is needed (it may be empty)');
-    END IF;
-    IF e ->> 'headers' IS NOT NULL THEN
-        wrong := fairpost.check_headers(e -> 'headers');
-    END IF;
-    IF wrong IS NULL AND e ->> 'attachments' IS NOT NULL THEN
-        wrong := fairpost.check_attachments(e -> 'attachments');
-    END IF;
-    RETURN wrong;
-END $$;
-
--- Writes the content of those drafts that bring their own.
-CREATE OR REPLACE FUNCTION fairpost.store_contents(drafts fairpost.draft[], p_now timestamptz) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO fairpost.contents (id, subject, text_body, html_body, reply_to, headers, created_at)
-    SELECT d.id, d.given ->> 'subject', d.given ->> 'text', d.given ->> 'html',
-           fairpost.parse_address(nullif(d.given -> 'reply_to', 'null')), nullif(d.given -> 'headers', 'null'), p_now
-    FROM unnest(drafts) d
-    WHERE d.is_new AND d.content_id = d.id
-    ORDER BY d.id;
-
-    IF EXISTS (SELECT FROM unnest(drafts) d WHERE d.is_new AND d.given ? 'attachments') THEN
-        INSERT INTO fairpost.attachments (content_id, position, filename, content_type, inline_id, data)
-        SELECT d.id, a.place, a.item ->> 'filename', coalesce(a.item ->> 'content_type', 'application/octet-stream'),
-               a.item ->> 'inline_id', decode(a.item ->> 'data', 'base64')
-        FROM unnest(drafts) d
-        CROSS JOIN LATERAL jsonb_array_elements(nullif(d.given -> 'attachments', 'null')) WITH ORDINALITY a(item, place)
-        WHERE d.is_new AND d.content_id = d.id;
-    END IF;
+    RETURN ARRAY(SELECT min(r.value ->> 'address') FROM jsonb_array_elements(recipients) WITH ORDINALITY r
+                 GROUP BY fairpost.fold(r.value ->> 'address') ORDER BY min(r.ordinality));
 END $$;
 
 -- Many e-mails, a result for each, in the order given: its id and whether it was new, or what is wrong with it.
@@ -139,49 +31,93 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    drafts fairpost.draft[];
-    taken uuid[];
+    shared text[];
+    ords integer[]; ids bigint[]; hashes uuid[]; errors jsonb[]; news boolean[];
 BEGIN
     IF emails IS NULL THEN
         RETURN;  -- jsonb_agg over no rows
     ELSIF jsonb_typeof(emails) <> 'array' OR jsonb_array_length(emails) > 10000 THEN
         RAISE EXCEPTION 'emails: must be a list of at most 10000 e-mails' USING ERRCODE = 'FP001';
     END IF;
-    SELECT array_agg(fairpost.read_draft(e.value, e.ordinality::integer, t) ORDER BY e.ordinality) INTO drafts
-    FROM jsonb_array_elements(emails) WITH ORDINALITY e;
-
-    -- In the order of the keys, so that two bulks with the same keys queue up instead of deadlocking.
-    IF EXISTS (SELECT FROM unnest(drafts) d WHERE d.key_hash IS NOT NULL) THEN
-        WITH fresh AS (
-            INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
-            SELECT d.key_hash, d.id FROM unnest(drafts) d WHERE d.key_hash IS NOT NULL ORDER BY d.key_hash, d.ord
-            ON CONFLICT DO NOTHING RETURNING k.email_id
-        )
-        SELECT array_agg((d.ord, d.error, d.given, coalesce(fresh.email_id, d.id), d.key_hash,
-                          fresh.email_id IS NOT NULL OR d.key_hash IS NULL, d.content_id, d.flow, d.due_at, d.expires_at, d.attempts_max,
-                          d.class, d.on_doubt, d.route, d.workspace, d.domain, d.user_name, d.stream, d.sender, d.recipients, d.addresses
-                         )::fairpost.draft ORDER BY d.ord) INTO drafts
-        FROM unnest(drafts) d LEFT JOIN fresh ON fresh.email_id = d.id;
+    IF emails @? '$[*].content_id' THEN
+        shared := ARRAY(SELECT c.id::text FROM fairpost.contents c WHERE c.id IN (
+            SELECT (e ->> 'content_id')::bigint FROM jsonb_array_elements(emails) e
+            WHERE jsonb_typeof(e) = 'object' AND e ->> 'content_id' ~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$'));
     END IF;
 
-    PERFORM fairpost.store_contents(drafts, t);
+    WITH seen AS MATERIALIZED (
+        SELECT e.ordinality::integer AS ord, e.value AS e, fairpost.is_plain(e.value, shared) AS plain
+        FROM jsonb_array_elements(emails) WITH ORDINALITY e
+    ), judged AS MATERIALIZED (
+        SELECT s.*, CASE WHEN NOT s.plain THEN fairpost.check_email(s.e, t) END AS error FROM seen s
+    ), read AS MATERIALIZED (
+        SELECT j.ord, j.e, fairpost.new_id() AS id,
+            coalesce(j.e ->> 'workspace', 'default') AS workspace, coalesce(j.e ->> 'user', '') AS user_name, coalesce(j.e ->> 'stream', '') AS stream,
+            coalesce('@' || (j.e ->> 'account'), j.e ->> 'pool', 'default') AS route,
+            coalesce(j.e ->> 'class', CASE WHEN coalesce(j.e ->> 'stream', '') = '' THEN 'urgent' ELSE 'bulk' END)::fairpost.email_class AS class,
+            coalesce((j.e ->> 'due_at')::timestamptz, t) AS due_at,
+            CASE WHEN j.plain THEN nullif(jsonb_build_object('address', j.e ->> 'from'), '{"address": null}')
+                 WHEN j.e ->> 'from' IS NOT NULL THEN fairpost.parse_address(j.e -> 'from') END AS sender,
+            CASE WHEN j.plain THEN jsonb_build_array(jsonb_build_object('kind', 'to', 'address', j.e ->> 'to')) ELSE fairpost.recipients_of(j.e) END AS recipients,
+            fairpost.key_hash(coalesce(j.e ->> 'workspace', 'default'), j.e ->> 'idempotency_key') AS key_hash,
+            j.plain
+        FROM judged j WHERE j.error IS NULL
+    ), draft AS MATERIALIZED (
+        SELECT r.*, coalesce((r.e ->> 'content_id')::bigint, r.id) AS content_id, coalesce(split_part(r.sender ->> 'address', '@', 2), '') AS domain,
+            fairpost.flow_of(r.route, r.class, r.workspace, coalesce(split_part(r.sender ->> 'address', '@', 2), ''), r.user_name, r.stream) AS flow,
+            CASE WHEN r.plain THEN ARRAY[r.e ->> 'to'] ELSE fairpost.addresses_of(r.recipients) END AS addresses
+        FROM read r
+    ), fresh AS (
+        -- In the order of the keys, so that two bulks with the same keys queue up instead of deadlocking.
+        INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
+        SELECT d.key_hash, d.id FROM draft d WHERE d.key_hash IS NOT NULL ORDER BY d.key_hash, d.ord
+        ON CONFLICT DO NOTHING RETURNING k.email_id
+    ), new AS MATERIALIZED (
+        -- IN, not a join: nobody can tell the planner how long the list is, and compared one by one a thousand are a million
+        SELECT d.* FROM draft d WHERE d.key_hash IS NULL OR d.id IN (SELECT f.email_id FROM fresh f)
+    ), content AS (
+        INSERT INTO fairpost.contents (id, subject, text_body, html_body, reply_to, headers, created_at)
+        SELECT n.id, n.e ->> 'subject', n.e ->> 'text', n.e ->> 'html', CASE WHEN n.e ->> 'reply_to' IS NOT NULL THEN fairpost.parse_address(n.e -> 'reply_to') END,
+               nullif(n.e -> 'headers', 'null'), t
+        FROM new n WHERE n.content_id = n.id
+    ), queued AS (
+        INSERT INTO fairpost.queue (id, flow, due_at, attempts_max, expires_at, created_at, content_id, class, on_doubt,
+            route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key)
+        SELECT n.id, n.flow, n.due_at, coalesce((n.e ->> 'attempts_max')::smallint, CASE n.class WHEN 'urgent' THEN 5 ELSE 4 END),
+            (n.e ->> 'expires_at')::timestamptz, t, n.content_id, n.class,
+            coalesce(n.e ->> 'on_doubt', CASE n.class WHEN 'urgent' THEN 'resend' ELSE 'hold' END)::fairpost.doubt_policy,
+            n.route, n.workspace, n.domain, n.user_name, n.stream, n.sender, n.recipients, n.addresses,
+            nullif(n.e -> 'fields', 'null'), n.e ->> 'idempotency_key'
+        FROM new n
+    ), noted AS (
+        INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, due_at, id)
+        SELECT n.route, n.class, n.workspace, n.domain, n.user_name, n.stream, n.flow, count(*), min(n.due_at), min(n.id)
+        FROM new n GROUP BY 1, 2, 3, 4, 5, 6, 7
+    )
+    SELECT array_agg(r.ord), array_agg(r.id), array_agg(r.key_hash), array_agg(r.error), array_agg(r.new) INTO ords, ids, hashes, errors, news
+    FROM (SELECT d.ord, d.id, d.key_hash, NULL::jsonb AS error, d.id IN (SELECT n.id FROM new n) AS new FROM draft d
+          UNION ALL
+          SELECT j.ord, NULL, NULL, j.error, false FROM judged j WHERE j.error IS NOT NULL) r;
 
-    INSERT INTO fairpost.queue (id, flow, due_at, attempts_max, expires_at, created_at, content_id, class, on_doubt,
-        route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key)
-    SELECT d.id, d.flow, d.due_at, d.attempts_max, d.expires_at, t, d.content_id, d.class, d.on_doubt,
-        d.route, d.workspace, d.domain, d.user_name, d.stream, d.sender, d.recipients, d.addresses,
-        nullif(d.given -> 'fields', 'null'), d.given ->> 'idempotency_key'
-    FROM unnest(drafts) d WHERE d.is_new AND d.error IS NULL ORDER BY d.id;
+    IF emails @? '$[*].attachments' THEN
+        INSERT INTO fairpost.attachments (content_id, position, filename, content_type, inline_id, data)
+        SELECT r.id, a.ordinality, a.value ->> 'filename', coalesce(a.value ->> 'content_type', 'application/octet-stream'),
+               a.value ->> 'inline_id', decode(a.value ->> 'data', 'base64')
+        FROM unnest(ords, ids, news) AS r(ord, id, new)
+        CROSS JOIN LATERAL jsonb_array_elements(nullif(emails -> (r.ord - 1) -> 'attachments', 'null')) WITH ORDINALITY a
+        WHERE r.new;
+    END IF;
 
-    INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, due_at, id)
-    SELECT d.route, d.class, d.workspace, d.domain, d.user_name, d.stream, d.flow, count(*), min(d.due_at), min(d.id)
-    FROM unnest(drafts) d WHERE d.is_new AND d.error IS NULL GROUP BY 1, 2, 3, 4, 5, 6, 7;
-
-    -- A statement of its own: it must see what the owner of a key committed while we waited for him.
-    RETURN QUERY
-    SELECT d.ord, CASE WHEN d.error IS NULL THEN CASE WHEN d.is_new THEN d.id ELSE k.email_id END END, d.is_new AND d.error IS NULL, d.error
-    FROM unnest(drafts) d LEFT JOIN fairpost.idempotency_keys k ON NOT d.is_new AND k.key_hash = d.key_hash
-    ORDER BY d.ord;
+    IF array_position(news, false) IS NULL THEN
+        RETURN QUERY SELECT r.ord, r.id, true, NULL::jsonb FROM unnest(ords, ids) AS r(ord, id) ORDER BY r.ord;
+    ELSE
+        -- A statement of its own: it must see what the owner of a key committed while we waited for him.
+        RETURN QUERY
+        SELECT r.ord, CASE WHEN r.new THEN r.id ELSE k.email_id END, r.new, r.error
+        FROM unnest(ords, ids, hashes, errors, news) AS r(ord, id, key_hash, error, new)
+        LEFT JOIN fairpost.idempotency_keys k ON NOT r.new AND k.key_hash = r.key_hash
+        ORDER BY r.ord;
+    END IF;
 END $$;
 
 -- One e-mail; a bad one is an error that names the field.
@@ -203,17 +139,26 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.put_content(content jsonb, p_now timestamptz DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
-    d fairpost.draft;
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    known CONSTANT text[] := '{subject,text,html,headers,attachments,reply_to}';
+    new_id bigint;
+    wrong jsonb;
 BEGIN
-    IF jsonb_typeof(content) IS DISTINCT FROM 'object'
-        OR content - ARRAY['subject', 'text', 'html', 'headers', 'attachments', 'reply_to'] <> '{}' THEN
-        d.error := fairpost.complaint('content', 'must be an object and may have subject, text, html, headers, attachments and reply_to only');
+    IF jsonb_typeof(content) IS DISTINCT FROM 'object' OR content - known <> '{}' THEN
+        wrong := fairpost.complaint('content', 'must be an object and may have subject, text, html, headers, attachments and reply_to only');
     ELSE
-        d := fairpost.read_draft(content || '{"to": "nobody@localhost"}', 1, coalesce(p_now, clock_timestamp()));
+        wrong := fairpost.check_email(content || '{"to": "nobody@localhost"}', t);
     END IF;
-    IF d.error IS NOT NULL THEN
-        RAISE EXCEPTION '%: %', d.error ->> 'field', d.error ->> 'message' USING ERRCODE = 'FP001', DETAIL = d.error::text;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION '%: %', wrong ->> 'field', wrong ->> 'message' USING ERRCODE = 'FP001', DETAIL = wrong::text, HINT = 'Nothing was written.';
     END IF;
-    PERFORM fairpost.store_contents(ARRAY[d], coalesce(p_now, clock_timestamp()));
-    RETURN d.id;
+    INSERT INTO fairpost.contents (id, subject, text_body, html_body, reply_to, headers, created_at)
+    VALUES (fairpost.new_id(), content ->> 'subject', content ->> 'text', content ->> 'html',
+            CASE WHEN content ->> 'reply_to' IS NOT NULL THEN fairpost.parse_address(content -> 'reply_to') END, nullif(content -> 'headers', 'null'), t)
+    RETURNING id INTO new_id;
+    INSERT INTO fairpost.attachments (content_id, position, filename, content_type, inline_id, data)
+    SELECT new_id, a.ordinality, a.value ->> 'filename', coalesce(a.value ->> 'content_type', 'application/octet-stream'), a.value ->> 'inline_id',
+           decode(a.value ->> 'data', 'base64')
+    FROM jsonb_array_elements(nullif(content -> 'attachments', 'null')) WITH ORDINALITY a;
+    RETURN new_id;
 END $$;

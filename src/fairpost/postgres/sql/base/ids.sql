@@ -1,6 +1,6 @@
 -- An id that grows with time: milliseconds above, a turning counter below. History is partitioned by it.
 CREATE OR REPLACE FUNCTION fairpost.new_id() RETURNS bigint
-LANGUAGE sql VOLATILE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE sql VOLATILE AS $$
     SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 20) | nextval('fairpost.id_serial')
 $$;
 
@@ -14,12 +14,12 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
 ) RETURNS uuid
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT encode(substring(sha256(convert_to(
         concat_ws(E'\x1f', route, class::text, workspace, domain, user_name, stream), 'UTF8')) FOR 16), 'hex')::uuid
 $$;
 
 CREATE OR REPLACE FUNCTION fairpost.key_hash(workspace text, key text) RETURNS uuid
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT encode(substring(sha256(convert_to(workspace || E'\x1f' || key, 'UTF8')) FOR 16), 'hex')::uuid
 $$;

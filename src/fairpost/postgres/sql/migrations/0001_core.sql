@@ -10,15 +10,6 @@ CREATE TYPE fairpost.doubt_policy AS ENUM ('resend', 'hold');
 CREATE TYPE fairpost.account_status AS ENUM ('active', 'paused', 'paused_limit_reached', 'suspended');
 CREATE TYPE fairpost.node_level AS ENUM ('route', 'workspace', 'domain', 'user', 'stream');
 
--- One e-mail as it was checked and understood, on its way in.
-CREATE TYPE fairpost.draft AS (
-    ord integer, error jsonb, given jsonb, id bigint, key_hash uuid, is_new boolean, content_id bigint, flow uuid,
-    due_at timestamptz, expires_at timestamptz, attempts_max smallint,
-    class fairpost.email_class, on_doubt fairpost.doubt_policy,
-    route text, workspace text, domain text, user_name text, stream text,
-    sender jsonb, recipients jsonb, addresses text[]
-);
-
 -- A node that a claim goes through, with its way down from the workspace: how many e-mails it may take, and for
 -- each level the node, the group it counts with, and the virtual time of the first of its siblings.
 CREATE TYPE fairpost.branch AS (
