@@ -36,5 +36,4 @@ types: $(STAMP)
 check: lint types test  ## lint, types and tests: what CI runs
 
 bench: $(STAMP)  ## print the benchmark tables
-	@$(BIN)/fairpost bench enqueue
-	@$(BIN)/fairpost bench claim
+	@$(BIN)/python benchmarks/core.py

@@ -506,6 +506,42 @@ def test_any_json_gives_a_result_or_a_complaint_and_never_an_error(judge: Judge,
             assert not isinstance(email, dict) or "" in email
 
 
+addresses = st.from_regex(r"[A-Za-z0-9_+.-]{1,70}@[a-zA-Z0-9.-]{1,70}", fullmatch=True) | telling
+nearly_plain = st.fixed_dictionaries(
+    {"to": addresses, "subject": words | telling, "text": words | telling},
+    optional={
+        "from": addresses,
+        "html": words,
+        "class": st.sampled_from(["urgent", "bulk", "x"]),
+        "due_at": st.datetimes().map(lambda at: at.isoformat() + "Z") | telling,
+        **dict.fromkeys(("workspace", "user", "stream", "pool", "account", "idempotency_key"), words | telling),
+        "content_id": telling,
+    },
+)
+
+
+@settings(max_examples=300)
+@given(batch=st.lists(nearly_plain, min_size=20, max_size=20))
+def test_what_is_plain_at_first_sight_has_nothing_wrong_with_it(judge: Judge, batch: list[Any]) -> None:
+    """The short way in never lets through what the long way would stop, and reads it the same."""
+    rows = judge.conn.execute(
+        """SELECT e, fairpost.check_email(e, now()) FROM jsonb_array_elements(%s::text::jsonb) e
+           WHERE fairpost.is_plain(e, '{5}') AND NOT e ? 'content_id' AND (
+               fairpost.check_email(e, now()) IS NOT NULL
+               OR fairpost.recipients_of(e) <> jsonb_build_array(jsonb_build_object('kind', 'to', 'address', e ->> 'to'))
+               OR fairpost.parse_address(e -> 'from') <> jsonb_build_object('address', e ->> 'from'))""",
+        [json.dumps(batch)],
+    ).fetchall()
+    assert rows == []
+
+
+def test_a_plain_email_is_known_at_first_sight(judge: Judge) -> None:
+    """Or the short way in would never be taken, and nobody would notice but the benchmark."""
+    plain = hello(**{"from": "news@shop.example", "workspace": "w", "user": "u", "stream": "c", "idempotency_key": "k"})
+    row = judge.conn.execute("SELECT fairpost.is_plain(%s::text::jsonb, NULL)", [json.dumps(plain)]).fetchone()
+    assert row == (True,)
+
+
 # ── many at once, and nothing of the refused ─────────────────────────────────────────────────────────────
 def test_a_bad_email_in_the_middle_keeps_nobody_else_out(judge: Judge) -> None:
     results = judge.all([hello(), hello(to="nobody"), hello(), 5, hello(idempotency_key="k"), hello(class_="x")])

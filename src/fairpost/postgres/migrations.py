@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-
-import asyncpg
+from typing import TYPE_CHECKING
 
 from fairpost.model.errors import MigrationError
+
+if TYPE_CHECKING:
+    import asyncpg
 
 SQL = files("fairpost.postgres") / "sql"
 FUNCTION_FOLDERS = ("base", "accept", "release", "settle", "observe")

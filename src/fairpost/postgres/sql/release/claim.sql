@@ -20,8 +20,9 @@ BEGIN
         WHERE among IS NULL
         UNION ALL
         SELECT p.grp, p.quota, p.pinned, p.path, p.groups, p.starts, x.id, x.key, x.weight, x.vtime, x.v, x.waiting, x.vtime - p.v, x.vtime
-        FROM fairpost.clocks x JOIN unnest(parents) p ON p.node = x.parent
-        WHERE x.id = ANY (among) AND x.busy > 0 AND x.held_until IS NULL
+        FROM unnest(among) a(id) CROSS JOIN LATERAL (SELECT * FROM fairpost.clocks x WHERE x.id = a.id OFFSET 0) x  -- by id, whatever the planner thinks
+        JOIN unnest(parents) p ON p.node = x.parent
+        WHERE x.busy > 0 AND x.held_until IS NULL
     ), named AS MATERIALIZED (
         SELECT above, key, quota, max(lag) AS lag, max(weight) AS weight, least(quota, greatest(sum(waiting), 1)) AS most,
                row_number() OVER (ORDER BY above, key) AS nth
@@ -86,10 +87,9 @@ BEGIN
                   WHERE q.flow = c.flow AND q.waiting AND (q.due_at, q.id) >= (c.head_due, c.head_id)
                   ORDER BY q.due_at, q.id LIMIT b.quota + 1) q) q;
         locked := ARRAY(
-            SELECT q.id FROM fairpost.queue q WHERE q.waiting AND q.id IN (
-                SELECT c.id FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
-                WHERE c.due <= p_now AND c.nth <= b.quota)
-            FOR UPDATE SKIP LOCKED);
+            SELECT q.id FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
+            CROSS JOIN LATERAL (SELECT q.id, q.waiting FROM fairpost.queue q WHERE q.id = c.id FOR UPDATE SKIP LOCKED) q
+            WHERE c.due <= p_now AND c.nth <= b.quota AND q.waiting);
         barred := ARRAY(
             SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (locked) AND (q.expires_at <= p_now OR q.addresses <@ fairpost.suppressed(q.workspace, q.addresses)));
 

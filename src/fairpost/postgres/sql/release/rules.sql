@@ -33,7 +33,7 @@ BEGIN
     INSERT INTO fairpost.rules AS r (workspace, level, key, held_until, hold_reason)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_until, p_reason)
     ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = excluded.held_until, hold_reason = excluded.hold_reason;
-    stopped := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (named) AND c.busy > 0 AND c.held_until IS NULL);
+    stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (named) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
     UPDATE fairpost.clocks c SET held_until = p_until WHERE c.id = ANY (named);
     PERFORM fairpost.deactivate(stopped);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)

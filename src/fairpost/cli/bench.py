@@ -1,0 +1,79 @@
+"""`fairpost bench`: figures on this machine, each beside something to compare it with."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Measure this machine. Each run uses a database of its own and drops it.")
+
+Figures = dict[str, float]
+Bench = Callable[[str, Callable[[str], None]], Awaitable[Figures]]
+
+# key: (what it is, what it is compared with and the most it may be of it, or the least it should reach)
+MEANING: dict[str, str] = {
+    "claim_ms_small": "claim of 50, 10,000 e-mails waiting, 100 senders",
+    "claim_ms_large": "claim of 50, 1,000,000 waiting, 10,001 senders (to reach: 2 × small)",
+    "claim_ms_blocked": "claim of 50, 99 % of 100,000 senders held (to reach: 2 × large)",
+    "claim_ms_after_churn": "claim of 50, after 500,000 have passed (to reach: 2 × large)",
+    "claim_ms_held_xmin": "the same, under a transaction held open (to reach: 3 × large)",
+    "hold_ms": "holding a sender with 1,000,000 waiting (to reach: below 20 ms)",
+    "group_by_ms_small": "for comparison: counting by sender, 10,000 waiting",
+    "group_by_ms_large": "for comparison: counting by sender, 1,000,000 waiting",
+    "fifo_ms_large": "for comparison: first come, first served, 1,000,000 waiting",
+    "single_per_s": "enqueue, a transaction each, 8 connections (to reach: 3,000/s)",
+    "raw_single_per_s": "for comparison: a bare INSERT of the same JSON",
+    "bulk_per_s": "enqueue 1,000 at a time, 2 connections (to reach: 30,000/s)",
+    "raw_bulk_per_s": "for comparison: a bare INSERT of the same 1,000",
+}
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")]
+
+
+@app.command()
+def claim(as_json: AsJson = False) -> None:
+    """How long a fair claim of 50 e-mails takes. Takes some minutes.
+
+    Example: fairpost bench claim --json
+    """
+    from fairpost.bench.claim import bench_claim
+
+    _run(bench_claim, as_json)
+
+
+@app.command()
+def enqueue(as_json: AsJson = False) -> None:
+    """How many e-mails a second are accepted, committed durably.
+
+    Example: fairpost bench enqueue
+    """
+    from fairpost.bench.enqueue import bench_enqueue
+
+    _run(bench_enqueue, as_json)
+
+
+def _run(bench: Bench, as_json: bool) -> None:
+    from rich.console import Console
+
+    from fairpost.app import database_url
+    from fairpost.settings import load_settings
+
+    console = Console(stderr=True)
+    with console.status("preparing a database") as status:
+        figures = asyncio.run(bench(database_url(load_settings()), status.update))
+    if as_json:
+        typer.echo(json.dumps({key: round(value, 3) for key, value in figures.items()}))
+    else:
+        _show(figures)
+
+
+def _show(figures: Figures) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("key", "figure", "what it is")
+    for key, value in figures.items():
+        table.add_row(key, f"{value:,.2f}" if key.find("_ms") > 0 else f"{value:,.0f}", MEANING[key])
+    Console().print(table)

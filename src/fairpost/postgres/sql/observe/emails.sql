@@ -1,0 +1,101 @@
+-- Single e-mails, wherever they are: in the queue or in history.
+
+-- The newest first, those before `p_before` where it is given. `p_states` (null: all) are the states as people see them:
+-- scheduled and ready where the queue says waiting. Each branch reads its own index backwards and stops at the limit:
+-- the primary keys, or (workspace, id); queue_held for what is in hand; emails_not_sent where sent is not asked for.
+CREATE OR REPLACE FUNCTION fairpost.list_emails(
+    p_workspace text, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (
+    id bigint, state text, workspace text, user_name text, stream text, class text, route text, account text, recipients jsonb, subject text,
+    created_at timestamptz, due_at timestamptz, finished_at timestamptz, attempts integer, attempts_max integer, reason text
+)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    below CONSTANT bigint := coalesce(p_before, 9223372036854775807);
+    ready CONSTANT boolean := p_states IS NULL OR 'ready' = ANY (p_states);
+    scheduled CONSTANT boolean := p_states IS NULL OR 'scheduled' = ANY (p_states);
+    stored CONSTANT fairpost.email_state[] := coalesce(
+        ARRAY(SELECT s::fairpost.email_state FROM unnest(p_states) s WHERE s NOT IN ('ready', 'scheduled')), '{}');
+    everything CONSTANT boolean := p_states IS NULL;
+    common CONSTANT boolean := p_states IS NULL OR 'sent' = ANY (p_states);
+BEGIN
+    RETURN QUERY
+    WITH held AS MATERIALIZED (
+        SELECT q.id FROM fairpost.queue q
+        WHERE NOT q.waiting AND (everything OR q.state = ANY (stored)) AND (p_workspace IS NULL OR q.workspace = p_workspace) AND q.id < below
+    ), newest AS MATERIALIZED (
+        (SELECT q.id FROM fairpost.queue q
+         WHERE q.waiting AND (ready AND q.due_at <= t OR scheduled AND q.due_at > t) AND (p_workspace IS NULL OR q.workspace = p_workspace) AND q.id < below
+         ORDER BY q.id DESC LIMIT p_max)
+        UNION ALL
+        (SELECT h.id FROM held h ORDER BY h.id DESC LIMIT p_max)
+        UNION ALL
+        (SELECT e.id FROM fairpost.emails e
+         WHERE common AND (everything OR e.state = ANY (stored)) AND (p_workspace IS NULL OR e.workspace = p_workspace) AND e.id < below
+         ORDER BY e.id DESC LIMIT p_max)
+        UNION ALL
+        (SELECT e.id FROM fairpost.emails e
+         WHERE NOT common AND e.state <> 'sent' AND e.state = ANY (stored) AND (p_workspace IS NULL OR e.workspace = p_workspace) AND e.id < below
+         ORDER BY e.id DESC LIMIT p_max)
+        ORDER BY 1 DESC LIMIT p_max
+    )
+    SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
+           x.workspace, x.user_name, x.stream, x.class::text, x.route, a.name, x.recipients, c.subject,
+           x.created_at, x.due_at, x.finished_at, x.attempts::integer, x.attempts_max::integer, x.reason
+    FROM (SELECT q.id, q.state, q.workspace, q.user_name, q.stream, q.class, q.route, q.account_id, q.recipients, q.content_id,
+                 q.created_at, q.due_at, NULL::timestamptz AS finished_at, q.attempts, q.attempts_max, q.last_error AS reason
+          FROM newest JOIN fairpost.queue q USING (id)
+          UNION ALL
+          SELECT e.id, e.state, e.workspace, e.user_name, e.stream, e.class, e.route, e.account_id, e.recipients, e.content_id,
+                 e.created_at, e.due_at, e.finished_at, e.attempts, e.attempts_max, e.reason
+          FROM newest JOIN fairpost.emails e USING (id)) x
+    LEFT JOIN fairpost.contents c ON c.id = x.content_id
+    LEFT JOIN fairpost.accounts a ON a.id = x.account_id
+    ORDER BY x.id DESC;
+END $$;
+
+-- Everything about one e-mail but its attempts; no row when there is none.
+CREATE OR REPLACE FUNCTION fairpost.show_email(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
+    id bigint, state text, reason text, workspace text, domain text, user_name text, stream text, class text, route text, account text,
+    created_at timestamptz, due_at timestamptz, expires_at timestamptz, claimed_at timestamptz, begun_at timestamptz, finished_at timestamptz,
+    attempts integer, attempts_max integer, on_doubt text, idempotency_key text, message_id text, thread_id text,
+    sender jsonb, recipients jsonb, remaining text[], fields jsonb, content_id bigint, subject text, text_body text, html_body text,
+    reply_to jsonb, headers jsonb, attachments jsonb
+)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    RETURN QUERY
+    SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
+           x.reason, x.workspace, x.domain, x.user_name, x.stream, x.class::text, x.route, a.name,
+           x.created_at, x.due_at, x.expires_at, x.claimed_at, x.begun_at, x.finished_at,
+           x.attempts::integer, x.attempts_max::integer, x.on_doubt::text, x.idempotency_key, x.message_id, x.thread_id,
+           x.sender, x.recipients, x.addresses, x.fields, x.content_id, c.subject, c.text_body, c.html_body, c.reply_to, c.headers,
+           (SELECT jsonb_agg(jsonb_build_object('filename', f.filename, 'content_type', f.content_type, 'inline_id', f.inline_id,
+                                                'bytes', octet_length(f.data)) ORDER BY f.position)
+            FROM fairpost.attachments f WHERE f.content_id = x.content_id)
+    FROM (SELECT q.id, q.state, q.last_error AS reason, q.workspace, q.domain, q.user_name, q.stream, q.class, q.route, q.account_id,
+                 q.created_at, q.due_at, q.expires_at, q.claimed_at, q.begun_at, NULL::timestamptz AS finished_at, q.attempts, q.attempts_max,
+                 q.on_doubt, q.idempotency_key, NULL::text AS message_id, NULL::text AS thread_id, q.sender, q.recipients, q.addresses, q.fields, q.content_id
+          FROM fairpost.queue q WHERE q.id = p_id
+          UNION ALL
+          SELECT e.id, e.state, e.reason, e.workspace, e.domain, e.user_name, e.stream, e.class, e.route, e.account_id,
+                 e.created_at, e.due_at, e.expires_at, NULL, NULL, e.finished_at, e.attempts, e.attempts_max,
+                 e.on_doubt, e.idempotency_key, e.message_id, e.thread_id, e.sender, e.recipients, e.addresses, e.fields, e.content_id
+          FROM fairpost.emails e WHERE e.id = p_id) x
+    LEFT JOIN fairpost.contents c ON c.id = x.content_id
+    LEFT JOIN fairpost.accounts a ON a.id = x.account_id;
+END $$;
+
+-- Each attempt of one e-mail, in order.
+CREATE OR REPLACE FUNCTION fairpost.attempts_of(p_id bigint) RETURNS TABLE (
+    n integer, account text, begun_at timestamptz, ended_at timestamptz, outcome text, code integer, reply text, response_ms integer, recipients jsonb
+)
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    SELECT t.n::integer, a.name, t.begun_at, t.ended_at, t.outcome, t.code::integer, t.reply, t.response_ms, t.recipients
+    FROM fairpost.attempts t LEFT JOIN fairpost.accounts a ON a.id = t.account_id WHERE t.email_id = p_id ORDER BY t.n
+$$;

@@ -1,0 +1,27 @@
+-- Who is held now, why, until when (null: until released), and how many e-mails wait below: those with the most first.
+-- Counted like waiting_by_route: by the tree and the notes, never by the queue.
+CREATE OR REPLACE FUNCTION fairpost.holds(p_max integer, p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (workspace text, level fairpost.node_level, key text, until timestamptz, reason text, waiting bigint)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    RETURN QUERY
+    WITH held AS (
+        SELECT r.* FROM fairpost.rules r WHERE r.held_until > t
+    ), noted AS MATERIALIZED (
+        SELECT a.workspace, a.domain, a.user_name, a.stream, sum(a.n) AS n FROM fairpost.arrivals a
+        WHERE a.workspace IN (SELECT h.workspace FROM held h) GROUP BY 1, 2, 3, 4
+    )
+    SELECT h.workspace, h.level, h.key, nullif(h.held_until, 'infinity'), h.hold_reason,
+           (coalesce(tree.n, 0) + coalesce(notes.n, 0))::bigint
+    FROM held h
+    CROSS JOIN LATERAL (
+        SELECT sum(c.waiting) AS n FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+        WHERE n.workspace = h.workspace AND n.level = h.level AND (h.level = 'workspace' OR n.key = h.key)) tree
+    CROSS JOIN LATERAL (
+        SELECT sum(n.n) AS n FROM noted n WHERE n.workspace = h.workspace
+        AND h.key = CASE h.level WHEN 'domain' THEN n.domain WHEN 'user' THEN n.user_name WHEN 'stream' THEN n.stream ELSE '' END) notes
+    ORDER BY 6 DESC, 1, 2, 3 LIMIT p_max;
+END $$;

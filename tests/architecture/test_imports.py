@@ -1,0 +1,79 @@
+"""Who may know whom. The rooms of the house stay apart; app.py and the command line put them together."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src"
+PACKAGE = SRC / "fairpost"
+
+# room: the rooms of ours it may import. Each may import itself.
+MAY_IMPORT: dict[str, set[str]] = {
+    "model": set(),
+    "policy": {"model"},
+    "system": set(),
+    "accept": {"model"},
+    "release": {"model", "policy", "system", "postgres"},
+    "deliver": {"model", "policy", "system", "postgres", "transport"},
+    "settle": {"model", "policy", "system", "postgres"},
+    "observe": {"model", "policy", "system", "postgres"},
+    "transport": {"model"},
+    "postgres": {"model", "system"},
+    "bench": {"model", "system", "postgres"},
+    "settings": {"model"},
+    "app": {"model", "settings", "system", "postgres"},
+    "cli": {
+        "accept",
+        "app",
+        "bench",
+        "deliver",
+        "model",
+        "observe",
+        "policy",
+        "postgres",
+        "settings",
+        "system",
+        "transport",
+    },
+    "__init__": {"accept", "model"},
+}
+
+PURE = ("model", "policy")
+IO_MODULES = {"asyncio", "asyncpg", "os", "pathlib", "random", "socket", "subprocess", "threading", "time"}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+def test_a_room_imports_only_the_rooms_it_may_know(path: Path) -> None:
+    room = room_of(path)
+    assert room in MAY_IMPORT, f"{room} is a new room: say here whom it may know"
+    rooms = {name.split(".")[1] for name in imports_of(path) if name.startswith("fairpost.")}
+    ours = {name for name in rooms if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()}
+    assert ours - {room} <= MAY_IMPORT[room]
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) in PURE], ids=lambda path: path.stem)
+def test_decisions_do_no_io_and_read_no_clock(path: Path) -> None:
+    assert not {name.split(".")[0] for name in imports_of(path)} & IO_MODULES
+
+
+def test_every_rule_is_about_a_room_that_exists() -> None:
+    rooms = {room_of(path) for path in FILES}
+    assert set(MAY_IMPORT) <= rooms | {"settings", "app"}

@@ -1,0 +1,130 @@
+"""The schema: installed fresh or upgraded from any version, it is the same; what does not fit is left alone."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import pytest
+from tests.conftest import at_database
+
+from fairpost.model.errors import MigrationError
+from fairpost.model.states import DoubtPolicy, EmailClass, State
+from fairpost.postgres import migrations
+from fairpost.postgres.migrations import Migration, known_migrations, migrate, pending
+
+# Everything of the schema that a program could notice, in a fixed order.
+_CATALOG = {
+    "columns": """SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull, pg_get_expr(d.adbin, d.adrelid) AS default
+        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE c.relnamespace = 'fairpost'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 1, 2""",
+    "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'fairpost' ORDER BY 1",
+    "constraints": """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'fairpost'::regnamespace ORDER BY 1, 2""",
+    "functions": """SELECT p.oid::regprocedure::text, md5(pg_get_functiondef(p.oid)) FROM pg_proc p
+        WHERE pronamespace = 'fairpost'::regnamespace ORDER BY 1""",
+    "types": """SELECT t.typname, array_agg(e.enumlabel ORDER BY e.enumsortorder) FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid
+        WHERE t.typnamespace = 'fairpost'::regnamespace GROUP BY 1 ORDER BY 1""",
+    "storage": "SELECT relname, relkind, reloptions FROM pg_class WHERE relnamespace = 'fairpost'::regnamespace ORDER BY 1",
+}
+
+
+async def catalog(conn: Any) -> dict[str, list[tuple[Any, ...]]]:
+    return {name: [tuple(row) for row in await conn.fetch(sql)] for name, sql in _CATALOG.items()}
+
+
+@pytest.fixture
+async def blank(blank_url: str) -> Any:
+    conn = await asyncpg.connect(blank_url)
+    yield conn
+    await conn.close()
+
+
+@pytest.mark.parametrize("version", [0, *(m.version for m in known_migrations())])
+async def test_upgrading_from_any_version_gives_what_a_fresh_install_gives(
+    blank: Any, server_url: str, version: int
+) -> None:
+    if version:
+        await migrate(blank, up_to=version)
+    await migrate(blank)
+    fresh = await asyncpg.connect(at_database(server_url, "pattern"))
+    expected = await catalog(fresh)
+    await fresh.close()
+    assert await catalog(blank) == expected
+
+
+async def test_migrating_again_does_nothing(blank: Any) -> None:
+    assert (await migrate(blank)).migrations
+    again = await migrate(blank)
+    assert again.migrations == ()
+    assert not again.functions
+    assert await pending(blank) == []
+
+
+async def test_before_the_first_migration_everything_is_pending(blank: Any) -> None:
+    assert await pending(blank) == [f"{m.version:04} {m.name}" for m in known_migrations()]
+
+
+async def test_four_processes_that_migrate_at_once_get_one_schema(blank_url: str) -> None:
+    conns = [await asyncpg.connect(blank_url) for _ in range(4)]
+    done = await asyncio.gather(*(migrate(conn) for conn in conns))
+    assert sorted(len(d.migrations) for d in done) == [0, 0, 0, len(known_migrations())]
+    for conn in conns:
+        await conn.close()
+
+
+async def test_a_migration_that_was_edited_after_it_was_applied_is_refused(
+    blank: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate(blank)
+    before = await catalog(blank)
+    first = known_migrations()[0]
+    monkeypatch.setattr(
+        migrations, "known_migrations", lambda: [Migration(first.version, first.name, first.sql + "\n-- edited")]
+    )
+    with pytest.raises(MigrationError, match="is not the one that was applied"):
+        await migrate(blank)
+    assert await catalog(blank) == before
+
+
+async def test_a_database_of_a_newer_fairpost_is_left_alone(blank: Any) -> None:
+    await migrate(blank)
+    await blank.execute("INSERT INTO fairpost.migrations (version, name, checksum) VALUES (9999, 'future', 'x')")
+    with pytest.raises(MigrationError, match="newer version"):
+        await migrate(blank)
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(blank: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = [*known_migrations(), Migration(9998, "broken", "CREATE TABLE fairpost.half (); SELECT 1 / 0;")]
+    monkeypatch.setattr(migrations, "known_migrations", lambda: broken)
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await migrate(blank)
+    assert await blank.fetchval("SELECT to_regnamespace('fairpost')") is None
+
+
+async def test_the_states_in_sql_are_those_in_python(conn: Any) -> None:
+    async def labels(name: str) -> set[str]:
+        return set(await conn.fetchval(f"SELECT enum_range(NULL::fairpost.{name})::text[]"))
+
+    assert await labels("email_state") == (set(State) - {State.SCHEDULED, State.READY}) | {"waiting"}
+    assert await labels("email_class") == set(EmailClass)
+    assert await labels("doubt_policy") == set(DoubtPolicy)
+
+
+async def test_the_constraints_refuse_states_that_cannot_be(conn: Any) -> None:
+    await conn.execute("""SELECT fairpost.enqueue('{"to": "a@b.test", "subject": "", "text": ""}')""")
+    for change in (
+        "state = 'sent'",
+        "state = 'claimed'",
+        "state = 'claimed', waiting = false",
+        "state = 'sending', waiting = false, account_id = 1, epoch = 1",
+    ):
+        with pytest.raises(asyncpg.CheckViolationError):
+            await conn.execute(f"UPDATE fairpost.queue SET {change}")
+
+
+async def test_history_has_a_partition_for_now_and_none_is_missing_next_month(conn: Any) -> None:
+    month = "date_trunc('month', now() + interval '1 month')"
+    for table in ("emails", "attempts", "contents", "attachments"):
+        name = await conn.fetchval(f"SELECT '{table}' || to_char({month}, '_YYYY_MM')")
+        assert await conn.fetchval("SELECT to_regclass('fairpost.' || $1)", name), f"{name} is missing"
+    await conn.execute("SELECT fairpost.make_partitions()")

@@ -1,0 +1,98 @@
+"""What a claim reads does not grow with what is waiting: no scan, no sort over the backlog."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from fairpost.bench.workload import empty, fill, stage_all
+from fairpost.model.account import Lease
+from fairpost.postgres.store import Store
+
+GROWING = ("queue", "clocks", "nodes", "arrivals", "emails", "idempotency_keys", "suppressions")
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    pool = await asyncpg.create_pool(url, min_size=1, max_size=1)
+    yield Store(pool)
+    await pool.close()
+
+
+async def plans_of_a_claim(store: Store, lease: Lease) -> list[dict[str, Any]]:
+    """Every statement that one claim runs, with what it really read."""
+    said: list[str] = []
+    async with store._pool.acquire() as conn:
+        conn.add_log_listener(listener := lambda _, message: said.append(message.message))
+        await conn.execute(
+            """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
+               SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off; SET auto_explain.log_format = json;
+               SET auto_explain.log_level = notice"""
+        )
+        claimed = await conn.fetchval("SELECT ids FROM fairpost.claim($1, $2, 50)", lease.account_id, lease.epoch)
+        await conn.execute("SET auto_explain.log_min_duration = -1")
+        conn.remove_log_listener(listener)
+    assert len(claimed) == 50
+    return [json.loads(text[text.index("{") :]) for text in said if "plan:" in text and "fairpost." in text]
+
+
+def walk(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(node for child in plan.get("Plans", []) for node in walk(child))]
+
+
+def rows_read(node: dict[str, Any]) -> float:
+    discarded = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+    return float((node["Actual Rows"] + discarded) * node["Actual Loops"])
+
+
+async def reading(store: Store, lease: Lease) -> float:
+    nodes = [node for plan in await plans_of_a_claim(store, lease) for node in walk(plan["Plan"])]
+    scans = [node for node in nodes if node.get("Relation Name", "").startswith(GROWING)]
+    assert scans, "auto_explain showed no scan: this test would see nothing"
+    assert not [n for n in scans if n["Node Type"] == "Seq Scan" and rows_read(n) > 0], (
+        "a table that grows was read as a whole"
+    )
+    for node in nodes:
+        assert node["Actual Rows"] <= 500, f"{node['Node Type']} handled {node['Actual Rows']} rows for 50 e-mails"
+    return sum(rows_read(node) for node in scans)
+
+
+async def test_a_claim_reads_no_more_with_a_hundred_times_the_backlog(store: Store) -> None:
+    lease = await empty(store)
+    await fill(store, [f"w{i}" for i in range(60)], 5)
+    await stage_all(store)
+    little = await reading(store, lease)
+
+    lease = await empty(store)
+    await fill(store, ["whale"], 60_000)
+    await fill(store, [f"w{i}" for i in range(2_000)], 5)
+    await stage_all(store)
+    much = await reading(store, lease)
+    assert much <= 1.2 * little
+
+
+async def test_a_claim_before_anything_was_analyzed_uses_the_indexes_too(store: Store) -> None:
+    """The first hour of a new installation: the planner knows nothing and believes every table is tiny."""
+    lease = await empty(store)
+    await fill(store, ["whale"], 20_000)
+    await fill(store, [f"w{i}" for i in range(200)], 5)
+    while await store.value("SELECT EXISTS (SELECT FROM fairpost.arrivals)"):
+        await store.value("SELECT fairpost.stage(ARRAY['default'])")
+    await reading(store, lease)
+
+
+async def test_holding_a_sender_touches_nothing_that_waits(store: Store) -> None:
+    await empty(store)
+    await fill(store, ["whale"], 20_000)
+    await stage_all(store)
+
+    async with store._pool.acquire() as conn, conn.transaction():
+        before = await conn.fetchval("SELECT sum(waiting) FROM fairpost.clocks")
+        await Store(conn).hold("whale", "user", "u", reason="test")  # type: ignore[arg-type]
+        changed = await conn.fetchval("SELECT count(*) FROM fairpost.queue WHERE xmin = pg_current_xact_id()::xid")
+        nodes = await conn.fetchval("SELECT count(*) FROM fairpost.clocks WHERE xmin = pg_current_xact_id()::xid")
+        assert changed == 0
+        assert nodes <= 4
+        assert await conn.fetchval("SELECT sum(waiting) FROM fairpost.clocks") == before
