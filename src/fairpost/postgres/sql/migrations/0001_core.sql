@@ -11,10 +11,10 @@ CREATE TYPE fairpost.account_status AS ENUM ('active', 'paused', 'paused_limit_r
 CREATE TYPE fairpost.node_level AS ENUM ('route', 'workspace', 'domain', 'user', 'stream');
 
 -- A node that a claim goes through, with its way down from the workspace: how many e-mails it may take, and for
--- each level the node, the group it counts with, and the virtual time of the first of its siblings.
+-- each level where the node's row lies, the group it counts with, and the virtual time of the first of its siblings.
 CREATE TYPE fairpost.branch AS (
-    node bigint, v double precision, pinned boolean, grp integer, quota integer,
-    path bigint[], groups integer[], starts double precision[]
+    node bigint, v double precision, flow uuid, head_due timestamptz, head_id bigint, pinned boolean, grp integer, quota integer,
+    path bigint[], spots tid[], groups integer[], starts double precision[]
 );
 
 -- The low 20 bits of an id; the milliseconds of the clock are the high ones.
@@ -132,6 +132,7 @@ CREATE TABLE fairpost.clocks (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX clocks_active ON fairpost.clocks (parent, vtime) WHERE busy > 0 AND held_until IS NULL;
 CREATE INDEX clocks_asleep ON fairpost.clocks (route, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX clocks_of_routes ON fairpost.clocks (id, v) WHERE parent = 0;
 CREATE INDEX clocks_held ON fairpost.clocks (route, held_until) WHERE held_until IS NOT NULL;
 
 -- One row a route; holding it is what makes staging one process's work.

@@ -7,15 +7,14 @@ LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit 
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    watched CONSTANT text[] := ARRAY(SELECT DISTINCT r.workspace FROM fairpost.rules r WHERE r.held_until > t);
 BEGIN
     RETURN QUERY
     WITH noted AS (
-        SELECT n.route, sum(n.n) AS n, min(n.due_at) FILTER (WHERE NOT EXISTS (
-                   SELECT FROM fairpost.rules r WHERE r.workspace = n.workspace AND r.held_until > t AND (r.level, r.key) IN
-                       (('workspace', ''), ('domain', n.domain), ('user', n.user_name), ('stream', n.stream)))) AS due_at
-        FROM (SELECT a.route, a.workspace, a.domain, a.user_name, a.stream, sum(a.n) AS n, min(a.due_at) FILTER (WHERE a.n > 0) AS due_at
-              FROM fairpost.arrivals a GROUP BY 1, 2, 3, 4, 5) n
-        GROUP BY 1
+        SELECT a.route, sum(a.n) AS n, min(a.due_at) FILTER (WHERE a.n > 0 AND CASE WHEN a.workspace = ANY (watched) THEN NOT EXISTS (
+                   SELECT FROM fairpost.rules r WHERE r.workspace = a.workspace AND r.held_until > t AND (r.level, r.key) IN
+                       (('workspace', ''), ('domain', a.domain), ('user', a.user_name), ('stream', a.stream))) ELSE true END) AS due_at
+        FROM fairpost.arrivals a GROUP BY 1
     ), tree AS (
         SELECT root.route, sum(c.waiting) AS n, bool_or(c.busy > 0 AND coalesce(c.held_until <= t, true)) AS busy
         FROM fairpost.nodes root JOIN fairpost.nodes w ON w.parent = root.id JOIN fairpost.clocks c ON c.id = w.id

@@ -4,23 +4,24 @@
 -- How a quota is shared among the children of each branch. Each child stands at the virtual time it has reached; one
 -- e-mail more puts it 1/weight further; the quota goes to the earliest places. Children of one name below two routes
 -- (a pool and an account's own) count as one. With `among`, only these children take part.
-CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, among bigint[]) RETURNS fairpost.branch[]
+CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, among tid[]) RETURNS fairpost.branch[]
 LANGUAGE plpgsql AS $$
 DECLARE
     shared fairpost.branch[];
 BEGIN
     WITH child AS MATERIALIZED (
-        SELECT p.grp AS above, p.quota, p.pinned, p.path, p.groups, p.starts, c.*, c.vtime - p.v AS lag,
+        SELECT p.grp AS above, p.quota, p.pinned, p.path, p.spots, p.groups, p.starts, c.*, c.vtime - p.v AS lag,
                min(c.vtime) OVER (PARTITION BY p.node) AS first
         FROM unnest(parents) p CROSS JOIN LATERAL (
-            SELECT x.id, x.key, x.weight, x.vtime, x.v, x.waiting
+            SELECT x.id, x.ctid AS spot, x.key, x.flow, x.head_due, x.head_id, x.weight, x.vtime, x.v, x.waiting
             FROM fairpost.clocks x
             WHERE x.parent = p.node AND x.busy > 0 AND x.held_until IS NULL AND x.vtime >= p.v
             ORDER BY x.vtime LIMIT p.quota) c
         WHERE among IS NULL
         UNION ALL
-        SELECT p.grp, p.quota, p.pinned, p.path, p.groups, p.starts, x.id, x.key, x.weight, x.vtime, x.v, x.waiting, x.vtime - p.v, x.vtime
-        FROM unnest(among) a(id) CROSS JOIN LATERAL (SELECT * FROM fairpost.clocks x WHERE x.id = a.id OFFSET 0) x  -- by id, whatever the planner thinks
+        SELECT p.grp, p.quota, p.pinned, p.path, p.spots, p.groups, p.starts, x.id, x.ctid, x.key, x.flow, x.head_due, x.head_id,
+               x.weight, x.vtime, x.v, x.waiting, x.vtime - p.v, x.vtime
+        FROM unnest(among) a(spot) CROSS JOIN LATERAL (SELECT x.ctid, x.* FROM fairpost.clocks x WHERE x.ctid = a.spot OFFSET 0) x
         JOIN unnest(parents) p ON p.node = x.parent
         WHERE x.busy > 0 AND x.held_until IS NULL
     ), named AS MATERIALIZED (
@@ -36,8 +37,8 @@ BEGIN
     ), won AS (
         SELECT nth, count(*)::integer AS quota FROM place WHERE turn <= quota GROUP BY nth
     )
-    SELECT array_agg(ROW(c.id, c.v, c.pinned, depth * 100000 + n.nth, won.quota,
-                         c.path || c.id, c.groups || (depth * 100000 + n.nth)::integer, c.starts || c.first)::fairpost.branch)
+    SELECT array_agg(ROW(c.id, c.v, c.flow, c.head_due, c.head_id, c.pinned, depth * 100000 + n.nth, won.quota,
+                         c.path || c.id, c.spots || c.spot, c.groups || (depth * 100000 + n.nth)::integer, c.starts || c.first)::fairpost.branch)
     INTO shared
     FROM won JOIN named n USING (nth) JOIN child c ON c.above = n.above AND c.key = n.key;
     RETURN shared;
@@ -52,7 +53,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     rounds_max CONSTANT integer := 20;
     branches fairpost.branch[];
-    workspaces bigint[];
+    workspaces tid[];
     near_leaf bigint[]; near_id bigint[]; near_due timestamptz[]; near_nth bigint[];   -- one more than the quota from each leaf
     locked bigint[];
     barred bigint[];
@@ -63,10 +64,10 @@ BEGIN
     skipped := false;
     FOR round IN 1..rounds_max LOOP
         EXIT WHEN cardinality(ids) >= p_limit;
-        branches := ARRAY(SELECT ROW(r.node, c.v, r.pinned, 0, p_limit - cardinality(ids), '{}', '{}', '{}')::fairpost.branch
-                          FROM unnest(roots) r JOIN fairpost.clocks c ON c.id = r.node);
-        SELECT array_agg(w.id) INTO workspaces FROM unnest(branches) r CROSS JOIN LATERAL (
-            SELECT c.id FROM fairpost.clocks c
+        branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit - cardinality(ids), '{}', '{}', '{}', '{}')::fairpost.branch
+                          FROM unnest(roots) r);
+        SELECT array_agg(w.spot) INTO workspaces FROM unnest(branches) r CROSS JOIN LATERAL (
+            SELECT c.ctid AS spot FROM fairpost.clocks c
             WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v
             ORDER BY c.vtime LIMIT r.quota FOR UPDATE SKIP LOCKED) w;
         IF workspaces IS NULL THEN
@@ -82,16 +83,18 @@ BEGIN
 
         SELECT array_agg(q.leaf), array_agg(q.id), array_agg(q.due_at), array_agg(q.nth) INTO near_leaf, near_id, near_due, near_nth
         FROM (SELECT b.node AS leaf, q.id, q.due_at, row_number() OVER (PARTITION BY b.node ORDER BY q.due_at, q.id) AS nth
-              FROM unnest(branches) b JOIN fairpost.clocks c ON c.id = b.node CROSS JOIN LATERAL (
+              FROM unnest(branches) b CROSS JOIN LATERAL (
                   SELECT q.id, q.due_at FROM fairpost.queue q
-                  WHERE q.flow = c.flow AND q.waiting AND (q.due_at, q.id) >= (c.head_due, c.head_id)
+                  WHERE q.flow = b.flow AND q.waiting AND (q.due_at, q.id) >= (b.head_due, b.head_id)
                   ORDER BY q.due_at, q.id LIMIT b.quota + 1) q) q;
         locked := ARRAY(
             SELECT q.id FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
             CROSS JOIN LATERAL (SELECT q.id, q.waiting FROM fairpost.queue q WHERE q.id = c.id FOR UPDATE SKIP LOCKED) q
             WHERE c.due <= p_now AND c.nth <= b.quota AND q.waiting);
         barred := ARRAY(
-            SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (locked) AND (q.expires_at <= p_now OR q.addresses <@ fairpost.suppressed(q.workspace, q.addresses)));
+            SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (locked) AND (q.expires_at <= p_now OR NOT EXISTS (
+                SELECT FROM unnest(q.addresses) a WHERE NOT EXISTS (
+                    SELECT FROM fairpost.suppressions s WHERE s.address = fairpost.fold(a) AND s.workspace IN (q.workspace, '*')))));
 
         WITH candidate AS (
             SELECT c.*, b.grp, b.quota, b.pinned, c.id = ANY (locked) AS mine, c.id = ANY (barred) AS never
@@ -102,18 +105,18 @@ BEGIN
                 OVER (PARTITION BY c.grp ORDER BY c.pinned DESC, c.leaf, c.nth) <= c.quota) AS taken
             FROM candidate c
         ), stock AS (
-            SELECT b.*, count(j.id) FILTER (WHERE j.taken) AS n, count(j.id) FILTER (WHERE j.taken AND NOT j.never) AS live,
+            SELECT b.node, b.path, b.spots, b.groups, b.starts, count(j.id) FILTER (WHERE j.taken) AS n, count(j.id) FILTER (WHERE j.taken AND NOT j.never) AS live,
                    (array_agg(j.due ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_due,
                    (array_agg(j.id ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_id,
                    max(j.due) AS last_due, (array_agg(j.id ORDER BY j.nth DESC))[1] AS last_id
             FROM unnest(branches) b LEFT JOIN judged j ON j.leaf = b.node
-            GROUP BY b.node, b.v, b.pinned, b.grp, b.quota, b.path, b.groups, b.starts
+            GROUP BY b.node, b.path, b.spots, b.groups, b.starts
         ), charge AS (
             SELECT g.grp, sum(s.live) AS live FROM stock s, unnest(s.groups) AS g(grp) GROUP BY g.grp
         ), step AS (
-            SELECT w.node, max(g.live) AS live, sum(s.n) AS n, min(w.next_start) AS v
-            FROM stock s, unnest(s.path, s.groups, s.starts[2:4]) AS w(node, grp, next_start), charge g
-            WHERE g.grp = w.grp GROUP BY w.node
+            SELECT w.node, w.spot, max(g.live) AS live, sum(s.n) AS n, min(w.next_start) AS v
+            FROM stock s, unnest(s.path, s.spots, s.groups, s.starts[2:4]) AS w(node, spot, grp, next_start), charge g
+            WHERE g.grp = w.grp GROUP BY w.node, w.spot
         ), moved AS (
             UPDATE fairpost.clocks c SET
                 vtime = c.vtime + t.live / c.weight,
@@ -124,7 +127,7 @@ BEGIN
                 busy = CASE WHEN s.node IS NOT NULL AND coalesce(s.next_due > p_now, true) THEN 0 ELSE c.busy END,
                 wake_at = CASE WHEN s.next_due > p_now THEN s.next_due END
             FROM step t LEFT JOIN stock s ON s.node = t.node
-            WHERE c.id = t.node
+            WHERE c.ctid = t.spot   -- where it was read: by its id, every version that vacuum could not remove would be walked
         )
         SELECT ARRAY(SELECT j.id FROM judged j WHERE j.taken),
                ARRAY(SELECT s.node FROM stock s WHERE coalesce(s.next_due > p_now, true))
@@ -217,8 +220,10 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.roots_of(routes text[], p_class fairpost.email_class) RETURNS fairpost.branch[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN (SELECT array_agg(ROW(n.id, 0, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}')::fairpost.branch)
-            FROM unnest(routes) r JOIN fairpost.nodes n ON n.parent = 0 AND n.key = r || E'\x1f' || p_class);
+    RETURN (SELECT array_agg(ROW(n.id, c.v, NULL, NULL, NULL, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}', '{}')::fairpost.branch)
+            FROM unnest(routes) r JOIN fairpost.nodes n ON n.parent = 0 AND n.key = r || E'\x1f' || p_class
+            -- v only grows: the newest version of the row comes first, and nobody walks the old ones
+            CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);
 END $$;
 
 -- When something below these routes becomes due or is set free.

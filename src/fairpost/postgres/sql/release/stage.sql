@@ -87,12 +87,14 @@ BEGIN
         SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.held_until <= p_now ORDER BY c.held_until LIMIT arrivals_max) c;
 
     -- Scans of this route's workspaces start here from now on; newcomers join here.
-    UPDATE fairpost.clocks root SET v = first.vtime
-    FROM fairpost.nodes n, LATERAL (
+    UPDATE fairpost.clocks o SET v = first.vtime
+    FROM unnest(fairpost.roots_of(ARRAY[r.route], 'urgent') || fairpost.roots_of(ARRAY[r.route], 'bulk')) root
+    CROSS JOIN LATERAL (
         SELECT c.vtime FROM fairpost.clocks c
-        WHERE c.parent = n.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= (SELECT o.v FROM fairpost.clocks o WHERE o.id = n.id)
+        WHERE c.parent = root.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
         ORDER BY c.vtime LIMIT 1) first
-    WHERE n.parent = 0 AND n.key IN (r.route || E'\x1furgent', r.route || E'\x1fbulk') AND root.id = n.id AND first.vtime > root.v;
+    CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.clocks c WHERE c.id = root.node AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) newest
+    WHERE o.ctid = newest.spot AND first.vtime > root.v + 0.02;   -- not for every single one
 
     IF notes IS NULL AND asleep IS NULL AND ended IS NULL THEN
         RETURN false;

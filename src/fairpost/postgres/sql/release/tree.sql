@@ -2,7 +2,8 @@
 -- its parent's `busy` counts the active children. Callers hold the locks of the workspaces concerned.
 
 -- These nodes have just become active: each starts at its parent's present virtual time (a sleeper gains no
--- credit), and parents that had nothing to serve become active in turn.
+-- credit), and parents that had nothing to serve become active in turn. A thousandth of an e-mail at most keeps those
+-- that start together apart: so the place where scans begin moves on with every one served, not once a round.
 CREATE OR REPLACE FUNCTION fairpost.activate(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -12,8 +13,8 @@ BEGIN
     FOR depth IN REVERSE 4..1 LOOP
         SELECT array_agg(n.id) INTO now_at FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth;
         CONTINUE WHEN now_at IS NULL;
-        UPDATE fairpost.clocks c SET vtime = greatest(c.vtime, p.v)
-        FROM fairpost.clocks p WHERE c.id = ANY (now_at) AND p.id = c.parent AND c.vtime < p.v;
+        UPDATE fairpost.clocks c SET vtime = p.v + (c.id % 1000000) * 1e-9
+        FROM fairpost.clocks p WHERE c.id = ANY (now_at) AND p.id = c.parent AND c.vtime < p.v + (c.id % 1000000) * 1e-9;
         EXIT WHEN depth = 1;
         WITH woken AS (
             UPDATE fairpost.clocks p SET busy = p.busy + child.n
