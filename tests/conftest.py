@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -49,16 +50,27 @@ async def _on(url: str, work: Callable[["asyncpg.Connection"], Awaitable[T]]) ->
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """The shared server, with a template database that holds the newest schema."""
+    """The shared server, with a template database that holds the newest schema.
+
+    FAIRPOST_TEST_URL names another server to test against, by a superuser who may create databases.
+    """
+    if given := os.environ.get("FAIRPOST_TEST_URL"):
+        asyncio.run(_on(given, lambda conn: conn.execute("DROP DATABASE IF EXISTS pattern")))
+        yield from _with_pattern(given)
+        return
     with tempfile.TemporaryDirectory(prefix="fp") as home:
         server = EmbeddedServer(Path(home), settings=TEST_SETTINGS)
         url = server.start()
         try:
-            asyncio.run(_on(url, lambda conn: conn.execute("CREATE DATABASE pattern")))
-            asyncio.run(_on(at_database(url, "pattern"), migrate))
-            yield url
+            yield from _with_pattern(url)
         finally:
             server.stop("immediate")
+
+
+def _with_pattern(url: str) -> Iterator[str]:
+    asyncio.run(_on(url, lambda conn: conn.execute("CREATE DATABASE pattern")))
+    asyncio.run(_on(at_database(url, "pattern"), migrate))
+    yield url
 
 
 @pytest.fixture

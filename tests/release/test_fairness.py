@@ -141,7 +141,7 @@ async def test_shares_hold_when_four_workers_claim_at_the_same_time(store: Store
     served = Counter[str]()
 
     async def work(lease: Lease) -> None:
-        for _ in range(75):
+        while sum(served.values()) < 4000:
             got = await claim(store, lease, 20)
             if not got:
                 await store.await_turn(lease)
@@ -149,7 +149,6 @@ async def test_shares_hold_when_four_workers_claim_at_the_same_time(store: Store
 
     await asyncio.gather(*(work(lease) for lease in workers))
     total = sum(served.values())
-    assert total > 3000
     for name, weight in weights.items():
         fair = total * weight / sum(weights.values())
         assert abs(served[name] - fair) <= 0.05 * fair + 20, (

@@ -3,8 +3,9 @@
 
 -- How a quota is shared among the children of each branch. Each child stands at the virtual time it has reached; one
 -- e-mail more puts it 1/weight further; the quota goes to the earliest places. Children of one name below two routes
--- (a pool and an account's own) count as one. With `among`, only these children take part.
-CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, among tid[]) RETURNS fairpost.branch[]
+-- (a pool and an account's own) count as one. With `mine`, only these children take part; with `edge`, none
+-- of them goes further than that, lest somebody runs ahead because all the others happen to be locked.
+CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, mine tid[], edge double precision) RETURNS fairpost.branch[]
 LANGUAGE plpgsql AS $$
 DECLARE
     shared fairpost.branch[];
@@ -17,11 +18,11 @@ BEGIN
             FROM fairpost.clocks x
             WHERE x.parent = p.node AND x.busy > 0 AND x.held_until IS NULL AND x.vtime >= p.v
             ORDER BY x.vtime LIMIT p.quota) c
-        WHERE among IS NULL
+        WHERE mine IS NULL
         UNION ALL
         SELECT p.grp, p.quota, p.pinned, p.path, p.spots, p.groups, p.starts, x.id, x.ctid, x.key, x.flow, x.head_due, x.head_id,
                x.weight, x.vtime, x.v, x.waiting, x.vtime - p.v, x.vtime
-        FROM unnest(among) a(spot) CROSS JOIN LATERAL (SELECT x.ctid, x.* FROM fairpost.clocks x WHERE x.ctid = a.spot OFFSET 0) x
+        FROM unnest(mine) m(spot) CROSS JOIN LATERAL (SELECT x.ctid, x.* FROM fairpost.clocks x WHERE x.ctid = m.spot OFFSET 0) x
         JOIN unnest(parents) p ON p.node = x.parent
         WHERE x.busy > 0 AND x.held_until IS NULL
     ), named AS MATERIALIZED (
@@ -34,6 +35,7 @@ BEGIN
     ), place AS (
         SELECT b.nth, b.above, b.quota, row_number() OVER (PARTITION BY b.above ORDER BY b.lag + k / b.weight, k, b.nth) AS turn
         FROM bound b CROSS JOIN LATERAL generate_series(0, least(b.most, ceil((b.reach - b.lag) * b.weight) + 1)::integer - 1) k
+        WHERE edge IS NULL OR b.lag + k / b.weight <= edge
     ), won AS (
         SELECT nth, count(*)::integer AS quota FROM place WHERE turn <= quota GROUP BY nth
     )
@@ -53,7 +55,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     rounds_max CONSTANT integer := 20;
     branches fairpost.branch[];
+    first_ids bigint[];
+    our_ids bigint[];
     workspaces tid[];
+    edge double precision;
     near_leaf bigint[]; near_id bigint[]; near_due timestamptz[]; near_nth bigint[];   -- one more than the quota from each leaf
     locked bigint[];
     barred bigint[];
@@ -66,18 +71,22 @@ BEGIN
         EXIT WHEN cardinality(ids) >= p_limit;
         branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit - cardinality(ids), '{}', '{}', '{}', '{}')::fairpost.branch
                           FROM unnest(roots) r);
-        SELECT array_agg(w.spot) INTO workspaces FROM unnest(branches) r CROSS JOIN LATERAL (
-            SELECT c.ctid AS spot FROM fairpost.clocks c
+        -- Who is next in turn, whoever holds them; and how far this batch would take them: a round, or more if they are few.
+        SELECT array_agg(w.id), min(w.lag) + greatest(1, max(w.quota) / sum(w.weight)) INTO first_ids, edge
+        FROM unnest(branches) r CROSS JOIN LATERAL (
+            SELECT c.id, c.vtime - r.v AS lag, c.weight, r.quota FROM fairpost.clocks c
             WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v
+            ORDER BY c.vtime LIMIT r.quota) w;
+        EXIT WHEN first_ids IS NULL;
+        SELECT array_agg(w.spot), array_agg(w.id) INTO workspaces, our_ids FROM unnest(branches) r CROSS JOIN LATERAL (
+            SELECT c.ctid AS spot, c.id FROM fairpost.clocks c
+            WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime <= r.v + edge
             ORDER BY c.vtime LIMIT r.quota FOR UPDATE SKIP LOCKED) w;
-        IF workspaces IS NULL THEN
-            skipped := EXISTS (SELECT FROM unnest(branches) r JOIN fairpost.clocks c ON c.parent = r.node
-                               WHERE c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v);
-            EXIT;
-        END IF;
-        branches := fairpost.share_out(branches, 1, workspaces);
+        skipped := NOT coalesce(first_ids <@ our_ids, false);
+        branches := fairpost.share_out(branches, 1, coalesce(workspaces, '{}'), CASE WHEN skipped THEN edge END);
+        EXIT WHEN branches IS NULL;
         FOR depth IN 2..4 LOOP
-            branches := fairpost.share_out(branches, depth, NULL);
+            branches := fairpost.share_out(branches, depth, NULL, NULL);
         END LOOP;
         EXIT WHEN branches IS NULL;
 
