@@ -1,4 +1,69 @@
-"""The command line."""
+"""The command line: one file per group of commands. Here they are hung up, and errors become one red line.
+
+Nothing heavy is imported before a command runs: `fairpost --help` must answer at once.
+"""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from fairpost import __version__
+from fairpost.cli import account, bench, db, email, hold, status, suppress, up
+from fairpost.cli.output import error_line
+from fairpost.model.errors import FairpostError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
-def main() -> None: ...
+class Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FairpostError as error:
+            error_line(str(error))
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(
+    name="fairpost",
+    cls=Commands,
+    help="Fairpost: every e-mail is a row in PostgreSQL, let out fairly, sent once, and accounted for.",
+    epilog="New here? Type: fairpost up",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help is quick, and can be searched and copied
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fairpost {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None: ...
+
+
+app.command("up")(up.up)
+app.command("status")(status.status)
+app.add_typer(email.app, name="email")
+app.add_typer(account.app, name="account")
+app.command("hold")(hold.hold)
+app.command("release")(hold.release)
+app.add_typer(suppress.app, name="suppress")
+app.command("unsuppress")(suppress.unsuppress)
+app.add_typer(db.app, name="db")
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    app()

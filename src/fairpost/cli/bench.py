@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
@@ -57,16 +58,20 @@ def enqueue(as_json: AsJson = False) -> None:
 def _run(bench: Bench, as_json: bool) -> None:
     from rich.console import Console
 
-    from fairpost.app import database_url
-    from fairpost.settings import load_settings
-
     console = Console(stderr=True)
     with console.status("preparing a database") as status:
-        figures = asyncio.run(bench(database_url(load_settings()), status.update))
+        figures = asyncio.run(_measure(bench, status.update))
     if as_json:
         typer.echo(json.dumps({key: round(value, 3) for key, value in figures.items()}))
     else:
         _show(figures)
+
+
+async def _measure(bench: Bench, progress: Callable[[str], None]) -> Figures:
+    from fairpost.app import server_url
+    from fairpost.settings import read_settings
+
+    return await bench(await server_url(read_settings(os.environ)), progress)
 
 
 def _show(figures: Figures) -> None:

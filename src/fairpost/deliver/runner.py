@@ -4,17 +4,17 @@ The least that keeps every promise of the core. Orchestration, signals and pacin
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
 
 from fairpost.model.account import Account, Lease
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.report import Report
 from fairpost.model.states import DoubtPolicy
 from fairpost.model.verdict import Untouched
-from fairpost.policy.limits import Go, NotBefore, admit, batch_size
+from fairpost.policy.limits import Go, NotBefore, admit, batch_size, refund
 from fairpost.policy.retries import retry_delay
 from fairpost.policy.verdicts import judge
 from fairpost.postgres.store import Store
@@ -85,9 +85,13 @@ class Runner:
                 case Handled() as one:
                     handled.append(one)
                 case Rested(Idle.BUSY):
-                    await self._store.await_turn(self._lease)
+                    await self.await_turn()
                 case Rested():
                     return handled
+
+    async def await_turn(self) -> None:
+        """After Idle.BUSY: waits until whoever holds what there is lets go of it, a second at most."""
+        await self._store.await_turn(self._lease)
 
     async def step(self) -> Step:
         if not await self._renew_if_needed():
@@ -125,26 +129,36 @@ class Runner:
         if begun.verdict == "stale":
             return Rested(Idle.LOST)
         if begun.verdict == "inactive":
+            await self._give_back(email_id, *self._batch)  # other accounts of the pool may send it
             return Rested(Idle.INACTIVE)
         if begun.verdict == "held":
-            await self._store.give_back(self._lease, [email_id])
+            await self._give_back(email_id)
         if begun.verdict != "begun":
             return Handled(email_id, begun.verdict)
         self._usage = admitted.usage
         assert begun.attempt is not None
         return Handled(email_id, await self._send(_without(loaded[0], begun.skip), begun.attempt))
 
+    async def _give_back(self, *ids: EmailId) -> None:
+        await self._store.give_back(self._lease, ids)
+        self._batch = deque(id_ for id_ in self._batch if id_ not in ids)
+
     async def _send(self, email: Outgoing, attempt: int) -> str:
+        report = await self._timed_send(email)
+        verdict = judge(email, report, attempts=attempt, now=clock.now(), roll=chance.roll())
+        settled = await self._store.settle(self._lease, email.id, verdict, report)
+        if settled != "settled":
+            return settled
+        if isinstance(verdict, Untouched):
+            self._usage = refund(self._usage)
+        return type(verdict).__name__.lower()
+
+    async def _timed_send(self, email: Outgoing) -> Report:
         started_s = clock.monotonic()
         report = await self._transport.send(self._account, email, permission=self._may_complete)
-        del started_s
-        verdict = judge(email, report, attempts=attempt, now=clock.now(), roll=chance.roll())
-        if isinstance(verdict, Untouched):
-            self._usage = (await self._store.account(self._lease.account_id)).usage
-        settled: Literal["settled", "stale", "evidence", "gone"] = await self._store.settle(
-            self._lease, email.id, verdict, report
-        )
-        return type(verdict).__name__.lower() if settled == "settled" else settled
+        if report.response_ms is not None:
+            return report
+        return replace(report, response_ms=round((clock.monotonic() - started_s) * 1000))
 
     def _may_complete(self) -> bool:
         return clock.monotonic() < self._deadline_s - MARGIN_S
@@ -162,8 +176,4 @@ class Runner:
 
 
 def _without(email: Outgoing, skip: tuple[str, ...]) -> Outgoing:
-    if not skip:
-        return email
-    from dataclasses import replace
-
     return replace(email, envelope=tuple(a for a in email.envelope if a not in skip))

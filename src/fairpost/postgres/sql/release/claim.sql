@@ -72,11 +72,13 @@ BEGIN
         branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit - cardinality(ids), '{}', '{}', '{}', '{}')::fairpost.branch
                           FROM unnest(roots) r);
         -- Who is next in turn, whoever holds them; and how far this batch would take them: a round, or more if they are few.
-        SELECT array_agg(w.id), min(w.lag) + greatest(1, max(w.quota) / sum(w.weight)) INTO first_ids, edge
-        FROM unnest(branches) r CROSS JOIN LATERAL (
-            SELECT c.id, c.vtime - r.v AS lag, c.weight, r.quota FROM fairpost.clocks c
-            WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v
-            ORDER BY c.vtime LIMIT r.quota) w;
+        SELECT array_agg(n.id), n.edge INTO first_ids, edge
+        FROM (SELECT w.id, w.lag, min(w.lag) OVER () + greatest(1, max(w.quota) OVER () / sum(w.weight) OVER ()) + 1e-6 AS edge
+              FROM unnest(branches) r CROSS JOIN LATERAL (
+                  SELECT c.id, c.vtime - r.v AS lag, c.weight, r.quota FROM fairpost.clocks c
+                  WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v
+                  ORDER BY c.vtime LIMIT r.quota) w) n
+        WHERE n.lag < n.edge - 1e-9 GROUP BY n.edge;
         EXIT WHEN first_ids IS NULL;
         SELECT array_agg(w.spot), array_agg(w.id) INTO workspaces, our_ids FROM unnest(branches) r CROSS JOIN LATERAL (
             SELECT c.ctid AS spot, c.id FROM fairpost.clocks c
