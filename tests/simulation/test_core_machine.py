@@ -201,7 +201,6 @@ class CoreMachine(RuleBasedStateMachine):
             self.take_lease(account)  # if it is free
         lease = self.lease(account, age)
         assert lease is not None
-        held_before = {e.id for e in self.emails.values() if e.account == account and e.state == "claimed"}
         possible = {e.id for e in self.claimable(account)}
         claim = self.run(self.store.claim(lease, limit=limit, now=self.now))
         if not self.is_valid(account, lease):
@@ -211,14 +210,22 @@ class CoreMachine(RuleBasedStateMachine):
         assert claim.verdict == "ok"
         assert not claim.again
         assert len(set(claim.ids)) == len(claim.ids)
-        fresh = set(claim.ids) - held_before
-        assert held_before <= set(claim.ids), "what the account holds already comes first"
-        assert fresh <= possible
-        assert len(fresh) == min(max(0, limit - len(held_before)), len(possible)), "no capacity is left idle"
+        assert set(claim.ids) <= possible
+        assert len(claim.ids) == min(limit, len(possible)), "no capacity is left idle"
         for id_ in claim.ids:
             email = self.emails[id_]
             email.state, email.account, email.epoch = "claimed", account, lease.epoch
         self._settle_unsendable()
+
+    @rule(account=accounts, age=st.sampled_from([0, 0, 1]))
+    def ask_what_is_held(self, account: str, age: int) -> None:
+        lease = self.lease(account, age)
+        if lease is None:
+            return
+        ids = self.run(self.store.held(lease, now=self.now))
+        assert (ids is not None) == self.is_valid(account, lease)
+        if ids is not None:
+            assert set(ids) == {e.id for e in self._claimed() if e.account == account}
 
     def _settle_unsendable(self) -> None:
         """A claim may settle the expired and suppressed that it met; only those, and only while they waited."""
@@ -526,6 +533,7 @@ class Walk:
 
     def lease_things(self) -> None:
         account, age = self.account(), self.age()
+        self.m.ask_what_is_held(account=account, age=age)
         do = self.dice.choice(
             [self.m.reap, self.m.stage, self.m.take_lease, self.m.renew_lease, self.m.renew_lease, self.m.drop_lease]
         )

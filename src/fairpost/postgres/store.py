@@ -148,6 +148,12 @@ class Store:
         row = await self.row(sql, lease.account_id, lease.epoch, limit, now)
         return Claim(verdict=row["verdict"], ids=tuple(row["ids"]), again=row["again"], next_at=row["next_at"])
 
+    async def held(self, lease: Lease, *, now: datetime | None = None) -> tuple[EmailId, ...] | None:
+        """What this lease has claimed and not begun; None when it is gone. For after an answer that was lost."""
+        sql = "SELECT fairpost.held($1, $2, $3)"
+        ids = await self.value(sql, lease.account_id, lease.epoch, now)
+        return None if ids is None else tuple(ids)
+
     async def await_turn(self, lease: Lease) -> None:
         await self.value("SELECT fairpost.await_turn($1)", lease.account_id)
 

@@ -115,7 +115,7 @@ CREATE UNIQUE INDEX nodes_by_flow ON fairpost.nodes (flow) WHERE flow IS NOT NUL
 CREATE INDEX nodes_by_name ON fairpost.nodes (workspace, level, key);
 
 CREATE TABLE fairpost.clocks (
-    id         bigint PRIMARY KEY,
+    id         bigint NOT NULL,       -- of the node. No unique index: each change would check every version kept from vacuum
     parent     bigint NOT NULL,
     key        text NOT NULL,
     route      text NOT NULL,
@@ -130,6 +130,7 @@ CREATE TABLE fairpost.clocks (
     wake_at    timestamptz,           -- of a leaf that sleeps: when its next e-mail is due
     held_until timestamptz
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX clocks_by_id ON fairpost.clocks (id);
 CREATE INDEX clocks_active ON fairpost.clocks (parent, vtime) WHERE busy > 0 AND held_until IS NULL;
 CREATE INDEX clocks_asleep ON fairpost.clocks (route, wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX clocks_of_routes ON fairpost.clocks (id, v) WHERE parent = 0;

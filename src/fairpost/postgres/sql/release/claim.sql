@@ -171,7 +171,6 @@ DECLARE
     routes text[];
     urgent fairpost.branch[];
     bulk fairpost.branch[];
-    wanted integer;
     for_bulk integer;
     got record;
     urgent_ids bigint[];
@@ -195,30 +194,23 @@ BEGIN
     -- comes after. So nobody has to wait for the disk while a workspace is locked.
     PERFORM set_config('synchronous_commit', 'off', true);
 
-    -- What this account holds already comes first: from a claim whose answer was lost, or left over by the last holder.
-    WITH held AS (
-        SELECT q.id FROM fairpost.queue q WHERE q.account_id = p_account AND NOT q.waiting AND q.state = 'claimed' ORDER BY q.id FOR UPDATE SKIP LOCKED
-    ), adopted AS (UPDATE fairpost.queue q SET epoch = p_epoch FROM held WHERE q.id = held.id AND q.epoch <> p_epoch)
-    SELECT coalesce(array_agg(held.id), '{}') INTO ids FROM held;
-    wanted := greatest(0, p_limit - cardinality(ids));
-
     again := fairpost.stage(routes, t);
     urgent := fairpost.roots_of(routes, 'urgent');
     bulk := fairpost.roots_of(routes, 'bulk');
 
     -- Urgent goes first, and bulk keeps a tenth; the account remembers what it owes it.
-    for_bulk := least(wanted, (lease.urgent_run + wanted) / 10);
-    got := fairpost.pick(urgent, p_account, p_epoch, wanted - for_bulk, t);
+    for_bulk := least(p_limit, (lease.urgent_run + p_limit) / 10);
+    got := fairpost.pick(urgent, p_account, p_epoch, p_limit - for_bulk, t);
     again := again OR got.skipped;
     urgent_ids := got.ids;
-    got := fairpost.pick(bulk, p_account, p_epoch, wanted - cardinality(urgent_ids), t);
+    got := fairpost.pick(bulk, p_account, p_epoch, p_limit - cardinality(urgent_ids), t);
     again := again OR got.skipped;
     bulk_ids := got.ids;
-    IF cardinality(urgent_ids) = wanted - for_bulk AND cardinality(bulk_ids) < for_bulk THEN
+    IF cardinality(urgent_ids) = p_limit - for_bulk AND cardinality(bulk_ids) < for_bulk THEN
         got := fairpost.pick(urgent, p_account, p_epoch, for_bulk - cardinality(bulk_ids), t);
         urgent_ids := urgent_ids || got.ids;
     END IF;
-    ids := ids || urgent_ids || bulk_ids;
+    ids := urgent_ids || bulk_ids;
     IF urgent_ids <> '{}' OR lease.urgent_run > 0 THEN
         UPDATE fairpost.leases l SET urgent_run = least(9, greatest(0, l.urgent_run + cardinality(urgent_ids) - 9 * cardinality(bulk_ids)))
         WHERE l.account_id = p_account;
@@ -235,6 +227,23 @@ BEGIN
             FROM unnest(routes) r JOIN fairpost.nodes n ON n.parent = 0 AND n.key = r || E'\x1f' || p_class
             -- v only grows: the newest version of the row comes first, and nobody walks the old ones
             CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);
+END $$;
+
+-- What a lease holds untouched: after a claim whose answer was lost, or an e-mail found locked by somebody who was cancelling
+-- it. What an earlier lease of the account left so is adopted. Null: the lease is gone.
+CREATE OR REPLACE FUNCTION fairpost.held(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    lease fairpost.leases;
+    ids bigint[];
+BEGIN
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
+    IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= coalesce(p_now, clock_timestamp()) THEN
+        RETURN NULL;
+    END IF;
+    ids := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.account_id = p_account AND NOT q.waiting AND q.state = 'claimed' ORDER BY q.id FOR UPDATE SKIP LOCKED);
+    UPDATE fairpost.queue q SET epoch = p_epoch WHERE q.id = ANY (ids) AND q.epoch <> p_epoch;
+    RETURN ids;
 END $$;
 
 -- When something below these routes becomes due or is set free.

@@ -94,7 +94,7 @@ BEGIN
         WHERE c.parent = root.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
         ORDER BY c.vtime LIMIT 1) first
     CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.clocks c WHERE c.id = root.node AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) newest
-    WHERE o.ctid = newest.spot AND first.vtime > root.v + 0.02;   -- not for every single one
+    WHERE o.ctid = newest.spot AND first.vtime > root.v;
 
     IF notes IS NULL AND asleep IS NULL AND ended IS NULL THEN
         RETURN false;
