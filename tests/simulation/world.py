@@ -96,18 +96,21 @@ PROMISES = {
             SELECT flow, count(*) AS n FROM fairpost.queue WHERE waiting GROUP BY flow
         ) q USING (flow)
         WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = flow) AND coalesce(a.n, 0) <> coalesce(q.n, 0)""",
+    "a node has one clock": """
+        SELECT id, count(*) FROM fairpost.clocks GROUP BY id HAVING count(*) > 1
+        UNION ALL SELECT id, 0 FROM fairpost.nodes WHERE id NOT IN (SELECT id FROM fairpost.clocks)""",
     "a node counts its active children": """
         SELECT p.id, p.key, p.busy, count(c.id) FILTER (WHERE c.busy > 0 AND c.held_until IS NULL) AS active
         FROM fairpost.clocks p JOIN fairpost.nodes n ON n.id = p.id AND n.level NOT IN ('route', 'stream')
         LEFT JOIN fairpost.clocks c ON c.parent = p.id
-        GROUP BY p.id HAVING p.busy <> count(c.id) FILTER (WHERE c.busy > 0 AND c.held_until IS NULL)""",
+        GROUP BY p.id, p.key, p.busy HAVING p.busy <> count(c.id) FILTER (WHERE c.busy > 0 AND c.held_until IS NULL)""",
     "no active node stands before the place where scans begin": """
         SELECT c.id, c.key, c.vtime, p.v FROM fairpost.clocks c JOIN fairpost.clocks p ON p.id = c.parent
         WHERE c.busy > 0 AND c.held_until IS NULL AND c.vtime < p.v""",
     "a leaf that sleeps wakes no later than its first e-mail is due": """
         SELECT c.id, c.key, c.busy, c.wake_at, min(q.due_at) FROM fairpost.clocks c JOIN fairpost.queue q ON q.flow = c.flow AND q.waiting
         WHERE c.busy = 0 AND NOT EXISTS (SELECT FROM fairpost.arrivals a WHERE a.flow = c.flow)
-        GROUP BY c.id HAVING coalesce(c.wake_at, 'infinity') > min(q.due_at)""",
+        GROUP BY c.id, c.key, c.busy, c.wake_at HAVING coalesce(c.wake_at, 'infinity') > min(q.due_at)""",
     "nothing waits before the place where a leaf begins to look": """
         SELECT c.id, q.id FROM fairpost.clocks c JOIN fairpost.queue q ON q.flow = c.flow AND q.waiting
         WHERE (q.due_at, q.id) < (c.head_due, c.head_id)
