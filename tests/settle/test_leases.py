@@ -1,0 +1,242 @@
+"""The promises of lease, begin and settle, one sentence each. The property tests try them in any order."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fairpost.model.account import Lease, Limits, Usage
+from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.report import Reached, Reply, Report
+from fairpost.model.verdict import Bounced, InDoubt, Retry, Sent, Untouched
+from fairpost.policy.limits import charge
+from fairpost.postgres.store import Store
+from tests.simulation.world import MINUTE, START, connect, draft
+
+NOW = START
+LATER = START + 10 * MINUTE
+
+
+class Bench:
+    """One account of a fresh database, and e-mails for it."""
+
+    def __init__(self, store: Store, account: AccountId) -> None:
+        self.store = store
+        self.account = account
+
+    async def lease(self, now: Any = NOW) -> Lease:
+        lease = await self.store.take_lease(self.account, owner="test", seconds=60, now=now)
+        assert lease is not None
+        return lease
+
+    async def enqueue(self, n: int = 1, **more: Any) -> list[EmailId]:
+        emails = [draft(to=f"p{i}@there.test", **more) for i in range(n)]
+        return [EmailId(row["id"]) for row in await self.store.enqueue_many(emails, now=NOW)]
+
+    async def begun(self, lease: Lease, now: Any = NOW) -> EmailId:
+        """The next e-mail, claimed and begun."""
+        (id_,) = (await self.store.claim(lease, limit=1, now=now)).ids
+        assert (await self.begin(lease, id_, now)).verdict == "begun"
+        return id_
+
+    async def begin(self, lease: Lease, id_: EmailId, now: Any = NOW) -> Any:
+        return await self.store.begin(lease, id_, usage=charge(Usage(), now=now), now=now)
+
+    async def state(self, id_: EmailId) -> str:
+        sql = "SELECT state::text FROM fairpost.queue WHERE id = $1 UNION ALL SELECT state::text FROM fairpost.emails WHERE id = $1"
+        state: str = await self.store.value(sql, id_)
+        return state
+
+
+@pytest.fixture
+async def bench(url: str) -> AsyncIterator[Bench]:
+    store = await connect(url)
+    yield Bench(store, await store.add_account("anna", address="anna@post.test", limits=Limits()))
+    await store.close()
+
+
+async def test_nobody_takes_a_lease_that_is_held_and_anybody_one_that_ran_out(bench: Bench) -> None:
+    first = await bench.lease()
+    assert await bench.store.take_lease(bench.account, owner="other", seconds=60, now=NOW) is None
+    second = await bench.lease(now=LATER)
+    assert second.epoch > first.epoch
+
+
+async def test_a_frozen_worker_that_wakes_up_can_change_nothing(bench: Bench) -> None:
+    await bench.enqueue(3)
+    frozen = await bench.lease()
+    begun = await bench.begun(frozen)
+    (untouched,) = (await bench.store.claim(frozen, limit=1, now=NOW)).ids
+    await bench.lease(now=LATER)
+    assert (await bench.store.claim(frozen, limit=1, now=LATER)).verdict == "stale"
+    assert (await bench.begin(frozen, untouched, LATER)).verdict == "stale"
+    assert await bench.store.renew_lease(frozen, seconds=60, now=LATER) is None
+    assert await bench.store.give_back(frozen, [untouched]) == 0
+    for verdict in (Retry(LATER, ("x@y.test",)), InDoubt(), Untouched(), Bounced(("x@y.test",))):
+        assert await bench.store.settle(frozen, begun, verdict, now=LATER) == "stale"
+    assert await bench.state(begun) == "in_doubt"
+    assert await bench.state(untouched) == "waiting"
+
+
+async def test_proof_from_the_worker_that_began_it_clears_the_doubt(bench: Bench) -> None:
+    await bench.enqueue()
+    frozen = await bench.lease()
+    id_ = await bench.begun(frozen)
+    await bench.lease(now=LATER)
+    assert await bench.store.settle(frozen, id_, Sent(), now=LATER) == "evidence"
+    assert await bench.state(id_) == "sent"
+
+
+async def test_proof_stops_a_resend_that_still_waits(bench: Bench) -> None:
+    await bench.enqueue()
+    frozen = await bench.lease()
+    id_ = await bench.begun(frozen)
+    newer = await bench.lease(now=LATER)
+    await bench.store.resolve(id_, "resend", by="policy", due_at=LATER, now=LATER)
+    assert await bench.store.settle(frozen, id_, Sent(), now=LATER) == "evidence"
+    assert (await bench.store.claim(newer, limit=1, now=LATER)).ids == ()
+
+
+async def test_a_crash_leaves_one_in_doubt_and_gives_the_rest_back(bench: Bench) -> None:
+    ids = await bench.enqueue(5)
+    crashed = await bench.lease()
+    begun = await bench.begun(crashed)
+    await bench.store.claim(crashed, limit=10, now=NOW)
+    after = await bench.lease(now=LATER)
+    claimed = await bench.store.claim(after, limit=10, now=LATER)
+    assert set(claimed.ids) == set(ids) - {begun}
+    assert [email.id for email in await bench.store.doubts(bench.account)] == [begun]
+
+
+async def test_a_dead_accounts_mail_goes_to_the_others_of_its_pool(bench: Bench) -> None:
+    ids = await bench.enqueue(2)
+    dead = await bench.lease()
+    await bench.store.claim(dead, limit=10, now=NOW)
+    assert await bench.store.reap_leases(now=NOW) == 0
+    assert await bench.store.reap_leases(now=LATER) == 1
+    other = await bench.store.add_account("bert", address="bert@post.test", limits=Limits())
+    lease = await bench.store.take_lease(other, owner="test", seconds=60, now=LATER)
+    assert lease is not None
+    assert set((await bench.store.claim(lease, limit=10, now=LATER)).ids) == set(ids)
+
+
+async def test_a_charge_is_committed_with_the_intent_and_only_untouched_gives_it_back(bench: Bench) -> None:
+    await bench.enqueue(3)
+    lease = await bench.lease()
+    for verdict, used in ((Sent(), 1), (Untouched(), 0), (InDoubt(), 1)):
+        id_ = await bench.begun(lease)
+        assert (await bench.store.account(bench.account)).usage.day_used == 1
+        await bench.store.settle(lease, id_, verdict, now=NOW)
+        assert (await bench.store.account(bench.account)).usage.day_used == used
+
+
+async def test_an_address_suppressed_after_the_claim_gets_nothing(bench: Bench) -> None:
+    (id_,) = await bench.enqueue()
+    lease = await bench.lease()
+    await bench.store.claim(lease, limit=1, now=NOW)
+    await bench.store.suppress("*", "P0@There.Test", reason="unsubscribed", now=NOW)
+    assert (await bench.begin(lease, id_)).verdict == "suppressed"
+    assert await bench.state(id_) == "suppressed"
+    assert (await bench.store.account(bench.account)).usage.day_used == 0
+
+
+async def test_of_several_recipients_only_the_suppressed_are_left_out(bench: Bench) -> None:
+    (id_,) = await bench.enqueue(cc=["b@there.test", "c@there.test"])
+    await bench.store.suppress("w1", "b@there.test", reason="unsubscribed", now=NOW)
+    lease = await bench.lease()
+    await bench.store.claim(lease, limit=1, now=NOW)
+    assert (await bench.begin(lease, id_)).skip == ("b@there.test",)
+
+
+async def test_a_code_that_expired_is_never_sent(bench: Bench) -> None:
+    early, late = await bench.enqueue(2, expires_at=NOW + 5 * MINUTE)
+    lease = await bench.lease()
+    await bench.store.claim(lease, limit=1, now=NOW)
+    await bench.store.renew_lease(lease, seconds=3600, now=NOW)
+    assert (await bench.begin(lease, early, LATER)).verdict == "expired"
+    assert (await bench.store.claim(lease, limit=1, now=LATER)).ids == ()
+    assert [await bench.state(early), await bench.state(late)] == ["cancelled", "cancelled"]
+
+
+async def test_a_hold_stops_what_is_already_claimed(bench: Bench) -> None:
+    (id_,) = await bench.enqueue()
+    lease = await bench.lease()
+    await bench.store.claim(lease, limit=1, now=NOW)
+    await bench.store.hold("w1", "user", "u1", reason="throttled", now=NOW)
+    assert (await bench.begin(lease, id_)).verdict == "held"
+    await bench.store.give_back(lease, [id_])
+    assert (await bench.store.claim(lease, limit=1, now=NOW)).ids == ()
+    await bench.store.release("w1", "user", "u1", now=NOW)
+    assert (await bench.store.claim(lease, limit=1, now=NOW)).ids == (id_,)
+
+
+async def test_a_retry_in_the_future_blocks_nobody_of_its_sender(bench: Bench) -> None:
+    first, second = await bench.enqueue(2)
+    lease = await bench.lease()
+    assert await bench.begun(lease) == first
+    await bench.store.settle(lease, first, Retry(NOW + 30 * timedelta(seconds=1), ("p0@there.test",)), now=NOW)
+    claim = await bench.store.claim(lease, limit=5, now=NOW)
+    assert claim.ids == (second,)
+    assert (await bench.store.claim(lease, limit=5, now=NOW)).next_at == NOW + timedelta(seconds=30)
+    assert (await bench.store.claim(lease, limit=5, now=NOW + timedelta(seconds=30))).ids == (first,)
+
+
+async def test_every_attempt_is_logged_with_its_reply(bench: Bench) -> None:
+    await bench.enqueue(cc="b@there.test")
+    lease = await bench.lease()
+    id_ = await bench.begun(lease)
+    each = {"p0@there.test": Reply(250, "ok"), "b@there.test": Reply(451, "4.7.1 later")}
+    report = Report(reached=Reached.REPLIED, reply=Reply(250, "2.0.0 ok"), recipients=each, response_ms=12)
+    await bench.store.settle(lease, id_, Retry(NOW, ("b@there.test",)), report, now=NOW)
+    (email,) = await bench.store.load([id_])
+    assert email.envelope == ("b@there.test",), "who has it does not get it again"
+    assert await bench.begun(lease) == id_
+    await bench.store.settle(lease, id_, Sent(), Report(reached=Reached.REPLIED, reply=Reply(250, "fine")), now=NOW)
+    rows = await bench.store.fetch("SELECT n, outcome, code, reply, response_ms FROM fairpost.attempts WHERE email_id = $1 ORDER BY n", id_)
+    assert [tuple(row) for row in rows] == [(1, "retry", 250, "2.0.0 ok", 12), (2, "sent", 250, "fine", None)]
+
+
+async def test_a_bounce_is_remembered_for_the_workspace(bench: Bench) -> None:
+    await bench.enqueue(2, workspace="w1")
+    lease = await bench.lease()
+    id_ = await bench.begun(lease)
+    await bench.store.settle(lease, id_, Bounced(("p0@there.test",)), now=NOW)
+    assert await bench.state(id_) == "bounced"
+    assert await bench.store.value("SELECT reason FROM fairpost.suppressions WHERE address = 'p0@there.test' AND workspace = 'w1'")
+
+
+async def test_an_email_given_up_can_be_retried_by_hand_and_a_sent_one_cannot(bench: Bench) -> None:
+    await bench.enqueue(2)
+    lease = await bench.lease()
+    id_ = await bench.begun(lease)
+    await bench.store.settle(lease, id_, Bounced(()), now=NOW)
+    assert await bench.store.retry(id_, now=NOW) == "waiting"
+    sent = await bench.begun(lease)
+    await bench.store.settle(lease, sent, Sent(), now=NOW)
+    assert await bench.store.retry(sent, now=NOW) == "sent"
+    assert await bench.store.cancel(sent, now=NOW) == "sent"
+
+
+async def test_a_claim_whose_answer_was_lost_is_asked_for_again(bench: Bench) -> None:
+    ids = await bench.enqueue(3)
+    lease = await bench.lease()
+    await bench.store.claim(lease, limit=10, now=NOW)
+    assert set(await bench.store.held(lease, now=NOW) or ()) == set(ids)
+
+
+async def test_an_open_cancellation_holds_up_nobody(bench: Bench) -> None:
+    """Not the claim, not the worker that has it already, not the others of its sender."""
+    claimed, waiting, other = await bench.enqueue(3)
+    lease = await bench.lease()
+    await bench.store.claim(lease, limit=1, now=NOW)
+    async with bench.store._pool.acquire() as conn:
+        cancelling = conn.transaction()
+        await cancelling.start()
+        for id_ in (claimed, waiting):
+            assert await Store(conn).cancel(id_, now=NOW) == "cancelled"  # type: ignore[arg-type]
+        assert (await bench.begin(lease, claimed)).verdict == "gone"
+        assert (await bench.store.claim(lease, limit=10, now=NOW)).ids == (other,)
+        await cancelling.rollback()
+    assert set(await bench.store.held(lease, now=NOW) or ()) == {claimed, other}
+    assert (await bench.store.claim(lease, limit=10, now=NOW)).ids == (waiting,)
