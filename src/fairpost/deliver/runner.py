@@ -22,7 +22,7 @@ from fairpost.system import chance, clock
 from fairpost.transport.port import Transport
 
 LEASE_S = 60.0
-MARGIN_S = 5.0  # what is left of the lease before nothing new is completed
+MARGIN = 1 / 12  # of the lease: what must be left of it to complete a message
 
 
 class Idle(StrEnum):
@@ -53,23 +53,30 @@ Step = Handled | Rested
 class Runner:
     """Drives one account. `step()` handles at most one e-mail and says what it did."""
 
-    def __init__(self, store: Store, transport: Transport, lease: Lease, account: Account, deadline_s: float) -> None:
+    def __init__(
+        self, store: Store, transport: Transport, lease: Lease, account: Account, *, asked_at_s: float, lease_s: float
+    ) -> None:
         self._store = store
         self._transport = transport
         self._lease = lease
+        self._lease_s = lease_s
+        self._deadline_s = asked_at_s + lease_s  # on our own clock, counted from before the lease was asked for
         self._account = account
         self._usage = account.usage
-        self._deadline_s = deadline_s  # on our own clock, counted from before the lease was asked for
         self._batch: deque[EmailId] = deque()
+        self._missed: set[EmailId] = set()  # locked by somebody when their turn came; they may still be ours
 
     @classmethod
-    async def start(cls, store: Store, transport: Transport, account_id: AccountId, *, owner: str) -> "Runner | None":
+    async def start(
+        cls, store: Store, transport: Transport, account_id: AccountId, *, owner: str, lease_s: float = LEASE_S
+    ) -> "Runner | None":
         """Takes the account's lease and settles what its last holder left in doubt. None: another drives it."""
         asked_at_s = clock.monotonic()
-        lease = await store.take_lease(account_id, owner=owner, seconds=LEASE_S)
+        lease = await store.take_lease(account_id, owner=owner, seconds=lease_s)
         if lease is None:
             return None
-        runner = cls(store, transport, lease, await store.account(account_id), asked_at_s + LEASE_S)
+        account = await store.account(account_id)
+        runner = cls(store, transport, lease, account, asked_at_s=asked_at_s, lease_s=lease_s)
         await runner.resolve_doubts()
         return runner
 
@@ -117,11 +124,22 @@ class Runner:
         size = batch_size(self._account.limits, self._usage, now=now)
         claim = await self._store.claim(self._lease, limit=size)
         self._batch.extend(claim.ids)
+        if not claim.ids and self._missed:
+            return await self._take_up_missed()
         if claim.verdict != "ok":
             return Rested(Idle.LOST if claim.verdict == "stale" else Idle.INACTIVE)
         if not claim.ids:
             return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
         return None
+
+    async def _take_up_missed(self) -> Rested | None:
+        held = await self._store.held(self._lease)
+        if held is None:
+            return Rested(Idle.LOST)
+        left = await self._store.load(list(self._missed))
+        self._missed = {e.id for e in left if e.account_id == self._account.id} - set(held)
+        self._batch.extend(held)
+        return None if held else Rested(Idle.EMPTY)
 
     async def _handle(self, email_id: EmailId, admitted: Go) -> Step:
         loaded = await self._store.load([email_id])
@@ -133,6 +151,8 @@ class Runner:
             return Rested(Idle.INACTIVE)
         if begun.verdict == "held":
             await self._give_back(email_id)
+        if begun.verdict == "gone":
+            self._missed.add(email_id)
         if begun.verdict != "begun":
             return Handled(email_id, begun.verdict)
         self._usage = admitted.usage
@@ -161,17 +181,17 @@ class Runner:
         return replace(report, response_ms=round((clock.monotonic() - started_s) * 1000))
 
     def _may_complete(self) -> bool:
-        return clock.monotonic() < self._deadline_s - MARGIN_S
+        return clock.monotonic() < self._deadline_s - self._lease_s * MARGIN
 
     async def _renew_if_needed(self) -> bool:
         asked_at_s = clock.monotonic()
-        if asked_at_s < self._deadline_s - LEASE_S / 2:
+        if asked_at_s < self._deadline_s - self._lease_s / 2:
             return True
-        renewed = await self._store.renew_lease(self._lease, seconds=LEASE_S)
+        renewed = await self._store.renew_lease(self._lease, seconds=self._lease_s)
         if renewed is None:
             return False
         self._lease = renewed
-        self._deadline_s = asked_at_s + LEASE_S
+        self._deadline_s = asked_at_s + self._lease_s
         return True
 
 

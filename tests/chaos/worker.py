@@ -1,0 +1,50 @@
+"""A worker process for the chaos tests: drives one account until nothing is left, and notes every message that is out.
+
+Usage: worker.py URL ACCOUNT_ID LOG
+"""
+
+import asyncio
+import os
+import sys
+
+from fairpost.deliver.runner import Idle, Rested, Runner
+from fairpost.model.account import Account
+from fairpost.model.email import Outgoing
+from fairpost.model.ids import AccountId
+from fairpost.model.report import Report
+from fairpost.postgres.store import Store
+from fairpost.transport.port import Permission
+from fairpost.transport.scripted import OK
+
+LEASE_S = 0.5
+
+
+class LoggingTransport:
+    """One line for each message, written in one go: it is out, whatever becomes of us."""
+
+    def __init__(self, path: str) -> None:
+        self._log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        await asyncio.sleep(0)
+        if permission():
+            os.write(self._log, f"{email.id}\n".encode())
+        return OK
+
+
+async def main(url: str, account_id: AccountId, log: str) -> None:
+    async with Store.open(url, connections_max=1) as store:
+        transport = LoggingTransport(log)
+        while (runner := await Runner.start(store, transport, account_id, owner="chaos", lease_s=LEASE_S)) is None:
+            await asyncio.sleep(0.05)  # the last one died with the lease in its hand
+        while True:
+            match await runner.step():
+                case Rested(Idle.BUSY):
+                    await runner.await_turn()
+                case Rested():
+                    break
+        await runner.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], AccountId(int(sys.argv[2])), sys.argv[3]))
