@@ -151,6 +151,10 @@ class CoreMachine(RuleBasedStateMachine):
         routes = [POOL, *(f"@{name}" for name in ACCOUNTS)]
         assert self.run(self.store.value("SELECT fairpost.stage($1, $2)", routes, self.now)) is False
 
+    @rule()
+    def prune(self) -> None:
+        self.run(self.store.value("SELECT fairpost.prune($1, $2)", POOL, self.now))
+
     @rule(account=accounts)
     def take_lease(self, account: str) -> None:
         lease = self.run(self.store.take_lease(self.ids[account], owner="w", seconds=LEASE_S, now=self.now))
@@ -534,6 +538,7 @@ class Walk:
     def lease_things(self) -> None:
         account, age = self.account(), self.age()
         self.m.ask_what_is_held(account=account, age=age)
+        self.m.prune()
         do = self.dice.choice(
             [self.m.reap, self.m.stage, self.m.take_lease, self.m.renew_lease, self.m.renew_lease, self.m.drop_lease]
         )

@@ -164,6 +164,7 @@ class Hammer:
     async def tidy(self) -> None:
         await self.store.reap_leases()
         await self.store.value("SELECT fairpost.stage(ARRAY['default'])")
+        await self.store.value("SELECT fairpost.prune('default', clock_timestamp())")
         await asyncio.sleep(0.02)
 
     async def cut_connections(self) -> None:

@@ -1,0 +1,28 @@
+-- Forgets senders that nothing was sent for since `p_before`: their leaves, and what is left without children above them.
+-- Who comes back is simply new. Returns how many leaves went; call again while it returns `p_max`. Maintenance, not the hot path.
+CREATE OR REPLACE FUNCTION fairpost.prune(p_route text, p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    mine bigint[];
+    gone bigint[];
+    pruned integer;
+BEGIN
+    PERFORM FROM fairpost.routes r WHERE r.route = p_route FOR UPDATE;   -- nobody stages meanwhile
+    gone := ARRAY(
+        SELECT n.id FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+        WHERE n.route = p_route AND n.level = 'stream' AND c.waiting = 0 AND c.busy = 0 AND c.wake_at IS NULL AND c.head_due < p_before
+        AND NOT EXISTS (SELECT FROM fairpost.arrivals a WHERE a.flow = n.flow)
+        LIMIT p_max);
+    mine := ARRAY(SELECT c.id FROM fairpost.clocks c
+                  WHERE c.id IN (SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (gone)) FOR UPDATE SKIP LOCKED);
+    gone := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.id = ANY (gone) AND n.path[1] = ANY (mine));
+    pruned := cardinality(gone);
+    WHILE cardinality(gone) > 0 LOOP
+        DELETE FROM fairpost.clocks c WHERE c.id = ANY (gone);
+        WITH left_behind AS (DELETE FROM fairpost.nodes n WHERE n.id = ANY (gone) RETURNING n.parent)
+        SELECT array_agg(DISTINCT l.parent) INTO gone FROM left_behind l;
+        gone := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.id = ANY (gone) AND n.level <> 'route'
+                      AND NOT EXISTS (SELECT FROM fairpost.nodes child WHERE child.parent = n.id));
+    END LOOP;
+    RETURN pruned;
+END $$;
