@@ -36,7 +36,11 @@ async def test_only_who_is_idle_for_long_is_forgotten_and_may_come_back(store: S
         await store.drop_lease(lease, now=now)
 
     await send(START, draft(workspace="old", user="u-old"), draft(workspace="mixed", user="u-gone"))
-    await send(LATER, draft(workspace="mixed", user="u-here"), draft(workspace="due", user="u-due", due_at=LATER + timedelta(days=1)))
+    await send(
+        LATER,
+        draft(workspace="mixed", user="u-here"),
+        draft(workspace="due", user="u-due", due_at=LATER + timedelta(days=1)),
+    )
     assert await store.value("SELECT fairpost.prune('default', $1)", LATER - timedelta(days=7)) == 2
     left = await keys(store)
     assert {"mixed", "u-here", "due", "u-due"} <= left

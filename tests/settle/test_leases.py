@@ -193,7 +193,9 @@ async def test_every_attempt_is_logged_with_its_reply(bench: Bench) -> None:
     assert email.envelope == ("b@there.test",), "who has it does not get it again"
     assert await bench.begun(lease) == id_
     await bench.store.settle(lease, id_, Sent(), Report(reached=Reached.REPLIED, reply=Reply(250, "fine")), now=NOW)
-    rows = await bench.store.fetch("SELECT n, outcome, code, reply, response_ms FROM fairpost.attempts WHERE email_id = $1 ORDER BY n", id_)
+    rows = await bench.store.fetch(
+        "SELECT n, outcome, code, reply, response_ms FROM fairpost.attempts WHERE email_id = $1 ORDER BY n", id_
+    )
     assert [tuple(row) for row in rows] == [(1, "retry", 250, "2.0.0 ok", 12), (2, "sent", 250, "fine", None)]
 
 
@@ -203,7 +205,9 @@ async def test_a_bounce_is_remembered_for_the_workspace(bench: Bench) -> None:
     id_ = await bench.begun(lease)
     await bench.store.settle(lease, id_, Bounced(("p0@there.test",)), now=NOW)
     assert await bench.state(id_) == "bounced"
-    assert await bench.store.value("SELECT reason FROM fairpost.suppressions WHERE address = 'p0@there.test' AND workspace = 'w1'")
+    assert await bench.store.value(
+        "SELECT reason FROM fairpost.suppressions WHERE address = 'p0@there.test' AND workspace = 'w1'"
+    )
 
 
 async def test_an_email_given_up_can_be_retried_by_hand_and_a_sent_one_cannot(bench: Bench) -> None:

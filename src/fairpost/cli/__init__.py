@@ -3,6 +3,8 @@
 Nothing heavy is imported before a command runs: `fairpost --help` must answer at once.
 """
 
+import io
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -66,4 +68,7 @@ app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a subject may have letters that the terminal has not
     app()

@@ -53,7 +53,7 @@ class Store:
             pool = await asyncpg.create_pool(url, min_size=1, max_size=connections_max)
         except (OSError, asyncpg.CannotConnectNowError, asyncpg.ConnectionDoesNotExistError) as error:
             raise DatabaseUnavailable(
-                f"No PostgreSQL answers at {url}: {error}. Start it, or check FAIRPOST_DATABASE_URL; "
+                f"No PostgreSQL answers: {error}. Start it, or check FAIRPOST_DATABASE_URL; "
                 "for the embedded one: fairpost db start"
             ) from error
         return cls(pool)

@@ -173,6 +173,8 @@ BEGIN
         RETURN fairpost.complaint('fields', 'must be an object of at most 65536 bytes');
     ELSIF e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
         RETURN fairpost.complaint('account', 'give a pool or an account, not both');
+    ELSIF e ->> 'workspace' = '*' THEN
+        RETURN fairpost.complaint('workspace', 'must not be *, which stands for all of them');
     ELSIF left(e ->> 'pool', 1) = '@' THEN
         RETURN fairpost.complaint('pool', 'must not begin with @');
     END IF;
@@ -327,7 +329,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
             !~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]'
         AND length(concat(e ->> 'workspace', e ->> 'user', e ->> 'stream', e ->> 'pool', e ->> 'account', e ->> 'idempotency_key')) <= 100
         AND coalesce(length(e ->> 'subject') <= 998, true)
-        AND coalesce(e ->> 'workspace' <> '' , true) AND coalesce(e ->> 'idempotency_key' <> '', true)
+        AND coalesce(e ->> 'workspace' NOT IN ('', '*'), true) AND coalesce(e ->> 'idempotency_key' <> '', true)
         AND coalesce(e ->> 'pool' <> '' AND left(e ->> 'pool', 1) <> '@', true) AND coalesce(e ->> 'account' <> '', true) AND NOT e ?& '{pool,account}'
         AND coalesce(e ->> 'class' IN ('urgent', 'bulk'), true) AND coalesce(e ->> 'on_doubt' IN ('resend', 'hold'), true)
         AND coalesce(e ->> 'due_at' ~ '^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?(Z|[+]00:00)$', true)

@@ -161,7 +161,7 @@ CREATE TABLE fairpost.accounts (
     name          text NOT NULL UNIQUE CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'),
     address       text NOT NULL,
     display_name  text,
-    pool          text NOT NULL DEFAULT 'default',
+    pool          text NOT NULL DEFAULT 'default' CHECK (pool ~ '^[^@]'),   -- @ marks the mail pinned to one account
     transport     jsonb NOT NULL,
     status        fairpost.account_status NOT NULL DEFAULT 'active',
     status_reason text,
@@ -220,6 +220,7 @@ CREATE TABLE fairpost.emails (
     CONSTRAINT emails_hold_only_finished CHECK (state IN ('sent', 'failed', 'bounced', 'suppressed', 'cancelled'))
 ) PARTITION BY RANGE (id);
 CREATE INDEX emails_by_workspace ON fairpost.emails (workspace, id);
+CREATE INDEX emails_by_finish ON fairpost.emails USING brin (finished_at);
 CREATE INDEX emails_not_sent ON fairpost.emails (workspace, state, id) WHERE state <> 'sent';
 
 CREATE TABLE fairpost.attempts (

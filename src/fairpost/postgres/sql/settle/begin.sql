@@ -31,7 +31,7 @@ BEGIN
         verdict := 'inactive';
         RETURN;
     END IF;
-    IF fairpost.is_held(email.flow, now) THEN
+    IF fairpost.is_held(email, now) THEN
         verdict := 'held';
         RETURN;
     END IF;
@@ -47,8 +47,12 @@ BEGIN
     verdict := 'begun';
 END $$;
 
--- Whether the leaf, or anything above it, is held.
-CREATE OR REPLACE FUNCTION fairpost.is_held(p_flow uuid, p_now timestamptz) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = ANY (n.path) WHERE n.flow = p_flow AND c.held_until > p_now)
-$$;
+-- Whether its workspace, domain, user or stream is held.
+CREATE OR REPLACE FUNCTION fairpost.is_held(email fairpost.queue, p_now timestamptz) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM fairpost.rules r
+        WHERE r.workspace = email.workspace AND r.held_until > p_now
+        AND (r.level, r.key) IN (('workspace', ''), ('domain', email.domain), ('user', email.user_name), ('stream', email.stream)));
+END $$;

@@ -1,0 +1,108 @@
+"""The one place where parts are put together: settings become a database that runs, and a store on it.
+
+Nothing here decides anything; what a command does with the parts is its own business.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import asyncpg
+
+from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError
+from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.postgres.migrations import migrate, pending
+from fairpost.postgres.store import Store
+from fairpost.settings import Settings, without_password
+
+CONNECT_S_MAX = 10.0
+
+_UNREACHABLE = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.TooManyConnectionsError,
+)
+
+
+def embedded(settings: Settings) -> EmbeddedServer:
+    return EmbeddedServer(settings.home)
+
+
+def database_url(settings: Settings) -> str:
+    """The URL of a database that runs and has the newest schema. For callers outside an event loop."""
+    return asyncio.run(prepare_database(settings))
+
+
+async def prepare_database(settings: Settings) -> str:
+    """Starts the embedded server if need be, and migrates it: it is ours. A database that is set is never changed unasked."""
+    url = await server_url(settings)
+    async with connect(url) as conn:
+        todo = await pending(conn)
+        if todo and settings.database_url:
+            raise MigrationError(
+                f"The schema in {without_password(url)} is not the one this Fairpost needs "
+                f"(to do: {', '.join(todo)}). Run: fairpost db migrate"
+            )
+        if todo:
+            await migrate(conn)
+    return url
+
+
+async def server_url(settings: Settings) -> str:
+    """The URL of a server that runs: the one that is set, or the embedded one, started if need be."""
+    if settings.database_url:
+        return settings.database_url
+    return await asyncio.to_thread(embedded(settings).start)
+
+
+@asynccontextmanager
+async def connect(url: str) -> AsyncIterator["asyncpg.Connection"]:
+    with in_plain_words(url):
+        conn = await _connected(url)
+        try:
+            yield conn
+        finally:
+            await conn.close(timeout=CONNECT_S_MAX)
+
+
+async def _connected(url: str) -> "asyncpg.Connection":
+    try:
+        return await asyncpg.connect(url, timeout=CONNECT_S_MAX)
+    except ValueError as error:  # what the driver says of a URL that it cannot read
+        raise DatabaseUnavailable(
+            f"No PostgreSQL answers at {without_password(url)}: the URL is wrong ({error}). Correct FAIRPOST_DATABASE_URL."
+        ) from error
+
+
+@asynccontextmanager
+async def open_store(settings: Settings, *, connections_max: int = 4) -> AsyncIterator[Store]:
+    url = await prepare_database(settings)
+    with in_plain_words(url):
+        async with Store.open(url, connections_max=connections_max) as store:
+            yield store
+
+
+@contextmanager
+def in_plain_words(url: str) -> Iterator[None]:
+    """What the driver raises, as an error that says what to do about it. Bugs stay what they are."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # ours: nobody reads what we print any more
+    except DatabaseUnavailable as error:
+        raise DatabaseUnavailable(str(error).replace(url, without_password(url))) from error
+    except _UNREACHABLE as error:
+        raise DatabaseUnavailable(
+            f"No PostgreSQL answers at {without_password(url)}: {str(error) or type(error).__name__}. "
+            "Start it, or check FAIRPOST_DATABASE_URL; for the embedded one: fairpost db start"
+        ) from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise FairpostError(
+            f"The database refused: {error}. Set FAIRPOST_DATABASE_URL to a role that owns the schema fairpost."
+        ) from error

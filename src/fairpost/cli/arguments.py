@@ -1,0 +1,40 @@
+"""How ids, moments and spans of time are written on the command line. A wrong one is told at once."""
+
+import re
+from datetime import datetime, timedelta
+
+import typer
+
+from fairpost.model.ids import EmailId
+
+ID_MAX = 2**63 - 1  # a bigint
+
+_SPAN = re.compile(r"(?:(\d{1,7})d)?(?:(\d{1,7})h)?(?:(\d{1,7})m)?(?:(\d{1,7})s)?", re.ASCII)
+_SPAN_MAX = timedelta(days=3650)
+
+
+def email_id(text: str) -> EmailId:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= ID_MAX:
+        raise typer.BadParameter(f"{text!r} is no id of an e-mail; find it: fairpost email list")
+    return EmailId(int(text))
+
+
+def moment(text: str) -> datetime:
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no time; write it like 2030-01-31T09:00:00Z") from None
+    if parsed.utcoffset() is None:
+        raise typer.BadParameter(f"{text!r} has no zone; write it like 2030-01-31T09:00:00Z or …+01:00")
+    return parsed
+
+
+def span(text: str) -> timedelta:
+    match = _SPAN.fullmatch(text)
+    if not text or match is None:
+        raise typer.BadParameter(f"{text!r} is no span of time; write it like 30s, 15m, 1h, 2d or 1h30m")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    if not timedelta() < length <= _SPAN_MAX:
+        raise typer.BadParameter(f"{text!r} is out of range: 1s to {_SPAN_MAX.days}d")
+    return length

@@ -1,0 +1,247 @@
+"""`fairpost db`: the database itself. The embedded one is started and stopped here; another is only looked at."""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import typer
+
+from fairpost.cli.output import AsJson, print_json, print_pairs
+from fairpost.model.errors import EmbeddedServerError, FairpostError
+from fairpost.settings import Settings, read_settings, without_password
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from fairpost.postgres.migrations import Applied
+
+app = typer.Typer(no_args_is_help=True, help="Start, stop, migrate and look at the database.")
+
+ELSEWHERE = "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set): {}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseStatus:
+    managed: str  # embedded, or elsewhere
+    running: bool
+    url: str
+    version: str | None = None
+    data_dir: str | None = None
+    log_file: str | None = None
+    started_at: datetime | None = None
+    schema_version: int | None = None
+    pending: tuple[str, ...] | None = None
+    size_bytes: int | None = None
+
+
+@app.command()
+def start(as_json: AsJson = False) -> None:
+    """Start the embedded PostgreSQL.
+
+    Brings its schema up to date, too. One that runs already is left alone.
+
+    \b
+    Example: fairpost db start
+    """
+    from fairpost.app import database_url, embedded
+
+    settings = read_settings()
+    if settings.database_url:
+        typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
+        return
+    was_running = embedded(settings).is_ready()
+    url = database_url(settings)
+    if as_json:
+        print_json({"started": not was_running, "url": url})
+    else:
+        typer.echo(f"{'already running' if was_running else 'started'}: {url}")
+
+
+@app.command()
+def stop() -> None:
+    """Stop the embedded PostgreSQL.
+
+    Nothing that was committed is lost.
+
+    \b
+    Example: fairpost db stop
+    """
+    from fairpost.app import embedded
+
+    settings = read_settings()
+    if settings.database_url:
+        typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
+        return
+    server = embedded(settings)
+    was_running = server.status().running
+    server.stop()
+    typer.echo("stopped" if was_running else "was not running")
+
+
+@app.command()
+def url() -> None:
+    """Print the database's URL, for scripts.
+
+    Nothing else is printed, and nothing is started.
+
+    \b
+    Example: psql "$(fairpost db url)"
+    """
+    typer.echo(_url(read_settings()))
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def shell(
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[PSQL OPTION]...", help="Handed to psql.")] = None,
+) -> None:
+    """Open psql on the database.
+
+    The embedded one is started if need be.
+
+    \b
+    Example: fairpost db shell -c "SELECT count(*) FROM fairpost.queue"
+    """
+    import asyncio
+
+    from fairpost.app import server_url
+
+    program = _psql()
+    where, environment = _without_secret(asyncio.run(server_url(read_settings())))
+    os.execve(program, [program, *(arguments or ()), where], {**os.environ, **environment})  # noqa: S606 - psql takes over
+
+
+@app.command()
+def migrate(as_json: AsJson = False) -> None:
+    """Bring the schema up to date.
+
+    All of it or nothing. Lists what was done; running it again does nothing.
+
+    \b
+    Example: fairpost db migrate
+    """
+    import asyncio
+
+    done = asyncio.run(_migrate(read_settings()))
+    if as_json:
+        print_json(done)
+        return
+    for name in done.migrations:
+        typer.echo(f"applied {name}")
+    if done.functions:
+        typer.echo("laid the functions")
+    if not done.functions and not done.migrations:
+        typer.echo("nothing to do: the schema is up to date")
+
+
+@app.command()
+def status(as_json: AsJson = False) -> None:
+    """Show version, place, schema and size of the database.
+
+    Starts nothing.
+
+    \b
+    Example: fairpost db status --json
+    """
+    import asyncio
+
+    found = asyncio.run(_status(read_settings()))
+    if as_json:
+        print_json(found)
+        return
+    print_pairs(
+        [
+            ("database", "embedded" if found.managed == "embedded" else "managed elsewhere"),
+            ("running", "yes" if found.running else "no; start it: fairpost db start"),
+            ("version", found.version and f"PostgreSQL {found.version}"),
+            ("URL", found.url),
+            ("data", found.data_dir),
+            ("log", found.log_file),
+            ("schema", _schema_in_words(found)),
+            ("size", found.size_bytes and f"{found.size_bytes / 1_000_000:,.1f} MB"),
+        ]
+    )
+
+
+def _schema_in_words(found: DatabaseStatus) -> str | None:
+    if found.pending is None:
+        return None
+    have = f"{found.schema_version:04}" if found.schema_version else "none yet"
+    if not found.pending:
+        return f"{have}, up to date"
+    return f"{have}; to do: {', '.join(found.pending)}. Run: fairpost db migrate"
+
+
+def _url(settings: Settings) -> str:
+    from fairpost.app import embedded
+
+    return settings.database_url or embedded(settings).url
+
+
+async def _migrate(settings: Settings) -> "Applied":
+    from fairpost.app import connect, server_url
+    from fairpost.postgres.migrations import migrate as bring_up_to_date
+
+    async with connect(await server_url(settings)) as conn:
+        return await bring_up_to_date(conn)
+
+
+async def _status(settings: Settings) -> DatabaseStatus:
+    from fairpost.app import connect, embedded
+
+    if settings.database_url:
+        async with connect(settings.database_url) as conn:
+            inside = await _inside(conn)
+        return DatabaseStatus(managed="elsewhere", running=True, url=without_password(settings.database_url), **inside)
+    server = embedded(settings).status()
+    outside: dict[str, Any] = {
+        "managed": "embedded",
+        "running": server.running,
+        "url": server.url,
+        "version": server.version,
+        "data_dir": str(server.data_dir),
+        "log_file": str(server.log_file),
+        "started_at": server.started_at,
+    }
+    if not server.ready:
+        return DatabaseStatus(**outside)
+    async with connect(server.url) as conn:
+        return DatabaseStatus(**{**outside, **await _inside(conn)})
+
+
+async def _inside(conn: "asyncpg.Connection") -> dict[str, Any]:
+    from fairpost.postgres.migrations import pending
+
+    todo = await pending(conn)
+    has_ledger = await conn.fetchval("SELECT to_regclass('fairpost.migrations') IS NOT NULL")
+    return {
+        "version": (await conn.fetchval("SHOW server_version")).split()[0],
+        "schema_version": await conn.fetchval("SELECT max(version) FROM fairpost.migrations") if has_ledger else None,
+        "pending": tuple(todo),
+        "size_bytes": await conn.fetchval("SELECT pg_database_size(current_database())"),
+    }
+
+
+def _psql() -> str:
+    import shutil
+
+    from fairpost.postgres.binaries import find_binaries
+
+    try:
+        ours = find_binaries().directory / "psql"
+    except EmbeddedServerError:
+        ours = None
+    found = str(ours) if ours and ours.is_file() else shutil.which("psql")
+    if found is None:
+        raise FairpostError("No psql found. Install it: apt install postgresql-client, or brew install libpq")
+    return found
+
+
+def _without_secret(url: str) -> tuple[str, dict[str, str]]:
+    """Every user of the machine can read a process's arguments, but not its environment."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url, {}
+    where = f"{url_user}@{parts.netloc.rpartition('@')[2]}" if (url_user := parts.username) else parts.netloc
+    return urlunsplit(parts._replace(netloc=where)), {"PGPASSWORD": unquote(parts.password)}

@@ -1,0 +1,362 @@
+"""`fairpost email`: put single e-mails into the queue, look at them, and decide what becomes of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from fairpost.cli.arguments import email_id, moment
+from fairpost.cli.output import AsJson, error_line, iso, jsonable, note, plain, print_json, print_pairs, print_table
+from fairpost.cli.session import with_store
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.ids import EmailId
+from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass, State
+from fairpost.settings import read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from fairpost.accept.enqueue import Attachment, EmailFields, Enqueued
+    from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail
+    from fairpost.postgres.store import Store
+
+    Act = Callable[[Store, EmailId], Awaitable[str]]
+
+app = typer.Typer(no_args_is_help=True, help="Send, list, show, retry, cancel and resolve e-mails.")
+
+ATTACHMENT_BYTES_MAX = 26_214_400  # of all together; the database checks the sum
+BODY_LINES_SHOWN_MAX = 20
+
+Id = Annotated[int, typer.Argument(parser=email_id, metavar="ID", help="The e-mail's id.")]
+Ids = Annotated[list[int], typer.Argument(parser=email_id, metavar="ID...", help="One id or more.")]
+
+
+@app.command()
+def send(
+    to: Annotated[list[str], typer.Option(metavar="ADDRESS", help="To whom; may be given again.")],
+    subject: Annotated[str, typer.Option(help="The subject; may be empty.")],
+    text: Annotated[str | None, typer.Option(help="The plain text. Text or html is needed.")] = None,
+    html: Annotated[str | None, typer.Option(help="The HTML.")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="ADDRESS", help="The sender. [default: the account's own]")
+    ] = None,
+    cc: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Copy to; may be given again.")] = None,
+    bcc: Annotated[
+        list[str] | None, typer.Option(metavar="ADDRESS", help="Hidden copy to; may be given again.")
+    ] = None,
+    workspace: Annotated[str | None, typer.Option(help="The workspace. [default: FAIRPOST_WORKSPACE]")] = None,
+    user: Annotated[str | None, typer.Option(help="The user it is sent for.")] = None,
+    stream: Annotated[str | None, typer.Option(help="The campaign or newsletter it belongs to.")] = None,
+    email_class: Annotated[
+        EmailClass | None, typer.Option("--class", help="[default: bulk with a --stream, else urgent]")
+    ] = None,
+    pool: Annotated[str | None, typer.Option(help="The pool of accounts that sends it. [default: default]")] = None,
+    account: Annotated[str | None, typer.Option(help="The one account that sends it, instead of a pool.")] = None,
+    due_at: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Not before: 2030-01-31T09:00:00Z.")
+    ] = None,
+    expires_at: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Not after: 2030-01-31T09:10:00Z.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key: the same key is one e-mail, for good.")] = None,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, readable=True, help="A file; may be given again."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put an e-mail into the queue.
+
+    \b
+    Example: fairpost email send --to ann@example.com --subject Hello --text "Hi Ann"
+    """
+    fields: EmailFields = {
+        "to": to,
+        "subject": subject,
+        "text": text,
+        "html": html,
+        "from_": from_,
+        "cc": cc,
+        "bcc": bcc,
+        "workspace": workspace or read_settings().workspace,
+        "user": user,
+        "stream": stream,
+        "email_class": email_class,
+        "pool": pool,
+        "account": account,
+        "due_at": due_at,
+        "expires_at": expires_at,
+        "idempotency_key": key,
+        "attachments": [_attachment(path) for path in attach or ()] or None,
+    }
+    queued = _enqueue(fields)
+    if as_json:
+        print_json(queued)
+    elif queued.new:
+        typer.echo(f"queued {queued.id}")
+    else:
+        typer.echo(f"already queued {queued.id}: its key was used before, and nothing was written")
+
+
+@app.command("list")
+def list_(
+    state: Annotated[list[State] | None, typer.Option(help="Only these states; may be given again.")] = None,
+    workspace: Annotated[str | None, typer.Option(help="Only this workspace. [default: all]")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    before: Annotated[
+        EmailId | None, typer.Option(parser=email_id, metavar="ID", help="Only older ones: the last id of a page.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List e-mails, the newest first.
+
+    Those that wait and those that are finished, together.
+
+    \b
+    Example: fairpost email list --state failed --state bounced --limit 20
+    """
+    from fairpost.observe.emails import list_emails
+
+    found = with_store(lambda store: list_emails(store, workspace=workspace, states=state, before=before, most=limit))
+    if as_json:
+        print_json([_for_programs(email) for email in found])
+        return
+    if not found:
+        typer.echo("no e-mails")
+        return
+    print_table(("id", "state", "workspace", "to", "subject", ">tried", "due"), map(_row, found))
+    if len(found) == limit:
+        note(f"more: --before {found[-1].id}")
+
+
+@app.command()
+def show(id_: Id, as_json: AsJson = False) -> None:
+    """Show everything about one e-mail.
+
+    Its state and what that means, its content, each attempt with its code, reply and response time.
+
+    \b
+    Example: fairpost email show 1861234567890123456
+    """
+    from fairpost.observe.emails import show_email
+
+    email = with_store(lambda store: show_email(store, EmailId(id_)))
+    if as_json:
+        print_json({**_for_programs(email), "meaning": MEANING[email.state]})
+    else:
+        _print_email(email)
+
+
+@app.command()
+def retry(ids: Ids) -> None:
+    """Queue e-mails again that failed or bounced.
+
+    Each gets at least one attempt more.
+
+    \b
+    Example: fairpost email retry 1861234567890123456
+    """
+    _for_each(ids, _retry)
+
+
+@app.command()
+def cancel(ids: Ids) -> None:
+    """Take e-mails out of the queue before they are sent.
+
+    \b
+    Example: fairpost email cancel 1861234567890123456
+    """
+    _for_each(ids, _cancel)
+
+
+@app.command()
+def resolve(
+    id_: Id,
+    decision: Annotated[
+        Literal["sent", "failed", "resend"],
+        typer.Option("--as", help="It was sent; give it up; or send it again, at the risk of a second copy."),
+    ],
+) -> None:
+    """Decide what becomes of an e-mail in doubt.
+
+    \b
+    Example: fairpost email resolve 1861234567890123456 --as resend
+    """
+
+    async def work(store: "Store") -> None:
+        if await store.resolve(EmailId(id_), decision, by="operator") is None:
+            state = await _state_of(store, EmailId(id_))
+            raise FairpostError(f"E-mail {id_} is not in doubt: it is {state} ({MEANING[state]}).")
+
+    with_store(work)
+    typer.echo(f"resolved {id_}: {'it waits to be sent again' if decision == 'resend' else decision}")
+
+
+def _enqueue(fields: "EmailFields") -> "Enqueued":
+    import asyncio
+
+    from fairpost.accept.enqueue import enqueue
+    from fairpost.app import connect, prepare_database
+
+    async def run() -> "Enqueued":
+        async with connect(await prepare_database(read_settings())) as conn:
+            queued: Enqueued = await enqueue(conn, **fields)
+            return queued
+
+    return asyncio.run(run())
+
+
+def _attachment(path: Path) -> "Attachment":
+    import mimetypes
+
+    from fairpost.accept.enqueue import Attachment
+
+    if path.stat().st_size > ATTACHMENT_BYTES_MAX:
+        raise FairpostError(
+            f"{path} has {path.stat().st_size:,} bytes; attachments have {ATTACHMENT_BYTES_MAX:,} at most."
+        )
+    return Attachment(path.name, path.read_bytes(), content_type=mimetypes.guess_type(path.name)[0])
+
+
+def _for_each(ids: Sequence[int], act: "Act") -> None:
+    """Each on its own: one that cannot be done does not keep the others from it, and is told at the end."""
+
+    async def work(store: "Store") -> list[str | FairpostError]:
+        return [await _outcome(act, store, EmailId(id_)) for id_ in ids]
+
+    outcomes = with_store(work)
+    for outcome in outcomes:
+        if isinstance(outcome, FairpostError):
+            error_line(str(outcome))
+        else:
+            typer.echo(outcome)
+    if any(isinstance(outcome, FairpostError) for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+async def _outcome(act: "Act", store: "Store", id_: EmailId) -> str | FairpostError:
+    try:
+        return await act(store, id_)
+    except FairpostError as error:
+        return error
+
+
+async def _retry(store: "Store", id_: EmailId) -> str:
+    before = await _state_of(store, id_)
+    if before not in (State.FAILED, State.BOUNCED):
+        raise FairpostError(
+            f"E-mail {id_} is {before} ({MEANING[before]}); only failed and bounced ones can be retried."
+        )
+    await store.retry(id_)
+    if before is State.BOUNCED:
+        return f"retried {id_}; its address is on the suppression list until you type: fairpost unsuppress ADDRESS"
+    return f"retried {id_}"
+
+
+async def _cancel(store: "Store", id_: EmailId) -> str:
+    state = await store.cancel(id_, reason="cancelled by the operator")
+    if state is None:
+        raise _unknown(id_)
+    if state != State.CANCELLED:
+        raise FairpostError(
+            f"E-mail {id_} cannot be cancelled: it is {state} ({MEANING[State(state)]}).{_advice(state)}"
+        )
+    return f"cancelled {id_}"
+
+
+def _advice(state: str) -> str:
+    return " Decide: fairpost email resolve ID --as sent|failed|resend" if state == State.IN_DOUBT else ""
+
+
+async def _state_of(store: "Store", id_: EmailId) -> State:
+    from fairpost.observe.emails import show_email
+
+    return (await show_email(store, id_)).state
+
+
+def _unknown(id_: EmailId) -> NotFound:
+    return NotFound(f"There is no e-mail {id_}. Find the one you mean: fairpost email list")
+
+
+def _for_programs(email: "ListedEmail | ShownEmail") -> dict[str, Any]:
+    """With the names of SQL and HTTP, and the state also in the words of an outbox."""
+    fields = jsonable(email)
+    return {**fields, "class": fields.pop("email_class"), "outbox": OUTBOX_WORDS[email.state]}
+
+
+def _row(email: "ListedEmail") -> tuple[object, ...]:
+    first, *others = [recipient.address for recipient in email.recipients]
+    to = f"{first} +{len(others)}" if others else first
+    subject = email.subject if email.subject is not None else "(content gone)"
+    tried = f"{email.attempts}/{email.attempts_max}"
+    return email.id, email.state, email.workspace, to, subject, tried, f"{email.due_at:%Y-%m-%d %H:%M:%S}"
+
+
+def _print_email(email: "ShownEmail") -> None:
+    print_pairs(
+        [
+            ("id", email.id),
+            ("state", f"{email.state}: {MEANING[email.state]} (outbox: {OUTBOX_WORDS[email.state]})"),
+            ("reason", email.reason),
+            *_people(email),
+            ("subject", email.subject),
+            ("workspace", email.workspace),
+            ("user", email.user),
+            ("stream", email.stream),
+            ("class", email.email_class),
+            ("goes through", _route(email.route)),
+            ("account", email.account),
+            *_times(email),
+            ("attempts", f"{email.attempts} of {email.attempts_max}"),
+            ("if in doubt", "send again" if email.on_doubt is DoubtPolicy.RESEND else "ask a person"),
+            ("key", email.idempotency_key),
+            ("message id", email.message_id),
+            ("thread id", email.thread_id),
+            *((f"header {name}", value) for name, value in email.headers.items()),
+            ("fields", ", ".join(f"{name}={value}" for name, value in email.fields.items())),
+            *(("attached", f"{f.filename} ({f.content_type}, {f.bytes:,} bytes)") for f in email.attachments),
+        ]
+    )
+    _print_body("text", email.text)
+    _print_body("html", email.html)
+    if email.log:
+        typer.echo()
+        columns = (">attempt", "account", "begun", "outcome", ">code", ">ms", "reply")
+        print_table(columns, [_attempt_row(attempt) for attempt in email.log], title="Attempts")
+
+
+def _people(email: "ShownEmail") -> list[tuple[str, object]]:
+    named = [(r.kind, f"{r.name} <{r.address}>" if r.name else r.address) for r in email.recipients]
+    sender = email.sender and (
+        f"{email.sender.name} <{email.sender.address}>" if email.sender.name else email.sender.address
+    )
+    everybody = {recipient.address for recipient in email.recipients}
+    still = ", ".join(email.remaining) if set(email.remaining) != everybody else None
+    return [("from", sender or "the account's own address"), *named, ("still to get it", still)]
+
+
+def _times(email: "ShownEmail") -> list[tuple[str, object]]:
+    moments = ("created_at", "due_at", "expires_at", "claimed_at", "begun_at", "finished_at")
+    return [(name.removesuffix("_at"), iso(at)) for name in moments if (at := getattr(email, name))]
+
+
+def _route(route: str) -> str:
+    return f"the account {route[1:]} only" if route.startswith("@") else f"the pool {route}"
+
+
+def _print_body(kind: str, body: str | None) -> None:
+    if not body:
+        return
+    lines = body.splitlines()
+    typer.echo(f"\n{kind}:")
+    for line in lines[:BODY_LINES_SHOWN_MAX]:
+        typer.echo(f"  {plain(line)}")
+    if len(lines) > BODY_LINES_SHOWN_MAX:
+        typer.echo(f"  … and {len(lines) - BODY_LINES_SHOWN_MAX} lines more (all of it: --json)")
+
+
+def _attempt_row(attempt: "Attempt") -> tuple[object, ...]:
+    begun = f"{attempt.begun_at:%Y-%m-%d %H:%M:%S}"
+    return attempt.n, attempt.account, begun, attempt.outcome, attempt.code, attempt.response_ms, attempt.reply

@@ -1,0 +1,104 @@
+"""How commands print: tables for people, JSON for programs, one red line for an error. Nothing else does."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: ids are strings, times are ISO 8601 in UTC.")]
+
+WIDE = 10_000  # into a pipe, no line is broken
+
+
+def error_line(message: str) -> None:
+    typer.secho(f"error: {plain(message)}", fg=typer.colors.RED, err=True)
+
+
+def note(message: str) -> None:
+    """Something for the person, beside the data: on stderr, so that a pipe gets the data alone."""
+    typer.echo(message, err=True)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
+
+
+def jsonable(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return jsonable({f.name: getattr(value, f.name) for f in fields(value)})
+    if isinstance(value, Mapping):
+        return {str(key): _member(str(key), item) for key, item in value.items()}
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return iso(value) if isinstance(value, datetime) else value
+    return [jsonable(item) for item in value]
+
+
+def _member(key: str, value: Any) -> Any:
+    """Ids exceed 2^53, which many readers of JSON would round: they are strings."""
+    is_id = isinstance(value, int) and (key == "id" or key.endswith("_id"))
+    return str(value) if is_id else jsonable(value)
+
+
+def iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
+    """Columns whose name begins with > stand right."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        right = column.startswith(">")
+        table.add_column(column.removeprefix(">"), justify="right" if right else "left", header_style="bold")
+    for row in rows:
+        table.add_row(*("" if cell is None else plain(str(cell)) for cell in row))
+    console().print(table)
+
+
+def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
+    """A list of names and values; what is None or empty is left out."""
+    shown = [(name, str(value)) for name, value in pairs if value is not None and value != ""]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        typer.echo(f"{name:<{width}}  {plain(value)}")
+
+
+def console() -> "Console":
+    import sys
+
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else WIDE
+    return Console(width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def plain(text: str) -> str:
+    """What strangers wrote (a server's reply, a name) must not steer the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+
+
+def when(moment: datetime | None, now: datetime) -> str:
+    """A moment for people: the time, and how far away it is."""
+    if moment is None:
+        return ""
+    same_day = moment.astimezone(UTC).date() == now.astimezone(UTC).date()
+    clock = f"{moment.astimezone(UTC):{'%H:%M:%S' if same_day else '%Y-%m-%d %H:%M:%S'}} UTC"
+    return f"{clock} ({_distance(moment - now)})"
+
+
+def _distance(ahead: timedelta) -> str:
+    seconds = abs(ahead.total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            amount = f"{seconds / size:.0f} {unit}"
+            break
+    else:
+        amount = f"{seconds:.0f} s"
+    return f"in {amount}" if ahead > timedelta() else f"{amount} ago"

@@ -1,0 +1,25 @@
+"""What most commands need: the settings, and some work on the database that they name."""
+
+from typing import TYPE_CHECKING, TypeVar
+
+from fairpost.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from fairpost.postgres.store import Store
+
+T = TypeVar("T")
+
+
+def with_store(work: "Callable[[Store], Awaitable[T]]", *, settings: Settings | None = None) -> T:
+    """Runs the work and returns what came of it; printing is for afterwards."""
+    import asyncio
+
+    from fairpost.app import open_store
+
+    async def run() -> T:
+        async with open_store(settings or read_settings(), connections_max=1) as store:
+            return await work(store)
+
+    return asyncio.run(run())

@@ -1,0 +1,110 @@
+"""`fairpost status`: what waits, what each account may do, and above all why nothing is sending."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fairpost.cli.account import account_facts, print_accounts
+from fairpost.cli.output import AsJson, plain, print_json, print_table, when
+from fairpost.cli.session import with_store
+from fairpost.model.states import FINAL, State
+
+if TYPE_CHECKING:
+    from fairpost.policy.diagnosis import Facts, Reason
+
+
+def status(as_json: AsJson = False) -> None:
+    """Show the queue, the accounts, and why nothing is sending.
+
+    Quick, however much is waiting. Scheduled and ready e-mails are counted together as waiting: telling them apart would mean reading them all.
+
+    \b
+    Example: fairpost status
+    """
+    from fairpost.observe.status import read_facts
+    from fairpost.policy.diagnosis import diagnose
+
+    facts = with_store(read_facts)
+    reasons = diagnose(facts)
+    if as_json:
+        print_json(_as_json(facts, reasons))
+    else:
+        _print(facts, reasons)
+
+
+def _as_json(facts: "Facts", reasons: "list[Reason]") -> dict[str, Any]:
+    total = facts.total()
+    next_at = _next_at(facts)
+    return {
+        "now": facts.now,
+        "queue": {
+            "waiting": sum(route.waiting for route in facts.routes),  # scheduled and ready together
+            "claimed": total.claimed,
+            "sending": total.sending,
+            "in_doubt": total.in_doubt,
+            "next_due_at": next_at,
+        },
+        "finished_24h": {state: facts.finished.get(state, 0) for state in State if state in FINAL},
+        "routes": facts.routes,
+        "accounts": [account_facts(post, facts.now) for post in facts.posts],
+        "holds": facts.holds,
+        "reasons": reasons,
+    }
+
+
+def _next_at(facts: "Facts") -> Any:
+    return min((route.next_at for route in facts.routes if route.next_at), default=None)
+
+
+def _print(facts: "Facts", reasons: "list[Reason]") -> None:
+    total = facts.total()
+    waiting = sum(route.waiting for route in facts.routes)
+    print_table(
+        (">waiting", ">claimed", ">sending", ">in doubt", "next due"),
+        [(f"{waiting:,}", total.claimed, total.sending, total.in_doubt, when(_next_at(facts), facts.now))],
+        title="Queue (waiting: scheduled and ready together)",
+    )
+    typer.echo()
+    finals = [state for state in State if state in FINAL]
+    columns = [f">{state}" for state in finals]
+    print_table(columns, [[f"{facts.finished.get(s, 0):,}" for s in finals]], title="Finished in the last 24 h")
+    _print_routes(facts)
+    if facts.posts:
+        typer.echo()
+        print_accounts(facts.posts, facts.now)
+    _print_holds(facts)
+    typer.echo()
+    _print_reasons(reasons, waiting=waiting)
+
+
+def _print_routes(facts: "Facts") -> None:
+    if facts.routes:
+        typer.echo()
+        rows = [(r.route, f"{r.waiting:,}", "now" if r.due else when(r.next_at, facts.now)) for r in facts.routes]
+        print_table(("pool or @account", ">waiting", "due"), rows, title="Waiting for")
+
+
+def _print_holds(facts: "Facts") -> None:
+    if facts.holds:
+        typer.echo()
+        rows = [
+            (
+                h.workspace,
+                f"{h.level} {h.key}".strip(),
+                when(h.until, facts.now) or "released",
+                f"{h.waiting:,}",
+                h.reason,
+            )
+            for h in facts.holds
+        ]
+        print_table(("workspace", "held", "until", ">waiting", "reason"), rows, title="Holds")
+
+
+def _print_reasons(reasons: "list[Reason]", *, waiting: int) -> None:
+    if not reasons:
+        typer.echo("Nothing is waiting." if not waiting else "Nothing stands in the way: mail is going out.")
+        return
+    typer.secho("Why nothing, or not everything, is sending", bold=True)
+    for reason in reasons:
+        typer.secho(f"- {plain(reason.text)}", fg=typer.colors.YELLOW)
+        typer.echo(f"  next: {plain(reason.then)}")

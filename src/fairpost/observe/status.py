@@ -1,0 +1,49 @@
+"""Reads what `fairpost status` shows and diagnoses. Costs the same with ten e-mails waiting or ten million."""
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from fairpost.model.account import Account
+from fairpost.model.ids import AccountId
+from fairpost.model.states import State
+from fairpost.policy.diagnosis import Facts, Hold, InHand, Post, Route
+from fairpost.postgres.store import Store
+
+FINISHED_WITHIN = timedelta(hours=24)
+HOLDS_MAX = 20
+
+
+async def read_facts(store: Store, *, now: datetime | None = None) -> Facts:
+    """A look at each part after the other, not one moment frozen: good for people, no ground for decisions."""
+    now = now or await store.value("SELECT clock_timestamp()")
+    routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
+    holds = await store.fetch("SELECT * FROM fairpost.holds($1, $2)", HOLDS_MAX, now)
+    finished = await store.fetch("SELECT * FROM fairpost.finished_since($1)", now - FINISHED_WITHIN)
+    return Facts(
+        now=now,
+        posts=await read_posts(store),
+        routes=[Route(**row) for row in routes],
+        holds=[Hold(**row) for row in holds],
+        in_hand={AccountId(row["account_id"]): _in_hand(row) for row in await store.fetch(_IN_HAND)},
+        finished={State(row["state"]): row["n"] for row in finished},
+    )
+
+
+async def read_posts(store: Store) -> list[Post]:
+    leases = {row["account_id"]: row for row in await store.fetch(_LEASES)}
+    return [_post(account, leases[account.id]) for account in await store.accounts() if account.id in leases]
+
+
+_IN_HAND = "SELECT * FROM fairpost.in_hand()"
+_LEASES = """
+    SELECT l.account_id, l.owner, CASE WHEN isfinite(l.until) THEN l.until END AS until, l.sent_total
+    FROM fairpost.leases l"""
+
+
+def _in_hand(row: Any) -> InHand:
+    return InHand(**{name: row[name] for name in asdict(InHand())})
+
+
+def _post(account: Account, lease: Any) -> Post:
+    return Post(account=account, owner=lease["owner"], until=lease["until"], sent_total=lease["sent_total"])

@@ -1,0 +1,300 @@
+"""Why is nothing sending? From what is known of the queue and the accounts to sentences, each with what to do.
+
+Only causes that keep mail from going out *now*: an account that waits for its pace, or a hold with nothing below
+it, is none. Reading the facts is the business of observe/status.py.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from fairpost.model.account import Account, AccountStatus
+from fairpost.model.ids import AccountId
+from fairpost.model.states import State
+from fairpost.policy import limits
+from fairpost.policy.limits import NotBefore, admit
+
+PACE_WORTH_TELLING = timedelta(minutes=1)  # less is just an account at work
+ACCOUNTS_NAMED_MAX = 5
+
+
+class Cause(StrEnum):
+    NO_ACCOUNT = "no account"
+    NO_ACCOUNT_IN_POOL = "no account in pool"
+    NO_SUCH_ACCOUNT = "no such account"
+    ACCOUNTS_OUT_OF_ACTION = "accounts out of action"
+    LIMITS_REACHED = "limits reached"
+    HELD = "held"
+    SCHEDULED = "scheduled"
+    IN_DOUBT = "in doubt"
+    STRANDED = "stranded"
+    NO_WORKER = "no worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """`then` is what to type, or to do, next."""
+
+    cause: Cause
+    text: str
+    then: str
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InHand:
+    """`undecided`: those in doubt that a person must settle; the policy of the others sends them again."""
+
+    claimed: int = 0
+    sending: int = 0
+    in_doubt: int = 0
+    undecided: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """An account at its post: who drives it, until when, and what he has in hand."""
+
+    account: Account
+    owner: str | None = None
+    until: datetime | None = None
+    sent_total: int = 0
+
+    def is_driven(self, now: datetime) -> bool:
+        return self.until is not None and self.until > now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What waits for one pool, or for one account (`@name`). `due`: some of it may go out now."""
+
+    route: str
+    waiting: int
+    due: bool = True
+    next_at: datetime | None = None
+
+    @property
+    def pinned_to(self) -> str | None:
+        return self.route[1:] if self.route.startswith("@") else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """`until` None: until released."""
+
+    workspace: str
+    level: str
+    key: str
+    until: datetime | None
+    reason: str | None
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    now: datetime
+    posts: Sequence[Post] = ()
+    routes: Sequence[Route] = ()
+    holds: Sequence[Hold] = ()
+    in_hand: Mapping[AccountId, InHand] = field(default_factory=dict)
+    finished: Mapping[State, int] = field(default_factory=dict)  # in the last 24 hours
+
+    def total(self) -> InHand:
+        each = self.in_hand.values()
+        return InHand(
+            claimed=sum(e.claimed for e in each),
+            sending=sum(e.sending for e in each),
+            in_doubt=sum(e.in_doubt for e in each),
+            undecided=sum(e.undecided for e in each),
+        )
+
+
+def diagnose(facts: Facts) -> list[Reason]:
+    """Everything that keeps mail from going out now; empty when nothing does."""
+    return [
+        *_no_account(facts),
+        *(reason for route in facts.routes for reason in _of_route(route, facts)),
+        *(_held(hold) for hold in facts.holds if hold.waiting > 0),
+        *_scheduled(facts),
+        *_in_doubt(facts),
+        *_stranded(facts),
+        *_no_worker(facts),
+    ]
+
+
+def _no_account(facts: Facts) -> Iterable[Reason]:
+    if facts.posts:
+        return
+    yield Reason(
+        cause=Cause.NO_ACCOUNT,
+        text="There is no sender account, so nothing can go out.",
+        then="fairpost account add NAME --from ADDRESS",
+    )
+
+
+def _of_route(route: Route, facts: Facts) -> Iterable[Reason]:
+    posts = _serving(route, facts)
+    if not facts.posts:
+        return
+    if not posts:
+        yield _nobody_serves(route)
+    elif not _active(posts):
+        yield _out_of_action(route, posts)
+    elif blocked := _blocked(_active(posts), facts.now):
+        yield _limits_reached(route, blocked)
+
+
+def _nobody_serves(route: Route) -> Reason:
+    if route.pinned_to is not None:
+        return Reason(
+            cause=Cause.NO_SUCH_ACCOUNT,
+            text=f"{_emails(route.waiting)} pinned to the account {_quoted(route.pinned_to)}, which does not exist.",
+            then=f"fairpost account add {shlex.quote(route.pinned_to)} --from ADDRESS",
+        )
+    return Reason(
+        cause=Cause.NO_ACCOUNT_IN_POOL,
+        text=f"{_emails(route.waiting)} waiting for the pool {_quoted(route.route)}, which has no account.",
+        then=f"fairpost account add NAME --from ADDRESS --pool {shlex.quote(route.route)}",
+    )
+
+
+def _out_of_action(route: Route, posts: Sequence[Post]) -> Reason:
+    named = [
+        f"{post.account.name} is {_status(post.account.status)}"
+        + (f" ({post.account.status_reason})" if post.account.status_reason else "")
+        for post in posts[:ACCOUNTS_NAMED_MAX]
+    ]
+    more = f", and {len(posts) - len(named)} more" if len(posts) > len(named) else ""
+    return Reason(
+        cause=Cause.ACCOUNTS_OUT_OF_ACTION,
+        text=f"{_emails(route.waiting)} waiting, but no account of {_name(route)} may send: {', '.join(named)}{more}.",
+        then=f"put right what the reason says, then: fairpost account resume {posts[0].account.name}",
+    )
+
+
+def _limits_reached(route: Route, blocked: Mapping[str, NotBefore]) -> Reason:
+    name, first = min(blocked.items(), key=lambda item: item[1].moment)
+    return Reason(
+        cause=Cause.LIMITS_REACHED,
+        text=f"{_emails(route.waiting)} waiting, but every account of {_name(route)} has reached a limit; the first that "
+        f"may send again is {name} ({first.reason}), at {_moment(first.moment)}.",
+        then="wait until then, or add an account: fairpost account add NAME --from ADDRESS",
+        until=first.moment,
+    )
+
+
+def _held(hold: Hold) -> Reason:
+    what = f"{hold.level} {_quoted(hold.key)} of workspace" if hold.key else "workspace"
+    until = f"until {_moment(hold.until)}" if hold.until else "until released"
+    option = f" --{hold.level} {shlex.quote(hold.key)}" if hold.key else ""
+    return Reason(
+        cause=Cause.HELD,
+        text=f"{_emails(hold.waiting)} waiting behind a hold on {what} {_quoted(hold.workspace)}, {until}: "
+        f"{hold.reason or 'no reason given'}.",
+        then=f"fairpost release {shlex.quote(hold.workspace)}{option}",
+        until=hold.until,
+    )
+
+
+def _scheduled(facts: Facts) -> Iterable[Reason]:
+    moments = [route.next_at for route in facts.routes if route.next_at]
+    if not moments or any(route.due for route in facts.routes):
+        return
+    yield Reason(
+        cause=Cause.SCHEDULED,
+        text=f"Nothing that may go out is due yet; the next e-mail is due at {_moment(min(moments))}.",
+        then="fairpost email list --state scheduled",
+        until=min(moments),
+    )
+
+
+def _in_doubt(facts: Facts) -> Iterable[Reason]:
+    total = facts.total()
+    if not total.in_doubt:
+        return
+    by_policy = total.in_doubt - total.undecided
+    parts = [f"{total.undecided} for your decision"] if total.undecided else []
+    parts += [f"{by_policy} for the next worker, who sends again by policy"] if by_policy else []
+    yield Reason(
+        cause=Cause.IN_DOUBT,
+        text=f"{_emails(total.in_doubt)} in doubt: nobody knows whether they were sent. Waiting {' and '.join(parts)}.",
+        then="fairpost email list --state in_doubt, then for each: fairpost email resolve ID --as sent|failed|resend",
+    )
+
+
+def _stranded(facts: Facts) -> Iterable[Reason]:
+    driven = {post.account.id for post in facts.posts if post.is_driven(facts.now)}
+    left = sum(hand.claimed + hand.sending for id_, hand in facts.in_hand.items() if id_ not in driven)
+    if left:
+        yield Reason(
+            cause=Cause.STRANDED,
+            text=f"{_emails(left)} held by a worker that is gone; the next one to take the account frees them.",
+            then=_NO_WORK_COMMAND,
+        )
+
+
+def _no_worker(facts: Facts) -> Iterable[Reason]:
+    idle = [route for route in facts.routes if route.due and _nobody_works(route, facts)]
+    if idle:
+        yield Reason(
+            cause=Cause.NO_WORKER,
+            text=f"No worker is running for {', '.join(map(_name, idle))}, although e-mails are ready there.",
+            then=_NO_WORK_COMMAND,
+        )
+
+
+_NO_WORK_COMMAND = "start a worker (`fairpost work` is not part of this version yet)"
+
+
+def _nobody_works(route: Route, facts: Facts) -> bool:
+    """There are accounts that could send, and nobody drives one of them."""
+    able = [post for post in _active(_serving(route, facts)) if not _barrier(post, facts.now)]
+    return bool(able) and not any(post.is_driven(facts.now) for post in able)
+
+
+def _serving(route: Route, facts: Facts) -> list[Post]:
+    if route.pinned_to is not None:
+        return [post for post in facts.posts if post.account.name == route.pinned_to]
+    return [post for post in facts.posts if post.account.pool == route.route]
+
+
+def _active(posts: Iterable[Post]) -> list[Post]:
+    return [post for post in posts if post.account.status is AccountStatus.ACTIVE]
+
+
+def _blocked(posts: Sequence[Post], now: datetime) -> dict[str, NotBefore]:
+    """What each of them waits for; empty as soon as one of them may send."""
+    barriers = {post.account.name: _barrier(post, now) for post in posts}
+    return {name: barrier for name, barrier in barriers.items() if barrier} if all(barriers.values()) else {}
+
+
+def _barrier(post: Post, now: datetime) -> NotBefore | None:
+    admitted = admit(post.account.limits, post.account.usage, now=now)
+    if not isinstance(admitted, NotBefore):
+        return None
+    is_pace = admitted.reason is limits.Reason.DELAY and admitted.moment - now < PACE_WORTH_TELLING
+    return None if is_pace else admitted
+
+
+def _emails(n: int) -> str:
+    return "1 e-mail is" if n == 1 else f"{n:,} e-mails are"
+
+
+def _name(route: Route) -> str:
+    if route.pinned_to is not None:
+        return f"the account {_quoted(route.pinned_to)}"
+    return f"the pool {_quoted(route.route)}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def _status(status: AccountStatus) -> str:
+    return status.replace("_", " ")
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

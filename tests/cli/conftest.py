@@ -1,0 +1,140 @@
+"""The command line against a real database: in this process where it can be, as a process of its own where it must."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from fairpost.cli import app
+from fairpost.postgres.embedded import EmbeddedServer
+
+PROGRAM = [sys.executable, "-c", "from fairpost.cli import main; main()"]
+PROCESS_S_MAX = 90
+
+
+@dataclass(frozen=True)
+class Cli:
+    environment: dict[str, str]
+
+    def ok(self, *arguments: object) -> str:
+        """What it prints, having ended well."""
+        result = CliRunner().invoke(app, [str(a) for a in arguments], env=self.environment)
+        assert result.exit_code == 0, result.output
+        assert result.stderr == "" or "more: --before" in result.stderr
+        return result.stdout
+
+    def json(self, *arguments: object) -> Any:
+        return json.loads(self.ok(*arguments, "--json"))
+
+    def error(self, *arguments: object, code: int = 1) -> str:
+        """What it says, having ended with this code: on stderr, and no traceback."""
+        result = CliRunner().invoke(app, [str(a) for a in arguments], env=self.environment)
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.stderr
+        return result.stderr
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*PROGRAM, *arguments],
+            env=process_environment(self.environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """As a process of its own; what it prints on stdout, and on stderr after it."""
+        done = self.start(*arguments)
+        out, err = done.communicate(timeout=PROCESS_S_MAX)
+        assert done.returncode == code, out + err
+        assert "Traceback" not in err
+        return out + err
+
+
+def process_environment(more: dict[str, str]) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("FAIRPOST_", "PG"))}
+    return {**kept, **more, "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("FAIRPOST_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def cli(url: str, tmp_path: Path) -> Cli:
+    return Cli({"FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(tmp_path / "home")})
+
+
+@pytest.fixture
+def bare() -> Cli:
+    """Without a database: for what needs none."""
+    return Cli({"FAIRPOST_HOME": "/nonexistent"})
+
+
+@pytest.fixture
+def db(url: str) -> Iterator["psycopg.Connection[Any]"]:
+    with psycopg.connect(url, autocommit=True) as conn:
+        yield conn
+
+
+@contextmanager
+def new_home() -> Iterator[Path]:
+    """A short path, for a socket lives below it."""
+    path = Path(tempfile.mkdtemp(prefix="fp"))
+    try:
+        yield path
+    finally:
+        EmbeddedServer(path).stop("immediate")
+        shutil.rmtree(path)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with new_home() as path:
+        yield path
+
+
+@pytest.fixture
+def at_home(home: Path) -> Cli:
+    """With a home of its own and nothing in it: the embedded database."""
+    return Cli({"FAIRPOST_HOME": str(home)})
+
+
+def send(cli: Cli, *arguments: object) -> str:
+    """Queues an e-mail; its id, as a string."""
+    id_: str = cli.json("email", "send", "--to", "ann@there.test", "--subject", "Hello", "--text", "Hi", *arguments)[
+        "id"
+    ]
+    return id_
+
+
+def deliver(url: str, *script: Any, account: str = "sales") -> None:
+    """Runs the account until it has nothing to do, with this script of replies."""
+    import asyncio
+
+    from fairpost.deliver.runner import Runner
+    from fairpost.postgres.store import Store
+    from fairpost.transport.scripted import ScriptedTransport
+
+    async def run() -> None:
+        async with Store.open(url) as store:
+            (driven,) = [a for a in await store.accounts() if a.name == account]
+            runner = await Runner.start(store, ScriptedTransport(script), driven.id, owner="test")
+            assert runner is not None
+            await runner.run_until_idle()
+            await runner.stop()
+
+    asyncio.run(run())

@@ -1,0 +1,117 @@
+"""Holds and suppressions: who sends nothing for a while, and who gets nothing any more."""
+
+import pytest
+
+from tests.cli.conftest import Cli, deliver, send
+
+
+@pytest.fixture
+def sales(cli: Cli) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+
+
+def state(cli: Cli, id_: str) -> str:
+    shown: str = cli.json("email", "show", id_)["state"]
+    return shown
+
+
+@pytest.mark.usefixtures("sales")
+@pytest.mark.parametrize(
+    "name",
+    [(), ("--user", "ann"), ("--stream", "spring"), ("--domain", "Here.test")],
+    ids=lambda n: " ".join(n) or "all",
+)
+def test_what_is_held_waits_until_released(cli: Cli, url: str, name: tuple[str, ...]) -> None:
+    id_ = send(cli, "--workspace", "acme", "--user", "ann", "--stream", "spring", "--from", "x@here.test")
+    assert cli.ok("hold", "acme", *name, "--reason", "too many bounces").endswith("until released\n")
+    deliver(url)
+    assert state(cli, id_) == "ready"
+    assert cli.ok("release", "acme", *name).startswith("released ")
+    deliver(url)
+    assert state(cli, id_) == "sent"
+
+
+@pytest.mark.usefixtures("sales")
+def test_others_are_not_held(cli: Cli, url: str) -> None:
+    id_ = send(cli, "--workspace", "acme", "--user", "bob")
+    cli.ok("hold", "acme", "--user", "ann", "--reason", "spam")
+    cli.ok("hold", "other", "--reason", "spam")
+    deliver(url)
+    assert state(cli, id_) == "sent"
+
+
+def test_a_hold_ends_after_a_span_or_at_a_moment(cli: Cli) -> None:
+    cli.ok("hold", "acme", "--for", "1h30m", "--reason", "spam")
+    cli.ok("hold", "other", "--until", "2099-01-31T09:00:00+01:00", "--reason", "spam")
+    holds = {hold["workspace"]: hold for hold in cli.json("status")["holds"]}
+    assert holds["other"]["until"] == "2099-01-31T08:00:00Z"
+    assert holds["acme"]["until"] is not None
+    assert holds["acme"]["reason"] == "spam"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--for", "1h", "--until", "2099-01-31T09:00:00Z"),
+        ("--user", "a", "--stream", "b"),
+        ("--for", "soon"),
+        ("--for", ""),
+        ("--for", "0s"),
+        ("--for", "9999999d"),
+        ("--until", "2099-01-31"),
+    ],
+)
+def test_a_hold_that_makes_no_sense_is_a_usage_error(bare: Cli, options: tuple[str, ...]) -> None:
+    bare.error("hold", "acme", "--reason", "spam", *options, code=2)
+
+
+def test_a_hold_until_a_moment_that_has_passed_is_refused(cli: Cli) -> None:
+    error = cli.error("hold", "acme", "--reason", "spam", "--until", "2001-01-31T09:00:00Z")
+    assert error == "error: --until must lie in the future, got 2001-01-31T09:00:00+00:00\n"
+    assert cli.json("status")["holds"] == []
+
+
+def test_a_hold_needs_a_reason(bare: Cli) -> None:
+    assert "--reason" in bare.error("hold", "acme", code=2)
+
+
+def test_releasing_what_is_not_held_is_an_error(cli: Cli) -> None:
+    cli.ok("hold", "acme", "--user", "ann", "--reason", "spam")
+    assert "There is no hold on workspace acme" in cli.error("release", "acme")
+
+
+@pytest.mark.usefixtures("sales")
+def test_a_suppressed_address_gets_nothing_until_it_is_taken_off_the_list(cli: Cli, url: str) -> None:
+    id_ = send(cli)
+    assert cli.ok("suppress", "ANN@there.test", "--reason", "asked us to stop").startswith("suppressed: ")
+    assert cli.ok("suppress", "ann@there.test", "--reason", "again").startswith("already suppressed: ")
+    deliver(url)
+    assert state(cli, id_) == "suppressed"
+    assert cli.ok("unsuppress", "ann@there.test").startswith("no longer suppressed: ")
+    id_ = send(cli)
+    deliver(url)
+    assert state(cli, id_) == "sent"
+
+
+def test_suppressions_are_listed_for_a_workspace_with_those_of_everybody(cli: Cli) -> None:
+    cli.ok("suppress", "--reason", "r", "a@x.test", "--workspace", "acme")
+    cli.ok("suppress", "add", "b@x.test", "--reason", "r", "--everywhere")
+    cli.ok("suppress", "c@x.test", "--reason", "r")
+    assert [row["address"] for row in cli.json("suppress", "list")] == ["a@x.test", "b@x.test", "c@x.test"]
+    assert [row["workspace"] for row in cli.json("suppress", "list", "--workspace", "acme")] == ["acme", "*"]
+    assert [row["address"] for row in cli.json("suppress", "list", "--after", "a@x.test", "--limit", 1)] == ["b@x.test"]
+    assert "all workspaces" in cli.ok("suppress", "list")
+
+
+def test_an_empty_list_says_so(cli: Cli) -> None:
+    assert cli.ok("suppress", "list") == "no address is suppressed\n"
+
+
+def test_a_wrong_address_is_one_clear_line(cli: Cli) -> None:
+    assert cli.error("suppress", "nobody", "--reason", "r").startswith("error: ADDRESS must be an e-mail address")
+
+
+def test_taking_an_address_off_a_list_it_is_not_on_is_an_error(cli: Cli) -> None:
+    cli.ok("suppress", "ann@there.test", "--reason", "r", "--everywhere")
+    assert "ann@there.test is not suppressed in workspace default" in cli.error("unsuppress", "ann@there.test")
+    cli.ok("unsuppress", "ann@there.test", "--everywhere")

@@ -1,0 +1,117 @@
+"""What holds for every command: help, version, errors and their codes."""
+
+import json
+import subprocess
+import sys
+
+import psycopg
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fairpost import __version__
+from fairpost.cli import app
+from fairpost.system import clock
+from tests.cli.conftest import PROGRAM, Cli, process_environment
+
+
+def commands(group: object = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    group = group or typer.main.get_command(app)
+    children = getattr(group, "commands", {})
+    if not children:
+        return [path]
+    return [found for name, child in children.items() for found in commands(child, (*path, name))]
+
+
+def test_the_version_is_printed(bare: Cli) -> None:
+    assert bare.ok("--version") == f"fairpost {__version__}\n"
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_the_help_of_every_command_has_a_summary_and_an_example(bare: Cli, path: tuple[str, ...]) -> None:
+    usage, _, rest = bare.ok(*path, "--help").partition("\n\n")
+    assert usage.startswith("Usage:")
+    assert rest.split("\n")[0].strip().endswith(".")
+    assert "Example: " in rest
+    assert "fairpost " in rest.split("Example: ")[1]
+
+
+def test_help_is_there_at_once() -> None:
+    """No driver and no rich before a command needs them. The best of some, for other tests may be running."""
+    times_s = []
+    for _ in range(5):
+        before_s = clock.monotonic()
+        subprocess.run([*PROGRAM, "--help"], env=process_environment({}), check=True, capture_output=True)
+        times_s.append(clock.monotonic() - before_s)
+    assert min(times_s) < 0.4
+
+
+def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
+    code = "import fairpost.cli, sys, json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not {"asyncpg", "rich.console", "psycopg"} & set(json.loads(done.stdout))
+
+
+def test_without_a_command_the_help_is_shown(bare: Cli) -> None:
+    assert "Commands:" in bare.run(code=2)
+
+
+def test_an_unknown_command_is_a_usage_error(bare: Cli) -> None:
+    assert "No such command" in bare.error("send", code=2)
+
+
+def test_a_wrong_setting_is_one_clear_line(bare: Cli) -> None:
+    wrong = Cli({**bare.environment, "FAIRPOST_WORKSPACE": "*"})
+    error = wrong.error("status")
+    assert error == "error: FAIRPOST_WORKSPACE must be 1..200 characters on one line, and not *, got *\n"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:secret@127.0.0.1:1/nothing",
+        "postgresql://ann:secret@no-such-host.invalid/nothing",
+        "postgresql://ann:secret@127.0.0.1:port/nothing",
+        "postgresql:///nothing?host=/nonexistent&user=ann&password=secret",
+    ],
+)
+@pytest.mark.parametrize("command", [("status",), ("db", "status"), ("db", "migrate"), ("email", "list")])
+def test_a_database_that_does_not_answer_is_one_clear_line(bare: Cli, url: str, command: tuple[str, ...]) -> None:
+    error = Cli({**bare.environment, "FAIRPOST_DATABASE_URL": url}).error(*command)
+    assert error.startswith("error: No PostgreSQL answers at postgresql://")
+    assert "FAIRPOST_DATABASE_URL" in error
+    assert "secret" not in error
+    assert error.count("\n") == 1
+
+
+def test_a_database_that_does_not_exist_is_one_clear_line(cli: Cli) -> None:
+    url = cli.environment["FAIRPOST_DATABASE_URL"].replace("/test_", "/no_such_")
+    assert "does not exist" in Cli({**cli.environment, "FAIRPOST_DATABASE_URL": url}).error("status")
+
+
+def test_a_terminal_without_the_letters_is_no_error(cli: Cli) -> None:
+    cli.ok("email", "send", "--to", "a@b.test", "--subject", "Grüße ✓", "--text", "t")
+    poor = Cli({**cli.environment, "PYTHONIOENCODING": "ascii"})
+    assert "Gr\\xfc\\xdfe \\u2713" in poor.run("email", "list")
+
+
+def test_an_error_is_red_on_a_terminal() -> None:
+    result = CliRunner().invoke(app, ["status"], env={"FAIRPOST_WORKSPACE": "*"}, color=True)
+    assert result.stderr.startswith("\x1b[31merror:")
+
+
+def test_a_schema_that_is_not_there_names_the_command_that_lays_it(blank_url: str) -> None:
+    blank = Cli({"FAIRPOST_DATABASE_URL": blank_url})
+    assert "Run: fairpost db migrate" in blank.error("status")
+    assert "applied 0001 core" in blank.ok("db", "migrate")
+    assert "Nothing is waiting" not in blank.ok("status")  # but that there is no account
+
+
+def test_a_role_that_may_not_look_is_told_so(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("CREATE ROLE stranger LOGIN")
+        try:
+            stranger = Cli({"FAIRPOST_DATABASE_URL": f"{url}&user=stranger".replace("//fairpost@", "//")})
+            assert "The database refused: permission denied" in stranger.error("status")
+        finally:
+            conn.execute("DROP ROLE stranger")

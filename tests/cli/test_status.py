@@ -1,0 +1,253 @@
+"""`fairpost status`: what it counts, and each reason when its cause is there and only then."""
+
+import asyncio
+import json
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+
+from fairpost.model.report import Reached, Report
+from fairpost.observe.status import read_facts
+from fairpost.postgres.store import Store
+from fairpost.transport.scripted import OK
+from tests.cli.conftest import Cli, deliver, send
+
+Db = psycopg.Connection[Any]
+
+CUT_AFTER_DOT = Report(reached=Reached.AFTER_DOT, error="connection lost")
+LATER = ("--due-at", "2099-01-01T00:00:00Z")
+
+
+def add_account(cli: Cli, name: str = "sales", *options: object) -> None:
+    cli.ok("account", "add", name, "--from", f"{name}@post.test", *options)
+
+
+def take_lease(db: Db, name: str = "sales", *, claim: int = 0) -> None:
+    """Somebody drives the account, with so many e-mails in hand."""
+    db.execute(
+        """SELECT fairpost.claim(a.id, (fairpost.take_lease(a.id, 'worker 1', 60)).epoch, %s)
+           FROM fairpost.accounts a WHERE a.name = %s""",
+        (claim, name),
+    )
+
+
+def causes(cli: Cli) -> list[str]:
+    return [reason["cause"] for reason in cli.json("status")["reasons"]]
+
+
+def test_an_empty_queue_with_an_account_has_nothing_to_explain(cli: Cli) -> None:
+    add_account(cli)
+    status = cli.json("status")
+    assert status["queue"] == {"waiting": 0, "claimed": 0, "sending": 0, "in_doubt": 0, "next_due_at": None}
+    assert status["reasons"] == []
+    assert cli.ok("status").endswith("Nothing is waiting.\n")
+
+
+def test_waiting_mail_is_counted_before_and_after_the_tree_has_heard_of_it(cli: Cli, db: Db) -> None:
+    add_account(cli)
+    for _ in range(3):
+        send(cli)
+    cancelled = send(cli)
+    cli.ok("email", "cancel", cancelled)
+    assert cli.json("status")["queue"]["waiting"] == 3
+    take_lease(db)
+    send(cli)
+    status = cli.json("status")
+    assert status["queue"]["waiting"] == 4
+    assert status["routes"] == [{"route": "default", "waiting": 4, "due": True, "next_at": None}]
+
+
+def test_what_is_in_hand_and_what_is_finished_is_counted(cli: Cli, url: str, db: Db) -> None:
+    add_account(cli)
+    send(cli)
+    send(cli, "--stream", "news")
+    deliver(url, OK, CUT_AFTER_DOT)
+    for _ in range(2):
+        send(cli)
+    take_lease(db, claim=1)
+    status = cli.json("status")
+    assert {name: status["queue"][name] for name in ("waiting", "claimed", "sending", "in_doubt")} == {
+        "waiting": 1,
+        "claimed": 1,
+        "sending": 0,
+        "in_doubt": 1,
+    }
+    assert status["finished_24h"] == {"sent": 1, "failed": 0, "bounced": 0, "suppressed": 0, "cancelled": 0}
+    (account,) = status["accounts"]
+    assert account["driven_by"] == "worker 1"
+    assert account["lease_until"] is not None
+
+
+def test_what_finished_long_ago_is_not_counted(cli: Cli, url: str, db: Db) -> None:
+    add_account(cli)
+    send(cli)
+    deliver(url)
+    db.execute("UPDATE fairpost.emails SET finished_at = finished_at - interval '25 hours'")
+    assert cli.json("status")["finished_24h"]["sent"] == 0
+
+
+def test_mail_that_goes_out_needs_no_explanation(cli: Cli, db: Db) -> None:
+    add_account(cli)
+    send(cli)
+    take_lease(db)
+    assert causes(cli) == []
+    assert "Nothing stands in the way" in cli.ok("status")
+
+
+def test_no_account_at_all_is_a_reason(cli: Cli) -> None:
+    send(cli)
+    assert causes(cli) == ["no account"]
+    assert "next: fairpost account add NAME --from ADDRESS" in cli.ok("status")
+
+
+def test_a_pool_without_an_account_is_a_reason(cli: Cli, db: Db) -> None:
+    add_account(cli)
+    take_lease(db)
+    send(cli, "--pool", "news")
+    assert causes(cli) == ["no account in pool"]
+    add_account(cli, "paper", "--pool", "news")
+    take_lease(db, "paper")
+    assert causes(cli) == []
+
+
+def test_a_pin_to_an_account_that_does_not_exist_is_a_reason(cli: Cli, db: Db) -> None:
+    add_account(cli)
+    take_lease(db)
+    send(cli, "--account", "gone")
+    assert causes(cli) == ["no such account"]
+    add_account(cli, "gone", "--pool", "other")
+    take_lease(db, "gone")
+    assert causes(cli) == []
+
+
+def test_accounts_that_are_all_paused_are_a_reason(cli: Cli, db: Db) -> None:
+    add_account(cli)
+    take_lease(db)
+    send(cli)
+    cli.ok("account", "pause", "sales", "--reason", "bad password")
+    (reason,) = cli.json("status")["reasons"]
+    assert reason["cause"] == "accounts out of action"
+    assert "sales is paused (bad password)" in reason["text"]
+    cli.ok("account", "resume", "sales")
+    assert causes(cli) == []
+
+
+def test_limits_reached_are_a_reason_until_a_moment(cli: Cli, url: str) -> None:
+    add_account(cli, "sales", "--hourly", 1)
+    send(cli)
+    send(cli)
+    deliver(url)
+    (reason,) = cli.json("status")["reasons"]
+    assert reason["cause"] == "limits reached"
+    assert reason["until"] == cli.json("account", "list")[0]["may_send_at"]
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("name", [(), ("--user", "ann"), ("--stream", "spring")], ids=lambda n: " ".join(n) or "all")
+def test_a_hold_with_mail_behind_it_is_a_reason(cli: Cli, db: Db, name: tuple[str, ...], staged: bool) -> None:
+    add_account(cli)
+    take_lease(db)
+    send(cli, "--workspace", "acme", "--user", "ann", "--stream", "spring")
+    if staged:
+        db.execute("SELECT fairpost.stage(ARRAY['default'])")
+    cli.ok("hold", "acme", *name, "--for", "1h", "--reason", "too many bounces")
+    (reason,) = cli.json("status")["reasons"]
+    assert reason["cause"] == "held"
+    assert reason["text"].endswith("too many bounces.")
+    assert reason["then"] == " ".join(("fairpost release acme", *name))
+    cli.ok("release", "acme", *name)
+    assert causes(cli) == []
+
+
+def test_a_hold_with_nothing_behind_it_is_shown_but_no_reason(cli: Cli) -> None:
+    add_account(cli)
+    cli.ok("hold", "acme", "--reason", "spam")
+    status = cli.json("status")
+    assert [hold["waiting"] for hold in status["holds"]] == [0]
+    assert status["reasons"] == []
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_mail_that_is_all_for_later_is_a_reason(cli: Cli, db: Db, staged: bool) -> None:
+    add_account(cli)
+    send(cli, *LATER)
+    if staged:
+        db.execute("SELECT fairpost.stage(ARRAY['default'])")
+    status = cli.json("status")
+    assert [reason["cause"] for reason in status["reasons"]] == ["scheduled"]
+    assert status["queue"]["next_due_at"] == "2099-01-01T00:00:00Z"
+    take_lease(db)
+    send(cli)
+    assert causes(cli) == []
+
+
+def test_held_mail_beside_mail_for_later_does_not_count_as_due(cli: Cli, db: Db) -> None:
+    add_account(cli)
+    send(cli, "--workspace", "acme")
+    send(cli, "--workspace", "other", *LATER)
+    db.execute("SELECT fairpost.stage(ARRAY['default'])")
+    cli.ok("hold", "acme", "--reason", "spam")
+    assert causes(cli) == ["held", "scheduled"]
+
+
+def test_mail_in_doubt_is_a_reason(cli: Cli, url: str) -> None:
+    add_account(cli)
+    id_ = send(cli, "--stream", "news")
+    deliver(url, CUT_AFTER_DOT)
+    (reason,) = cli.json("status")["reasons"]
+    assert reason["cause"] == "in doubt"
+    assert "1 for your decision" in reason["text"]
+    cli.ok("email", "resolve", id_, "--as", "sent")
+    assert causes(cli) == []
+
+
+def test_ready_mail_without_a_worker_is_a_reason(cli: Cli, db: Db) -> None:
+    add_account(cli)
+    send(cli)
+    assert causes(cli) == ["no worker"]
+    take_lease(db)
+    assert causes(cli) == []
+
+
+def test_mail_in_the_hands_of_a_dead_worker_is_a_reason(cli: Cli, db: Db) -> None:
+    add_account(cli)
+    send(cli)
+    take_lease(db, claim=1)
+    assert causes(cli) == []
+    db.execute("UPDATE fairpost.leases SET until = clock_timestamp() - interval '1 second'")
+    assert causes(cli) == ["stranded"]
+
+
+def test_looking_costs_the_same_however_much_is_waiting(url: str, db: Db) -> None:
+    """Counted by the database itself: rows of the queue that were read, with ten e-mails waiting and ten thousand."""
+    db.execute("SELECT fairpost.add_account('sales', 'sales@post.test', 'default', '{}')")
+    enqueue_many(db, 10)
+    take_lease(db, claim=5)
+    few = asyncio.run(queue_rows_read(url, waiting=5))
+    enqueue_many(db, 10_000)
+    assert asyncio.run(queue_rows_read(url, waiting=10_005)) == few == 5
+
+
+def enqueue_many(db: Db, n: int) -> None:
+    email = {"to": "a@b.test", "subject": "s", "text": "t", "stream": "c"}
+    emails = [{**email, "workspace": f"w{i % 10}"} for i in range(n)]
+    db.execute("SELECT fairpost.enqueue_many(%s)", (json.dumps(emails),))
+    db.execute("SELECT fairpost.stage(ARRAY['default'])")
+    db.execute("VACUUM ANALYZE fairpost.queue")
+
+
+async def queue_rows_read(url: str, *, waiting: int) -> int:
+    conn = await asyncpg.connect(url)
+    try:
+        async with conn.transaction():
+            facts = await read_facts(Store(conn))
+            assert sum(route.waiting for route in facts.routes) == waiting
+            return int(await conn.fetchval(_ROWS_READ))
+    finally:
+        await conn.close()
+
+
+_ROWS_READ = """
+    SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'fairpost.queue'::regclass"""

@@ -1,0 +1,393 @@
+"""The whole way of an e-mail on a real database: accepted, claimed, begun, sent by a script, settled."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from fairpost.deliver.runner import LEASE_S, Handled, Idle, Rested, Runner
+from fairpost.model.account import Account, Limits
+from fairpost.model.email import Outgoing
+from fairpost.model.errors import NotFound
+from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.report import Reached, Reply, Report
+from fairpost.observe.emails import show_email
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+from fairpost.transport.port import Permission, Transport
+from fairpost.transport.scripted import OK, ScriptedTransport
+from tests.simulation.world import broken_promises
+
+NO_SUCH_USER = Report(reached=Reached.REPLIED, reply=Reply(550, "5.1.1 no such user"))
+TRY_LATER = Report(reached=Reached.REPLIED, reply=Reply(451, "4.3.0 try later"))
+REFUSED = Report(reached=Reached.REPLIED, reply=Reply(554, "5.7.1 we do not want this"))
+CUT_BEFORE_DOT = Report(reached=Reached.BEFORE_DOT, error="connection lost")
+CUT_AFTER_DOT = Report(reached=Reached.AFTER_DOT, error="connection lost after the dot")
+UNTOUCHED = Report(reached=Reached.UNTOUCHED, error="connection refused")
+
+FIRST_RETRY_S = 67.0  # a minute and its jitter
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with Store.open(url) as store:
+        yield store
+        assert await broken_promises(store) == {}
+
+
+@pytest.fixture
+async def account(store: Store) -> AccountId:
+    return await store.add_account("anna", address="anna@post.test", limits=Limits())
+
+
+async def enqueue(store: Store, *, n: int = 1, **more: Any) -> list[EmailId]:
+    email = {"to": "ann@there.test", "subject": "s", "text": "t", **more}
+    rows = await store.enqueue_many([email] * n)
+    assert [row["error"] for row in rows] == [None] * n
+    return [EmailId(row["id"]) for row in rows]
+
+
+async def start(store: Store, account: AccountId, transport: Transport) -> Runner:
+    runner = await Runner.start(store, transport, account, owner="test")
+    assert runner is not None
+    return runner
+
+
+async def deliver(store: Store, account: AccountId, *script: Report) -> ScriptedTransport:
+    """Runs the account until it has nothing to do, as one worker from start to stop."""
+    transport = ScriptedTransport(script)
+    runner = await start(store, account, transport)
+    await runner.run_until_idle()
+    await runner.stop()
+    return transport
+
+
+async def pass_time(store: Store, seconds: float) -> None:
+    """Everything that waits for a moment is that much nearer to it."""
+    for table, columns in {
+        "queue": ("due_at", "expires_at"),
+        "arrivals": ("due_at",),
+        "clocks": ("wake_at", "head_due"),
+        "routes": ("woken_until",),
+    }.items():
+        changes = ", ".join(f"{c} = {c} - make_interval(secs => $1)" for c in columns)
+        await store.value(f"UPDATE fairpost.{table} SET {changes}", seconds)
+
+
+async def expire_lease(store: Store) -> None:
+    await store.value("UPDATE fairpost.leases SET until = clock_timestamp() - interval '1 second'")
+
+
+async def outcomes(store: Store, email: EmailId) -> list[str]:
+    return [attempt.outcome for attempt in (await show_email(store, email)).log]
+
+
+async def state(store: Store, email: EmailId) -> str:
+    return (await show_email(store, email)).state
+
+
+async def suppressed(store: Store) -> list[str]:
+    return [row["address"] for row in await store.fetch("SELECT address FROM fairpost.suppressions ORDER BY 1")]
+
+
+async def test_an_accepted_e_mail_is_sent_and_its_reply_is_kept(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store)
+    transport = await deliver(store, account)
+    shown = await show_email(store, email)
+    assert [d.email_id for d in transport.delivered] == [email]
+    assert (shown.state, shown.attempts, shown.account) == ("sent", 1, "anna")
+    (attempt,) = shown.log
+    assert (attempt.outcome, attempt.code, attempt.reply) == ("sent", 250, "2.0.0 taken")
+
+
+class SlowTransport:
+    """Answers after a while, and may say itself how long it took."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, says_ms: int | None = None) -> None:
+        self._at_s = clock.monotonic()
+        self._report = replace(OK, response_ms=says_ms)
+        monkeypatch.setattr(clock, "monotonic", lambda: self._at_s)
+
+    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        self._at_s += 0.25
+        return self._report
+
+
+@pytest.mark.parametrize(("says_ms", "kept_ms"), [(None, 250), (7, 7)])
+async def test_the_response_time_is_measured_where_the_transport_gives_none(
+    store: Store, account: AccountId, monkeypatch: pytest.MonkeyPatch, says_ms: int | None, kept_ms: int
+) -> None:
+    (email,) = await enqueue(store)
+    runner = await start(store, account, SlowTransport(monkeypatch, says_ms=says_ms))
+    await runner.run_until_idle()
+    assert [attempt.response_ms for attempt in (await show_email(store, email)).log] == [kept_ms]
+
+
+async def test_a_temporary_refusal_is_tried_again_later_and_then_sent(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store)
+    await deliver(store, account, TRY_LATER)
+    assert await state(store, email) == "scheduled"
+    assert (await deliver(store, account)).delivered == []  # not before its time
+    await pass_time(store, FIRST_RETRY_S)
+    await deliver(store, account)
+    assert await state(store, email) == "sent"
+    assert await outcomes(store, email) == ["retry", "sent"]
+
+
+async def test_an_address_that_does_not_exist_bounces_and_is_never_written_to_again(
+    store: Store, account: AccountId
+) -> None:
+    first, second = await enqueue(store, n=2)
+    await deliver(store, account, NO_SUCH_USER)
+    assert await state(store, first) == "bounced"
+    assert await suppressed(store) == ["ann@there.test"]
+    assert await state(store, second) == "suppressed"
+    assert await outcomes(store, second) == []
+
+
+async def test_a_refusal_for_good_that_is_not_the_recipients_fault_suppresses_nobody(
+    store: Store, account: AccountId
+) -> None:
+    (email,) = await enqueue(store)
+    await deliver(store, account, REFUSED)
+    assert await state(store, email) == "failed"
+    assert await suppressed(store) == []
+
+
+async def test_after_the_last_attempt_an_e_mail_has_failed(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store, attempts_max=2)
+    await deliver(store, account, TRY_LATER)
+    await pass_time(store, FIRST_RETRY_S)
+    await deliver(store, account, TRY_LATER)
+    shown = await show_email(store, email)
+    assert (shown.state, shown.attempts, shown.reason) == ("failed", 2, "4.3.0 try later")
+
+
+async def test_a_connection_cut_before_the_dot_is_safely_tried_again(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store)
+    assert (await deliver(store, account, CUT_BEFORE_DOT)).delivered == []
+    await pass_time(store, FIRST_RETRY_S)
+    assert len((await deliver(store, account)).delivered) == 1
+    assert await outcomes(store, email) == ["retry", "sent"]
+
+
+async def test_a_connection_cut_after_the_dot_leaves_the_e_mail_in_doubt(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store)
+    runner = await start(store, account, ScriptedTransport([CUT_AFTER_DOT]))
+    await runner.run_until_idle()
+    assert await state(store, email) == "in_doubt"
+
+
+async def test_on_a_restart_the_policy_resend_sends_what_is_in_doubt_again(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store, on_doubt="resend")
+    await deliver(store, account, CUT_AFTER_DOT)
+    await deliver(store, account)
+    assert await state(store, email) == "scheduled"
+    await pass_time(store, FIRST_RETRY_S)
+    await deliver(store, account)
+    assert await outcomes(store, email) == ["in_doubt", "sent"]
+
+
+async def test_on_a_restart_the_policy_hold_leaves_what_is_in_doubt_to_people(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store, on_doubt="hold")
+    await deliver(store, account, CUT_AFTER_DOT)
+    assert (await deliver(store, account)).delivered == []
+    assert await state(store, email) == "in_doubt"
+
+
+async def test_doubt_about_the_last_attempt_is_left_to_people(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store, on_doubt="resend", attempts_max=1)
+    await deliver(store, account, CUT_AFTER_DOT)
+    await deliver(store, account)
+    assert await state(store, email) == "in_doubt"
+
+
+async def test_a_transport_that_was_never_touched_costs_nothing(store: Store) -> None:
+    account = await store.add_account("slow", address="slow@post.test", limits=Limits(hourly_max=1))
+    (email,) = await enqueue(store)
+    transport = ScriptedTransport([UNTOUCHED])
+    runner = await start(store, account, transport)
+    assert await runner.step() == Handled(email, "untouched")
+    assert (await store.account(account)).usage.hour_used == 0
+    assert (await show_email(store, email)).attempts == 0
+    assert await runner.step() == Handled(email, "sent")  # the only send of this hour was still to be had
+    assert (await store.account(account)).usage.hour_used == 1
+
+
+async def test_a_limit_is_charged_when_a_send_begins_and_then_holds(store: Store) -> None:
+    account = await store.add_account("slow", address="slow@post.test", limits=Limits(hourly_max=2))
+    await enqueue(store, n=3)
+    transport = await deliver(store, account)
+    assert len(transport.delivered) == 2
+    runner = await start(store, account, transport)  # a restart forgets nothing
+    rested = await runner.step()
+    assert isinstance(rested, Rested)
+    assert rested.why is Idle.LIMIT
+    assert rested.until is not None
+
+
+async def test_an_address_suppressed_after_the_claim_gets_nothing(store: Store, account: AccountId) -> None:
+    first, second = await enqueue(store, to="ann@there.test") + await enqueue(store, to="bob@there.test")
+    transport = ScriptedTransport()
+    runner = await start(store, account, transport)
+    assert await runner.step() == Handled(first, "sent")
+    assert await state(store, second) == "claimed"
+    await store.suppress("default", "BOB@there.test", reason="asked us to stop")
+    assert await runner.step() == Handled(second, "suppressed")
+    assert [d.email_id for d in transport.delivered] == [first]
+    assert (await store.account(account)).usage.hour_used == 1
+
+
+async def test_of_several_recipients_only_the_suppressed_one_is_left_out(store: Store, account: AccountId) -> None:
+    await enqueue(store, to=["ann@there.test", "bob@there.test"])
+    await store.suppress("default", "bob@there.test", reason="asked us to stop")
+    transport = await deliver(store, account)
+    assert [d.to for d in transport.delivered] == [("ann@there.test",)]
+
+
+async def test_recipients_who_could_not_get_it_yet_are_tried_again_alone(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store, to=["ann@there.test", "bob@there.test", "eve@there.test"])
+    replies = {"bob@there.test": Reply(450, "4.2.0 busy"), "eve@there.test": Reply(550, "5.1.1 no such user")}
+    await deliver(store, account, replace(OK, recipients=replies))
+    shown = await show_email(store, email)
+    assert shown.remaining == ("bob@there.test",)
+    assert len(shown.recipients) == 3  # the headers still name everybody
+    assert await suppressed(store) == ["eve@there.test"]
+    await pass_time(store, FIRST_RETRY_S)
+    transport = await deliver(store, account)
+    assert [d.to for d in transport.delivered] == [("bob@there.test",)]
+    assert await state(store, email) == "sent"
+
+
+async def test_an_e_mail_past_its_time_is_not_begun(store: Store, account: AccountId) -> None:
+    first, second = await enqueue(store, n=2)
+    transport = ScriptedTransport()
+    runner = await start(store, account, transport)
+    await runner.step()
+    await store.value("UPDATE fairpost.queue SET expires_at = clock_timestamp() WHERE id = $1", second)
+    assert await runner.step() == Handled(second, "expired")
+    assert await state(store, second) == "cancelled"
+    assert [d.email_id for d in transport.delivered] == [first]
+
+
+async def test_an_e_mail_cancelled_after_the_claim_is_not_sent(store: Store, account: AccountId) -> None:
+    first, second = await enqueue(store, n=2)
+    transport = ScriptedTransport()
+    runner = await start(store, account, transport)
+    await runner.step()
+    assert await store.cancel(second) == "cancelled"
+    assert await runner.step() == Handled(second, "gone")
+    assert [d.email_id for d in transport.delivered] == [first]
+
+
+async def test_a_sender_held_after_the_claim_gets_its_e_mail_back(store: Store, account: AccountId) -> None:
+    _, second = await enqueue(store, n=2)
+    transport = ScriptedTransport()
+    runner = await start(store, account, transport)
+    await runner.step()
+    await store.hold("default", "workspace", reason="too many bounces")
+    assert await runner.step() == Handled(second, "held")
+    assert await state(store, second) == "ready"
+    assert await runner.run_until_idle() == []
+    await store.release("default", "workspace")
+    assert await runner.run_until_idle() == [Handled(second, "sent")]
+
+
+async def test_a_paused_account_gives_back_all_it_holds(store: Store, account: AccountId) -> None:
+    emails = await enqueue(store, n=4)
+    runner = await start(store, account, ScriptedTransport())
+    await runner.step()
+    await store.value("UPDATE fairpost.accounts SET status = 'paused' WHERE id = $1", account)
+    assert await runner.step() == Rested(Idle.INACTIVE)
+    assert [await state(store, email) for email in emails[1:]] == ["ready"] * 3
+    other = await store.add_account("bert", address="bert@post.test", limits=Limits())
+    assert len((await deliver(store, other)).delivered) == 3
+
+
+async def test_two_workers_never_drive_one_account(store: Store, account: AccountId) -> None:
+    await start(store, account, ScriptedTransport())
+    assert await Runner.start(store, ScriptedTransport(), account, owner="other") is None
+
+
+async def test_a_worker_whose_account_was_taken_over_sends_nothing_more(store: Store, account: AccountId) -> None:
+    emails = await enqueue(store, n=3)
+    lost, heir = ScriptedTransport(), ScriptedTransport()
+    old = await start(store, account, lost)
+    await old.step()
+    await expire_lease(store)
+    new = await start(store, account, heir)
+    assert await old.step() == Rested(Idle.LOST)
+    assert await old.run_until_idle() == []
+    assert [d.email_id for d in lost.delivered] == emails[:1]
+    await new.run_until_idle()
+    assert [d.email_id for d in heir.delivered] == emails[1:]
+
+
+class FreezingTransport(ScriptedTransport):
+    """The process stands still before the message is complete, for longer than its lease; another takes over."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], Any]) -> None:
+        super().__init__()
+        self._monkeypatch = monkeypatch
+        self._meanwhile = meanwhile
+
+    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        now_s = clock.monotonic()
+        self._monkeypatch.setattr(clock, "monotonic", lambda: now_s + LEASE_S)
+        await self._meanwhile()
+        return await super().send(account, email, permission=permission)
+
+
+async def test_a_frozen_worker_that_wakes_up_does_not_complete_its_message(
+    store: Store, account: AccountId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (email,) = await enqueue(store, on_doubt="hold")
+
+    async def take_over() -> None:
+        await expire_lease(store)
+        await start(store, account, ScriptedTransport())
+
+    transport = FreezingTransport(monkeypatch, take_over)
+    old = await start(store, account, transport)
+    assert await old.step() == Handled(email, "stale")
+    assert transport.delivered == []
+    assert await state(store, email) == "in_doubt"  # who took over cannot know that nothing was sent
+    assert await old.step() == Rested(Idle.LOST)
+
+
+async def test_a_late_answer_still_proves_that_an_e_mail_in_doubt_was_sent(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store, on_doubt="hold")
+
+    class LateTransport(ScriptedTransport):
+        async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+            report = await super().send(account, email, permission=permission)
+            await expire_lease(store)
+            assert account.id is not None
+            await start(store, account.id, ScriptedTransport())
+            return report
+
+    runner = await start(store, account, LateTransport())
+    assert await runner.step() == Handled(email, "evidence")
+    assert await state(store, email) == "sent"
+
+
+async def test_stopping_gives_back_what_was_claimed(store: Store, account: AccountId) -> None:
+    emails = await enqueue(store, n=3)
+    runner = await start(store, account, ScriptedTransport())
+    await runner.step()
+    await runner.stop()
+    assert [await state(store, email) for email in emails[1:]] == ["ready", "ready"]
+    assert len((await deliver(store, account)).delivered) == 2
+
+
+async def test_nothing_is_sent_before_it_is_due(store: Store, account: AccountId) -> None:
+    await enqueue(store, due_at="2099-01-01T00:00:00Z")
+    runner = await start(store, account, ScriptedTransport())
+    assert await runner.step() == Rested(Idle.EMPTY, datetime.fromisoformat("2099-01-01T00:00:00Z"))
+
+
+async def test_an_unknown_e_mail_is_not_found(store: Store) -> None:
+    with pytest.raises(NotFound, match="There is no e-mail 7"):
+        await show_email(store, EmailId(7))
