@@ -52,7 +52,11 @@ def start_worker(url: str, account: AccountId, log: Path) -> "subprocess.Popen[b
     return subprocess.Popen([sys.executable, str(WORKER), url, str(account), str(log)], stderr=subprocess.DEVNULL)
 
 
-async def check(url: str, log: Path, emails: int, kills: int) -> Counter[str]:
+def read(log: Path) -> Counter[int]:
+    return Counter(int(line) for line in log.read_text().split())
+
+
+async def check(url: str, out: Counter[int], emails: int, kills: int) -> Counter[str]:
     """Everything is sent or in doubt; nothing left us twice; no more doubts than deaths."""
     async with Store.open(url) as store:
         await asyncio.sleep(LEASE_S)
@@ -64,7 +68,6 @@ async def check(url: str, log: Path, emails: int, kills: int) -> Counter[str]:
             )
         )
         sent = {row["id"] for row in await store.fetch("SELECT id FROM fairpost.emails WHERE state = 'sent'")}
-        out = Counter(int(line) for line in log.read_text().split())
         assert sum(states.values()) == emails, "an e-mail was lost"
         assert max(out.values()) == 1, "an e-mail went out twice"
         assert sent <= set(out), "what is called sent did go out"
@@ -90,7 +93,7 @@ def test_workers_killed_at_any_moment_lose_nothing_and_repeat_nothing(server: Em
                 kills += 1
         if workers[account].poll() not in (0, None):
             workers[account] = start_worker(url, account, log)
-    states = asyncio.run(check(url, log, emails, kills))
+    states = asyncio.run(check(url, read(log), emails, kills))
     assert kills >= 5, f"the workers were done after {kills} kills: nothing was shown"
     assert states["sent"] >= emails - kills
 
@@ -117,5 +120,5 @@ def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(
         assert server.start() == url
     for account in accounts:
         assert start_worker(url, account, log).wait(timeout=120) == 0
-    asyncio.run(check(url, log, emails, deaths * ACCOUNTS))
+    asyncio.run(check(url, read(log), emails, deaths * ACCOUNTS))
     assert deaths >= 2

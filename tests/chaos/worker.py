@@ -35,7 +35,7 @@ class LoggingTransport:
 async def main(url: str, account_id: AccountId, log: str) -> None:
     async with Store.open(url, connections_max=1) as store:
         transport = LoggingTransport(log)
-        while (runner := await Runner.start(store, transport, account_id, owner="chaos", lease_s=LEASE_S)) is None:
+        while (runner := await Runner.start(store, transport, account_id, owner="chaos", lease_s=LEASE_S)) is None:  # noqa: ASYNC110
             await asyncio.sleep(0.05)  # the last one died with the lease in its hand
         while True:
             match await runner.step():

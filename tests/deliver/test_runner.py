@@ -212,8 +212,23 @@ async def test_a_transport_that_was_never_touched_costs_nothing(store: Store) ->
     assert await runner.step() == Handled(email, "untouched")
     assert (await store.account(account)).usage.hour_used == 0
     assert (await show_email(store, email)).attempts == 0
-    assert await runner.step() == Handled(email, "sent")  # the only send of this hour was still to be had
+    rested = await runner.step()
+    assert isinstance(rested, Rested)
+    assert rested.why is Idle.UNREACHABLE, "the account waits before it tries its server again"
+    await runner.stop()
+    other = await start(store, account, transport)
+    assert await other.step() == Handled(email, "sent")  # the only send of this hour was still to be had
     assert (await store.account(account)).usage.hour_used == 1
+
+
+async def test_an_account_that_cannot_reach_its_server_gives_its_batch_to_the_others(
+    store: Store, account: AccountId
+) -> None:
+    emails = await enqueue(store, n=3)
+    runner = await start(store, account, ScriptedTransport(always=UNTOUCHED))
+    assert await runner.run_until_idle() == [Handled(emails[0], "untouched")]
+    other = await store.add_account("other", address="other@post.test", limits=Limits())
+    assert len((await deliver(store, other)).delivered) == 3
 
 
 async def test_a_limit_is_charged_when_a_send_begins_and_then_holds(store: Store) -> None:

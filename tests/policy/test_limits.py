@@ -1,6 +1,7 @@
 """When an account may send: exactly within its limits, whatever the times are."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +35,7 @@ def test_no_window_ever_holds_more_than_its_limit(limits: Limits, gaps: list[int
     for length, most in ((HOUR, limits.hourly_max), (DAY, limits.daily_max)):
         _windows_hold(sent, length, most)
     delay = timedelta(milliseconds=limits.delay_ms)
-    assert all(b - a >= delay for a, b in zip(sent, sent[1:], strict=False))
+    assert all(b - a >= delay for a, b in pairwise(sent))
 
 
 def _windows_hold(sent: list[datetime], length: timedelta, most: int | None) -> None:

@@ -10,7 +10,7 @@ from fairpost.model.ids import EmailId
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.states import DoubtPolicy, EmailClass
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
-from fairpost.policy.retries import retry_delay
+from fairpost.policy.retries import retry_delay, unreachable_delay
 from fairpost.policy.verdicts import Meaning, judge, meaning
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -121,3 +121,8 @@ def test_bulk_mail_waits_by_its_own_table() -> None:
     bulk = replace(EMAIL, email_class=EmailClass.BULK)
     third = judge(bulk, replied(LATER), attempts=3, now=NOW, roll=0)
     assert third == Retry(NOW + timedelta(minutes=15), (ANN, BOB))
+
+
+def test_an_account_waits_longer_each_time_its_server_is_not_there_and_a_minute_at_most() -> None:
+    seconds = [unreachable_delay(times=n, roll=0).total_seconds() for n in (1, 2, 3, 7, 100)]
+    assert seconds == [1, 2, 4, 60, 60]

@@ -90,7 +90,7 @@ async def test_holding_a_sender_touches_nothing_that_waits(store: Store) -> None
 
     async with store._pool.acquire() as conn, conn.transaction():
         before = await conn.fetchval("SELECT sum(waiting) FROM fairpost.clocks")
-        await Store(conn).hold("whale", "user", "u", reason="test")  # type: ignore[arg-type]
+        await Store(conn).hold("whale", "user", "u", reason="test")
         changed = await conn.fetchval("SELECT count(*) FROM fairpost.queue WHERE xmin = pg_current_xact_id()::xid")
         nodes = await conn.fetchval("SELECT count(*) FROM fairpost.clocks WHERE xmin = pg_current_xact_id()::xid")
         assert changed == 0

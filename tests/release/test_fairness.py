@@ -158,7 +158,7 @@ async def test_shares_hold_when_four_workers_claim_at_the_same_time(store: Store
 
 async def test_urgent_goes_first_and_bulk_keeps_its_tenth(store: Store) -> None:
     (worker,) = await leases(store, 1)
-    emails = [draft(workspace="w", stream="c", **{"class": c}) for c in ("urgent", "bulk") for _ in range(300)]
+    emails = [draft(workspace="w", stream="c") | {"class": c} for c in ("urgent", "bulk") for _ in range(300)]
     await store.enqueue_many(emails)
     for limit in (1, 10, 50):
         got = Counter[str]()

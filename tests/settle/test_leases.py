@@ -238,7 +238,7 @@ async def test_an_open_cancellation_holds_up_nobody(bench: Bench) -> None:
         cancelling = conn.transaction()
         await cancelling.start()
         for id_ in (claimed, waiting):
-            assert await Store(conn).cancel(id_, now=NOW) == "cancelled"  # type: ignore[arg-type]
+            assert await Store(conn).cancel(id_, now=NOW) == "cancelled"
         assert (await bench.begin(lease, claimed)).verdict == "gone"
         assert (await bench.store.claim(lease, limit=10, now=NOW)).ids == (other,)
         await cancelling.rollback()

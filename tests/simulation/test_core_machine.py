@@ -20,7 +20,8 @@ from hypothesis.stateful import (
 )
 
 from fairpost.model.account import Lease, Usage
-from fairpost.model.states import MOVES, shown
+from fairpost.model.ids import EmailId, Epoch
+from fairpost.model.states import MOVES, State, shown
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.limits import charge, roll_windows
 from fairpost.postgres.store import Store
@@ -54,7 +55,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.held: dict[tuple[str, str, str], datetime | None] = {}
         self.suppressed: set[tuple[str, str]] = set()
         self.keys: dict[tuple[str, str], int] = {}
-        self.log: dict[int, list[str]] = {}
+        self.log: dict[int, list[State]] = {}
         for workspace, domain, user, stream, to in mail:
             self._enqueue(workspace, domain, user, stream, to, policy="hold")
         for account in ACCOUNTS:
@@ -138,7 +139,7 @@ class CoreMachine(RuleBasedStateMachine):
             if key:
                 self.keys[workspace, key] = row["id"]
             self.emails[row["id"]] = Known(
-                id=row["id"], workspace=workspace, domain=domain, user=user, stream=stream, to=to, due_at=due_at,
+                id=EmailId(row["id"]), workspace=workspace, domain=domain, user=user, stream=stream, to=to, due_at=due_at,
                 route=f"@{pinned}" if pinned else POOL, expires_at=expires_at, policy=policy,
             )  # fmt: skip
 
@@ -280,7 +281,7 @@ class CoreMachine(RuleBasedStateMachine):
         if not begun:
             return
         email, (account, epoch) = begun[pick % len(begun)]
-        lease = Lease(account_id=self.ids[account], epoch=epoch, until=self.now)  # type: ignore[arg-type]
+        lease = Lease(account_id=self.ids[account], epoch=Epoch(epoch), until=self.now)
         before = self._stored()[email.id]
         result = self.run(self.store.settle(lease, email.id, self._verdict(outcome, email), now=self.now))
         is_last = email.began[-1] == (account, epoch) and email.account == account and email.epoch == epoch
@@ -334,7 +335,7 @@ class CoreMachine(RuleBasedStateMachine):
         account = email.account or ""
         lease = self.lease(account, age)
         assert lease is not None
-        n = self.run(self.store.give_back(lease, [email.id]))  # type: ignore[list-item]
+        n = self.run(self.store.give_back(lease, [email.id]))
         ours = lease.epoch == self.epochs[account] == email.epoch
         assert n == ours
         if ours:
@@ -344,7 +345,7 @@ class CoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.emails)
     def cancel(self, pick: int) -> None:
         email = self._any(pick)
-        state = self.run(self.store.cancel(email.id, now=self.now))  # type: ignore[arg-type]
+        state = self.run(self.store.cancel(email.id, now=self.now))
         if email.state in ("waiting", "claimed"):
             email.state = "cancelled"
         assert state == email.state
@@ -353,7 +354,7 @@ class CoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.emails)
     def retry(self, pick: int) -> None:
         email = self._any(pick)
-        state = self.run(self.store.retry(email.id, now=self.now))  # type: ignore[arg-type]
+        state = self.run(self.store.retry(email.id, now=self.now))
         if email.state in ("failed", "bounced"):
             email.state, email.due_at = "waiting", self.now
             email.account = email.epoch = None
@@ -364,7 +365,7 @@ class CoreMachine(RuleBasedStateMachine):
     def resolve(self, pick: int, decision: Any) -> None:
         doubts = [e for e in self.emails.values() if e.state == "in_doubt"]
         email = doubts[pick % len(doubts)]
-        state = self.run(self.store.resolve(email.id, decision, by="test", now=self.now))  # type: ignore[arg-type]
+        state = self.run(self.store.resolve(email.id, decision, by="test", now=self.now))
         email.state = "waiting" if decision == "resend" else decision
         if decision == "resend":
             email.due_at = self.now
@@ -424,11 +425,11 @@ class CoreMachine(RuleBasedStateMachine):
                 assert epoch == email.epoch
             self._moved(id_, shown(state, due_at=due_at, now=self.now))
 
-    def _moved(self, id_: int, state: Any) -> None:
+    def _moved(self, id_: int, state: State) -> None:
         """Every move is one of the table's (several may lie between two looks)."""
         seen = self.log.setdefault(id_, [state])
         if seen[-1] != state:
-            reach, frontier = set(), {seen[-1]}
+            reach, frontier = set[State](), {seen[-1]}
             while frontier:
                 reach |= frontier
                 frontier = {t for s in frontier for t in MOVES[s]} - reach

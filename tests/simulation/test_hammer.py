@@ -76,12 +76,12 @@ class Hammer:
                 user=pick(["u1", "u2", "u3"]),
                 stream=pick(["", "c1", "c2"]),
                 to=f"p{self.dice.randrange(10**6)}@there.test",
-                **({"account": f"h{self.dice.randrange(len(self.accounts))}"} if self.dice.random() < 0.2 else {}),
             )
+            | ({"account": f"h{self.dice.randrange(len(self.accounts))}"} if self.dice.random() < 0.2 else {})
             for _ in range(self.dice.randrange(1, 30))
         ]
         async with self.store._pool.acquire() as conn, conn.transaction():
-            rows = await Store(conn).enqueue_many(emails)  # type: ignore[arg-type]
+            rows = await Store(conn).enqueue_many(emails)
             await asyncio.sleep(self.dice.random() * 0.02)  # transactions end in another order than they began
             if self.dice.random() < 0.1:
                 raise asyncpg.InterfaceError("the caller changed his mind: rolled back")
@@ -140,7 +140,7 @@ class Hammer:
         if self.accepted:
             id_ = EmailId(self.dice.choice(self.accepted[-60:]))
             async with self.store._pool.acquire() as conn, conn.transaction():
-                await Store(conn).cancel(id_)  # type: ignore[arg-type]
+                await Store(conn).cancel(id_)
                 await asyncio.sleep(self.dice.random() * 0.05)
                 if self.dice.random() < 0.3:
                     raise asyncpg.InterfaceError("rolled back")

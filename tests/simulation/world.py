@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 
 from fairpost.model.account import Limits
-from fairpost.model.ids import AccountId
+from fairpost.model.ids import AccountId, EmailId
 from fairpost.postgres.store import Store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -137,7 +137,7 @@ async def broken_promises(store: Store) -> dict[str, list[Any]]:
 class Known:
     """What the model knows of one e-mail."""
 
-    id: int
+    id: EmailId
     workspace: str
     domain: str
     user: str

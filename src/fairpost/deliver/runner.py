@@ -15,7 +15,7 @@ from fairpost.model.report import Report
 from fairpost.model.states import DoubtPolicy
 from fairpost.model.verdict import Untouched
 from fairpost.policy.limits import Go, NotBefore, admit, batch_size, refund
-from fairpost.policy.retries import retry_delay
+from fairpost.policy.retries import retry_delay, unreachable_delay
 from fairpost.policy.verdicts import judge
 from fairpost.postgres.store import Store
 from fairpost.system import chance, clock
@@ -30,6 +30,7 @@ class Idle(StrEnum):
     BUSY = "others are taking what there is"
     INACTIVE = "the account is not active"
     LIMIT = "a limit of the account is reached"
+    UNREACHABLE = "its server could not be reached"
     LOST = "the lease is gone"
 
 
@@ -64,6 +65,8 @@ class Runner:
         self._account = account
         self._usage = account.usage
         self._batch: deque[EmailId] = deque()
+        self._unreachable = 0  # times in a row
+        self._rest_until: datetime | None = None
         self._missed: set[EmailId] = set()  # locked by somebody when their turn came; they may still be ours
 
     @classmethod
@@ -104,6 +107,8 @@ class Runner:
         if not await self._renew_if_needed():
             return Rested(Idle.LOST)
         now = clock.now()
+        if self._rest_until and now < self._rest_until:
+            return Rested(Idle.UNREACHABLE, self._rest_until)
         admitted = admit(self._account.limits, self._usage, now=now)
         if isinstance(admitted, NotBefore):
             return Rested(Idle.LIMIT, admitted.moment)
@@ -171,7 +176,16 @@ class Runner:
             return settled
         if isinstance(verdict, Untouched):
             self._usage = refund(self._usage)
+            await self._rest()
+        else:
+            self._unreachable = 0
         return type(verdict).__name__.lower()
+
+    async def _rest(self) -> None:
+        """The server is to blame, not the e-mails: they go back, for other accounts of the pool, and this one waits."""
+        self._unreachable += 1
+        self._rest_until = clock.now() + unreachable_delay(times=self._unreachable, roll=chance.roll())
+        await self._give_back(*self._batch)
 
     async def _timed_send(self, email: Outgoing) -> Report:
         started_s = clock.monotonic()

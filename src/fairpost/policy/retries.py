@@ -1,4 +1,8 @@
-"""When to try again. Urgent mail: 1 min, 5 min, 30 min, 2 h. Bulk mail: 1, 5, 15 min, then hourly."""
+"""When to try again.
+
+An e-mail, after an attempt: urgent after 1 min, 5 min, 30 min, 2 h; bulk after 1, 5, 15 min, then hourly. An account whose
+server cannot be reached: after 1, 2, 4 … seconds, a minute at most; its e-mails are not to blame and wait for nothing.
+"""
 
 from datetime import timedelta
 
@@ -18,3 +22,11 @@ def retry_delay(email_class: EmailClass, *, attempts: int, roll: float) -> timed
     """How long to wait after so many attempts; `roll` is from 0 to 1."""
     delays = DELAYS[email_class]
     return delays[min(attempts, len(delays)) - 1] * (1 + JITTER * roll)
+
+
+UNREACHABLE_S_MAX = 60
+
+
+def unreachable_delay(*, times: int, roll: float) -> timedelta:
+    """How long an account rests after its server could not be reached so many times in a row."""
+    return timedelta(seconds=min(UNREACHABLE_S_MAX, 2 ** min(times - 1, 10)) * (1 + JITTER * roll))

@@ -302,7 +302,7 @@ def _mailbox(text: str | None) -> Mailbox | None:
 
 def _usage_json(usage: Usage) -> str:
     def moment(value: datetime | None) -> str | None:
-        return value and value.isoformat()
+        return value.isoformat() if value else None
 
     return json.dumps(
         {

@@ -11,9 +11,8 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH noted AS (
-        SELECT a.route, sum(a.n) AS n, min(a.due_at) FILTER (WHERE a.n > 0 AND CASE WHEN a.workspace = ANY (watched) THEN NOT EXISTS (
-                   SELECT FROM fairpost.rules r WHERE r.workspace = a.workspace AND r.held_until > t AND (r.level, r.key) IN
-                       (('workspace', ''), ('domain', a.domain), ('user', a.user_name), ('stream', a.stream))) ELSE true END) AS due_at
+        SELECT a.route, sum(a.n) AS n, min(a.due_at) FILTER (WHERE a.n > 0 AND NOT (a.workspace = ANY (watched)
+                   AND fairpost.is_held(a.workspace, a.domain, a.user_name, a.stream, t))) AS due_at
         FROM fairpost.arrivals a GROUP BY 1
     ), tree AS (
         SELECT root.route, sum(c.waiting) AS n, bool_or(c.busy > 0 AND coalesce(c.held_until <= t, true)) AS busy
@@ -25,7 +24,8 @@ BEGIN
             SELECT c.wake_at FROM (
                 SELECT c.wake_at, c.flow FROM fairpost.clocks c WHERE c.route = o.route AND c.wake_at >= o.woken_until
                 ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many, and they do not count
-            WHERE NOT fairpost.is_held(c.flow, t) ORDER BY c.wake_at LIMIT 1) leaf
+            WHERE NOT EXISTS (SELECT FROM fairpost.nodes n JOIN fairpost.clocks h ON h.id = ANY (n.path) WHERE n.flow = c.flow AND h.held_until > t)
+            ORDER BY c.wake_at LIMIT 1) leaf
     ), freed AS (
         SELECT DISTINCT c.route FROM fairpost.clocks c WHERE c.held_until <= t AND c.busy > 0   -- the next staging wakes it
     )

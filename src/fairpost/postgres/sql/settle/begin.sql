@@ -31,7 +31,7 @@ BEGIN
         verdict := 'inactive';
         RETURN;
     END IF;
-    IF fairpost.is_held(email, now) THEN
+    IF fairpost.is_held(email.workspace, email.domain, email.user_name, email.stream, now) THEN
         verdict := 'held';
         RETURN;
     END IF;
@@ -48,11 +48,11 @@ BEGIN
 END $$;
 
 -- Whether its workspace, domain, user or stream is held.
-CREATE OR REPLACE FUNCTION fairpost.is_held(email fairpost.queue, p_now timestamptz) RETURNS boolean
+CREATE OR REPLACE FUNCTION fairpost.is_held(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN EXISTS (
         SELECT FROM fairpost.rules r
-        WHERE r.workspace = email.workspace AND r.held_until > p_now
-        AND (r.level, r.key) IN (('workspace', ''), ('domain', email.domain), ('user', email.user_name), ('stream', email.stream)));
+        WHERE r.workspace = p_workspace AND r.held_until > p_now
+        AND (r.level, r.key) IN (('workspace', ''), ('domain', p_domain), ('user', p_user), ('stream', p_stream)));
 END $$;
