@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -23,7 +24,33 @@ from tests.simulation.world import broken_promises, draft
 
 WORKER = Path(__file__).with_name("worker.py")
 SEED = int(os.environ.get("FAIRPOST_SEED", "11"))
+EMAILS = 1500
 ACCOUNTS = 2
+
+
+class World:
+    """The outside: every message that left a worker arrives here, whatever became of the worker."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        self._rest = b""
+        self.out: Counter[int] = Counter()
+
+    def start_worker(self, url: str, account: AccountId) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, str(WORKER), url, str(account), str(self._write)]
+        return subprocess.Popen(command, pass_fds=(self._write,), stderr=subprocess.DEVNULL)
+
+    def listen(self, seconds: float) -> None:
+        """Takes in what arrives, at the latest after so long."""
+        if select.select([self._read], [], [], seconds)[0]:
+            *lines, self._rest = (self._rest + os.read(self._read, 65536)).split(b"\n")
+            self.out.update(int(line) for line in lines)
+
+    def close(self) -> None:
+        while select.select([self._read], [], [], 0)[0]:
+            self.listen(0)
+        os.close(self._read)
+        os.close(self._write)
 
 
 @pytest.fixture
@@ -34,91 +61,70 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
     server.stop("immediate")
 
 
-async def lay_out(url: str, emails: int) -> list[AccountId]:
+async def lay_out(url: str) -> list[AccountId]:
     conn = await asyncpg.connect(url)
     await migrate(conn)
     await conn.close()
     async with Store.open(url) as store:
-        ids = [
-            await store.add_account(f"a{i}", address="a@post.test", limits=Limits(batch_max=20))
-            for i in range(ACCOUNTS)
-        ]
-        mail = [draft(workspace=f"w{i % 7}", to=f"p{i}@there.test", on_doubt="hold") for i in range(emails)]
+        limits = Limits(batch_max=20)
+        ids = [await store.add_account(f"a{i}", address="a@post.test", limits=limits) for i in range(ACCOUNTS)]
+        mail = [draft(workspace=f"w{i % 7}", to=f"p{i}@there.test", on_doubt="hold") for i in range(EMAILS)]
         assert all(row["new"] for row in await store.enqueue_many(mail))
         return ids
 
 
-def start_worker(url: str, account: AccountId, log: Path) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, str(WORKER), url, str(account), str(log)], stderr=subprocess.DEVNULL)
-
-
-def read(log: Path) -> Counter[int]:
-    return Counter(int(line) for line in log.read_text().split())
-
-
-async def check(url: str, out: Counter[int], emails: int, kills: int) -> Counter[str]:
+async def check(url: str, out: Counter[int], deaths: int) -> None:
     """Everything is sent or in doubt; nothing left us twice; no more doubts than deaths."""
     async with Store.open(url) as store:
         await asyncio.sleep(LEASE_S)
         await store.reap_leases()
-        states = Counter(
-            row["state"]
-            for row in await store.fetch(
-                "SELECT state::text FROM fairpost.queue UNION ALL SELECT state::text FROM fairpost.emails"
-            )
-        )
-        sent = {row["id"] for row in await store.fetch("SELECT id FROM fairpost.emails WHERE state = 'sent'")}
-        assert sum(states.values()) == emails, "an e-mail was lost"
+        sql = "SELECT id, state::text FROM fairpost.queue UNION ALL SELECT id, state::text FROM fairpost.emails"
+        states = {row["id"]: row["state"] for row in await store.fetch(sql)}
+        assert len(states) == EMAILS, "an e-mail was lost"
+        assert set(states.values()) <= {"sent", "in_doubt"}
         assert max(out.values()) == 1, "an e-mail went out twice"
-        assert sent <= set(out), "what is called sent did go out"
-        assert states["in_doubt"] <= kills, "at most one is in doubt for each death"
+        assert {i for i, state in states.items() if state == "sent"} <= set(out), "what is called sent did go out"
+        assert list(states.values()).count("in_doubt") <= deaths, "at most one is in doubt for each death"
         assert await broken_promises(store) == {}
-        return states
 
 
 @pytest.mark.slow
-def test_workers_killed_at_any_moment_lose_nothing_and_repeat_nothing(server: EmbeddedServer, tmp_path: Path) -> None:
-    dice = random.Random(SEED)
-    url, log, emails, kills = server.start(), tmp_path / "out", 1500, 0
-    accounts = asyncio.run(lay_out(url, emails))
-    workers = {account: start_worker(url, account, log) for account in accounts}
-    while any(worker.poll() != 0 for worker in workers.values()):
-        account = dice.choice(accounts)
-        try:
-            workers[account].wait(timeout=dice.uniform(0.3, 1.5))  # a moment of its life; it may be over
-        except subprocess.TimeoutExpired:
-            if kills < 12:
-                workers[account].send_signal(signal.SIGKILL)
-                workers[account].wait()
-                kills += 1
-        if workers[account].poll() not in (0, None):
-            workers[account] = start_worker(url, account, log)
-    states = asyncio.run(check(url, read(log), emails, kills))
-    assert kills >= 5, f"the workers were done after {kills} kills: nothing was shown"
-    assert states["sent"] >= emails - kills
-
-
-@pytest.mark.slow
-def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(
-    server: EmbeddedServer, tmp_path: Path
-) -> None:
-    dice = random.Random(SEED)
-    url, log, emails = server.start(), tmp_path / "out", 1500
-    accounts = asyncio.run(lay_out(url, emails))
+def test_workers_killed_at_any_moment_lose_nothing_and_repeat_nothing(server: EmbeddedServer) -> None:
+    dice, world, url = random.Random(SEED), World(), server.start()
+    accounts = asyncio.run(lay_out(url))
+    workers = {account: world.start_worker(url, account) for account in accounts}
+    to_come = sorted(dice.sample(range(20, EMAILS - 200), 10))  # so many are out when somebody dies
     deaths = 0
-    for _ in range(4):
-        workers = [start_worker(url, account, log) for account in accounts]
-        try:
-            workers[0].wait(timeout=dice.uniform(0.5, 1.5))
-        except subprocess.TimeoutExpired:
+    while to_come or any(worker.poll() is None for worker in workers.values()):
+        world.listen(0.1)
+        if to_come and sum(world.out.values()) >= to_come[0]:
+            victim = workers[dice.choice(accounts)]
+            victim.kill()
+            deaths += victim.wait() == -signal.SIGKILL
+            del to_come[0]
+        for account, worker in workers.items():
+            if worker.poll() not in (None, 0):
+                workers[account] = world.start_worker(url, account)
+    world.close()
+    assert deaths >= 8
+    asyncio.run(check(url, world.out, deaths))
+
+
+@pytest.mark.slow
+def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(server: EmbeddedServer) -> None:
+    dice, world, url = random.Random(SEED), World(), server.start()
+    accounts = asyncio.run(lay_out(url))
+    deaths = sorted(dice.sample(range(20, EMAILS - 300), 4))
+    for out_by_then in [*deaths, EMAILS]:
+        workers = [world.start_worker(url, account) for account in accounts]
+        while sum(world.out.values()) < out_by_then and any(worker.poll() is None for worker in workers):
+            world.listen(0.1)
+        if out_by_then < EMAILS:
             pid = server.status().pid
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
-            deaths += 1
         for worker in workers:
-            worker.wait(timeout=60)  # they end by themselves: their connection is gone
+            worker.wait(timeout=60)  # they end by themselves: done, or their connection is gone
         assert server.start() == url
-    for account in accounts:
-        assert start_worker(url, account, log).wait(timeout=120) == 0
-    asyncio.run(check(url, read(log), emails, deaths * ACCOUNTS))
-    assert deaths >= 2
+    world.close()
+    asyncio.run(check(url, world.out, len(deaths) * ACCOUNTS))

@@ -1,6 +1,6 @@
 """A worker process for the chaos tests: drives one account until nothing is left, and notes every message that is out.
 
-Usage: worker.py URL ACCOUNT_ID LOG
+Usage: worker.py URL ACCOUNT_ID FD, where FD is the writing end of a pipe.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ LEASE_S = 0.5
 class LoggingTransport:
     """One line for each message, written in one go: it is out, whatever becomes of us."""
 
-    def __init__(self, path: str) -> None:
-        self._log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
         await asyncio.sleep(0)
         if permission():
-            os.write(self._log, f"{email.id}\n".encode())
+            os.write(self._fd, f"{email.id}\n".encode())
         return OK
 
 
-async def main(url: str, account_id: AccountId, log: str) -> None:
+async def main(url: str, account_id: AccountId, fd: int) -> None:
     async with Store.open(url, connections_max=1) as store:
-        transport = LoggingTransport(log)
+        transport = LoggingTransport(fd)
         while (runner := await Runner.start(store, transport, account_id, owner="chaos", lease_s=LEASE_S)) is None:  # noqa: ASYNC110
             await asyncio.sleep(0.05)  # the last one died with the lease in its hand
         while True:
@@ -47,4 +47,4 @@ async def main(url: str, account_id: AccountId, log: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], AccountId(int(sys.argv[2])), sys.argv[3]))
+    asyncio.run(main(sys.argv[1], AccountId(int(sys.argv[2])), int(sys.argv[3])))
