@@ -96,3 +96,20 @@ async def test_holding_a_sender_touches_nothing_that_waits(store: Store) -> None
         assert changed == 0
         assert nodes <= 4
         assert await conn.fetchval("SELECT sum(waiting) FROM fairpost.clocks") == before
+
+
+async def test_notes_are_found_again_in_a_restored_database(store: Store) -> None:
+    """Its transaction ids begin anew: what the snapshot of the old one calls seen was never seen here."""
+    lease = await empty(store)
+    await store.value("UPDATE fairpost.routes SET seen = '9000000000:9000000000:', swept_at = clock_timestamp()")
+    await fill(store, ["w"], 1)
+    assert (await store.claim(lease, limit=1)).ids == ()
+    await store.value("UPDATE fairpost.routes SET swept_at = swept_at - interval '1 minute'")
+    assert len((await store.claim(lease, limit=1)).ids) == 1
+
+
+async def test_a_claim_under_another_isolation_level_is_refused(store: Store) -> None:
+    lease = await empty(store)
+    async with store._pool.acquire() as conn, conn.transaction(isolation="repeatable_read"):
+        with pytest.raises(asyncpg.PostgresError, match="needs the isolation level read committed"):
+            await Store(conn).claim(lease, limit=1)

@@ -141,6 +141,7 @@ CREATE TABLE fairpost.routes (
     route       text PRIMARY KEY,
     seen        pg_snapshot NOT NULL DEFAULT '1:1:',   -- arrivals visible to this snapshot are in the tree
     seen_by     xid8 NOT NULL DEFAULT '0',
+    swept_at    timestamptz NOT NULL DEFAULT '-infinity',   -- when all notes were looked at, whatever was seen before
     woken_until timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 10);
 

@@ -176,6 +176,10 @@ DECLARE
     urgent_ids bigint[];
     bulk_ids bigint[];
 BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'claim: needs the isolation level read committed, got %', current_setting('transaction_isolation')
+            USING ERRCODE = 'FP002', HINT = 'Unset default_transaction_isolation for the role that Fairpost uses.';
+    END IF;
     ids := '{}';
     again := false;
     SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;

@@ -52,7 +52,10 @@ DECLARE
     arrivals_max CONSTANT integer := 5000;
     each_max CONSTANT integer := 200;
     more boolean;                  -- not everything that arrived was read
-    older xid8[] := ARRAY(SELECT pg_snapshot_xip(r.seen)) || r.seen_by;
+    -- Transaction ids begin anew in a restored database: once a minute nothing counts as seen.
+    sweep CONSTANT boolean := p_now >= r.swept_at + interval '1 minute';
+    known CONSTANT pg_snapshot := CASE WHEN sweep THEN '1:1:' ELSE r.seen END;
+    older xid8[] := ARRAY(SELECT pg_snapshot_xip(known)) || r.seen_by;
     snapshot pg_snapshot;
     notes tid[];
     arrived fairpost.arrivals[];   -- one a flow
@@ -67,7 +70,7 @@ BEGIN
     -- walked again, however long vacuum is kept away. Some of each, so that one who brings ten thousand new names
     -- does not keep the others waiting.
     WITH RECURSIVE later(xid) AS (
-        (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(r.seen) ORDER BY a.xid LIMIT 1)
+        (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(known) ORDER BY a.xid LIMIT 1)
         UNION ALL
         SELECT (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid > later.xid ORDER BY a.xid LIMIT 1)
         FROM later WHERE later.xid IS NOT NULL
@@ -96,7 +99,7 @@ BEGIN
     CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.clocks c WHERE c.id = root.node AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) newest
     WHERE o.ctid = newest.spot AND first.vtime > root.v;
 
-    IF notes IS NULL AND asleep IS NULL AND ended IS NULL THEN
+    IF notes IS NULL AND asleep IS NULL AND ended IS NULL AND NOT sweep THEN
         RETURN false;
     END IF;
 
@@ -166,8 +169,9 @@ BEGIN
     PERFORM fairpost.activate(awake);
 
     UPDATE fairpost.routes o SET
-        seen = CASE WHEN more THEN o.seen ELSE snapshot END,
+        seen = CASE WHEN more THEN known ELSE snapshot END,
         seen_by = pg_current_xact_id(),
+        swept_at = CASE WHEN sweep THEN p_now ELSE o.swept_at END,
         woken_until = CASE WHEN behind OR cardinality(asleep) = arrivals_max THEN o.woken_until
                            ELSE greatest(o.woken_until, p_now - interval '5 minutes') END  -- a claim in flight may still set a moment just past
     WHERE o.route = r.route;
