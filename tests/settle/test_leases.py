@@ -12,7 +12,7 @@ from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.verdict import Bounced, InDoubt, Retry, Sent, Untouched
 from fairpost.policy.limits import charge
 from fairpost.postgres.store import Store
-from tests.simulation.world import MINUTE, START, connect, draft
+from tests.simulation.world import MINUTE, START, broken_promises, connect, draft
 
 NOW = START
 LATER = START + 10 * MINUTE
@@ -244,3 +244,20 @@ async def test_an_open_cancellation_holds_up_nobody(bench: Bench) -> None:
         await cancelling.rollback()
     assert set(await bench.store.held(lease, now=NOW) or ()) == {claimed, other}
     assert (await bench.store.claim(lease, limit=10, now=NOW)).ids == (waiting,)
+
+
+async def test_an_arrival_is_not_forgotten_when_it_is_noted_together_with_a_cancellation(bench: Bench) -> None:
+    """Whoever stages while somebody holds the workspace puts the notes back, several as one."""
+    (first,) = await bench.enqueue()
+    lease = await bench.lease()
+    assert (await bench.store.claim(lease, limit=1, now=NOW)).ids == (first,)
+    (cancelled,) = await bench.enqueue(due_at=LATER)
+    await bench.store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW)
+    await bench.store.cancel(cancelled, now=NOW)
+    (kept,) = await bench.enqueue()
+    async with bench.store._pool.acquire() as conn, conn.transaction():
+        await conn.execute("SELECT FROM fairpost.clocks WHERE key = 'w1' FOR UPDATE")
+        assert await bench.store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW) is True
+    assert await bench.store.value("SELECT n FROM fairpost.arrivals") == 0, "one came, one went"
+    assert await broken_promises(bench.store) == {}
+    assert (await bench.store.claim(lease, limit=5, now=NOW)).ids == (kept,)

@@ -19,7 +19,7 @@ from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.verdict import InDoubt, Retry, Sent, Untouched
 from fairpost.postgres.store import Store
 from fairpost.system import clock
-from tests.simulation.world import broken_promises, connect, draft
+from tests.simulation.world import broken_promises, draft
 
 SECONDS = float(os.environ.get("FAIRPOST_HAMMER_S", "60"))
 SEED = int(os.environ.get("FAIRPOST_SEED", "7"))
@@ -194,8 +194,11 @@ class Hammer:
 
 @pytest.mark.slow
 async def test_hammered_from_all_sides_nothing_is_lost_or_sent_twice(url: str) -> None:
-    store = await connect(url, connections_max=16)
-    hammer = Hammer(store, SEED)
+    async with Store.open(url, connections_max=16) as store:
+        await hammer_and_check(Hammer(store, SEED), store)
+
+
+async def hammer_and_check(hammer: Hammer, store: Store) -> None:
     hammer.accounts = [await store.add_account(f"h{i}", address="h@post.test", limits=Limits()) for i in range(4)]
     work = [hammer.send_mail] * 2 + [hammer.drive] * 6
     work += [hammer.cancel, hammer.hold_and_release, hammer.decide_doubts, hammer.tidy, hammer.cut_connections]
@@ -211,4 +214,3 @@ async def test_hammered_from_all_sides_nothing_is_lost_or_sent_twice(url: str) -
     assert set(final.values()) == {"sent", "cancelled"}
     assert hammer.post.settled["stale"] + hammer.post.settled["evidence"] > 0, "zombies did come back"
     assert min(hammer.turns[w.__name__] for w in work) > 5, hammer.turns
-    await store.close()

@@ -92,7 +92,7 @@ CREATE TABLE fairpost.arrivals (
     stream    text NOT NULL,
     flow      uuid NOT NULL,
     n         integer NOT NULL,       -- below zero: so many were taken away
-    due_at    timestamptz NOT NULL,   -- the earliest of them, by (due_at, id)
+    due_at    timestamptz NOT NULL,   -- the earliest of them, by (due_at, id); infinity: none came, some went
     id        bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX arrivals_new ON fairpost.arrivals (route, xid);

@@ -11,7 +11,7 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH noted AS (
-        SELECT a.route, sum(a.n) AS n, min(a.due_at) FILTER (WHERE a.n > 0 AND NOT (a.workspace = ANY (watched)
+        SELECT a.route, sum(a.n) AS n, min(a.due_at) FILTER (WHERE a.due_at < 'infinity' AND NOT (a.workspace = ANY (watched)
                    AND fairpost.is_held(a.workspace, a.domain, a.user_name, a.stream, t))) AS due_at
         FROM fairpost.arrivals a GROUP BY 1
     ), tree AS (

@@ -106,8 +106,7 @@ BEGIN
     WITH gone AS (DELETE FROM fairpost.arrivals a WHERE a.ctid = ANY (notes) RETURNING a.*)
     SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id)::fairpost.arrivals)
     INTO arrived
-    FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n,
-                 coalesce(min(g.due_at) FILTER (WHERE g.n > 0), 'infinity') AS due_at, min(g.id) AS id
+    FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id
           FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
 
     -- A new name is looked up in the rules: nobody may be laying a rule for its workspace meanwhile.

@@ -21,10 +21,10 @@ LANGUAGE sql AS $$
     FROM fairpost.queue q WHERE q.id = p_id
 $$;
 
--- Tells the tree of e-mails that wait again (n = 1) or wait no more (n = -1). Touches nothing that others touch.
+-- Tells the tree of e-mails that wait again (n = 1) or wait no more (n = -1: due never). Touches nothing that others touch.
 CREATE OR REPLACE FUNCTION fairpost.note(p_ids bigint[], p_n integer) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, due_at, id)
-    SELECT q.route, q.class, q.workspace, q.domain, q.user_name, q.stream, q.flow, p_n * count(*), min(q.due_at), min(q.id)
+    SELECT q.route, q.class, q.workspace, q.domain, q.user_name, q.stream, q.flow, p_n * count(*), CASE WHEN p_n > 0 THEN min(q.due_at) ELSE 'infinity' END, min(q.id)
     FROM fairpost.queue q WHERE q.id = ANY (p_ids) GROUP BY 1, 2, 3, 4, 5, 6, 7
 $$;
