@@ -115,47 +115,33 @@ EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format OR invalid_tim
 END $$;
 
 -- The first thing wrong with the fields that are not addresses, headers or attachments; null when all is well.
--- Straight on, without a query: this runs once for every e-mail of a bulk.
 CREATE OR REPLACE FUNCTION fairpost.check_words(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     wrong jsonb;
     unknown jsonb;
+    word record;
+    field text;
 BEGIN
     unknown := e - '{to,cc,bcc,from,reply_to,subject,text,html,headers,attachments,content_id,fields,workspace,user,stream,class,pool,account,due_at,expires_at,attempts_max,on_doubt,idempotency_key}'::text[];
     IF unknown <> '{}' THEN
         RETURN fairpost.complaint((SELECT left(min(k), 100) FROM jsonb_object_keys(unknown) k), 'is not a field of an e-mail; known: to, cc, bcc, from, reply_to, subject, text, html, headers, attachments, content_id, fields, workspace, user, stream, class, pool, account, due_at, expires_at, attempts_max, on_doubt, idempotency_key');
     END IF;
-    IF e ->> 'subject' IS NOT NULL THEN
-        wrong := fairpost.check_word('subject', e -> 'subject', 998, true);
-    END IF;
-    IF wrong IS NULL AND e ->> 'workspace' IS NOT NULL THEN
-        wrong := fairpost.check_word('workspace', e -> 'workspace', 200, false);
-    END IF;
-    IF wrong IS NULL AND e ->> 'user' IS NOT NULL THEN
-        wrong := fairpost.check_word('user', e -> 'user', 200, true);
-    END IF;
-    IF wrong IS NULL AND e ->> 'stream' IS NOT NULL THEN
-        wrong := fairpost.check_word('stream', e -> 'stream', 200, true);
-    END IF;
-    IF wrong IS NULL AND e ->> 'pool' IS NOT NULL THEN
-        wrong := fairpost.check_word('pool', e -> 'pool', 100, false);
-    END IF;
-    IF wrong IS NULL AND e ->> 'account' IS NOT NULL THEN
-        wrong := fairpost.check_word('account', e -> 'account', 100, false);
-    END IF;
-    IF wrong IS NULL AND e ->> 'idempotency_key' IS NOT NULL THEN
-        wrong := fairpost.check_word('idempotency_key', e -> 'idempotency_key', 500, false);
-    END IF;
-    IF wrong IS NULL AND e ->> 'due_at' IS NOT NULL THEN
-        wrong := fairpost.check_moment('due_at', e -> 'due_at');
-    END IF;
-    IF wrong IS NULL AND e ->> 'expires_at' IS NOT NULL THEN
-        wrong := fairpost.check_moment('expires_at', e -> 'expires_at');
-    END IF;
-    IF wrong IS NOT NULL THEN
-        RETURN wrong;
-    END IF;
+    FOR word IN SELECT * FROM (VALUES ('subject', 998, true), ('workspace', 200, false), ('user', 200, true), ('stream', 200, true),
+                                      ('pool', 100, false), ('account', 100, false), ('idempotency_key', 500, false)
+                              ) AS w(field, chars_max, may_be_empty) WHERE e ->> w.field IS NOT NULL LOOP
+        wrong := fairpost.check_word(word.field, e -> word.field, word.chars_max, word.may_be_empty);
+        IF wrong IS NOT NULL THEN
+            RETURN wrong;
+        END IF;
+    END LOOP;
+    FOREACH field IN ARRAY ARRAY['due_at', 'expires_at'] LOOP
+        CONTINUE WHEN e ->> field IS NULL;
+        wrong := fairpost.check_moment(field, e -> field);
+        IF wrong IS NOT NULL THEN
+            RETURN wrong;
+        END IF;
+    END LOOP;
 
     IF e ->> 'text' IS NOT NULL AND (jsonb_typeof(e -> 'text') <> 'string' OR octet_length(e ->> 'text') > 10485760) THEN
         RETURN fairpost.complaint('text', 'must be a string of at most 10485760 bytes');
