@@ -179,6 +179,11 @@ class Hammer:
         """The noise is over: one careful worker an account sends what is left."""
         await asyncio.sleep(LEASE_S * 1.5)
         await self.store.reap_leases()
+        # Whoever was cut off between hold and release left a hold, and it holds: that is not what is tested here.
+        for row in await self.store.fetch(
+            "SELECT workspace, level::text, key FROM fairpost.rules WHERE held_until IS NOT NULL"
+        ):
+            await self.store.release(row["workspace"], row["level"], row["key"])
         for _ in range(3):
             await self.decide_doubts()
             for account in self.accounts:
@@ -207,7 +212,8 @@ async def hammer_and_check(hammer: Hammer, store: Store) -> None:
 
     assert await broken_promises(store) == {}
     final = {r["id"]: r["state"] for r in await store.fetch("SELECT id, state::text FROM fairpost.emails")}
-    assert await store.value("SELECT count(*) FROM fairpost.queue") == 0, "everything is settled"
+    left = await store.fetch("SELECT state::text, route, workspace, count(*) FROM fairpost.queue GROUP BY 1, 2, 3")
+    assert [tuple(row) for row in left] == [], "everything is settled"
     assert set(hammer.accepted) <= set(final), "what was committed is not lost"
     for id_, sends in hammer.post.sends.items():
         assert final[id_] == "sent" or sends <= hammer.post.allowed[id_], "what went out says so"
