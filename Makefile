@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check lint types bench
+.PHONY: help setup up test check lint types bench peers
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
@@ -33,7 +33,10 @@ lint: $(STAMP)
 types: $(STAMP)
 	@$(BIN)/mypy
 
-check: lint types test  ## lint, types and tests: what CI runs
+peers: $(STAMP)  ## fetch real mail servers for the tests, where apt-get is (optional)
+	@$(BIN)/python tests/peers/fetch.py
+
+check: lint types peers test  ## lint, types and tests: what CI runs
 
 bench: $(STAMP)  ## print the benchmark tables
 	@$(BIN)/python benchmarks/core.py

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from fairpost import __version__
-from fairpost.cli import account, bench, db, email, hold, status, suppress, up
+from fairpost.cli import account, bench, db, email, hold, inbox, status, suppress, up
 from fairpost.cli.output import error_line
 from fairpost.model.errors import FairpostError
 
@@ -63,6 +63,7 @@ app.command("hold")(hold.hold)
 app.command("release")(hold.release)
 app.add_typer(suppress.app, name="suppress")
 app.command("unsuppress")(suppress.unsuppress)
+app.add_typer(inbox.app, name="inbox")
 app.add_typer(db.app, name="db")
 app.add_typer(bench.app, name="bench")
 

@@ -1,7 +1,7 @@
 """An e-mail on its way out, as a worker sees it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,14 @@ class Recipient:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    filename: str
+    content_type: str
+    inline_id: str | None = None  # what the html calls cid:…; None: an attachment to save
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     id: int
     subject: str
@@ -30,6 +38,7 @@ class Content:
     html: str | None
     reply_to: Mailbox | None
     headers: Mapping[str, str]
+    attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,25 @@ class Reached(StrEnum):
     BEFORE_DOT = "before_dot"  # cut before the message was complete: the server cannot have taken it
     AFTER_DOT = "after_dot"  # the message was complete, the answer never came: nobody knows
     REPLIED = "replied"
+    UNSENDABLE = "unsendable"  # nothing left us: this server cannot take such a message, and trying again will not help
+
+
+class Step(StrEnum):
+    """Where a conversation with a server stood when it ended."""
+
+    CONNECT = "connect"
+    GREETING = "greeting"
+    HELLO = "hello"
+    STARTTLS = "starttls"
+    TLS = "tls"
+    AUTH = "auth"
+    RESET = "reset"
+    MAIL = "mail"
+    RCPT = "rcpt"
+    DATA = "data"
+    BODY = "body"
+    DOT = "dot"
+    QUIT = "quit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +42,7 @@ class Report:
     """`recipients` has each recipient's own reply; `reply` is the one that ended the transaction."""
 
     reached: Reached
+    step: Step | None = None
     reply: Reply | None = None
     recipients: Mapping[str, Reply] = field(default_factory=dict)
     error: str | None = None

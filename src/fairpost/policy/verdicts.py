@@ -47,12 +47,22 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
             return Untouched()
         case Reached.AFTER_DOT:
             return InDoubt()
+        case Reached.UNSENDABLE:
+            return Failed()
         case Reached.BEFORE_DOT:
-            return _again_or_never(email, email.envelope, (), attempts=attempts, now=now, roll=roll)
+            dead = tuple(a for a in email.envelope if _is_dead(report.recipients.get(a)))
+            living = tuple(a for a in email.envelope if a not in dead)
+            if not living:
+                return Bounced(dead)
+            return _again_or_never(email, living, dead, attempts=attempts, now=now, roll=roll)
         case Reached.REPLIED:
             return _by_replies(email, report, attempts=attempts, now=now, roll=roll)
         case _:
             assert_never(report.reached)
+
+
+def _is_dead(reply: Reply | None) -> bool:
+    return reply is not None and meaning(reply) is Meaning.NO_SUCH_RECIPIENT
 
 
 def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll: float) -> Verdict:

@@ -1,0 +1,416 @@
+"""`fairpost inbox`: a mail server for development that keeps what it is sent, and the commands that look at it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpost.cli.output import AsJson, iso, jsonable, note, plain, print_json, print_pairs, print_table
+from fairpost.cli.session import with_store
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.settings import read_settings
+
+if TYPE_CHECKING:
+    import ssl
+
+    from fairpost.inbox.faults import Fault
+    from fairpost.inbox.mails import AttachedFile, Mail, MailId
+    from fairpost.inbox.reading import Reading
+    from fairpost.inbox.server import InboxServer, ServerOptions
+    from fairpost.model.email import Attachment
+    from fairpost.postgres.store import Store
+
+app = typer.Typer(no_args_is_help=True, help="A mail server for development: keeps every mail, sends none on.")
+
+LATEST = 0  # stands for the newest; ids begin with 1
+ID_MAX = 2**63 - 1  # a bigint
+MEGABYTE = 1_048_576
+LINES_SHOWN_MAX = 500
+SHOWN_HEADERS = ("From", "To", "Cc", "Bcc", "Reply-To", "Subject", "Date", "Message-ID")
+
+
+def _mail_id(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= ID_MAX:
+        raise typer.BadParameter(f"{text!r} is no id of a mail; find it: fairpost inbox list")
+    return int(text)
+
+
+def _mail_id_or_latest(text: str) -> int:
+    return LATEST if text == "latest" else _mail_id(text)
+
+
+def _fault(text: str) -> "Fault":
+    from fairpost.inbox.faults import parse
+
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Id = Annotated[int, typer.Argument(parser=_mail_id_or_latest, metavar="ID", help="The mail's id, or: latest.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")]
+Before = Annotated[
+    int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only older ones: the last id of a page.")
+]
+Host = Annotated[str | None, typer.Option(help="The address to listen on. [default: 127.0.0.1]")]
+PemFile = Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A PEM file, for TLS.")]
+
+
+@app.command()
+def serve(
+    host: Host = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0: any that is free.")] = 1025,
+    fault: Annotated[
+        list[Any] | None,
+        typer.Option(parser=_fault, metavar="STEP=ACTION", help="Fail on purpose: rcpt=reject; may be given again."),
+    ] = None,
+    tls_cert: PemFile = None,
+    tls_key: PemFile = None,
+    implicit_tls: Annotated[bool, typer.Option("--implicit-tls", help="TLS at once, instead of STARTTLS.")] = False,
+    size_mb: Annotated[int, typer.Option(min=1, max=200, help="The largest mail it takes, in MB.")] = 50,
+    keep_mails: Annotated[int, typer.Option(min=1, max=1_000_000, help="Keep the newest so many.")] = 10_000,
+    keep_mb: Annotated[int, typer.Option(min=1, max=1_000_000, help="Keep the newest so many MB.")] = 1_024,
+) -> None:
+    """Take in mail, and keep it in the database.
+
+    Any sender, any recipient, any password. Nothing is sent on to anybody. Ctrl-C ends it.
+
+    \b
+    Example: fairpost inbox serve --port 1025 --fault 'dot=tempfail%10'
+    """
+    import asyncio
+
+    from fairpost.inbox.server import ServerOptions, is_loopback
+
+    options = ServerOptions(
+        host=host or "127.0.0.1",
+        port=port,
+        beyond_loopback=host is not None,
+        faults=tuple(fault or ()),
+        tls=_tls(tls_cert, tls_key, implicit=implicit_tls),
+        implicit_tls=implicit_tls,
+        message_bytes_max=size_mb * MEGABYTE,
+        keep_mails=keep_mails,
+        keep_bytes=keep_mb * MEGABYTE,
+    )
+    if not is_loopback(options.host):
+        note(f"warning: whoever can reach {options.host} can write to this inbox, with any password")
+    asyncio.run(_serve(options))
+
+
+@app.command("list")
+def list_(
+    limit: Limit = 50,
+    after: Annotated[
+        int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only newer ones than this id.")
+    ] = None,
+    before: Before = None,
+    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Only what was sent to this address.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the mails, the newest first.
+
+    \b
+    Example: fairpost inbox list --to ann@example.com --limit 1 --json
+    """
+    _print_list(limit=limit, as_json=as_json, after=after, before=before, to=to)
+
+
+@app.command()
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="All of them must occur.")],
+    limit: Limit = 50,
+    before: Before = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find mails by words in subject, addresses or text.
+
+    Upper and lower case are the same. No character is a wildcard.
+
+    \b
+    Example: fairpost inbox search welcome ann@example.com
+    """
+    _print_list(limit=limit, as_json=as_json, before=before, words=words)
+
+
+@app.command()
+def show(
+    id_: Id,
+    html: Annotated[bool, typer.Option("--html", help="Print its html, and nothing else.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a mail: who, to whom, its text, its attachments.
+
+    \b
+    Example: fairpost inbox show latest
+    """
+    mail, reading = _read(id_)
+    if as_json:
+        print_json(_everything(mail, reading))
+    elif not html:
+        _print_mail(mail, reading)
+    elif reading.html is None:
+        raise NotFound(f"Mail {mail.id} has no html. Its text: fairpost inbox show {mail.id}")
+    else:
+        typer.echo(_tamed(reading.html))
+
+
+@app.command()
+def source(id_: Id) -> None:
+    """Print a mail exactly as it came, byte for byte.
+
+    \b
+    Example: fairpost inbox source latest > mail.eml
+    """
+    typer.echo(_open(id_)[1], nl=False)
+
+
+@app.command()
+def attachments(
+    id_: Id,
+    save: Annotated[
+        Path | None, typer.Option(metavar="DIR", file_okay=False, help="Save them there; made if need be.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files of the same names.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List or save the attachments of a mail.
+
+    They are saved under safe names: no directories, nothing hidden, nothing overwritten unasked.
+
+    \b
+    Example: fairpost inbox attachments latest --save downloads
+    """
+    mail, reading = _read(id_)
+    paths = _save(reading.attachments, save, force=force) if save else []
+    if as_json:
+        saved = [{"saved_as": str(path)} for path in paths] or [{}] * len(mail.attachments)
+        print_json([{**jsonable(file), **where} for file, where in zip(mail.attachments, saved, strict=True)])
+    elif not reading.attachments:
+        typer.echo(f"mail {mail.id} has no attachments")
+    elif save:
+        for path in paths:
+            typer.echo(f"saved {plain(str(path))}")
+    else:
+        print_table(
+            ("name", "type", ">bytes"), ((f.filename, f.content_type, f"{f.bytes:,}") for f in mail.attachments)
+        )
+
+
+@app.command()
+def delete(
+    ids: Annotated[
+        list[int] | None, typer.Argument(parser=_mail_id_or_latest, metavar="ID...", help="One id or more, or: latest.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All mails, with --yes.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete mails from the inbox.
+
+    \b
+    Example: fairpost inbox delete --all --yes
+    """
+    if bool(ids) == everything:
+        raise typer.BadParameter("give the ids of mails, or --all")
+    if everything and not yes:
+        raise FairpostError("This deletes every mail in the inbox. If you mean it: fairpost inbox delete --all --yes")
+    gone, missing = _delete(ids)
+    typer.echo(f"deleted {gone} {'mail' if gone == 1 else 'mails'}")
+    if missing:
+        raise NotFound(f"There is no mail {', '.join(missing)} in the inbox. See: fairpost inbox list")
+
+
+def _tls(cert: Path | None, key: Path | None, *, implicit: bool) -> "ssl.SSLContext | None":
+    import ssl
+
+    if cert is None or key is None:
+        if cert or key or implicit:
+            raise typer.BadParameter("TLS needs both --tls-cert and --tls-key")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(cert, key, password="")  # else OpenSSL asks for one on the terminal
+    except (OSError, ValueError) as error:
+        raise FairpostError(
+            f"{cert} and {key} are no certificate with its key: {error}. Give PEM files without a password."
+        ) from error
+    return context
+
+
+async def _serve(options: "ServerOptions") -> None:
+    import asyncio
+    import signal
+
+    from fairpost.app import open_store
+    from fairpost.inbox.mails import prune
+    from fairpost.inbox.server import InboxServer
+
+    over = asyncio.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, over.set)
+    async with open_store(read_settings()) as store:
+        await prune(store, keep_mails=options.keep_mails, keep_bytes=options.keep_bytes)
+        server = InboxServer(store, options, on_mail=_say_kept, on_trouble=_say_trouble)
+        await server.start()
+        try:
+            typer.echo(_ready(options, server))
+            await over.wait()
+        finally:
+            await server.stop()
+    typer.echo("stopped: the mails stay in the inbox (fairpost inbox list)")
+
+
+def _ready(options: "ServerOptions", server: "InboxServer") -> str:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    security = ("TLS at once" if options.implicit_tls else "STARTTLS") if options.tls else "no TLS"
+    faults = f", {len(options.faults)} faults" if options.faults else ""
+    return (
+        f"ready: the inbox takes mail at smtp://{host}:{server.port} ({security}{faults}) — "
+        "next: send to it, then: fairpost inbox show latest"
+    )
+
+
+def _say_kept(mail: "Mail") -> None:
+    _say(f"{mail.id}  {mail.sender or '<>'} -> {_to(mail)}  {mail.subject or '(no subject)'}  {mail.size:,} bytes")
+
+
+def _say_trouble(message: str) -> None:
+    _say(f"error: {message}", err=True)
+
+
+def _say(line: str, *, err: bool = False) -> None:
+    """Nobody may be reading any more; the mail is kept all the same, and its sender must hear so."""
+    from contextlib import suppress
+
+    with suppress(OSError):
+        typer.echo(plain(line).replace("\n", " "), err=err)
+
+
+def _print_list(*, limit: int, as_json: bool, **which: Any) -> None:
+    from fairpost.inbox.mails import list_mails
+
+    found = with_store(lambda store: list_mails(store, most=limit, **which))
+    if as_json:
+        print_json([_for_programs(mail) for mail in found])
+        return
+    if not found:
+        typer.echo("no mails")
+        return
+    print_table(("id", "received", "from", "to", "subject", ">bytes", ">files"), map(_row, found))
+    if len(found) == limit:
+        note(f"more: --before {found[-1].id}")
+
+
+def _row(mail: "Mail") -> tuple[object, ...]:
+    received = f"{mail.received_at:%Y-%m-%d %H:%M:%S}"
+    sender = mail.from_header or mail.sender or "<>"
+    return mail.id, received, sender, _to(mail), mail.subject, f"{mail.size:,}", len(mail.attachments) or ""
+
+
+def _to(mail: "Mail") -> str:
+    first, *others = mail.recipients
+    return f"{first} +{len(others)}" if others else first
+
+
+def _open(id_: int) -> tuple["Mail", bytes]:
+    from fairpost.inbox.mails import open_mail
+
+    async def work(store: "Store") -> tuple["Mail", bytes]:
+        return await open_mail(store, await _resolved(store, id_))
+
+    return with_store(work)
+
+
+def _read(id_: int) -> tuple["Mail", "Reading"]:
+    from fairpost.inbox.reading import read
+
+    mail, raw = _open(id_)
+    return mail, read(raw)
+
+
+async def _resolved(store: "Store", id_: int) -> "MailId":
+    from fairpost.inbox.mails import MailId, newest
+
+    return await newest(store) if id_ == LATEST else MailId(id_)
+
+
+def _delete(ids: Sequence[int] | None) -> tuple[int, list[str]]:
+    """How many are gone, and which were not there."""
+    from fairpost.inbox.mails import delete_mails
+
+    async def work(store: "Store") -> tuple[int, list[str]]:
+        wanted = None if not ids else [await _resolved(store, id_) for id_ in ids]
+        gone = await delete_mails(store, wanted)
+        return len(gone), [str(id_) for id_ in wanted or () if id_ not in gone]
+
+    return with_store(work)
+
+
+def _for_programs(mail: "Mail") -> dict[str, Any]:
+    return {"from" if name == "from_header" else name: value for name, value in jsonable(mail).items()}
+
+
+def _everything(mail: "Mail", reading: "Reading") -> dict[str, Any]:
+    headers = [{"name": name, "value": value} for name, value in reading.headers]
+    return {**_for_programs(mail), "headers": headers, "text": reading.text, "html": reading.html}
+
+
+def _print_mail(mail: "Mail", reading: "Reading") -> None:
+    print_pairs(
+        [
+            ("id", mail.id),
+            ("received", iso(mail.received_at)),
+            ("sent by", mail.sender or "<>"),
+            ("sent to", ", ".join(mail.recipients)),
+            *((name.lower(), value) for key in SHOWN_HEADERS for name, value in reading.headers if _same(name, key)),
+            ("size", f"{mail.size:,} bytes"),
+            ("came from", f"{mail.peer}, {mail.helo}, {mail.tls or 'no TLS'}"),
+            ("logged in", mail.auth_user),
+            *(("attached", _file(file)) for file in mail.attachments),
+        ]
+    )
+    typer.echo()
+    _print_text(mail, reading)
+
+
+def _same(name: str, key: str) -> bool:
+    return name.lower() == key.lower()
+
+
+def _file(file: "AttachedFile") -> str:
+    return f"{file.filename} ({file.content_type}, {file.bytes:,} bytes)"
+
+
+def _print_text(mail: "Mail", reading: "Reading") -> None:
+    if reading.text is None:
+        typer.echo(f"(no text; its html: fairpost inbox show {mail.id} --html)" if reading.html else "(no text)")
+        return
+    lines = reading.text.split("\n")
+    typer.echo(_tamed("\n".join(lines[:LINES_SHOWN_MAX])))
+    if len(lines) > LINES_SHOWN_MAX:
+        note(f"… and {len(lines) - LINES_SHOWN_MAX} lines more (all of it: --json)")
+
+
+def _tamed(text: str) -> str:
+    return plain(text.expandtabs())
+
+
+def _save(files: "Sequence[Attachment]", folder: Path, *, force: bool) -> list[Path]:
+    """All or none, as far as a file system lets us know beforehand. Never through a link that lies there."""
+    from fairpost.inbox.filenames import safe_names
+
+    paths = [folder / name for name in safe_names([file.filename for file in files])]
+    taken = [path for path in paths if path.is_symlink() or path.exists()]
+    if taken and not force:
+        raise FairpostError(f"{taken[0]} is there already, and nothing was saved. To overwrite it, add: --force")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, file in zip(paths, files, strict=True):
+            path.unlink(missing_ok=True)
+            with path.open("xb") as out:
+                out.write(file.data)
+    except OSError as error:
+        raise FairpostError(f"Cannot save to {folder}: {error}. Give another directory: --save DIR") from error
+    return paths

@@ -1,0 +1,171 @@
+"""Faults on request: what they are, how they are written, and which strike. Pure; `server.py` acts on them.
+
+Written `STEP=ACTION[:DETAIL][%PERCENT]` as an option, and `ann+STEP-ACTION[-DETAIL][%PERCENT]@…` in an address.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+
+class Step(StrEnum):
+    CONNECT = "connect"
+    EHLO = "ehlo"
+    AUTH = "auth"
+    MAIL = "mail"
+    RCPT = "rcpt"
+    DATA = "data"
+    DOT = "dot"
+
+
+class Kind(StrEnum):
+    REJECT = "reject"
+    TEMPFAIL = "tempfail"
+    DELAY = "delay"
+    CUT = "cut"
+    CUT_AFTER = "cut-after"
+    STALL = "stall"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The connection ends before the reply, and nothing was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutAfter:
+    """The connection ends before the reply, and the mail was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """No reply ever comes."""
+
+
+Action = Answer | Delay | Cut | CutAfter | Stall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    step: Step
+    action: Action
+    percent: int = 100
+
+
+DELAY_S_MAX = 1_800
+REPLY_CHARS_MAX = 400  # RFC 5321: a reply line has 512 bytes
+
+# What a server of that mind would say, as code, enhanced code and text.
+REPLIES = {
+    (Step.CONNECT, Kind.REJECT): ("554", "5.3.2", "No service here"),
+    (Step.EHLO, Kind.REJECT): ("550", "5.7.1", "Your name is refused"),
+    (Step.AUTH, Kind.REJECT): ("535", "5.7.8", "Wrong user name or password"),
+    (Step.MAIL, Kind.REJECT): ("550", "5.7.1", "Sender refused"),
+    (Step.RCPT, Kind.REJECT): ("550", "5.1.1", "No such user"),
+    (Step.DATA, Kind.REJECT): ("554", "5.7.1", "Transaction refused"),
+    (Step.DOT, Kind.REJECT): ("554", "5.6.0", "Message refused"),
+    (Step.CONNECT, Kind.TEMPFAIL): ("421", "4.3.2", "Closed for now, try again later"),
+    (Step.EHLO, Kind.TEMPFAIL): ("421", "4.3.2", "Too busy, try again later"),
+    (Step.AUTH, Kind.TEMPFAIL): ("454", "4.7.0", "Cannot check your password now"),
+    (Step.MAIL, Kind.TEMPFAIL): ("451", "4.3.0", "Try again later"),
+    (Step.RCPT, Kind.TEMPFAIL): ("450", "4.2.1", "Mailbox is busy, try again later"),
+    (Step.DATA, Kind.TEMPFAIL): ("451", "4.3.0", "Try again later"),
+    (Step.DOT, Kind.TEMPFAIL): ("451", "4.3.0", "Not stored, try again later"),
+}
+
+_FAULT = re.compile(r"([a-z]+)=([a-z-]+)(?::(.*?))?(?:%(\d{1,4}))?", re.DOTALL | re.ASCII)
+_TAG = re.compile(rf"({'|'.join(Step)})-(cut-after|{'|'.join(Kind)})(?:-([^%]*))?(%\d{{1,4}})?", re.ASCII)
+_REPLY = re.compile(r"([45][0-5]\d)(?: (.+))?", re.ASCII)
+_SPAN = re.compile(r"(\d{1,7})(ms|s|m)", re.ASCII)
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60}
+
+
+def parse(text: str) -> Fault:
+    """A ValueError says what is wrong with it."""
+    match = _FAULT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!a} is no fault; write STEP=ACTION, like rcpt=reject or dot=cut%10")
+    step, kind, detail, percent = match.groups()
+    if step not in set(Step):
+        raise ValueError(f"{text!a}: there is no step {step}; there are {', '.join(Step)}")
+    if kind not in set(Kind):
+        raise ValueError(f"{text!a}: there is no action {kind}; there are {', '.join(Kind)}")
+    if percent is not None and not 1 <= int(percent) <= 100:
+        raise ValueError(f"{text!a}: the percentage must be 1..100, got {percent}")
+    return Fault(step=Step(step), action=_action(Step(step), Kind(kind), detail), percent=int(percent or 100))
+
+
+def tagged(address: str, *, steps: Collection[Step]) -> list[Fault]:
+    """The faults in the plus tags of an address. One that is misspelt, or whose step is over, is a ValueError:
+    a test whose fault silently never happens would prove nothing."""
+    local = address.rpartition("@")[0] or address
+    tags = local.strip('"').lower().split("+")[1:]
+    faults = [_from_tag(match) for tag in tags if (match := _TAG.fullmatch(tag))]
+    for fault in faults:
+        if fault.step not in steps:
+            raise ValueError(f"the tag of this address cannot reach {fault.step}, only {', '.join(steps)}")
+    return faults
+
+
+def striking(faults: Iterable[Fault], step: Step, *, roll: Callable[[], float]) -> Iterator[Action]:
+    """What happens at this step, in order. Dice are rolled for what has a percentage, and for nothing else."""
+    for fault in faults:
+        if fault.step is step and (fault.percent == 100 or roll() * 100 < fault.percent):
+            yield fault.action
+
+
+def _from_tag(match: re.Match[str]) -> Fault:
+    step, kind, detail, percent = match.groups(default="")
+    return parse(f"{step}={kind}{':' if detail else ''}{detail}{percent}")
+
+
+def _action(step: Step, kind: Kind, detail: str | None) -> Action:
+    if kind in (Kind.CUT, Kind.CUT_AFTER, Kind.STALL) and detail is not None:
+        raise ValueError(f"{kind} takes no detail, got {detail!a}")
+    match kind:
+        case Kind.REJECT | Kind.TEMPFAIL:
+            return Answer(_reply(step, kind, detail))
+        case Kind.DELAY:
+            return Delay(_seconds(detail or ""))
+        case Kind.CUT:
+            return Cut()
+        case Kind.CUT_AFTER:
+            if step is not Step.DOT:
+                raise ValueError(f"cut-after exists for dot only, got {step}: nothing is stored before")
+            return CutAfter()
+        case Kind.STALL:
+            return Stall()
+        case _:
+            assert_never(kind)
+
+
+def _reply(step: Step, kind: Kind, detail: str | None) -> str:
+    code, enhanced, text = REPLIES[step, kind]
+    if detail is None:
+        return f"{code} {enhanced} {text}"
+    match = _REPLY.fullmatch(detail)
+    if match is None or len(detail) > REPLY_CHARS_MAX or not detail.isprintable():
+        raise ValueError(f"{kind} takes a code and a text, like {kind}:{code} {enhanced} {text}; got {detail!a}")
+    if match[1][0] != code[0]:
+        raise ValueError(f"{kind} takes a code of {code[0]}00..{code[0]}59, got {match[1]}")
+    return detail if match[2] else f"{match[1]} {enhanced} {text}"
+
+
+def _seconds(detail: str) -> float:
+    match = _SPAN.fullmatch(detail)
+    seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
+    if not 0 < seconds <= DELAY_S_MAX:
+        raise ValueError(f"delay takes a time of 1ms to {DELAY_S_MAX // 60}m, like 500ms or 5s; got {detail!a}")
+    return seconds

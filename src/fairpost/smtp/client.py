@@ -1,0 +1,402 @@
+"""An SMTP connection over asyncio: carries messages one after the other and reports exactly how far each came.
+
+What is said and what an answer means is decided without I/O, in wire.py and transaction.py; here bytes are moved
+and waited for, each phase with its own patience.
+"""
+
+import asyncio
+import socket
+import ssl
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self, cast
+
+from fairpost.model.message import Message
+from fairpost.model.report import Reached, Reply, Report, Step
+from fairpost.smtp import auth
+from fairpost.smtp.replies import Garbage
+from fairpost.smtp.server import Security, Server, Timeouts, tls_context
+from fairpost.smtp.transaction import Deliver, Done, EndEmpty, Say, Transaction
+from fairpost.smtp.wire import QUIT, STARTTLS, Answer, Command, State, Wire, hello, old_hello, stuffed
+
+CHUNK_BYTES = 65_536  # a message up to this size goes out in one write, dot and all
+
+
+def patience(timeouts: Timeouts) -> dict[Step, float]:
+    """How long to wait at each step."""
+    return {
+        Step.GREETING: timeouts.greeting_s,
+        Step.HELLO: timeouts.hello_s,
+        Step.STARTTLS: timeouts.hello_s,
+        Step.AUTH: timeouts.auth_s,
+        Step.RESET: timeouts.mail_s,
+        Step.MAIL: timeouts.mail_s,
+        Step.RCPT: timeouts.rcpt_s,
+        Step.DATA: timeouts.data_s,
+        Step.BODY: timeouts.block_s,
+        Step.DOT: timeouts.dot_s,
+        Step.QUIT: timeouts.quit_s,
+    }
+
+
+class Broken(Exception):
+    """The connection is of no use any more."""
+
+
+class Silent(Broken):
+    """It stands, but nothing moved in time."""
+
+
+class Unready(Exception):
+    """The connection never became ready for mail: at which step, and what the server said to it."""
+
+    def __init__(self, step: Step, error: str, reply: Reply | None = None) -> None:
+        super().__init__(error)
+        self.step = step
+        self.reply = reply
+
+    def report(self) -> Report:
+        return Report(reached=Reached.UNTOUCHED, step=self.step, reply=self.reply, error=str(self))
+
+
+class Pipe(asyncio.Protocol):
+    """Bytes to and from the socket. One waits at a time, for something to read or for room to write."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._transport: asyncio.Transport | None = None
+        self._lost: str | None = None
+        self.is_full = False  # what was written waits for the server to read on
+        self._waiter: asyncio.Future[bool] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._until = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def lost(self) -> str | None:
+        return self._lost
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        assert self._transport is not None
+        return self._transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.take_over(cast("asyncio.Transport", transport))
+
+    def take_over(self, transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(high=1)  # room to write means: all written before is on its way
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._lost is None:
+            try:
+                self._wire.receive(data)
+            except Garbage as error:
+                self.abort(str(error))
+        self._wake()
+
+    def eof_received(self) -> None:
+        self._lose("the server closed the connection")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose(f"the connection was lost: {exc}" if exc else "the server closed the connection")
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self._wake()
+
+    def write(self, data: bytes) -> None:
+        """Raises Broken when nothing of it can have left."""
+        if self._lost is not None or self.transport.is_closing():
+            raise Broken(self._lost or "the connection was closed")
+        self.transport.write(data)
+
+    async def moved(self, until: float, complaint: str) -> None:
+        """Until something has come, or all that was written has left. Raises Broken."""
+        if self._lost is not None:
+            raise Broken(self._lost)
+        self._waiter = self._loop.create_future()
+        self._until = until
+        if self._alarm is None or self._alarm.when() > until:
+            self._set_alarm()
+        try:
+            moved = await self._waiter
+        finally:
+            self._waiter = None
+        if not moved:
+            raise Silent(complaint)
+
+    def _set_alarm(self) -> None:
+        """One timer serves many waits: setting and cancelling one for each costs more than a late look at the clock."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = self._loop.call_at(self._until, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        if self._waiter is not None and self._loop.time() < self._until:
+            self._set_alarm()
+        else:
+            self._wake(moved=False)
+
+    def abort(self, why: str) -> None:
+        """Nothing more leaves, not even what was written and waits."""
+        self._lose(why)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _lose(self, why: str) -> None:
+        if self._lost is None:
+            self._lost = why
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._wake()
+
+    def _wake(self, *, moved: bool = True) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(moved)
+
+
+class Connection:
+    """Ready for mail from `open` on, until `is_usable` is no more."""
+
+    def __init__(self, server: Server, wire: Wire, pipe: Pipe) -> None:
+        self._server = server
+        self._wire = wire
+        self._pipe = pipe
+        self._loop = asyncio.get_running_loop()
+        self._patience = patience(server.timeouts)
+        self._is_in_step = True
+        self._must_reset = False
+        self._step = Step.GREETING  # the last thing waited for
+        self.messages = 0  # carried so far
+
+    @classmethod
+    async def open(cls, server: Server, login: auth.Login | None = None) -> Self:
+        """Connected, under TLS as the server's security asks, logged in. Raises Unready."""
+        wire = Wire()
+        pipe = await _connected(server, wire)
+        connection = cls(server, wire, pipe)
+        try:
+            await connection._become_ready(login)
+        except BaseException:
+            pipe.abort("it did not become ready")
+            raise
+        return connection
+
+    @property
+    def is_usable(self) -> bool:
+        """Nothing is known that speaks against another message. The server may still have hung up unseen."""
+        is_open = self._pipe.lost is None and self._wire.state is State.READY
+        return is_open and self._is_in_step and self._wire.is_quiet
+
+    async def send(self, message: Message, *, permission: Callable[[], bool]) -> tuple[Report, bool]:
+        """How far the message came; and whether the server had hung up before it heard of it (an old connection:
+        try a new one)."""
+        talk = Transaction(message, self._wire.features, reset_first=self._must_reset)
+        if not self.is_usable:
+            return talk.broken(self._pipe.lost or "the server spoke out of turn"), True
+        self.messages += 1
+        self._is_in_step = False
+        try:
+            done = await self._carry_out(talk, stuffed(message.data), permission)
+            return done.report, talk.is_unheard
+        except (Broken, Garbage) as error:
+            return talk.broken(str(error)), talk.is_unheard and not isinstance(error, Silent)
+        finally:
+            if not self._is_in_step:
+                self._pipe.abort("it was left in the middle of a message")
+
+    async def quit(self) -> None:
+        """Says goodbye where that is possible, and closes."""
+        if self.is_usable:
+            with suppress(Broken, Garbage):
+                await self._ask(QUIT)
+        self._pipe.abort("it was closed")
+
+    async def _carry_out(self, talk: Transaction, data: bytes, permission: Callable[[], bool]) -> Done:
+        while True:
+            match talk.next():
+                case Say(commands):
+                    self._pipe.write(self._wire.say(*commands))
+                    for command in commands:
+                        talk.answered(await self._answer(command.step))
+                        if self._wire.state is State.CLOSED:
+                            break
+                case Deliver():
+                    if not await self._deliver(talk, data, permission):
+                        return Done(talk.denied(), usable=False)
+                case EndEmpty():
+                    self._pipe.write(self._wire.write_end(b""))
+                    talk.end_written()
+                    talk.answered(await self._answer(Step.DOT))
+                case Done(_, usable, must_reset) as done:
+                    self._is_in_step, self._must_reset = usable, must_reset
+                    return done
+
+    async def _deliver(self, talk: Transaction, data: bytes, permission: Callable[[], bool]) -> bool:
+        """False: permission was denied."""
+        at = 0
+        while len(data) - at > CHUNK_BYTES and not self._is_stopped(talk):
+            self._pipe.write(self._wire.write_body(data[at : at + CHUNK_BYTES]))
+            at += CHUNK_BYTES
+            until = self._deadline(Step.BODY)
+            while self._pipe.is_full and not self._is_stopped(talk):
+                await self._pipe.moved(until, "the server does not read on")
+        if self._is_stopped(talk):
+            return True
+        if not permission():
+            return False
+        self._pipe.write(self._wire.write_end(data[at:]))
+        talk.dot_written()
+        talk.answered(await self._answer(Step.DOT))
+        return True
+
+    def _is_stopped(self, talk: Transaction) -> bool:
+        """Whether the server has spoken in the middle of the message."""
+        if not talk.is_ended:
+            early = self._wire.next_answer()
+            if early is not None:
+                talk.answered(early)
+        return talk.is_ended
+
+    async def _ask(self, command: Command) -> Reply:
+        self._pipe.write(self._wire.say(command))
+        return (await self._answer(command.step)).reply
+
+    async def _answer(self, step: Step) -> Answer:
+        """The next answer. What came before the connection was lost is still heard."""
+        self._step = step
+        answer = self._wire.next_answer()
+        if answer is None:
+            until = self._deadline(step)  # for the whole answer: a byte now and then buys no time
+            while answer is None:
+                await self._pipe.moved(until, f"no answer to {step} in time")
+                answer = self._wire.next_answer()
+        return answer
+
+    def _deadline(self, step: Step) -> float:
+        return self._loop.time() + self._patience[step]
+
+    async def _become_ready(self, login: auth.Login | None) -> None:
+        """Raises Unready."""
+        security = self._server.security
+        try:
+            if security is Security.IMPLICIT:
+                await self._wrap(checked=True)
+            greeting = (await self._answer(Step.GREETING)).reply
+            if greeting.code != 220:
+                raise Unready(Step.GREETING, "the server does not want to talk", greeting)
+            await self._say_hello()
+            if security in (Security.STARTTLS, Security.OFFERED):
+                await self._start_tls(login)
+            if login is not None:
+                await self._log_in(login)
+            if not self.is_usable:
+                raise Unready(self._step, "the server spoke out of turn")
+        except (Broken, Garbage) as error:
+            raise Unready(self._step, str(error)) from error
+
+    async def _say_hello(self) -> None:
+        name = self._server.hello_name or _address_literal(self._pipe.transport)
+        reply = await self._ask(hello(name))
+        if reply.code >= 500 and self._wire.state is State.GREETED:
+            reply = await self._ask(old_hello(name))
+        if self._wire.state is not State.READY:
+            raise Unready(Step.HELLO, "the server refused our greeting", reply)
+
+    async def _start_tls(self, login: auth.Login | None) -> None:
+        is_required = self._server.security is Security.STARTTLS
+        if self._wire.features.starttls:
+            reply = await self._ask(STARTTLS)
+            if self._wire.state is State.UPGRADE:
+                await self._wrap(checked=is_required or _must_be_checked(self._server, login))
+                await self._say_hello()
+            elif is_required or self._wire.state is State.CLOSED:
+                raise Unready(Step.STARTTLS, "the server offers STARTTLS and then refuses it", reply)
+        elif is_required:
+            raise Unready(Step.STARTTLS, "the server does not offer STARTTLS, and nothing may go out unencrypted")
+
+    async def _wrap(self, *, checked: bool) -> None:
+        self._step = Step.TLS
+        loop = asyncio.get_running_loop()
+        try:
+            transport = await loop.start_tls(
+                self._pipe.transport,
+                self._pipe,
+                tls_context(self._server, checked=checked),
+                server_hostname=self._server.host,
+                ssl_handshake_timeout=self._server.timeouts.tls_s,
+            )
+        except OSError as error:
+            raise Unready(Step.TLS, _tls_complaint(error)) from error
+        if transport is None:
+            raise Unready(Step.TLS, "the server closed the connection while TLS began")
+        self._pipe.take_over(transport)
+        self._wire.under_tls()
+
+    async def _log_in(self, login: auth.Login) -> None:
+        if _must_be_checked(self._server, login) and self._pipe.transport.get_extra_info("ssl_object") is None:
+            raise Unready(Step.AUTH, "the server offers no encryption, and a password must not go out without it")
+        offered = self._wire.features.auth
+        mechanism = auth.mechanism(login, offered)
+        if mechanism is None:
+            raise Unready(
+                Step.AUTH,
+                f"the server offers no way to log in that we know (it offers: {' '.join(sorted(offered)) or 'none'})",
+            )
+        asked = ""
+        for command in auth.exchange(login, mechanism):
+            reply = await self._ask(command)
+            if reply.code == 235:
+                return
+            if reply.code != 334:
+                break
+            asked = reply.text
+        raise Unready(Step.AUTH, "the server refused our login", Reply(reply.code, reply.text + _explained(asked)))
+
+
+async def _connected(server: Server, wire: Wire) -> Pipe:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(server.timeouts.connect_s):
+            _, pipe = await loop.create_connection(
+                lambda: Pipe(wire), server.host, server.port, happy_eyeballs_delay=0.25
+            )
+    except TimeoutError as error:
+        raise Unready(Step.CONNECT, f"no connection within {server.timeouts.connect_s:g} s") from error
+    except (OSError, UnicodeError) as error:
+        raise Unready(Step.CONNECT, f"no connection: {error}") from error
+    return pipe
+
+
+def _must_be_checked(server: Server, login: auth.Login | None) -> bool:
+    """A password goes to a server that has proven who it is, or does not leave this machine."""
+    return login is not None and not server.is_local
+
+
+def _tls_complaint(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the server's certificate was refused: {error.verify_message}"
+    return f"TLS did not come about: {error or type(error).__name__}"
+
+
+def _address_literal(transport: asyncio.Transport) -> str:
+    sock = transport.get_extra_info("socket")
+    host = transport.get_extra_info("sockname")[0]
+    return f"[IPv6:{host.split('%')[0]}]" if sock.family == socket.AF_INET6 else f"[{host}]"
+
+
+def _explained(question: str) -> str:
+    """Microsoft and Google put the reason of a refused token into the question before the refusal."""
+    with suppress(NotBase64, UnicodeDecodeError):
+        words = b64decode(question, validate=True).decode()
+        return f" ({words})" if words.isprintable() and words else ""
+    return ""

@@ -1,0 +1,62 @@
+"""Where to send and how: a server's address, its security, the patience with it. Values only."""
+
+import ipaddress
+import ssl
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Security(StrEnum):
+    """How a connection comes under TLS."""
+
+    IMPLICIT = "implicit"  # from the first byte (smtps, port 465)
+    STARTTLS = "starttls"  # by STARTTLS, or not at all
+    OFFERED = "offered"  # by STARTTLS where the server offers it
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Seconds to wait for the server, by phase: what RFC 5321 (4.5.3.2) asks for, where it asks."""
+
+    connect_s: float = 30
+    tls_s: float = 60
+    greeting_s: float = 300
+    hello_s: float = 300
+    auth_s: float = 120
+    mail_s: float = 300
+    rcpt_s: float = 300
+    data_s: float = 120
+    block_s: float = 180
+    dot_s: float = 600
+    quit_s: float = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    host: str
+    port: int
+    security: Security = Security.STARTTLS
+    ca_file: str | None = None  # trusted instead of the system's authorities
+    hello_name: str | None = None  # None: the address we connect from, as RFC 5321 (4.1.3) writes it
+    timeouts: Timeouts = field(default_factory=Timeouts)
+
+    @property
+    def is_local(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def tls_context(server: Server, *, checked: bool) -> ssl.SSLContext:
+    """`checked`: the certificate must be valid, trusted and the server's own. Unchecked hides the mail from
+    passive listeners only, and never carries a password."""
+    context = ssl.create_default_context(cafile=server.ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not checked:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,195 @@
+"""One message over a ready connection, without I/O: what to do next, and, at any moment, how far it came.
+
+The server has the message from the instant the final dot is handed to the network, not before: until then every
+break is safe to repeat, from then on only an answer tells. Where the answers already settle the matter (the sender
+refused, every recipient refused), a break afterwards changes nothing.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from fairpost.model.message import Message
+from fairpost.model.report import Reached, Reply, Report, Step
+from fairpost.smtp.replies import Garbage
+from fairpost.smtp.wire import CLOSING, DATA, RESET, Answer, Command, Features, mail_from, rcpt_to
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Write these, and hand in an answer for each."""
+
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Write the message; ask for permission; write the dot, and say so; hand in the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndEmpty:
+    """The server waits for a message although nobody is to get it: a lone dot ends that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    report: Report
+    usable: bool = True  # whether the connection can carry another message
+    must_reset: bool = False  # before that
+
+
+Next = Say | Deliver | EndEmpty | Done
+
+
+class Transaction:
+    def __init__(self, message: Message, features: Features, *, reset_first: bool = False) -> None:
+        self._message = message
+        self._features = features
+        self._unsendable = _unsendable(message, features)
+        self._todo: deque[Command] = deque()
+        if self._unsendable is None:
+            self._todo.extend(_commands(message, features, reset_first=reset_first))
+        self._mail: Reply | None = None
+        self._rcpt: list[Reply] = []
+        self._data: Reply | None = None
+        self._end: Answer | None = None  # after which nothing follows: to the dot, amid the message, or a goodbye
+        self._pending: deque[Step] = deque()  # said and not answered
+        self._said = False
+        self._dot_written = False
+
+    @property
+    def is_unheard(self) -> bool:
+        """The server has not answered, or only with its goodbye: on an old connection, it had hung up before."""
+        return self._said and self._mail is None
+
+    @property
+    def is_ended(self) -> bool:
+        """The last answer has come."""
+        return self._end is not None
+
+    def next(self) -> Next:
+        """Raises Garbage where the answers make no sense."""
+        if self._unsendable is not None:
+            return Done(self._report(Reached.UNSENDABLE, Step.MAIL, self._unsendable))
+        if self._end is not None:
+            return self._ended(self._end)
+        refusal = self._refusal()
+        if refusal is not None and (self._data is not None or not self._features.pipelining):
+            return self._refused(refusal)
+        if self._todo:
+            return self._say()
+        return Deliver()
+
+    def answered(self, answer: Answer) -> None:
+        """Raises Garbage for an answer that its command cannot have."""
+        reply = answer.reply
+        makes_sense = (
+            reply.code == 354 or reply.code >= 400 if answer.step is Step.DATA else not 300 <= reply.code < 400
+        )
+        if not makes_sense:
+            raise Garbage(f"the server answered {answer.step} with {reply.code}")
+        if answer.step is not Step.BODY:
+            self._pending.popleft()
+        if answer.step in (Step.DOT, Step.BODY) or reply.code == CLOSING:
+            self._end = answer
+        elif answer.step is Step.MAIL:
+            self._mail = reply
+        elif answer.step is Step.RCPT:
+            self._rcpt.append(reply)
+        elif answer.step is Step.DATA:
+            self._data = reply
+
+    def dot_written(self) -> None:
+        self._pending.append(Step.DOT)
+        self._dot_written = True
+
+    def end_written(self) -> None:
+        """The lone dot of EndEmpty, which sends nothing to anybody."""
+        self._pending.append(Step.DOT)
+
+    def denied(self) -> Report:
+        """Permission was refused: the message was not completed."""
+        return self._report(Reached.UNTOUCHED, Step.BODY, error="the lease ran out before the message was complete")
+
+    def broken(self, error: str) -> Report:
+        """The connection is gone, or nothing sensible came over it in time. What is certain now?"""
+        refusal = self._refusal()
+        if refusal is not None:
+            return self._report(Reached.REPLIED, refusal.step, refusal.reply)
+        step = self._pending[0] if self._pending else Step.BODY if self._data is not None else Step.MAIL
+        if self._dot_written:
+            return self._report(Reached.AFTER_DOT, step, error=error)
+        return self._report(Reached.BEFORE_DOT if self._said else Reached.UNTOUCHED, step, error=error)
+
+    def _say(self) -> Say:
+        self._said = True
+        if self._features.pipelining:
+            group = tuple(self._todo)
+            self._todo.clear()
+        else:
+            group = (self._todo.popleft(),)
+        self._pending.extend(command.step for command in group)
+        return Say(group)
+
+    def _refusal(self) -> Answer | None:
+        """What has settled already, before any message was written, that nobody gets it."""
+        if self._mail is not None and self._mail.code >= 400:
+            return Answer(Step.MAIL, self._mail)
+        everybody = len(self._rcpt) == len(self._message.recipients)
+        if everybody and not self._somebody():
+            return Answer(Step.RCPT, self._rcpt[-1])
+        if self._data is not None and self._data.code >= 400:
+            return Answer(Step.DATA, self._data)
+        return None
+
+    def _somebody(self) -> bool:
+        return any(reply.code < 300 for reply in self._rcpt)
+
+    def _refused(self, refusal: Answer) -> Next:
+        report = self._report(Reached.REPLIED, refusal.step, refusal.reply)
+        if self._data is None or self._data.code >= 400:
+            return Done(report, must_reset=True)
+        if self._somebody():  # the sender refused, a recipient taken: a dot would send him an empty message
+            return Done(report, usable=False)
+        return EndEmpty()
+
+    def _ended(self, end: Answer) -> Done:
+        if end.step is Step.BODY and end.reply.code < 400:
+            raise Garbage(f"the server answered {end.reply.code} before the message was complete")
+        final = self._refusal() or end
+        is_over = end.reply.code == CLOSING or end.step is not Step.DOT
+        return Done(self._report(Reached.REPLIED, final.step, final.reply), usable=not is_over)
+
+    def _report(self, reached: Reached, step: Step, reply: Reply | None = None, *, error: str | None = None) -> Report:
+        return Report(
+            reached=reached,
+            step=step,
+            reply=reply,
+            # of a refused sender's recipients nothing true is said
+            recipients={} if step is Step.MAIL else dict(zip(self._message.recipients, self._rcpt, strict=False)),
+            error=error,
+            message_id=self._message.message_id,
+        )
+
+
+def _unsendable(message: Message, features: Features) -> Reply | None:
+    """What RFC 6531, 1870 and 6152 would have us say to ourselves, in place of a server that cannot take it."""
+    size = len(message.data)
+    if message.needs_smtputf8 and not features.smtputf8:
+        return Reply(553, "5.6.7 the server does not offer SMTPUTF8, which an address of this e-mail needs")
+    if not message.data.isascii() and not features.eight_bit:
+        return Reply(554, "5.6.3 the server does not offer 8BITMIME, which this message needs")
+    if features.size_max is not None and size > features.size_max:
+        return Reply(552, f"5.3.4 the message has {size} bytes, the server takes {features.size_max}")
+    return None
+
+
+def _commands(message: Message, features: Features, *, reset_first: bool) -> list[Command]:
+    mail = mail_from(
+        message.sender,
+        size=len(message.data) if features.takes_size else None,
+        eight_bit=not message.data.isascii(),
+        smtputf8=message.needs_smtputf8,
+    )
+    reset = [RESET] if reset_first else []
+    return [*reset, mail, *[rcpt_to(address) for address in message.recipients], DATA]

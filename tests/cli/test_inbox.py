@@ -1,0 +1,326 @@
+"""The development inbox from the command line: served as a process of its own, looked at, saved, emptied."""
+
+import asyncio
+import re
+import shlex
+import signal
+import smtplib
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.message import EmailMessage
+from pathlib import Path
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from fairpost.cli import app
+from fairpost.inbox.mails import Arrived, add_mail
+from fairpost.postgres.store import Store
+from tests.cli.conftest import PROCESS_S_MAX, Cli
+from tests.docs.test_commands import COMMANDS, options
+
+
+def put(url: str, raw: bytes, *, to: tuple[str, ...] = ("ann@example.com",)) -> str:
+    """Into the inbox, without a server; its id."""
+    arrived = Arrived(
+        sender="app@example.com", recipients=to, helo="h.test", peer="127.0.0.1:9", tls=None, auth_user="ann", raw=raw
+    )
+
+    async def work() -> str:
+        async with Store.open(url) as store:
+            return str((await add_mail(store, arrived)).id)
+
+    return asyncio.run(work())
+
+
+def full() -> bytes:
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "App <app@example.com>", "ann@example.com", "Welcome ✓"
+    mail["Message-ID"], mail["X-Mood"] = "<1@example.com>", "fine"
+    mail.set_content("Hello\tAnn\n\x1b[2Jall gone\n")
+    mail.add_alternative("<p>Hello\n<b>Ann</b>", subtype="html")
+    mail.add_attachment(b"\x00\x01", maintype="image", subtype="png", filename="../../logo.png")
+    mail.add_attachment(b"two", maintype="image", subtype="png", filename="logo.png")
+    return mail.as_bytes()
+
+
+@contextmanager
+def serving(cli: Cli, *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The process, ready, and its port; ended by SIGTERM, if it still runs."""
+    process = cli.start("inbox", "serve", "--port", "0", *options)
+    assert process.stdout is not None
+    try:
+        ready = process.stdout.readline()
+        assert ready.startswith("ready: the inbox takes mail at smtp://127.0.0.1:"), process.communicate()
+        yield process, int(ready.split("smtp://127.0.0.1:")[1].split()[0])
+    finally:
+        process.terminate()
+        process.communicate(timeout=PROCESS_S_MAX)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_it_is_asked_to_stop(cli: Cli, signum: signal.Signals) -> None:
+    with serving(cli) as (process, port):
+        assert process.stdout is not None
+        with smtplib.SMTP("127.0.0.1", port) as client:
+            client.login("ann", "any")
+            client.sendmail("app@example.com", ["ann@example.com", "bob@example.com"], "Subject: \x1b[2JHi\r\n\r\n")
+            line = process.stdout.readline()
+            assert line == "1  app@example.com -> ann@example.com +1  \\x1b[2JHi  19 bytes\n"
+            process.send_signal(signum)
+            out, err = process.communicate(timeout=PROCESS_S_MAX)
+    assert process.returncode == 0
+    assert out.startswith("stopped: ")
+    assert err == ""
+    assert cli.json("inbox", "show", "latest")["auth_user"] == "ann"
+
+
+def test_faults_are_given_as_options(cli: Cli) -> None:
+    with (
+        serving(cli, "--fault", "rcpt=reject:552 5.2.2 Full", "--fault", "mail=delay:1ms") as (_, port),
+        smtplib.SMTP("127.0.0.1", port) as client,
+        pytest.raises(smtplib.SMTPRecipientsRefused) as caught,
+    ):
+        client.sendmail("a@example.com", "b@example.com", "Subject: a\r\n\r\n")
+    assert caught.value.recipients == {"b@example.com": (552, b"5.2.2 Full")}
+
+
+def test_serving_goes_on_when_nobody_reads_what_it_says(cli: Cli) -> None:
+    with serving(cli) as (process, port):
+        assert process.stdout is not None
+        process.stdout.close()
+        with smtplib.SMTP("127.0.0.1", port) as client:
+            for _ in range(3):
+                client.sendmail("a@example.com", "b@example.com", "Subject: a\r\n\r\n")
+        process.stdout = None
+    assert len(cli.json("inbox", "list")) == 3
+
+
+def test_old_mails_go_when_the_server_starts(cli: Cli, url: str) -> None:
+    ids = [put(url, b"Subject: a\r\n\r\n") for _ in range(3)]
+    with serving(cli, "--keep-mails", "1"):
+        assert [mail["id"] for mail in cli.json("inbox", "list")] == ids[2:]
+
+
+def test_a_second_server_on_the_port_is_told_what_to_type(cli: Cli) -> None:
+    with serving(cli) as (_, port):
+        error = cli.run("inbox", "serve", "--port", str(port), code=1)
+    assert f"error: Cannot listen on 127.0.0.1 port {port}: " in error
+    assert "fairpost inbox serve --port 1026" in error
+
+
+def test_an_address_beyond_this_machine_is_warned_of(cli: Cli) -> None:
+    process = cli.start("inbox", "serve", "--port", "0", "--host", "0.0.0.0")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("ready: ")
+    process.terminate()
+    _, err = process.communicate(timeout=PROCESS_S_MAX)
+    assert err == "warning: whoever can reach 0.0.0.0 can write to this inbox, with any password\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--fault", "rcpt=explode"), "there is no action explode"),
+        (("--fault", "nonsense"), "write STEP=ACTION"),
+        (("--implicit-tls",), "TLS needs both --tls-cert and --tls-key"),
+        (("--tls-cert", __file__), "TLS needs both --tls-cert and --tls-key"),
+        (("--tls-cert", "/nonexistent"), "does not exist"),
+    ],
+)
+def test_a_wrong_option_of_the_server_is_a_usage_error(bare: Cli, options: tuple[str, ...], reason: str) -> None:
+    assert reason in bare.error("inbox", "serve", *options, code=2)
+
+
+def test_files_that_are_no_certificate_are_one_clear_line(bare: Cli) -> None:
+    error = bare.error("inbox", "serve", "--tls-cert", __file__, "--tls-key", __file__)
+    assert "are no certificate with its key" in error
+    assert error.count("\n") == 1
+
+
+def test_an_empty_inbox_says_so(cli: Cli) -> None:
+    assert cli.ok("inbox", "list") == "no mails\n"
+    assert cli.json("inbox", "list") == []
+    assert cli.ok("inbox", "search", "hello") == "no mails\n"
+    assert cli.error("inbox", "show", "latest").endswith("Send something to it: fairpost inbox serve\n")
+
+
+def test_mails_are_listed_newest_first_by_page_and_recipient(cli: Cli, url: str) -> None:
+    ids = [put(url, b"Subject: %d\r\n\r\n" % n, to=("ann@example.com",)) for n in range(3)]
+    other = put(url, full(), to=("bob@example.com", "eve@example.com"))
+    assert [mail["id"] for mail in cli.json("inbox", "list")] == [other, *ids[::-1]]
+    assert [mail["id"] for mail in cli.json("inbox", "list", "--to", "ANN@example.com", "--limit", 1)] == [ids[2]]
+    assert [mail["id"] for mail in cli.json("inbox", "list", "--before", ids[1])] == [ids[0]]
+    assert [mail["id"] for mail in cli.json("inbox", "list", "--after", ids[1])] == [other, ids[2]]
+    table = cli.ok("inbox", "list", "--limit", 2).splitlines()
+    assert table[0].split() == ["id", "received", "from", "to", "subject", "bytes", "files"]
+    assert "App <app@example.com>" in table[1]
+    assert "bob@example.com +1" in table[1]
+    assert "Welcome ✓" in table[1]
+
+
+def test_a_listed_mail_has_these_fields_in_json(cli: Cli, url: str) -> None:
+    id_ = put(url, full())
+    (mail,) = cli.json("inbox", "list")
+    assert mail.pop("received_at").endswith("Z")
+    assert mail.pop("size") > 500
+    assert mail == {
+        "id": id_,
+        "sender": "app@example.com",
+        "recipients": ["ann@example.com"],
+        "subject": "Welcome ✓",
+        "from": "App <app@example.com>",
+        "message_id": "<1@example.com>",
+        "attachments": [
+            {"filename": "../../logo.png", "content_type": "image/png", "inline_id": None, "bytes": 2},
+            {"filename": "logo.png", "content_type": "image/png", "inline_id": None, "bytes": 3},
+        ],
+        "helo": "h.test",
+        "peer": "127.0.0.1:9",
+        "tls": None,
+        "auth_user": "ann",
+    }
+
+
+def test_mails_are_searched_by_all_words_taken_literally(cli: Cli, url: str) -> None:
+    first = put(url, b"Subject: 100% sure\r\n\r\nsnake_case\r\n")
+    put(url, b"Subject: 100 sure\r\n\r\nsnakeXcase\r\n")
+    assert [mail["id"] for mail in cli.json("inbox", "search", "SNAKE_case", "100%")] == [first]
+    assert len(cli.json("inbox", "search", "sure")) == 2
+    assert "100% sure" in cli.ok("inbox", "search", "100%")
+
+
+def test_a_mail_is_shown_and_cannot_steer_the_terminal(cli: Cli, url: str) -> None:
+    id_ = put(url, full())
+    shown = cli.ok("inbox", "show", "latest")
+    assert shown == cli.ok("inbox", "show", id_)
+    for part in ("sent to     ann@example.com", "subject     Welcome ✓", "message-id  <1@example.com>", "Hello   Ann"):
+        assert part in shown
+    assert "attached    ../../logo.png (image/png, 2 bytes)" in shown
+    assert "\\x1b[2Jall gone" in shown
+    assert "\x1b" not in shown
+    assert "fine" not in shown
+    assert cli.ok("inbox", "show", id_, "--html") == "<p>Hello\n<b>Ann</b>\n\n"
+
+
+def test_a_shown_mail_has_headers_text_and_html_in_json(cli: Cli, url: str) -> None:
+    put(url, full())
+    mail = cli.json("inbox", "show", "latest")
+    assert {"name": "X-Mood", "value": "fine"} in mail["headers"]
+    assert mail["text"] == "Hello\tAnn\n\x1b[2Jall gone\n"
+    assert mail["html"] == "<p>Hello\n<b>Ann</b>\n"
+
+
+def test_what_a_mail_does_not_have_is_told(cli: Cli, url: str) -> None:
+    text = put(url, b"Subject: a\r\n\r\nonly text\r\n")
+    assert f"Mail {text} has no html. Its text: fairpost inbox show {text}" in cli.error(
+        "inbox", "show", text, "--html"
+    )
+    html = put(url, b"Content-Type: text/html\r\n\r\n<p>only html\r\n")
+    assert f"(no text; its html: fairpost inbox show {html} --html)" in cli.ok("inbox", "show", html)
+    assert cli.ok("inbox", "attachments", text) == f"mail {text} has no attachments\n"
+    assert cli.json("inbox", "attachments", text) == []
+
+
+def test_the_source_is_exactly_what_came(cli: Cli, url: str) -> None:
+    raw = bytes(range(256)) + b"\r\n.\r\n\n"
+    put(url, raw)
+    result = CliRunner().invoke(app, ["inbox", "source", "latest"], env=cli.environment)
+    assert result.stdout_bytes == raw
+
+
+@pytest.mark.parametrize("command", ["show", "source", "attachments", "delete"])
+def test_a_mail_that_is_not_there_is_told_with_what_to_type(cli: Cli, command: str) -> None:
+    error = cli.error("inbox", command, "7")
+    assert error.startswith("error: There is no mail 7 in the inbox. ")
+    assert "fairpost inbox list" in error
+    assert "is no id of a mail; find it: fairpost inbox list" in cli.error("inbox", command, "x", code=2)
+
+
+def test_attachments_are_listed_and_saved_under_safe_names(cli: Cli, url: str, tmp_path: Path) -> None:
+    put(url, full())
+    assert [line.split() for line in cli.ok("inbox", "attachments", "latest").splitlines()] == [
+        ["name", "type", "bytes"],
+        ["../../logo.png", "image/png", "2"],
+        ["logo.png", "image/png", "3"],
+    ]
+    folder = tmp_path / "deep" / "down"
+    saved = cli.ok("inbox", "attachments", "latest", "--save", folder)
+    assert saved == f"saved {folder}/logo.png\nsaved {folder}/logo-2.png\n"
+    assert (folder / "logo.png").read_bytes() == b"\x00\x01"
+    assert (folder / "logo-2.png").read_bytes() == b"two"
+    assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["deep"]
+
+
+def test_nothing_is_overwritten_unasked_nor_through_a_link(cli: Cli, url: str, tmp_path: Path) -> None:
+    put(url, full())
+    mine, folder = tmp_path / "mine", tmp_path / "folder"
+    mine.write_text("mine")
+    folder.mkdir()
+    (folder / "logo-2.png").symlink_to(mine)
+    error = cli.error("inbox", "attachments", "latest", "--save", folder)
+    assert (
+        error == f"error: {folder}/logo-2.png is there already, and nothing was saved. To overwrite it, add: --force\n"
+    )
+    assert not (folder / "logo.png").exists()
+    files = cli.json("inbox", "attachments", "latest", "--save", folder, "--force")
+    assert [file["saved_as"] for file in files] == [f"{folder}/logo.png", f"{folder}/logo-2.png"]
+    assert (folder / "logo-2.png").read_bytes() == b"two"
+    assert mine.read_text() == "mine"
+
+
+def test_a_place_where_nothing_can_be_saved_is_one_clear_line(cli: Cli, url: str, tmp_path: Path) -> None:
+    put(url, full())
+    (tmp_path / "file").touch()
+    assert "Cannot save to " in cli.error("inbox", "attachments", "latest", "--save", tmp_path / "file" / "below")
+
+
+def test_mails_are_deleted_one_by_one_or_all(cli: Cli, url: str) -> None:
+    ids = [put(url, b"a\r\n") for _ in range(4)]
+    assert cli.ok("inbox", "delete", ids[0], "latest") == "deleted 2 mails\n"
+    assert [mail["id"] for mail in cli.json("inbox", "list")] == [ids[2], ids[1]]
+    assert f"There is no mail {ids[0]} in the inbox" in cli.error("inbox", "delete", ids[0], ids[1])
+    assert [mail["id"] for mail in cli.json("inbox", "list")] == [ids[2]]
+    assert "fairpost inbox delete --all --yes" in cli.error("inbox", "delete", "--all")
+    assert len(cli.json("inbox", "list")) == 1
+    assert cli.ok("inbox", "delete", "--all", "--yes") == "deleted 1 mail\n"
+    assert cli.ok("inbox", "delete", "--all", "--yes") == "deleted 0 mails\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("1", "--all"), ("--yes",)])
+def test_deleting_needs_ids_or_all_and_not_both(bare: Cli, arguments: tuple[str, ...]) -> None:
+    assert "give the ids of mails, or --all" in bare.error("inbox", "delete", *arguments, code=2)
+
+
+def test_the_examples_of_the_guide_use_only_what_exists() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "inbox.md").read_text("utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    examples = [shlex.split(line) for block in blocks for line in block.splitlines()]
+    assert len(examples) > 5
+    for words in examples:
+        command = COMMANDS[" ".join(words[:3])]
+        assert {word for word in words if word.startswith("--")} <= options(command)
+
+
+def test_the_library_that_speaks_smtp_is_not_loaded_before_it_is_needed() -> None:
+    code = "import fairpost.cli, sys; sys.exit('aiosmtpd' in sys.modules or 'email.message' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_database_may_go_away_and_come_back(cli: Cli, url: str) -> None:
+    """While it is gone, senders hear 451, and the server stays."""
+    with serving(cli) as (process, port), smtplib.SMTP("127.0.0.1", port) as client:
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute("ALTER TABLE fairpost.inbox RENAME TO elsewhere")
+            with pytest.raises(smtplib.SMTPDataError) as caught:
+                client.sendmail("a@example.com", "b@example.com", "Subject: a\r\n\r\n")
+            conn.execute("ALTER TABLE fairpost.elsewhere RENAME TO inbox")
+        assert caught.value.smtp_code == 451
+        client.sendmail("a@example.com", "b@example.com", "Subject: b\r\n\r\n")
+        process.terminate()
+        _, err = process.communicate(timeout=PROCESS_S_MAX)
+    assert err.startswith("error: a mail was not stored, and answered 451: ")
+    assert [mail["subject"] for mail in cli.json("inbox", "list")] == ["b"]
