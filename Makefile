@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check lint types bench peers
+.PHONY: help setup up test check lint types bench peers fuzz
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
@@ -35,6 +35,12 @@ types: $(STAMP)
 
 peers: $(STAMP)  ## fetch real mail servers for the tests, where apt-get is (optional)
 	@$(BIN)/python tests/peers/fetch.py
+
+FUZZ_S ?= 60
+
+fuzz: $(STAMP)  ## throw bytes at the SMTP wire for FUZZ_S seconds
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
+	@PYTHONPATH=. $(BIN)/python tests/smtp/fuzz_wire.py -max_total_time=$(FUZZ_S) -max_len=4096 -dict=tests/smtp/wire.dict -timeout=10 -rss_limit_mb=1024 -close_fd_mask=1
 
 check: lint types peers test  ## lint, types and tests: what CI runs
 

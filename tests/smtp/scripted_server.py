@@ -32,12 +32,14 @@ class Script:
     on_message: int = 1  # the misdeed is for this message of a connection
     pipelining: bool = True
     features: tuple[str, ...] = ("8BITMIME", "SMTPUTF8")
+    features_under_tls: tuple[str, ...] | None = None  # None: the same
     tls: ssl.SSLContext | None = None
     knows_ehlo: bool = True
     takes_nobody: bool = False  # a 354 comes all the same
     commands: list[str] = field(default_factory=list)
     taken: list[bytes] = field(default_factory=list)  # complete messages to somebody, answered or not
     connections: int = 0
+    encrypted: bool = False  # TLS came about
     freed: asyncio.Event = field(default_factory=asyncio.Event)  # a stall ends with the test
     news: asyncio.Event = field(default_factory=asyncio.Event)  # a command or a message came
 
@@ -63,7 +65,7 @@ class Conversation:
 
     async def run(self) -> None:
         await self._answer("greeting", "220 here")
-        while line := (await self._reader.readline()).decode():
+        while line := (await self._reader.readline()).decode(errors="replace"):
             self._script.commands.append(line.rstrip("\r\n"))
             self._script.news.set()
             await self._obey(line.strip())
@@ -93,7 +95,10 @@ class Conversation:
 
     async def _hello(self) -> None:
         more = ("PIPELINING",) if self._script.pipelining else ()
-        lines = ("here", *self._script.features, *more)
+        features = self._script.features
+        if self._script.encrypted and self._script.features_under_tls is not None:
+            features = self._script.features_under_tls
+        lines = ("here", *features, *more)
         answer = [f"250{' ' if line is lines[-1] else '-'}{line}" for line in lines]
         await self._answer("hello", "\r\n".join(answer))
 
@@ -105,6 +110,7 @@ class Conversation:
             await self._answer("tls", "")
             raise Over
         await self._writer.start_tls(self._script.tls)
+        self._script.encrypted = True
 
     async def _auth(self, line: str) -> None:
         questions = 2 if line == "AUTH LOGIN" else 0
@@ -201,12 +207,13 @@ class Conversation:
 
 
 @asynccontextmanager
-async def scripted(script: Script) -> AsyncIterator[int]:
-    """The port it listens on."""
+async def scripted(script: Script, *, implicit: bool = False) -> AsyncIterator[int]:
+    """The port it listens on. `implicit`: under TLS from the first byte."""
     conversations: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         script.connections += 1
+        script.encrypted = implicit
         task = asyncio.current_task()
         assert task is not None
         conversations.add(task)
@@ -214,7 +221,7 @@ async def scripted(script: Script) -> AsyncIterator[int]:
             await Conversation(script, reader, writer).run()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**20)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**20, ssl=script.tls if implicit else None)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

@@ -8,8 +8,7 @@ LINE_BYTES_MAX = 2_048  # RFC 5321 promises 512; some write more
 REPLY_BYTES_MAX = 32_768  # an EHLO reply has a few KB at most
 BUFFER_BYTES_MAX = 65_536  # replies to a pipelined group of 50 recipients fit twice
 
-_LINE = re.compile(rb"([2-5][0-9]{2})(?:([ -])([^\n]{0,%d}))?\n" % (LINE_BYTES_MAX - 5))
-_BARE = re.compile(rb"([2-5][0-9]{2})\r\n")
+_LINE = re.compile(rb"([2-5][0-9]{2})(?:([ -])([^\n]{0,%d}))?\r?\n" % (LINE_BYTES_MAX - 5))
 _UNSEEN = dict.fromkeys((*range(9), 11, 12, 13, *range(14, 32), 127), "\ufffd")
 
 
@@ -41,7 +40,7 @@ class ReplyReader:
         """The next reply, None when it is not complete yet. Raises Garbage."""
         if not self._buffer:
             return None
-        while match := _LINE.match(self._buffer, self._at) or _BARE.match(self._buffer, self._at):
+        while match := _LINE.match(self._buffer, self._at):
             self._at = match.end()
             if not self._code and match.group(2) == b" ":  # a reply of one line, as most are
                 reply = Reply(int(match[1]), _text(match[3].removesuffix(b"\r")))
@@ -53,7 +52,7 @@ class ReplyReader:
         self._forget_what_was_read()
         return None
 
-    def _add(self, code: bytes, more: bytes = b"", text: bytes = b"") -> bool:
+    def _add(self, code: bytes, more: bytes, text: bytes) -> bool:
         """Whether this line ends the reply."""
         if self._code and self._code != code:
             raise Garbage(f"the server began a reply with {_text(self._code)} and went on with {_text(code)}")
