@@ -44,5 +44,5 @@ fuzz: $(STAMP)  ## throw bytes at the SMTP wire for FUZZ_S seconds
 
 check: lint types peers test  ## lint, types and tests: what CI runs
 
-bench: $(STAMP)  ## print the benchmark tables
+bench: $(STAMP) peers  ## print the benchmark tables
 	@$(BIN)/python benchmarks/core.py

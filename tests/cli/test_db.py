@@ -23,7 +23,10 @@ def test_the_embedded_database_is_started_once_and_stopped_once(at_home: Cli, ho
     assert at_home.ok("db", "url") == f"{url}\n"
     status = at_home.json("db", "status")
     assert (status["managed"], status["running"], status["pending"]) == ("embedded", True, [])
-    assert (status["schema_version"], status["data_dir"]) == (known_migrations()[-1].version, str(home / "postgres" / "data"))
+    assert (status["schema_version"], status["data_dir"]) == (
+        known_migrations()[-1].version,
+        str(home / "postgres" / "data"),
+    )
     assert status["version"].startswith("18.")
     assert status["size_bytes"] > 1_000_000
     assert "up to date" in at_home.ok("db", "status")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from fairpost.model.message import Message
 from fairpost.model.report import Reached, Report, Step
-from fairpost.smtp.replies import BUFFER_BYTES_MAX, Garbage
+from fairpost.smtp.replies import UNREAD_BYTES_MAX, Garbage
 from fairpost.smtp.transaction import Deliver, Done, EndEmpty, Say, Transaction
 from fairpost.smtp.wire import Answer, State, Wire, hello, stuffed
 
@@ -80,12 +80,13 @@ class Conversation:
         talk.answered(self._answer())
 
     def _answer(self) -> Answer:
+        reader = self._wire._reader
         while (answer := self._wire.next_answer()) is None:
             try:
                 self._wire.receive(next(self._said))
             except StopIteration:
                 raise HungUp("it hung up") from None
-            assert len(self._wire._reader._buffer) <= BUFFER_BYTES_MAX
+            assert sum(map(len, reader._lines)) + len(reader._rest) <= reader._unread <= UNREAD_BYTES_MAX
         self._answers.append(answer)
         return answer
 

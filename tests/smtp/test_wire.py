@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairpost.model.message import Message
 from fairpost.model.report import Reached, Reply, Step
-from fairpost.smtp.replies import BUFFER_BYTES_MAX, LINE_BYTES_MAX, REPLY_BYTES_MAX, Garbage, ReplyReader
+from fairpost.smtp.replies import LINE_BYTES_MAX, REPLY_BYTES_MAX, UNREAD_BYTES_MAX, Garbage, ReplyReader
 from fairpost.smtp.wire import DATA, MAY_SAY, State, Wire, hello, mail_from, rcpt_to, read_features, stuffed
 from tests.smtp.conversation import Conversation
 
@@ -82,7 +82,7 @@ def test_any_bytes_are_read_alike_however_they_are_cut_up(data: bytes, cuts: lis
         (b"2" * (LINE_BYTES_MAX + 1), "no reply but"),
         (b"250 " + b"x" * LINE_BYTES_MAX + b"\r\n", "no reply but"),
         ((b"250-" + b"x" * 1000 + b"\r\n") * (REPLY_BYTES_MAX // 1000 + 1), "more than 32768 bytes"),
-        (b"x" * (BUFFER_BYTES_MAX + 1), "that nobody asked for"),
+        (b"x" * (UNREAD_BYTES_MAX + 1), "that nobody asked for"),
     ],
 )
 def test_what_is_no_reply_is_complained_of(said: bytes, complaint: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Reached(StrEnum):
@@ -31,8 +32,7 @@ class Step(StrEnum):
     QUIT = "quit"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     code: int
     text: str
 

@@ -5,6 +5,7 @@ clock counts.
 """
 
 import json
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,12 +15,14 @@ from typing import Any, Literal, Self, assert_never
 import asyncpg
 
 from fairpost.model.account import Account, AccountStatus, Lease, Limits, Usage
-from fairpost.model.email import Content, Mailbox, Outgoing, Recipient
+from fairpost.model.email import Attachment, Content, Mailbox, Outgoing, Recipient
 from fairpost.model.errors import DatabaseUnavailable, NotFound
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.states import DoubtPolicy, EmailClass
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+
+CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
 
 BeginVerdict = Literal["begun", "stale", "gone", "held", "inactive", "suppressed", "expired"]
 SettleVerdict = Literal["settled", "stale", "evidence", "gone"]
@@ -46,6 +49,7 @@ class Begun:
 class Store:
     def __init__(self, pool: "asyncpg.Pool") -> None:
         self._pool = pool
+        self._files: OrderedDict[int, tuple[Attachment, ...]] = OrderedDict()
 
     @classmethod
     async def connect(cls, url: str, *, connections_max: int = 4) -> Self:
@@ -186,13 +190,30 @@ class Store:
     async def load(self, ids: Sequence[EmailId]) -> list[Outgoing]:
         """The e-mails with their content, in the order asked for; those that are gone are left out."""
         rows = await self.fetch(
-            """SELECT q.*, c.subject, c.text_body, c.html_body, c.reply_to, c.headers
+            """SELECT q.*, c.subject, c.text_body, c.html_body, c.reply_to, c.headers,
+                      EXISTS (SELECT FROM fairpost.attachments a WHERE a.content_id = c.id) AS has_attachments
                FROM unnest($1::bigint[]) WITH ORDINALITY w(id, place)
                JOIN fairpost.queue q ON q.id = w.id JOIN fairpost.contents c ON c.id = q.content_id
                ORDER BY w.place""",
             list(ids),
         )
-        return [_outgoing(row) for row in rows]
+        with_files = {row["content_id"] for row in rows if row["has_attachments"]}
+        attachments = {content_id: await self._attachments(content_id) for content_id in with_files}
+        return [_outgoing(row, attachments.get(row["content_id"], ())) for row in rows]
+
+    async def _attachments(self, content_id: int) -> tuple[Attachment, ...]:
+        """The last ones read are kept: they never change, and e-mails of one campaign share them."""
+        if content_id not in self._files:
+            rows = await self.fetch(
+                """SELECT a.filename, a.content_type, a.inline_id, a.data
+                   FROM fairpost.attachments a WHERE a.content_id = $1 ORDER BY a.position""",
+                content_id,
+            )
+            while len(self._files) >= CONTENTS_WITH_FILES_KEPT:
+                self._files.popitem(last=False)
+            self._files[content_id] = tuple(Attachment(**row) for row in rows)
+        self._files.move_to_end(content_id)
+        return self._files[content_id]
 
     async def begin(self, lease: Lease, email_id: EmailId, *, usage: Usage, now: datetime | None = None) -> Begun:
         sql = "SELECT * FROM fairpost.begin_send($1, $2, $3, $4, NULL, $5)"
@@ -271,7 +292,7 @@ def _account(row: Any) -> Account:
     )
 
 
-def _outgoing(row: Any) -> Outgoing:
+def _outgoing(row: Any, attachments: tuple[Attachment, ...]) -> Outgoing:
     return Outgoing(
         id=EmailId(row["id"]),
         workspace=row["workspace"],
@@ -290,6 +311,7 @@ def _outgoing(row: Any) -> Outgoing:
             html=row["html_body"],
             reply_to=_mailbox(row["reply_to"]),
             headers=json.loads(row["headers"] or "{}"),
+            attachments=attachments,
         ),
         account_id=row["account_id"],
         begun_at=row["begun_at"],

@@ -1,11 +1,14 @@
 """How to log in: SASL exchanges as values, without I/O. Nothing here is ever printed."""
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fairpost.model.report import Step
 from fairpost.smtp.wire import Command
+
+ECHO_CHARS = 8  # so many of an encoded secret give it away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,15 @@ def exchange(login: Login, name: str) -> Iterator[Command]:
             yield _say(b"")  # the server has put its error into a question: an empty answer fetches the refusal
         case _:
             raise ValueError(f"unknown way to log in: {name}")
+
+
+def without_secret(text: str, login: Login) -> str:
+    """For what a server answers to a login: some repeat the line that they did not like, whole or cut short."""
+    names = ("XOAUTH2",) if isinstance(login, Token) else ("PLAIN", "LOGIN")
+    lines = [command.line.rpartition(b" ")[2].decode() for name in names for command in exchange(login, name)]
+    for encoded in set(lines) - {"", "LOGIN"}:
+        text = re.sub(re.escape(encoded[:ECHO_CHARS]) + "[A-Za-z0-9+/=]*", "***", text)
+    return text.replace(login.secret, "***") if login.secret else text
 
 
 def _say(line: bytes) -> Command:

@@ -92,11 +92,8 @@ class Pipe(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._lost is None:
-            try:
-                self._wire.receive(data)
-            except Garbage as error:
-                self.abort(str(error))
-        self._wake()
+            self._wire.receive(data)
+            self._wake()
 
     def eof_received(self) -> None:
         self._lose("the server closed the connection")
@@ -117,7 +114,7 @@ class Pipe(asyncio.Protocol):
             raise Broken(self._lost or "the connection was closed")
         self.transport.write(data)
 
-    async def moved(self, until: float, complaint: str) -> None:
+    async def moved(self, until: float, step: Step) -> None:
         """Until something has come, or all that was written has left. Raises Broken."""
         if self._lost is not None:
             raise Broken(self._lost)
@@ -130,7 +127,7 @@ class Pipe(asyncio.Protocol):
         finally:
             self._waiter = None
         if not moved:
-            raise Silent(complaint)
+            raise Silent("the server does not read on" if step is Step.BODY else f"no answer to {step} in time")
 
     def _set_alarm(self) -> None:
         """One timer serves many waits: setting and cancelling one for each costs more than a late look at the clock."""
@@ -197,6 +194,12 @@ class Connection:
         is_open = self._pipe.lost is None and self._wire.state is State.READY
         return is_open and self._is_in_step and self._wire.is_quiet
 
+    @property
+    def tls(self) -> str | None:
+        """The version it is under, like TLSv1.3; None: in the clear."""
+        secured: ssl.SSLObject | None = self._pipe.transport.get_extra_info("ssl_object")
+        return secured.version() if secured is not None else None
+
     async def send(self, message: Message, *, permission: Callable[[], bool]) -> tuple[Report, bool]:
         """How far the message came; and whether the server had hung up before it heard of it (an old connection:
         try a new one)."""
@@ -227,7 +230,7 @@ class Connection:
                 case Say(commands):
                     self._pipe.write(self._wire.say(*commands))
                     for command in commands:
-                        talk.answered(await self._answer(command.step))
+                        talk.answered(self._wire.next_answer() or await self._answer(command.step))
                         if self._wire.state is State.CLOSED:
                             break
                 case Deliver():
@@ -249,7 +252,7 @@ class Connection:
             at += CHUNK_BYTES
             until = self._deadline(Step.BODY)
             while self._pipe.is_full and not self._is_stopped(talk):
-                await self._pipe.moved(until, "the server does not read on")
+                await self._pipe.moved(until, Step.BODY)
         if self._is_stopped(talk):
             return True
         if not permission():
@@ -274,12 +277,9 @@ class Connection:
     async def _answer(self, step: Step) -> Answer:
         """The next answer. What came before the connection was lost is still heard."""
         self._step = step
-        answer = self._wire.next_answer()
-        if answer is None:
-            until = self._deadline(step)  # for the whole answer: a byte now and then buys no time
-            while answer is None:
-                await self._pipe.moved(until, f"no answer to {step} in time")
-                answer = self._wire.next_answer()
+        until = self._deadline(step)  # for the whole answer: a byte now and then buys no time
+        while (answer := self._wire.next_answer()) is None:
+            await self._pipe.moved(until, step)
         return answer
 
     def _deadline(self, step: Step) -> float:
@@ -360,7 +360,8 @@ class Connection:
             if reply.code != 334:
                 break
             asked = reply.text
-        raise Unready(Step.AUTH, "the server refused our login", Reply(reply.code, reply.text + _explained(asked)))
+        said = auth.without_secret(reply.text + _explained(asked), login)
+        raise Unready(Step.AUTH, "the server refused our login", Reply(reply.code, said))
 
 
 async def _connected(server: Server, wire: Wire) -> Pipe:

@@ -7,15 +7,19 @@ refused, every recipient refused), a break afterwards changes nothing.
 
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairpost.model.message import Message
 from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.smtp.replies import Garbage
 from fairpost.smtp.wire import CLOSING, DATA, RESET, Answer, Command, Features, mail_from, rcpt_to
 
+# Looked up once: in Python 3.11 each look at a member of an enum costs as much as a call.
+MAIL, RCPT, BODY, DOT = Step.MAIL, Step.RCPT, Step.BODY, Step.DOT
+DATA_SENT = Step.DATA
 
-@dataclass(frozen=True, slots=True)
-class Say:
+
+class Say(NamedTuple):
     """Write these, and hand in an answer for each."""
 
     commands: tuple[Command, ...]
@@ -31,14 +35,14 @@ class EndEmpty:
     """The server waits for a message although nobody is to get it: a lone dot ends that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     report: Report
     usable: bool = True  # whether the connection can carry another message
     must_reset: bool = False  # before that
 
 
 Next = Say | Deliver | EndEmpty | Done
+DELIVER, END_EMPTY = Deliver(), EndEmpty()
 
 
 class Transaction:
@@ -51,6 +55,7 @@ class Transaction:
             self._todo.extend(_commands(message, features, reset_first=reset_first))
         self._mail: Reply | None = None
         self._rcpt: list[Reply] = []
+        self._accepted = 0  # of them
         self._data: Reply | None = None
         self._end: Answer | None = None  # after which nothing follows: to the dot, amid the message, or a goodbye
         self._pending: deque[Step] = deque()  # said and not answered
@@ -70,7 +75,7 @@ class Transaction:
     def next(self) -> Next:
         """Raises Garbage where the answers make no sense."""
         if self._unsendable is not None:
-            return Done(self._report(Reached.UNSENDABLE, Step.MAIL, self._unsendable))
+            return Done(self._report(Reached.UNSENDABLE, MAIL, self._unsendable))
         if self._end is not None:
             return self._ended(self._end)
         refusal = self._refusal()
@@ -78,45 +83,45 @@ class Transaction:
             return self._refused(refusal)
         if self._todo:
             return self._say()
-        return Deliver()
+        return DELIVER
 
     def answered(self, answer: Answer) -> None:
         """Raises Garbage for an answer that its command cannot have."""
-        reply = answer.reply
-        makes_sense = (
-            reply.code == 354 or reply.code >= 400 if answer.step is Step.DATA else not 300 <= reply.code < 400
-        )
+        step, reply = answer
+        code = reply.code
+        makes_sense = code == 354 or code >= 400 if step is DATA_SENT else not 300 <= code < 400
         if not makes_sense:
-            raise Garbage(f"the server answered {answer.step} with {reply.code}")
-        if answer.step is not Step.BODY:
+            raise Garbage(f"the server answered {step} with {code}")
+        if step is not BODY:
             self._pending.popleft()
-        if answer.step in (Step.DOT, Step.BODY) or reply.code == CLOSING:
+        if step is DOT or step is BODY or code == CLOSING:
             self._end = answer
-        elif answer.step is Step.MAIL:
+        elif step is MAIL:
             self._mail = reply
-        elif answer.step is Step.RCPT:
+        elif step is RCPT:
             self._rcpt.append(reply)
-        elif answer.step is Step.DATA:
+            self._accepted += code < 300
+        elif step is DATA_SENT:
             self._data = reply
 
     def dot_written(self) -> None:
-        self._pending.append(Step.DOT)
+        self._pending.append(DOT)
         self._dot_written = True
 
     def end_written(self) -> None:
         """The lone dot of EndEmpty, which sends nothing to anybody."""
-        self._pending.append(Step.DOT)
+        self._pending.append(DOT)
 
     def denied(self) -> Report:
         """Permission was refused: the message was not completed."""
-        return self._report(Reached.UNTOUCHED, Step.BODY, error="the lease ran out before the message was complete")
+        return self._report(Reached.UNTOUCHED, BODY, error="the lease ran out before the message was complete")
 
     def broken(self, error: str) -> Report:
         """The connection is gone, or nothing sensible came over it in time. What is certain now?"""
         refusal = self._refusal()
         if refusal is not None:
             return self._report(Reached.REPLIED, refusal.step, refusal.reply)
-        step = self._pending[0] if self._pending else Step.BODY if self._data is not None else Step.MAIL
+        step = self._pending[0] if self._pending else BODY if self._data is not None else MAIL
         if self._dot_written:
             return self._report(Reached.AFTER_DOT, step, error=error)
         return self._report(Reached.BEFORE_DOT if self._said else Reached.UNTOUCHED, step, error=error)
@@ -134,30 +139,26 @@ class Transaction:
     def _refusal(self) -> Answer | None:
         """What has settled already, before any message was written, that nobody gets it."""
         if self._mail is not None and self._mail.code >= 400:
-            return Answer(Step.MAIL, self._mail)
-        everybody = len(self._rcpt) == len(self._message.recipients)
-        if everybody and not self._somebody():
-            return Answer(Step.RCPT, self._rcpt[-1])
+            return Answer(MAIL, self._mail)
+        if not self._accepted and len(self._rcpt) == len(self._message.recipients):
+            return Answer(RCPT, self._rcpt[-1])
         if self._data is not None and self._data.code >= 400:
-            return Answer(Step.DATA, self._data)
+            return Answer(DATA_SENT, self._data)
         return None
-
-    def _somebody(self) -> bool:
-        return any(reply.code < 300 for reply in self._rcpt)
 
     def _refused(self, refusal: Answer) -> Next:
         report = self._report(Reached.REPLIED, refusal.step, refusal.reply)
         if self._data is None or self._data.code >= 400:
             return Done(report, must_reset=True)
-        if self._somebody():  # the sender refused, a recipient taken: a dot would send him an empty message
+        if self._accepted:  # the sender refused, a recipient taken: a dot would send him an empty message
             return Done(report, usable=False)
-        return EndEmpty()
+        return END_EMPTY
 
     def _ended(self, end: Answer) -> Done:
-        if end.step is Step.BODY and end.reply.code < 400:
+        if end.step is BODY and end.reply.code < 400:
             raise Garbage(f"the server answered {end.reply.code} before the message was complete")
         final = self._refusal() or end
-        is_over = end.reply.code == CLOSING or end.step is not Step.DOT
+        is_over = end.reply.code == CLOSING or end.step is not DOT
         return Done(self._report(Reached.REPLIED, final.step, final.reply), usable=not is_over)
 
     def _report(self, reached: Reached, step: Step, reply: Reply | None = None, *, error: str | None = None) -> Report:
@@ -166,7 +167,7 @@ class Transaction:
             step=step,
             reply=reply,
             # of a refused sender's recipients nothing true is said
-            recipients={} if step is Step.MAIL else dict(zip(self._message.recipients, self._rcpt, strict=False)),
+            recipients={} if step is MAIL else dict(zip(self._message.recipients, self._rcpt, strict=False)),
             error=error,
             message_id=self._message.message_id,
         )

@@ -10,7 +10,7 @@ The rules of the file:
 import re
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -30,24 +30,26 @@ class State(Enum):
     CLOSED = "over"
 
 
-MAY_SAY: Mapping[State, frozenset[Step]] = {
-    State.GREETING: frozenset({Step.TLS}),
-    State.GREETED: frozenset({Step.HELLO, Step.QUIT}),
-    State.READY: frozenset({Step.STARTTLS, Step.AUTH, Step.RESET, Step.MAIL, Step.RCPT, Step.DATA, Step.QUIT}),
-    State.AUTH: frozenset({Step.AUTH}),
-    State.UPGRADE: frozenset({Step.TLS}),
-    State.BODY: frozenset({Step.BODY, Step.DOT}),
-    State.CLOSED: frozenset(),
+MAY_SAY: Mapping[State, tuple[Step, ...]] = {
+    State.GREETING: (Step.TLS,),
+    State.GREETED: (Step.HELLO, Step.QUIT),
+    State.READY: (Step.MAIL, Step.RCPT, Step.DATA, Step.RESET, Step.STARTTLS, Step.AUTH, Step.QUIT),
+    State.AUTH: (Step.AUTH,),
+    State.UPGRADE: (Step.TLS,),
+    State.BODY: (Step.BODY, Step.DOT),
+    State.CLOSED: (),
 }
 
-_CHANGES_NOTHING = (Step.RCPT, Step.MAIL, Step.DOT)  # whatever is answered
-TOGETHER = frozenset({Step.RESET, Step.MAIL, Step.RCPT, Step.DATA})  # RFC 2920: these may travel in one group
+CHANGES_NOTHING = (Step.RCPT, Step.MAIL, Step.DOT)  # whatever is answered
+TOGETHER = (Step.MAIL, Step.RCPT, Step.DATA, Step.RESET)  # RFC 2920: these may travel in one group
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     step: Step
-    line: bytes = field(repr=False)  # may be a password
+    line: bytes
+
+    def __repr__(self) -> str:
+        return f"Command({self.step})"  # the line may be a password
 
 
 class Answer(NamedTuple):
@@ -83,14 +85,15 @@ class Wire:
     def say(self, *commands: Command) -> bytes:
         """The bytes of these commands; several only where the server offers PIPELINING. Raises Garbage when the
         server has spoken meanwhile: its answers would be taken for answers to what is asked now."""
-        assert len(commands) <= 1 or (self.features.pipelining and all(c.step in TOGETHER for c in commands))
-        assert not self._asked, f"{commands[0].step} before {self._asked[0]} was answered"
-        for command in commands:
-            assert command.step in MAY_SAY[self.state], f"{command.step} while {self.state.value}"
+        steps = [command.step for command in commands]
+        allowed = MAY_SAY[self.state] if len(steps) == 1 else TOGETHER if self.features.pipelining else ()
+        assert not self._asked, f"{steps[0]} before {self._asked[0]} was answered"
+        assert steps[0] in MAY_SAY[self.state], f"{steps[0]} while {self.state.value}"
+        assert all([step in allowed for step in steps]), f"{steps} do not travel together"  # noqa: C419 - quicker
         if not self._reader.is_empty:
             raise Garbage("the server answered before it was asked")
-        self._asked.extend([command.step for command in commands])
-        if commands[0].step is Step.AUTH:
+        self._asked.extend(steps)
+        if steps[0] is Step.AUTH:
             self.state = State.AUTH
         return b"".join([command.line + b"\r\n" for command in commands])
 
@@ -119,7 +122,6 @@ class Wire:
         self.state = State.CLOSED
 
     def receive(self, data: bytes) -> None:
-        """Raises Garbage when there is too much of it."""
         self._reader.feed(data)
 
     def next_answer(self) -> Answer | None:
@@ -145,7 +147,7 @@ class Wire:
         if code == CLOSING:
             self.state = State.CLOSED
             return
-        if answer.step in _CHANGES_NOTHING:
+        if answer.step in CHANGES_NOTHING:
             return
         match answer.step:
             case Step.GREETING:

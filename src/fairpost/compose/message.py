@@ -1,0 +1,91 @@
+"""A message from its two halves: what all its recipients share, and what is this e-mail's own."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import blake2s
+
+from fairpost.compose.addresses import address_header, plain_address
+from fairpost.compose.headers import custom_header, text_header
+from fairpost.compose.parts import tree_of
+from fairpost.model.email import Content, Mailbox, Outgoing
+from fairpost.model.message import Message
+
+WEEKDAYS = (b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun")
+MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
+NOBODY_SHOWN = b"To: undisclosed-recipients:;\r\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A content as bytes. Equal contents give equal bytes, so it may be kept and used for every recipient."""
+
+    reply_to: bytes = field(repr=False)
+    subject: bytes = field(repr=False)
+    rest: bytes = field(repr=False)  # the caller's headers, those of MIME, the empty line and the body
+    needs_smtputf8: bool = False
+
+    @property
+    def size(self) -> int:
+        """In bytes, for whoever keeps many."""
+        return len(self.reply_to) + len(self.subject) + len(self.rest)
+
+
+def prepare(content: Content) -> Prepared:
+    reply_to = address_header(b"Reply-To", [content.reply_to]) if content.reply_to else b""
+    custom = b"".join([custom_header(name, value) for name, value in content.headers.items()])
+    tree = tree_of(content)
+    end = b"" if not tree.body or tree.body.endswith(b"\r\n") else b"\r\n"
+    return Prepared(
+        reply_to=reply_to,
+        subject=text_header(b"Subject", content.subject),
+        rest=b"%bMIME-Version: 1.0\r\n%b\r\n%b%b" % (custom, tree.headers, tree.body, end),
+        needs_smtputf8=not (reply_to.isascii() and custom.isascii()),
+    )
+
+
+def compose(email: Outgoing, prepared: Prepared, *, sender: Mailbox, date: datetime) -> Message:
+    envelope_sender = plain_address(sender.address)
+    recipients = tuple([plain_address(address) for address in email.envelope])
+    message_id = message_id_of(email, domain=envelope_sender.rpartition("@")[2])
+    addressed = _from_header(sender) + prepared.reply_to + _recipients_shown(email)
+    return Message(
+        sender=envelope_sender,
+        recipients=recipients,
+        message_id=message_id,
+        data=b"Date: %b\r\n%b%bMessage-ID: %b\r\n%b"
+        % (date_of(date), addressed, prepared.subject, message_id.encode("ascii"), prepared.rest),
+        needs_smtputf8=prepared.needs_smtputf8 or not (addressed.isascii() and "".join(recipients).isascii()),
+    )
+
+
+def _recipients_shown(email: Outgoing) -> bytes:
+    to = [person for person in email.recipients if person.kind == "to"]
+    cc = [person for person in email.recipients if person.kind == "cc"]
+    if not to and not cc:
+        return NOBODY_SHOWN
+    return (address_header(b"To", to) if to else b"") + (address_header(b"Cc", cc) if cc else b"")
+
+
+def message_id_of(email: Outgoing, *, domain: str) -> str:
+    """The same for every attempt. The hash keeps apart equal ids of different installations that share a domain."""
+    people = [person.address for person in email.recipients]
+    origin = "\0".join([str(email.id), email.workspace, *people]).encode("utf-8", "replace")
+    return f"<{email.id:x}.{blake2s(origin, digest_size=8).hexdigest()}@{domain}>"
+
+
+@lru_cache(maxsize=256)
+def _from_header(sender: Mailbox) -> bytes:
+    return address_header(b"From", [sender])
+
+
+@lru_cache(maxsize=2)  # e-mails of one second share it
+def _date_of_second(second: int) -> bytes:
+    utc = datetime.fromtimestamp(second, UTC)
+    day = b"%b, %02d %b %04d" % (WEEKDAYS[utc.weekday()], utc.day, MONTHS[utc.month - 1], utc.year)
+    return b"%b %02d:%02d:%02d +0000" % (day, utc.hour, utc.minute, utc.second)
+
+
+def date_of(moment: datetime) -> bytes:
+    assert moment.tzinfo, "a date needs its zone"
+    return _date_of_second(int(moment.timestamp() // 1))

@@ -1,0 +1,34 @@
+"""Parameters of MIME headers: quoted strings where ASCII and a line suffice, else RFC 2231."""
+
+import re
+from urllib.parse import quote
+
+from fairpost.compose.headers import LINE_BYTES_GOOD
+
+SIMPLE = r"[!#-:<-\[\]-~]"  # no quotes, backslashes and semicolons: not every reader knows them inside quotes
+QUOTABLE = re.compile(rf"{SIMPLE}+(?: {SIMPLE}+)*")
+ATTRIBUTE_CHARS = "!#$&+-.^_`{|}~"  # besides letters and digits
+
+
+def parameter(name: str, value: str) -> list[bytes]:
+    """One or, with the continuations of RFC 2231, several words for `fold`. All but the last end with a semicolon."""
+    if QUOTABLE.fullmatch(value) and "=?" not in value:
+        plain = f'{name}="{value}"'
+        if len(plain) < LINE_BYTES_GOOD:
+            return [plain.encode("ascii")]
+    # Cut between characters: some readers decode each piece for itself.
+    characters = [quote(char, safe=ATTRIBUTE_CHARS, errors="replace") for char in value]
+    whole = f"{name}*=UTF-8''{''.join(characters)}"
+    if len(whole) < LINE_BYTES_GOOD:
+        return [whole.encode("ascii")]
+    return [piece.encode("ascii") for piece in _continued(name, characters)]
+
+
+def _continued(name: str, characters: list[str]) -> list[str]:
+    pieces, piece = [], f"{name}*0*=UTF-8''"
+    for char in characters:
+        if len(piece) + len(char) + len(" ;") > LINE_BYTES_GOOD:
+            pieces.append(piece + ";")
+            piece = f"{name}*{len(pieces)}*="
+        piece += char
+    return [*pieces, piece]
