@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check lint types bench peers fuzz
+.PHONY: help setup up test check lint types bench peers fuzz chaos
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
@@ -35,6 +35,11 @@ types: $(STAMP)
 
 peers: $(STAMP)  ## fetch real mail servers for the tests, where apt-get is (optional)
 	@$(BIN)/python tests/peers/fetch.py
+
+CHAOS_KILLS ?= 300
+
+chaos: $(STAMP) peers  ## kill workers, engines and PostgreSQL CHAOS_KILLS times, and see that nothing is lost or repeated
+	@FAIRPOST_CHAOS_KILLS=$(CHAOS_KILLS) $(BIN)/python -m pytest tests/chaos --timeout 3600 $(ARGS)
 
 FUZZ_S ?= 60
 

@@ -1,9 +1,12 @@
-"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench enqueue|claim|compose|smtp --json`."""
+"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|smtp|send|pickup|memory|enqueue|claim --json`."""
 
-from fairpost.cli.bench import claim, compose, enqueue, smtp
+from fairpost.cli.bench import claim, compose, enqueue, memory, pickup, send, smtp
 
 if __name__ == "__main__":
     compose()
     smtp()
+    send()
+    pickup()
+    memory()
     enqueue()
     claim()

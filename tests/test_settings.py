@@ -69,3 +69,27 @@ def test_no_password_ends_up_in_an_error() -> None:
 )
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize("address", ["team@example.com", "a.b+c_d@sub.example.com", "root@localhost"])
+def test_everything_may_be_redirected_to_one_address(address: str) -> None:
+    assert read_settings({"FAIRPOST_REDIRECT_ALL": address}).redirect_all == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "team",
+        "@x.test",
+        "team@",
+        "a@b@c",
+        "a@x.test,b@x.test",
+        "Team <a@x.test>",
+        "a b@x.test",
+        "ü@x.test",
+        "a@x.test\n",
+    ],
+)
+def test_a_redirect_that_is_not_one_address_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="FAIRPOST_REDIRECT_ALL must be one e-mail address in ASCII, got"):
+        read_settings({"FAIRPOST_REDIRECT_ALL": text})

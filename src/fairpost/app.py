@@ -6,6 +6,7 @@ Nothing here decides anything; what a command does with the parts is its own bus
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
 
 import asyncpg
 
@@ -14,6 +15,9 @@ from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.migrations import migrate, pending
 from fairpost.postgres.store import Store
 from fairpost.settings import Settings, without_password
+
+if TYPE_CHECKING:
+    from fairpost.vault.vault import Vault
 
 CONNECT_S_MAX = 10.0
 
@@ -32,6 +36,14 @@ _UNREACHABLE = (
 
 def embedded(settings: Settings) -> EmbeddedServer:
     return EmbeddedServer(settings.home)
+
+
+def vault_of(settings: Settings) -> "Vault":
+    """Makes no key: that happens when the first secret is sealed."""
+    from fairpost.vault.keyring import Keyring
+    from fairpost.vault.vault import Vault  # its ciphers take a moment to load, and most commands need none
+
+    return Vault(Keyring(settings.home, given=settings.secret_key, given_old=settings.secret_key_old))
 
 
 def database_url(settings: Settings) -> str:
@@ -73,7 +85,7 @@ async def connect(url: str) -> AsyncIterator["asyncpg.Connection"]:
 
 async def _connected(url: str) -> "asyncpg.Connection":
     try:
-        return await asyncpg.connect(url, timeout=CONNECT_S_MAX)
+        return await asyncpg.connect(url, timeout=CONNECT_S_MAX, statement_cache_size=0)  # there may be a PgBouncer
     except ValueError as error:  # what the driver says of a URL that it cannot read
         raise DatabaseUnavailable(
             f"No PostgreSQL answers at {without_password(url)}: the URL is wrong ({error}). Correct FAIRPOST_DATABASE_URL."
@@ -81,10 +93,12 @@ async def _connected(url: str) -> "asyncpg.Connection":
 
 
 @asynccontextmanager
-async def open_store(settings: Settings, *, connections_max: int = 4) -> AsyncIterator[Store]:
+async def open_store(
+    settings: Settings, *, connections_max: int = 4, through_bouncer: bool = False
+) -> AsyncIterator[Store]:
     url = await prepare_database(settings)
     with in_plain_words(url):
-        async with Store.open(url, connections_max=connections_max) as store:
+        async with Store.open(url, connections_max=connections_max, through_bouncer=through_bouncer) as store:
             yield store
 
 

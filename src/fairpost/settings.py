@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpost.model.errors import SettingsError
+from fairpost.vault.keys import Key, read_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,9 @@ class Settings:
     home: Path
     database_url: str | None
     workspace: str
+    secret_key: Key | None
+    secret_key_old: Key | None
+    redirect_all: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,10 @@ def without_password(url: str) -> str:
     return re.sub(r"([?&]password=)[^&]*", r"\1***", re.sub(r"(//[^:/@]*):.*@", r"\1:***@", url))
 
 
+def _hidden(text: str) -> str:
+    return f"{len(text)} characters, which are not shown"
+
+
 def _directory(text: str) -> Path | None:
     try:
         path = Path(text).expanduser().absolute()
@@ -52,6 +60,14 @@ def _directory(text: str) -> Path | None:
 
 def _postgres_url(text: str) -> str | None:
     return text if text.startswith(("postgresql://", "postgres://")) else None
+
+
+def _address(text: str) -> str | None:
+    return (
+        text
+        if len(text) <= 254 and re.fullmatch(r"[!#-'*+./0-9=?A-Z^-~-]+@[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*", text)
+        else None
+    )
 
 
 def _workspace(text: str) -> str | None:
@@ -80,6 +96,29 @@ SETTINGS = (
         rule="1..200 characters on one line, and not *",
         help="The workspace of `fairpost email send` and `fairpost suppress` where none is given.",
         read=_workspace,
+    ),
+    Setting(
+        name="secret_key",
+        default=None,
+        rule="32 bytes as base64 or hex",
+        help="The master key that seals the accounts' passwords, used instead of `secret.key` in `FAIRPOST_HOME`.",
+        read=read_key,
+        show=_hidden,
+    ),
+    Setting(
+        name="secret_key_old",
+        default=None,
+        rule="32 bytes as base64 or hex",
+        help="The master key before, which still opens what it sealed, until `fairpost secrets rotate` is done.",
+        read=read_key,
+        show=_hidden,
+    ),
+    Setting(
+        name="redirect_all",
+        default=None,
+        rule="one e-mail address in ASCII",
+        help="For staging: every e-mail goes to this address, and none to its recipients.",
+        read=_address,
     ),
 )
 

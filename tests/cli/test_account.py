@@ -1,8 +1,13 @@
-"""Accounts: added, listed, paused, resumed."""
+"""Accounts: added, changed, listed, paused, resumed, removed. Their servers are in test_account_server.py."""
+
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.cli.conftest import Cli, deliver, send
+
+if TYPE_CHECKING:
+    import psycopg
 
 
 def test_an_account_is_added_with_its_limits(cli: Cli) -> None:
@@ -29,6 +34,7 @@ def test_an_account_is_added_with_its_limits(cli: Cli) -> None:
         "pool": "news",
         "status": "active",
         "status_reason": None,
+        "server": None,
         "limits": {"delay_ms": 400, "hourly_max": 100, "daily_max": 500, "batch_max": 10},
         "hour_used": 0,
         "day_used": 0,
@@ -64,6 +70,7 @@ def test_without_accounts_the_list_says_how_to_add_one(cli: Cli) -> None:
         (("a b", "--from", "a@b.test"), "NAME must be 1..100 letters, digits and ._-"),
         (("sales", "--from", "nobody"), "--from must be an e-mail address, got 'nobody'"),
         (("sales", "--from", "a@b.test", "--pool", "@sales"), "--pool must be 1..100 characters"),
+        (("sales", "--from", "a@b.test", "--display-name", "a\nb"), "--display-name must be at most 200 characters"),
     ],
 )
 def test_a_wrong_account_is_one_clear_line(cli: Cli, arguments: tuple[str, ...], error: str) -> None:
@@ -72,7 +79,15 @@ def test_a_wrong_account_is_one_clear_line(cli: Cli, arguments: tuple[str, ...],
 
 
 @pytest.mark.parametrize(
-    "option", [("--hourly", "0"), ("--daily", "-1"), ("--delay-ms", "-1"), ("--batch-size", "1001")]
+    "option",
+    [
+        ("--hourly", "0"),
+        ("--daily", "-1"),
+        ("--daily", "all"),
+        ("--hourly", str(2**31)),
+        ("--delay-ms", "-1"),
+        ("--batch-size", "1001"),
+    ],
 )
 def test_a_limit_out_of_range_is_a_usage_error(bare: Cli, option: tuple[str, str]) -> None:
     assert "Invalid value" in bare.error("account", "add", "sales", "--from", "a@b.test", *option, code=2)
@@ -93,5 +108,122 @@ def test_an_account_is_paused_and_resumed(cli: Cli) -> None:
     assert (resumed["status"], resumed["status_reason"]) == ("active", None)
 
 
-def test_an_unknown_account_is_an_error(cli: Cli) -> None:
-    assert "There is no account gone" in cli.error("account", "resume", "gone")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show",),
+        ("verify",),
+        ("pause", "--reason", "x"),
+        ("resume",),
+        ("remove", "--yes"),
+        ("set", "--pool", "news"),
+    ],
+)
+def test_an_unknown_account_is_an_error(cli: Cli, command: tuple[str, ...]) -> None:
+    name, *options = command
+    assert "There is no account gone. See: fairpost account list" in cli.error("account", name, "gone", *options)
+
+
+def test_an_account_without_a_server_is_listed_as_such_and_cannot_be_verified(cli: Cli) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    assert "no server" in cli.ok("account", "list")
+    assert "no server" in cli.ok("account", "show", "sales")
+    assert "has no server, so it cannot send" in cli.error("account", "verify", "sales")
+
+
+def test_only_what_is_given_is_changed(cli: Cli) -> None:
+    cli.ok(
+        *("account", "add", "sales", "--from", "sales@post.test", "--display-name", "Shop"),
+        *("--hourly", 10, "--daily", 20),
+    )
+    before = cli.json("account", "show", "sales")
+    assert cli.ok("account", "set", "sales", "--daily", 30, "--pool", "news") == "changed sales\n"
+    after = cli.json("account", "show", "sales")
+    limits = {**before["limits"], "daily_max": 30}
+    assert after == {**before, "limits": limits, "pool": "news"}
+
+
+def test_limits_and_the_name_beside_the_address_can_be_taken_away(cli: Cli) -> None:
+    cli.ok("account", "add", "sales", "--from", "a@post.test", "--display-name", "Shop", "--hourly", 1, "--daily", 2)
+    cli.ok(
+        "account", "set", "sales", "--hourly", "none", "--daily", "none", "--display-name", "", "--from", "b@post.test"
+    )
+    account = cli.json("account", "show", "sales")
+    assert (account["limits"]["hourly_max"], account["limits"]["daily_max"]) == (None, None)
+    assert (account["display_name"], account["address"]) == (None, "b@post.test")
+
+
+def test_an_account_serves_the_pool_it_was_moved_to(cli: Cli, url: str) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    cli.ok("account", "set", "sales", "--pool", "news")
+    id_ = send(cli, "--pool", "news")
+    deliver(url)
+    assert cli.json("email", "show", id_)["state"] == "sent"
+
+
+def test_a_change_of_nothing_says_how_to_change_something(cli: Cli) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    assert "fairpost account set sales --help" in cli.error("account", "set", "sales")
+
+
+@pytest.mark.parametrize("option", [("--from", "nobody"), ("--pool", "@x"), ("--display-name", "a\nb")])
+def test_a_wrong_change_changes_nothing(cli: Cli, option: tuple[str, str]) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    before = cli.json("account", "show", "sales")
+    assert f"error: {option[0]} must be" in cli.error("account", "set", "sales", "--daily", 5, *option)
+    assert cli.json("account", "show", "sales") == before
+
+
+def test_an_account_is_removed(cli: Cli) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    assert cli.ok("account", "remove", "sales", "--yes") == "removed sales\n"
+    assert cli.json("account", "list") == []
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+
+
+def test_removing_asks_first(cli: Cli) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    assert "Remove the account sales" in cli.error("account", "remove", "sales")
+    assert len(cli.json("account", "list")) == 1
+
+
+def test_what_an_account_has_sent_outlives_it(cli: Cli, url: str) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    id_ = send(cli)
+    deliver(url)
+    cli.ok("account", "remove", "sales", "--yes")
+    assert cli.json("email", "show", id_)["state"] == "sent"
+    cli.ok("status")
+
+
+def test_an_account_that_e_mails_wait_for_is_not_removed(cli: Cli) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    id_ = send(cli, "--account", "sales")
+    send(cli)  # anybody of the pool may send this one
+    error = cli.error("account", "remove", "sales", "--yes")
+    assert "1 e-mail is waiting for it alone: let it send them, or fairpost email cancel ID" in error
+    cli.ok("email", "cancel", id_)
+    cli.ok("account", "remove", "sales", "--yes")
+
+
+def test_an_account_with_e_mails_in_hand_or_in_doubt_is_not_removed(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    id_ = cli.json("account", "add", "sales", "--from", "sales@post.test")["id"]
+    send(cli)
+    db.execute("SELECT fairpost.take_lease(%s, 'test', 60)", (id_,))
+    db.execute("SELECT fairpost.claim(%s, 1, 10)", (id_,))
+    assert "1 e-mail is in its hands: pause it" in cli.error("account", "remove", "sales", "--yes")
+    db.execute(
+        "UPDATE fairpost.queue SET state = 'in_doubt', attempts = 1, begun_at = clock_timestamp() WHERE account_id = %s",
+        (id_,),
+    )
+    assert "1 e-mail is in doubt: fairpost email list --state in_doubt" in cli.error(
+        "account", "remove", "sales", "--yes"
+    )
+
+
+def test_a_worker_whose_account_was_removed_claims_nothing(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    id_ = cli.json("account", "add", "sales", "--from", "sales@post.test")["id"]
+    db.execute("SELECT fairpost.take_lease(%s, 'test', 60)", (id_,))
+    cli.ok("account", "remove", "sales", "--yes")
+    send(cli)
+    assert db.execute("SELECT verdict FROM fairpost.claim(%s, 1, 10)", (id_,)).fetchone() == ("stale",)

@@ -47,6 +47,7 @@ PEERS: Mapping[str, Peer] = {
         package="opensmtpd",
         programs=(("usr/sbin/smtpd",), ("usr/libexec/opensmtpd/encrypt", "usr/lib/opensmtpd/encrypt")),
     ),
+    "pgbouncer": Peer(package="pgbouncer", programs=(("usr/sbin/pgbouncer", "usr/bin/pgbouncer"),)),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fairpost.model.account import Account, AccountStatus, Limits, Usage
 from fairpost.model.ids import AccountId
-from fairpost.policy.diagnosis import Cause, Facts, Hold, InHand, Post, Reason, Route, diagnose
+from fairpost.policy.diagnosis import Cause, Facts, Hold, InHand, Pause, Post, Reason, Route, diagnose
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=30)
@@ -48,6 +48,26 @@ def only_reason(facts: Facts) -> Reason:
 def test_when_all_is_well_there_is_nothing_to_say() -> None:
     assert diagnose(ALL_WELL) == []
     assert diagnose(replace(ALL_WELL, routes=[])) == []
+
+
+def pause(**more: Any) -> Pause:
+    return Pause(**{"since": NOW, "until": None, "reason": "wrong prices", "paused_by": "ann on desk", **more})
+
+
+def test_that_everything_is_paused_is_said_first_with_who_and_why() -> None:
+    reason = only_reason(replace(ALL_WELL, pause=pause()))
+    assert reason.cause is Cause.PAUSED
+    assert reason.text == (
+        "Everything is paused since 2030-01-01 12:00:00 UTC by ann on desk, until resumed: wrong prices."
+    )
+    assert reason.then == "fairpost resume --all"
+    assert diagnose(replace(ALL_WELL, pause=pause(), posts=[]))[0].cause is Cause.PAUSED
+
+
+def test_a_pause_that_ends_by_itself_says_when() -> None:
+    reason = only_reason(replace(ALL_WELL, pause=pause(until=LATER)))
+    assert "until 2030-01-01 12:30:00 UTC: wrong prices." in reason.text
+    assert reason.until == LATER
 
 
 def test_without_any_account_that_alone_is_said() -> None:

@@ -144,6 +144,17 @@ async def test_postfix_says_how_large_a_message_may_be() -> None:
     assert report.reply.code == 552
 
 
+async def test_postfix_relays_what_we_send_to_the_next_server() -> None:
+    peer("smtp_sink")
+    start = peer("postfix")
+    with smtp_sink(dump=True) as sink, start(relay_to=(sink.host, sink.port)) as relay:
+        async with courier_to(plain(relay)) as courier:
+            assert is_sent(await send(courier, TO_TWO))
+        mails = await asyncio.to_thread(sink.wait_for, 1)
+    assert sorted(address for mail in mails for address in mail.recipients) == list(TO_TWO.recipients)
+    assert b"\n.and one with a dot\n..\n" in mails[0].content.replace(b"\r\n", b"\n")
+
+
 # ── smtp-sink fails on command ───────────────────────────────────────────────────────────────────────────────────────
 
 SINK = [

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from fairpost import __version__
-from fairpost.cli import account, bench, db, email, hold, inbox, status, suppress, up
+from fairpost.cli import account, bench, db, doctor, email, hold, inbox, pause, secrets, status, suppress, up, work
 from fairpost.cli.output import error_line
 from fairpost.model.errors import FairpostError
 
@@ -56,9 +56,14 @@ def options(
 
 
 app.command("up")(up.up)
+app.command("work")(work.work)
 app.command("status")(status.status)
+app.command("doctor")(doctor.doctor)
 app.add_typer(email.app, name="email")
 app.add_typer(account.app, name="account")
+app.add_typer(secrets.app, name="secrets")
+app.command("pause")(pause.pause)
+app.command("resume")(pause.resume)
 app.command("hold")(hold.hold)
 app.command("release")(hold.release)
 app.add_typer(suppress.app, name="suppress")

@@ -1,79 +1,175 @@
-"""`fairpost account`: the sender accounts. No mail leaves them yet: the scripted transport is all there is."""
+"""`fairpost account`: the sender accounts, their servers and their limits."""
 
-from dataclasses import asdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairpost.cli.output import AsJson, print_json, print_table, when
+from fairpost.cli.account_view import account_facts, print_account, print_accounts
+from fairpost.cli.arguments import limit
+from fairpost.cli.output import AsJson, print_json
+from fairpost.cli.passwords import AskPassword, PasswordEnv, PasswordFile, Smtp, given_password
 from fairpost.cli.session import with_store
+from fairpost.cli.trial import advice, has_passed, print_trial, trial_facts
+from fairpost.model.account import AccountStatus, Limits
 from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.transport import SmtpSettings, write_transport
+from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from fairpost.model.account import Limits
+    from fairpost.model.account import Account
     from fairpost.policy.diagnosis import Post
-    from fairpost.postgres.store import Store
+    from fairpost.postgres.store import Removal, Store
+    from fairpost.transport.trial import Tried
 
-app = typer.Typer(no_args_is_help=True, help="Add, list, pause and resume sender accounts.")
+app = typer.Typer(no_args_is_help=True, help="Add, change, verify, pause, resume and remove sender accounts.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and ._- (1..100), like sales.")]
+DisplayName = Annotated[str | None, typer.Option(help="The name shown beside the address; '' for none.")]
+Hourly = Annotated[int | None, typer.Option(parser=limit, metavar="N", help="Most sends an hour, or: none.")]
+Daily = Annotated[int | None, typer.Option(parser=limit, metavar="N", help="Most sends a day, or: none.")]
 
 
 @app.command()
 def add(
     name: Name,
     from_: Annotated[str, typer.Option("--from", metavar="ADDRESS", help="The address it sends from.")],
+    smtp: Smtp = None,
+    ask_password: AskPassword = False,
+    password_file: PasswordFile = None,
+    password_env: PasswordEnv = None,
     pool: Annotated[str, typer.Option(help="The pool it serves.")] = "default",
-    display_name: Annotated[str | None, typer.Option(help="The name shown beside the address.")] = None,
+    display_name: DisplayName = None,
     delay_ms: Annotated[int, typer.Option(min=0, max=86_400_000, help="Least time between two sends, in ms.")] = 0,
-    hourly: Annotated[
-        int | None, typer.Option(min=1, max=2**31 - 1, help="Most sends an hour; none: no limit.")
-    ] = None,
-    daily: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="Most sends a day; none: no limit.")] = None,
+    hourly: Hourly = None,
+    daily: Daily = None,
     batch_size: Annotated[int, typer.Option(min=1, max=1000, help="Most e-mails claimed at once.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Add a sender account.
 
-    \b
-    Example: fairpost account add sales --from sales@example.com --hourly 100
-    """
-    from fairpost.model.account import Limits
+    Without a server it cannot send. Nothing is connected to: fairpost account verify NAME does that.
 
-    limits = Limits(delay_ms=delay_ms, hourly_max=hourly, daily_max=daily, batch_max=batch_size)
+    \b
+    Example: fairpost account add sales --from sales@example.com --smtp smtp+starttls://ann@smtp.example.com --ask-password
+    """
+    settings = read_settings()
+    _require_name(name)
+    _require_pool(pool)
+    server, password = _server(smtp, ask=ask_password, file=password_file, env=password_env)
+    limits = Limits(delay_ms=delay_ms, hourly_max=hourly or None, daily_max=daily or None, batch_max=batch_size)
+    facts = {"pool": pool, "display_name": _display_name(display_name), "limits": limits}
     id_ = with_store(
-        lambda store: _add(store, name, address=from_, pool=pool, display_name=display_name, limits=limits)
+        lambda store: _add(store, settings, name, address=from_, server=server, password=password, facts=facts),
+        settings=settings,
     )
     if as_json:
         print_json({"id": id_, "name": name})
     else:
-        typer.echo(f"added {name}, which serves the pool {pool}")
+        then = f"try its server: fairpost account verify {name}" if server else "it has no server yet"
+        typer.echo(f"added {name}, which serves the pool {pool}; {then}")
+
+
+@app.command("set")
+def set_(
+    name: Name,
+    from_: Annotated[str | None, typer.Option("--from", metavar="ADDRESS", help="The address it sends from.")] = None,
+    smtp: Smtp = None,
+    ask_password: AskPassword = False,
+    password_file: PasswordFile = None,
+    password_env: PasswordEnv = None,
+    pool: Annotated[str | None, typer.Option(help="The pool it serves.")] = None,
+    display_name: DisplayName = None,
+    delay_ms: Annotated[
+        int | None, typer.Option(min=0, max=86_400_000, help="Least time between two sends, in ms.")
+    ] = None,
+    hourly: Hourly = None,
+    daily: Daily = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, max=1000, help="Most e-mails claimed at once.")] = None,
+) -> None:
+    """Change a sender account, only what is given.
+
+    The password stays when the server changes, as long as host and user are the same.
+
+    \b
+    Example: fairpost account set sales --ask-password
+    """
+    settings = read_settings()
+    if pool is not None:
+        _require_pool(pool)
+    server, password = _server(smtp, ask=ask_password, file=password_file, env=password_env, has_one=True)
+    given = {"pool": pool, "delay_ms": delay_ms, "batch_max": batch_size}
+    changes: dict[str, Any] = {column: value for column, value in given.items() if value is not None}
+    or_none = {"hourly_max": hourly, "daily_max": daily, "display_name": display_name}
+    changes |= {column: value or None for column, value in or_none.items() if value is not None}
+    _display_name(display_name)
+    if not (changes or from_ is not None or server or password):
+        raise FairpostError(f"Nothing to change. Give an option: fairpost account set {name} --help")
+    with_store(
+        lambda store: _change(store, settings, name, changes, address=from_, server=server, password=password),
+        settings=settings,
+    )
+    then = f"; try its server: fairpost account verify {name}" if server or password else ""
+    typer.echo(f"changed {name}{then}")
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List the accounts.
 
-    Status, limits, what they have used of them, when they may send next, and who drives them.
+    Server, status, limits, what they have used of them, when they may send next, and who drives them.
 
     \b
     Example: fairpost account list --json
     """
-    from fairpost.observe.status import read_posts
-
-    async def read(store: "Store") -> "tuple[list[Post], datetime]":
-        return await read_posts(store), await store.value("SELECT clock_timestamp()")
-
-    posts, now = with_store(read)
+    posts, now = with_store(_read_posts)
     if as_json:
         print_json([account_facts(post, now) for post in posts])
     elif posts:
         print_accounts(posts, now)
     else:
-        typer.echo("no accounts yet; add one: fairpost account add NAME --from ADDRESS")
+        typer.echo("no accounts yet; add one: fairpost account add NAME --from ADDRESS --smtp URL")
+
+
+@app.command()
+def show(name: Name, as_json: AsJson = False) -> None:
+    """Show everything about one account, except its password.
+
+    \b
+    Example: fairpost account show sales
+    """
+    posts, now = with_store(_read_posts)
+    post = next((post for post in posts if post.account.name == name), None)
+    if post is None:
+        raise _no_account(name)
+    if as_json:
+        print_json(account_facts(post, now))
+    else:
+        print_account(post, now)
+
+
+@app.command()
+def verify(name: Name, as_json: AsJson = False) -> None:
+    """Try an account's server: connect, TLS, login. No mail is sent.
+
+    Ends with 1 when a step fails, and says what to type next.
+
+    \b
+    Example: fairpost account verify sales
+    """
+    settings = read_settings()
+    account = with_store(lambda store: store.account_named(name), settings=settings)
+    tried, then = _try(account, settings)
+    if as_json:
+        print_json({"name": name, "ok": then is None, "steps": trial_facts(tried), "then": then})
+    else:
+        print_trial(tried)
+        typer.echo(f"{name} can log in and send" if then is None else then)
+    if then is not None:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -83,106 +179,230 @@ def pause(name: Name, reason: Annotated[str, typer.Option(help="Why: shown by `f
     \b
     Example: fairpost account pause sales --reason "new password on Monday"
     """
-    with_store(lambda store: _set_status(store, name, "paused", reason))
+    with_store(lambda store: _set_status(store, name, AccountStatus.PAUSED, reason))
     typer.echo(f"paused {name}")
 
 
 @app.command()
-def resume(name: Name) -> None:
+def resume(
+    name: Name,
+    no_verify: Annotated[
+        bool, typer.Option("--no-verify", help="Do not try the server of a suspended account first.")
+    ] = False,
+) -> None:
     """Let a paused or suspended account send again.
+
+    A suspended one is tried first, and stays suspended when its server still refuses it.
 
     \b
     Example: fairpost account resume sales
     """
-    with_store(lambda store: _set_status(store, name, "active", None))
+    settings = read_settings()
+    account = with_store(lambda store: store.account_named(name), settings=settings)
+    if account.status is AccountStatus.SUSPENDED and not no_verify:
+        tried, then = _try(account, settings)
+        print_trial(tried)
+        if then is not None:
+            raise FairpostError(f'Account "{name}" stays suspended: its server cannot be used yet. {then}')
+    with_store(lambda store: _set_status(store, name, AccountStatus.ACTIVE, None), settings=settings)
     typer.echo(f"{name} is active")
 
 
-def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
-    """One account, for JSON."""
-    account = post.account
-    may_send_at, why = _next(post, now)
-    return {
-        "id": account.id,
-        "name": account.name,
-        "address": account.address,
-        "display_name": account.display_name,
-        "pool": account.pool,
-        "status": account.status,
-        "status_reason": account.status_reason,
-        "limits": asdict(account.limits),
-        "hour_used": _used(post, now)[0],
-        "day_used": _used(post, now)[1],
-        "sent_total": post.sent_total,
-        "driven_by": post.owner if post.is_driven(now) else None,
-        "lease_until": post.until if post.is_driven(now) else None,
-        "may_send_at": may_send_at,
-        "may_send_why": why,
-    }
+@app.command()
+def remove(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove an account, with its password. What it has sent stays in history.
+
+    Refused while it has e-mails in hand, or e-mails wait for it alone.
+
+    \b
+    Example: fairpost account remove sales --yes
+    """
+    if not yes:
+        typer.confirm(f"Remove the account {name} and its password?", abort=True, err=True)
+    done = with_store(lambda store: store.remove_account(name))
+    if not done.known:
+        raise _no_account(name)
+    if not done.removed:
+        raise FairpostError(_why_not_removed(name, done))
+    typer.echo(f"removed {name}")
 
 
-def print_accounts(posts: "Sequence[Post]", now: "datetime") -> None:
-    columns = ("account", "pool", "status", ">hour", ">day", ">sent", "may send", "driven by")
-    print_table(columns, (_row(post, now) for post in posts), title="Accounts")
+def _server(
+    smtp: str | None, *, ask: bool, file: str | None, env: str | None, has_one: bool = False
+) -> tuple[SmtpSettings | None, str | None]:
+    """The server that was given and the password, each None where it was not. `has_one`: the account may have a server."""
+    from fairpost.transport.urls import parse_smtp_url
+
+    url = parse_smtp_url(smtp) if smtp is not None else None
+    password = given_password(in_url=url.password if url else None, ask=ask, file=file, env=env)
+    if url is None and password is not None and not has_one:
+        raise FairpostError("A password needs a server. Give it: --smtp smtp+starttls://USER@HOST")
+    if url is not None and url.settings.user is None and password is not None:
+        raise FairpostError("A password needs a user. Write it into the URL: --smtp smtp+starttls://USER@HOST")
+    if url is not None and url.settings.user is not None and password is None and not has_one:
+        raise FairpostError("The URL has a user, so a password is needed. Add: --ask-password")
+    return (url.settings if url else None), password
 
 
-def _row(post: "Post", now: "datetime") -> tuple[object, ...]:
-    account, limits = post.account, post.account.limits
-    hour, day = _used(post, now)
-    may_send_at, why = _next(post, now)
-    return (
-        account.name,
-        account.pool,
-        f"{account.status}: {account.status_reason}" if account.status_reason else account.status,
-        f"{hour}/{limits.hourly_max}" if limits.hourly_max else hour,
-        f"{day}/{limits.daily_max}" if limits.daily_max else day,
-        post.sent_total,
-        f"{when(may_send_at, now)}, {why}" if may_send_at else ("now" if account.status == "active" else ""),
-        f"{post.owner}, until {when(post.until, now)}" if post.is_driven(now) else "nobody",
-    )
+def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | None]":
+    """The steps, and what to type next where one failed."""
+    import asyncio
+
+    from fairpost.app import vault_of
+    from fairpost.transport.factory import login_of, server_of, smtp_settings
+    from fairpost.transport.trial import try_server
+
+    server = smtp_settings(account)
+    tried = asyncio.run(try_server(server_of(server), login_of(account, vault_of(settings))))
+    return tried, None if has_passed(tried) else advice(tried, server, account.name)
 
 
-def _used(post: "Post", now: "datetime") -> tuple[int, int]:
-    from fairpost.policy.limits import roll_windows
+async def _read_posts(store: "Store") -> "tuple[list[Post], datetime]":
+    from fairpost.observe.status import read_posts
 
-    usage = roll_windows(post.account.usage, now=now)
-    return usage.hour_used, usage.day_used
-
-
-def _next(post: "Post", now: "datetime") -> "tuple[datetime | None, str | None]":
-    """The next moment its limits allow a send, and which limit it waits for; None when it is now."""
-    from fairpost.policy.limits import NotBefore, admit
-
-    admitted = admit(post.account.limits, post.account.usage, now=now)
-    return (admitted.moment, admitted.reason) if isinstance(admitted, NotBefore) else (None, None)
+    return await read_posts(store), await store.value("SELECT clock_timestamp()")
 
 
 async def _add(
-    store: "Store", name: str, *, address: str, pool: str, display_name: str | None, limits: "Limits"
+    store: "Store",
+    settings: Settings,
+    name: str,
+    *,
+    address: str,
+    server: SmtpSettings | None,
+    password: str | None,
+    facts: "Mapping[str, Any]",
 ) -> int:
-    import re
-
     from asyncpg import UniqueViolationError
+
+    from fairpost.app import vault_of
+    from fairpost.vault.rotation import write_sealed
+
+    facts = {**facts, "address": await _parsed(store, address), "id_": (id_ := await store.next_account_id())}
+
+    async def write(sealed: str | None, keys: "Sequence[str] | None") -> None:
+        await store.add_account(name, **facts, transport=server and replace(server, secret=sealed), keys=keys)
+
+    try:
+        if password is None:
+            await write(None, None)
+        else:
+            await write_sealed(store, vault_of(settings), password, account_id=id_, write=write)
+    except UniqueViolationError:
+        raise FairpostError(f"There is an account {name} already. See: fairpost account list") from None
+    return id_
+
+
+async def _change(
+    store: "Store",
+    settings: Settings,
+    name: str,
+    changes: dict[str, Any],
+    *,
+    address: str | None,
+    server: SmtpSettings | None,
+    password: str | None,
+) -> None:
+    from fairpost.app import vault_of
+    from fairpost.vault.rotation import write_sealed
+
+    account = await store.account_named(name)
+    if address is not None:
+        changes["address"] = await _parsed(store, address)
+    if server is not None:
+        changes["transport"] = write_transport(server)
+        if server.user is None:
+            changes["secret"] = None
+    if password is None:
+        _require_password(account, server)
+        await _write_changes(store, name, changes)
+        return
+    _require_user(account, server)
+
+    async def write(sealed: str, keys: "Sequence[str]") -> None:
+        await _write_changes(store, name, {**changes, "secret": sealed}, keys=keys)
+
+    await write_sealed(store, vault_of(settings), password, account_id=account.id, write=write)
+
+
+def _require_password(account: "Account", server: SmtpSettings | None) -> None:
+    """What was given for one server is not handed to another by mistake."""
+    if server is None or server.user is None:
+        return
+    old = account.transport
+    is_same = isinstance(old, SmtpSettings) and (old.host, old.user) == (server.host, server.user)
+    if not (is_same and isinstance(old, SmtpSettings) and old.secret):
+        raise FairpostError("Another host or user needs its password with it. Add: --ask-password")
+
+
+def _require_user(account: "Account", server: SmtpSettings | None) -> None:
+    kept = server or account.transport
+    if not isinstance(kept, SmtpSettings) or kept.user is None:
+        raise FairpostError(
+            f"Account {account.name} has no server with a user, so a password is of no use. "
+            f"Give both: fairpost account set {account.name} --smtp smtp+starttls://USER@HOST --ask-password"
+        )
+
+
+async def _parsed(store: "Store", address: str) -> str:
+    parsed: str | None = await store.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", address)
+    if parsed is None:
+        raise FairpostError(f"--from must be an e-mail address, got {address!r}")
+    return parsed
+
+
+async def _set_status(store: "Store", name: str, status: AccountStatus, reason: str | None) -> None:
+    await _write_changes(store, name, {"status": status, "status_reason": reason})
+
+
+async def _write_changes(
+    store: "Store", name: str, changes: "Mapping[str, Any]", *, keys: "Sequence[str] | None" = None
+) -> None:
+    if await store.change_account(name, changes, keys=keys) is None:
+        raise _no_account(name)
+
+
+def _no_account(name: str) -> NotFound:
+    return NotFound(f"There is no account {name}. See: fairpost account list")
+
+
+def _why_not_removed(name: str, done: "Removal") -> str:
+    parts = [
+        f"{_emails(done.in_hand)} in its hands: pause it (fairpost account pause {name} --reason removing) and wait"
+        if done.in_hand
+        else "",
+        f"{_emails(done.in_doubt)} in doubt: fairpost email list --state in_doubt, then fairpost email resolve ID --as …"
+        if done.in_doubt
+        else "",
+        f"{_emails(done.pinned)} waiting for it alone: let it send them, or fairpost email cancel ID"
+        if done.pinned
+        else "",
+    ]
+    return f"Account {name} cannot be removed yet: {'; '.join(part for part in parts if part)}."
+
+
+def _emails(n: int) -> str:
+    return "1 e-mail is" if n == 1 else f"{n:,} e-mails are"
+
+
+def _require_name(name: str) -> None:
+    import re
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise FairpostError(
             f"NAME must be 1..100 letters, digits and ._-, beginning with a letter or digit, got {name!r}"
         )
+
+
+def _require_pool(pool: str) -> None:
     if pool.startswith("@") or not 1 <= len(pool) <= 100 or not pool.isprintable():
         raise FairpostError(f"--pool must be 1..100 characters on one line, not beginning with @, got {pool!r}")
-    parsed = await store.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", address)
-    if parsed is None:
-        raise FairpostError(f"--from must be an e-mail address, got {address!r}")
-    try:
-        return await store.add_account(name, address=parsed, pool=pool, display_name=display_name, limits=limits)
-    except UniqueViolationError:
-        raise FairpostError(f"There is an account {name} already. See: fairpost account list") from None
 
 
-async def _set_status(store: "Store", name: str, status: str, reason: str | None) -> None:
-    found = await store.value(
-        "UPDATE fairpost.accounts SET status = $2, status_reason = $3 WHERE name = $1 RETURNING id",
-        *(name, status, reason),
-    )
-    if found is None:
-        raise NotFound(f"There is no account {name}. See: fairpost account list")
+def _display_name(name: str | None) -> str | None:
+    if name and (len(name) > 200 or not name.isprintable()):
+        raise FairpostError(f"--display-name must be at most 200 characters on one line, got {name!r}")
+    return name or None

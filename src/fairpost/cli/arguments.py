@@ -8,6 +8,7 @@ import typer
 from fairpost.model.ids import EmailId
 
 ID_MAX = 2**63 - 1  # a bigint
+LIMIT_MAX = 2**31 - 1  # an integer
 
 _SPAN = re.compile(r"(?:(\d{1,7})d)?(?:(\d{1,7})h)?(?:(\d{1,7})m)?(?:(\d{1,7})s)?", re.ASCII)
 _SPAN_MAX = timedelta(days=3650)
@@ -17,6 +18,15 @@ def email_id(text: str) -> EmailId:
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= ID_MAX:
         raise typer.BadParameter(f"{text!r} is no id of an e-mail; find it: fairpost email list")
     return EmailId(int(text))
+
+
+def limit(text: str) -> int:
+    """0: none, which no limit can be."""
+    if text == "none":
+        return 0
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= LIMIT_MAX:
+        raise typer.BadParameter(f"{text!r} is no limit; write a number from 1 to {LIMIT_MAX}, or none")
+    return int(text)
 
 
 def moment(text: str) -> datetime:

@@ -30,6 +30,19 @@ MEANING: dict[str, str] = {
     "raw_single_per_s": "for comparison: a bare INSERT of the same JSON",
     "bulk_per_s": "enqueue 1,000 at a time, 2 connections (to reach: 30,000/s)",
     "raw_bulk_per_s": "for comparison: a bare INSERT of the same 1,000",
+    "emails_per_s": "the engine at work: claimed, composed, sent, settled, 8 accounts (to reach: 3 × naive, 0.5 × ceiling)",
+    "naive_emails_per_s": "for comparison: a table, EmailMessage and aiosmtplib, 2 processes with 4 connections each",
+    "ceiling_emails_per_s": "for comparison: the same SQL without composing and sending",
+    "times_naive": "how many times as fast as the plain way",
+    "share_of_ceiling": "of what the database alone allows",
+    "pickup_ms_p50": "commit to 250, an idle engine (to reach: 15 ms)",
+    "pickup_ms_p99": "the same, the slowest of a hundred (to reach: 60 ms)",
+    "pickup_loaded_ms_p50": "commit to 250 of an urgent e-mail, 1,000,000 bulk waiting, all accounts busy",
+    "pickup_loaded_ms_p99": "the same, the slowest of a hundred (to reach: 300 ms)",
+    "listen_ms_p50": "for comparison: a bare INSERT with NOTIFY, until it is heard",
+    "worker_private_mb": "what an idle worker process has for itself (to reach: 15 MB)",
+    "packed_account_kb": "what one idle account costs in a process with 1,000 (to reach: 200 KB)",
+    "bare_python_mb": "for comparison: a Python process of its own that has imported the same",
     "compose_us": "an e-mail with text and html as bytes, all encoded anew (to reach: 80 µs, a 30th of the standard library)",
     "compose_prepared_us": "the same, its content encoded once for all recipients",
     "stdlib_us": "for comparison: the same e-mail by the standard library's EmailMessage",
@@ -66,6 +79,39 @@ def enqueue(as_json: AsJson = False) -> None:
     from fairpost.bench.enqueue import bench_enqueue
 
     _run(bench_enqueue, as_json)
+
+
+@app.command()
+def send(as_json: AsJson = False) -> None:
+    """How many e-mails a second the engine sends, each committed durably.
+
+    Example: fairpost bench send --json
+    """
+    from fairpost.bench.send import bench_send
+
+    _run(bench_send, as_json)
+
+
+@app.command()
+def pickup(as_json: AsJson = False) -> None:
+    """How long an e-mail is on its way, from commit to the server's 250.
+
+    Example: fairpost bench pickup --json
+    """
+    from fairpost.bench.pickup import bench_pickup
+
+    _run(bench_pickup, as_json)
+
+
+@app.command()
+def memory(as_json: AsJson = False) -> None:
+    """What an idle worker costs in memory.
+
+    Example: fairpost bench memory --json
+    """
+    from fairpost.bench.memory import bench_memory
+
+    _run(bench_memory, as_json)
 
 
 @app.command()

@@ -1,32 +1,31 @@
 """The demonstration of `fairpost up`: four senders, one of whom floods, and three accounts of different pace.
 
-Everything is in this one process, with the scripted transport: no mail leaves. Its accounts and workspaces are called
-demo-…, its pool is demo; it touches nothing else, and leaves nothing of its own waiting.
+The engine sends it like any other mail, over SMTP, into the development inbox. Its accounts and workspaces are called
+demo-…, its pool is demo; it touches nothing else, and what is still waiting when it ends is cancelled.
 """
 
-import asyncio
 import json
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fairpost.deliver.runner import Handled, Idle, Rested, Runner
-from fairpost.model.account import Account, Limits
+from fairpost.inbox.mails import Mail, MailId, list_mails
+from fairpost.model.account import Limits
 from fairpost.model.errors import FairpostError
-from fairpost.model.ids import EmailId
+from fairpost.model.transport import Security, SmtpSettings, write_transport
+from fairpost.policy.limits import NotBefore, admit
 from fairpost.postgres.store import Store
 from fairpost.system import clock
-from fairpost.transport.scripted import ScriptedTransport
 
 POOL = "demo"
 SENDERS = {"demo-flood": 400, "demo-shop": 40, "demo-club": 15, "demo-ann": 5}  # in the order they arrive
 DELAYS_MS = {"demo-quick": 20, "demo-steady": 60, "demo-slow": 200}
+MAILS_SHOWN = 5
 
-DEMO_S_MAX = 15.0
-LOOK_AGAIN_S = 0.1
-CONNECTIONS_MAX = len(DELAYS_MS) + 1
-CONTENT = {"subject": "A demonstration", "text": "Nobody gets this e-mail: it is part of `fairpost up`."}
+CONTENT = {
+    "subject": "A demonstration",
+    "text": "This e-mail is part of `fairpost up`, and went no further than its inbox.",
+    "html": "<p>This e-mail is part of <code>fairpost up</code>, and went no further than its inbox.</p>",
+}
 
 
 @dataclass(slots=True)
@@ -43,138 +42,108 @@ class AtWork:
     """What one account has done, and when it may do the next."""
 
     delay_ms: int
+    before: int = 0  # what it had sent before the demonstration
     sent: int = 0
     next_at: datetime | None = None
+    is_driven: bool = False
 
 
 @dataclass(slots=True)
 class Progress:
-    senders: dict[str, Served]
+    senders: dict[str, Served] = field(default_factory=lambda: {name: Served(n) for name, n in SENDERS.items()})
     accounts: dict[str, AtWork] = field(default_factory=dict)
+    mails: list[Mail] = field(default_factory=list)  # the newest in the inbox
     started_s: float = 0.0
+    elapsed_s: float = 0.0
+    left: int = sum(SENDERS.values())  # still to be sent
 
-    def elapsed_s(self) -> float:
-        return clock.monotonic() - self.started_s
-
+    @property
     def is_done(self) -> bool:
-        return all(sender.sent == sender.total for sender in self.senders.values())
-
-    def count(self, *, account: str, sender: str) -> None:
-        self.accounts[account].sent += 1
-        served = self.senders[sender]
-        served.sent += 1
-        if served.sent == served.total:
-            served.done_after_s = self.elapsed_s()
+        return self.left == 0
 
 
 class Demonstration:
-    """`over` ends it early, cleanly: what is being sent is finished, the leases are dropped."""
-
-    def __init__(self, store: Store, *, owner: str, over: asyncio.Event) -> None:
-        self.progress = Progress({name: Served(total) for name, total in SENDERS.items()})
+    def __init__(self, store: Store, *, host: str, port: int) -> None:
+        self.progress = Progress()
         self._store = store
-        self._owner = owner
-        self._over = over
-        self._sender_of: dict[EmailId, str] = {}
+        self._server = SmtpSettings(host=host, port=port, security=Security.NONE)
+        self._first_id = 0
+        self._last_mail = MailId(0)
 
-    async def run(self, show: Callable[[Progress], None], *, every_s: float) -> None:
-        """Runs until all is sent, or the time is up, or somebody ends it; shows how it is going meanwhile."""
-        await self._clear()
-        accounts = await self._accounts()
-        await self._enqueue()
-        runners: list[Runner] = []
-        try:
-            runners = await self._start(accounts)
-            self.progress.started_s = clock.monotonic()
-            await self._work(runners, show, every_s)
-        finally:
-            for runner in runners:
-                await runner.stop()
-            await self._clear()
+    async def begin(self) -> None:
+        await self.clear()
+        await self._accounts()
+        self._last_mail = MailId(await self._store.value("SELECT coalesce(max(id), 0) FROM fairpost.inbox"))
+        self._first_id = await self._store.value("SELECT fairpost.new_id()")
+        content = await self._store.value("SELECT fairpost.put_content($1)", json.dumps(CONTENT))
+        for sender, total in SENDERS.items():
+            email = {"workspace": sender, "pool": POOL, "stream": "demo", "content_id": content}
+            await self._store.enqueue_many([{**email, "to": f"reader{n}@demo.invalid"} for n in range(total)])
+        self.progress.started_s = clock.monotonic()
 
-    async def _clear(self) -> None:
-        """Nothing of a demonstration stays behind: not its leases, not its waiting e-mails. Only ours are touched."""
-        await self._store.fetch(
-            """SELECT fairpost.drop_lease(l.account_id, l.epoch) FROM fairpost.leases l
-               JOIN fairpost.accounts a ON a.id = l.account_id WHERE l.owner = $1 AND a.pool = $2""",
-            *(self._owner, POOL),
+    async def look(self) -> Progress:
+        """How it is going: read from the database, like everything anybody sees of the engine."""
+        progress = self.progress
+        progress.elapsed_s = clock.monotonic() - progress.started_s
+        progress.left = await self._store.value(
+            """SELECT count(*) FROM fairpost.queue q
+               WHERE q.workspace = ANY ($1) AND q.id >= $2 AND q.route = $3 AND q.state <> 'in_doubt'""",
+            *(list(SENDERS), self._first_id, POOL),
         )
+        rows = await self._store.fetch(  # after what is left: who is not there is counted here
+            """SELECT e.workspace, count(*) AS n FROM fairpost.emails e
+               WHERE e.workspace = ANY ($1) AND e.id >= $2 AND e.state = 'sent' AND e.route = $3 GROUP BY 1""",
+            *(list(SENDERS), self._first_id, POOL),
+        )
+        for row in rows:
+            self._count(progress.senders[row["workspace"]], row["n"])
+        await self._look_at_accounts()
+        progress.mails = await list_mails(self._store, after=self._last_mail, most=MAILS_SHOWN)
+        return progress
+
+    async def clear(self) -> None:
+        """Nothing of a demonstration waits any more."""
         await self._store.fetch(
             """SELECT fairpost.cancel(q.id, 'the demonstration ended') FROM fairpost.queue q
                WHERE q.workspace = ANY ($1) AND q.route = $2 AND q.state IN ('waiting', 'claimed')""",
             *(list(SENDERS), POOL),
         )
 
-    async def _accounts(self) -> list[Account]:
+    def _count(self, served: Served, sent: int) -> None:
+        served.sent = sent
+        if sent >= served.total and served.done_after_s is None:
+            served.done_after_s = self.progress.elapsed_s
+
+    async def _look_at_accounts(self) -> None:
+        now = clock.now()
+        totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
+        for station in await self._store.stations():
+            account = self.progress.accounts.get(station.account.name)
+            if account is not None:
+                allowed = admit(station.account.limits, station.account.usage, now=now)
+                account.sent = totals[station.account.name] - account.before
+                account.next_at = allowed.moment if isinstance(allowed, NotBefore) else None
+                account.is_driven = station.is_driven
+
+    async def _accounts(self) -> None:
         known = {account.name: account for account in await self._store.accounts()}
         for name, delay_ms in DELAYS_MS.items():
             if name not in known:
-                limits = Limits(delay_ms=delay_ms)
-                await self._store.add_account(name, address=f"{name}@demo.invalid", pool=POOL, limits=limits)
+                await self._store.add_account(
+                    name,
+                    address=f"{name}@demo.invalid",
+                    display_name="The demonstration",
+                    pool=POOL,
+                    limits=Limits(delay_ms=delay_ms),
+                    transport=self._server,
+                )
             elif known[name].pool != POOL:
                 raise FairpostError(f"The account {name} is not the demonstration's. Try: fairpost up --no-demo")
-        return [account for account in await self._store.accounts() if account.name in DELAYS_MS]
+            else:  # the inbox may be at another port today
+                await self._store.change_account(name, {"transport": write_transport(self._server), "status": "active"})
+        totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
+        self.progress.accounts = {name: AtWork(ms, before=totals[name]) for name, ms in DELAYS_MS.items()}
 
-    async def _enqueue(self) -> None:
-        content = await self._store.value("SELECT fairpost.put_content($1)", json.dumps(CONTENT))
-        for sender, total in SENDERS.items():
-            email = {"workspace": sender, "pool": POOL, "stream": "demo", "on_doubt": "resend", "content_id": content}
-            emails = [{**email, "to": f"reader{n}@demo.invalid"} for n in range(total)]
-            rows = await self._store.enqueue_many(emails)
-            self._sender_of |= dict.fromkeys((EmailId(row["id"]) for row in rows), sender)
 
-    async def _start(self, accounts: list[Account]) -> list[Runner]:
-        runners = []
-        for account in accounts:
-            runner = await Runner.start(self._store, ScriptedTransport(), account.id, owner=self._owner)
-            if runner is not None:
-                runners.append(runner)
-                self.progress.accounts[account.name] = AtWork(account.limits.delay_ms)
-        if not runners:
-            raise FairpostError("Somebody else drives the demonstration's accounts. See: fairpost account list")
-        return runners
-
-    async def _work(self, runners: list[Runner], show: Callable[[Progress], None], every_s: float) -> None:
-        names = list(self.progress.accounts)
-        tasks = [asyncio.create_task(self._drive(name, runner)) for name, runner in zip(names, runners, strict=True)]
-        watch = asyncio.create_task(self._watch(show, every_s))
-        clock_out = asyncio.get_running_loop().call_later(DEMO_S_MAX, self._over.set)
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            clock_out.cancel()
-            self._over.set()
-            watch.cancel()
-            await asyncio.gather(*tasks, watch, return_exceptions=True)
-        show(self.progress)
-
-    async def _drive(self, name: str, runner: Runner) -> None:
-        while not self._over.is_set():
-            match await runner.step():
-                case Handled(email_id, "sent"):
-                    self._count(name, email_id)
-                case Handled():
-                    pass
-                case Rested(Idle.BUSY):
-                    await runner.await_turn()
-                case Rested(Idle.LOST | Idle.INACTIVE):
-                    return
-                case Rested(_, until):
-                    self.progress.accounts[name].next_at = until
-                    await self._rest(until)
-
-    def _count(self, account: str, email_id: EmailId) -> None:
-        if email_id in self._sender_of:  # another's, if somebody else uses the pool
-            self.progress.count(account=account, sender=self._sender_of[email_id])
-        if self.progress.is_done():
-            self._over.set()
-
-    async def _rest(self, until: datetime | None) -> None:
-        ahead_s = (until - clock.now()).total_seconds() if until else LOOK_AGAIN_S
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), min(max(ahead_s, 0), 1.0))
-
-    async def _watch(self, show: Callable[[Progress], None], every_s: float) -> None:
-        while True:
-            show(self.progress)
-            await asyncio.sleep(every_s)
+_TOTALS = """
+    SELECT a.name, l.sent_total FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id WHERE a.pool = $1"""

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fairpost.cli.account import account_facts, print_accounts
+from fairpost.cli.account_view import account_facts, print_accounts
 from fairpost.cli.output import AsJson, plain, print_json, print_table, when
 from fairpost.cli.session import with_store
 from fairpost.model.states import FINAL, State
+from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from fairpost.policy.diagnosis import Facts, Reason
@@ -24,12 +25,31 @@ def status(as_json: AsJson = False) -> None:
     from fairpost.observe.status import read_facts
     from fairpost.policy.diagnosis import diagnose
 
-    facts = with_store(read_facts)
+    settings = read_settings()
+    facts = with_store(read_facts, settings=settings)
     reasons = diagnose(facts)
     if as_json:
-        print_json(_as_json(facts, reasons))
-    else:
-        _print(facts, reasons)
+        print_json({**_as_json(facts, reasons), "redirect_all": settings.redirect_all})
+        return
+    _shout(facts, redirect_all=settings.redirect_all)
+    _print(facts, reasons)
+
+
+def _shout(facts: "Facts", *, redirect_all: str | None) -> None:
+    """What nobody may overlook stands above everything else."""
+    from fairpost.policy.diagnosis import paused
+
+    if facts.pause:
+        reason = paused(facts.pause)
+        typer.secho(f"PAUSED. {plain(reason.text)}", fg=typer.colors.RED, bold=True)
+        typer.echo(f"next: {reason.then}\n")
+    if redirect_all:
+        typer.secho(f"REDIRECTED. {redirection(redirect_all)}", fg=typer.colors.RED, bold=True)
+        typer.echo("next: unset FAIRPOST_REDIRECT_ALL, if this is not a staging system\n")
+
+
+def redirection(address: str) -> str:
+    return f"Every e-mail goes to {address}, and none to its recipients (FAIRPOST_REDIRECT_ALL)."
 
 
 def _as_json(facts: "Facts", reasons: "list[Reason]") -> dict[str, Any]:
@@ -37,6 +57,7 @@ def _as_json(facts: "Facts", reasons: "list[Reason]") -> dict[str, Any]:
     next_at = _next_at(facts)
     return {
         "now": facts.now,
+        "pause": facts.pause,
         "queue": {
             "waiting": sum(route.waiting for route in facts.routes),  # scheduled and ready together
             "claimed": total.claimed,

@@ -1,22 +1,29 @@
-"""`fairpost up`: the database, and a look at the engine at work, in one command."""
+"""`fairpost up`: everything in one command: database, engine, development inbox, and a demonstration of it at work."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairpost.cli.output import console
+from fairpost.cli.output import console, plain
 from fairpost.model.errors import FairpostError
 from fairpost.settings import Settings, read_settings, without_password
 
 if TYPE_CHECKING:
-    from fairpost.cli.demo import Demonstration, Progress
+    import asyncio
 
-FRAMES_EVERY_S = 0.1
+    from fairpost.cli.demo import Demonstration, Progress
+    from fairpost.inbox.server import InboxServer
+    from fairpost.postgres.store import Store
+
+FRAMES_EVERY_S = 0.2
 LINES_EVERY_S = 1.0
 BAR_CHARS = 30
+INBOX_PORTS = (1025, 0)  # any that is free, where somebody has the usual one
+READY_S_MAX = 60.0
+END_S_MAX = 30.0
 
 
 def up(
@@ -24,9 +31,10 @@ def up(
         bool | None, typer.Option("--demo/--no-demo", help="[default: yes on the embedded database, else no]")
     ] = None,
 ) -> None:
-    """Start the database and show the engine at work.
+    """Start everything, show it at work, and keep it running until Ctrl-C.
 
-    The demonstration takes some seconds, sends nothing to anybody, and ends by itself. The database stays up.
+    The database, the engine that sends through all accounts, and the development inbox. The demonstration goes over SMTP
+    into that inbox and no further.
 
     \b
     Example: fairpost up
@@ -38,17 +46,30 @@ def up(
 
 
 async def _up(settings: Settings, with_demo: bool) -> None:
-    from fairpost.app import prepare_database
+    from fairpost.app import embedded, open_store, prepare_database
 
-    typer.echo("starting the database …" if settings.database_url is None else "looking at the database …")
-    url = await prepare_database(settings)
+    over = _until_a_signal()
     with _alone(settings.home):
-        if with_demo:
-            await _demonstrate(settings)
-    typer.echo(
-        f"ready: the database runs at {without_password(url)} — next: fairpost status, or: "
-        "fairpost email send --to you@example.com --subject Hello --text Hi"
-    )
+        was_running = settings.database_url is not None or embedded(settings).status().running
+        typer.echo("starting the database …" if not was_running else "looking at the database …")
+        url = await prepare_database(settings)
+        try:
+            async with open_store(settings) as store, _inbox(store) as inbox, _engine(settings.home, over):
+                await _show(store, inbox, url, over, with_demo)
+        finally:
+            if not was_running:
+                embedded(settings).stop()
+    typer.echo("stopped: everything that was started is ended")
+
+
+def _until_a_signal() -> "asyncio.Event":
+    import asyncio
+    import signal
+
+    over = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, over.set)
+    return over
 
 
 @contextmanager
@@ -72,54 +93,130 @@ def _alone(home: Path) -> Iterator[None]:
         yield
 
 
-async def _demonstrate(settings: Settings) -> None:
+@asynccontextmanager
+async def _inbox(store: "Store") -> "AsyncIterator[InboxServer]":
+    from fairpost.inbox.server import InboxServer, ServerOptions
+
+    for port in INBOX_PORTS:
+        server = InboxServer(store, ServerOptions(port=port))
+        try:
+            await server.start()
+            break
+        except FairpostError:
+            if port == INBOX_PORTS[-1]:
+                raise
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def _engine(home: Path, over: "asyncio.Event") -> AsyncIterator[None]:
+    """`fairpost work` as a process of its own, up and ready. It hears of Ctrl-C from us, once."""
     import asyncio
-    import signal
-    import socket
+    import sys
 
-    from fairpost.app import open_store
-    from fairpost.cli.demo import CONNECTIONS_MAX, Demonstration
+    log = home / "engine.log"
+    with log.open("a", encoding="utf-8") as file:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "fairpost", "work", "--ends-with-stdin"),
+            stdin=asyncio.subprocess.PIPE,  # killed, we leave no engine behind
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        ready = asyncio.Event()
+        reading = asyncio.create_task(_keep_log(process, file, ready))
+        try:
+            await _first(ready.wait(), reading, over.wait(), timeout_s=READY_S_MAX)
+            if not ready.is_set() and not over.is_set():
+                raise FairpostError(f"The engine did not start. See what it says: {log}")
+            reading.add_done_callback(lambda _: over.set())  # without an engine there is nothing to show
+            yield
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await _first(process.wait(), timeout_s=END_S_MAX)
+            if process.returncode is None:
+                process.kill()
+            await reading
 
-    over, caught = asyncio.Event(), list[int]()
 
-    def end(signum: int) -> None:
-        caught.append(signum)
-        over.set()
+async def _first(*awaited: Any, timeout_s: float) -> None:
+    import asyncio
 
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signum, end, signum)
-    async with open_store(settings, connections_max=CONNECTIONS_MAX) as store:
-        owner = f"fairpost up in {settings.home} on {socket.gethostname()}"
-        demonstration = Demonstration(store, owner=owner, over=over)
-        await _show(demonstration)
-    if caught:
-        typer.echo("stopped: nothing is left of the demonstration, and the database stays up (fairpost db stop)")
-        raise typer.Exit(128 + caught[0])
-    typer.echo(_conclusion(demonstration.progress))
+    tasks = [asyncio.ensure_future(one) for one in awaited]
+    await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        if not task.done() and task not in awaited:
+            task.cancel()
 
 
-async def _show(demonstration: "Demonstration") -> None:
-    screen = console()
-    if not screen.is_terminal:
-        await demonstration.run(lambda progress: typer.echo(_line(progress)), every_s=LINES_EVERY_S)
+async def _keep_log(process: "asyncio.subprocess.Process", file: Any, ready: "asyncio.Event") -> None:
+    assert process.stderr is not None
+    while line := await process.stderr.readline():
+        file.write(line.decode(errors="replace"))
+        file.flush()
+        if line.startswith(b"ready"):
+            ready.set()
+
+
+async def _show(store: "Store", inbox: "InboxServer", url: str, over: "asyncio.Event", with_demo: bool) -> None:
+    from fairpost.cli.demo import Demonstration
+
+    if over.is_set():
         return
-    from rich.live import Live
+    typer.echo(
+        f"ready: engine and inbox run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
+        "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C ends everything"
+    )
+    if with_demo:
+        demonstration = Demonstration(store, host="127.0.0.1", port=inbox.port)
+        await demonstration.begin()
+        try:
+            await _watch(demonstration, over)
+        finally:
+            await demonstration.clear()
+    await over.wait()
 
-    with Live(console=screen, auto_refresh=False) as live:
-        await demonstration.run(lambda progress: live.update(_picture(progress), refresh=True), every_s=FRAMES_EVERY_S)
+
+async def _watch(demonstration: "Demonstration", over: "asyncio.Event") -> None:
+    screen = console()
+    if screen.is_terminal:
+        from rich.live import Live
+
+        with Live(console=screen, auto_refresh=False) as live:
+            await _follow(demonstration, over, FRAMES_EVERY_S, lambda p: live.update(_picture(p), refresh=True))
+    else:
+        await _follow(demonstration, over, LINES_EVERY_S, lambda progress: typer.echo(_line(progress)))
+    if demonstration.progress.is_done:
+        typer.echo(_conclusion(demonstration.progress))
+
+
+async def _follow(demonstration: "Demonstration", over: "asyncio.Event", every_s: float, show: Any) -> None:
+    import asyncio
+    from contextlib import suppress
+
+    while not over.is_set():
+        progress = await demonstration.look()
+        show(progress)
+        if progress.is_done:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(over.wait(), every_s)
 
 
 def _line(progress: "Progress") -> str:
     senders = "  ".join(f"{name} {s.sent}/{s.total}" for name, s in progress.senders.items())
     accounts = ", ".join(f"{name} {a.sent}" for name, a in progress.accounts.items())
-    return f"{progress.elapsed_s():5.1f} s  {senders}  (by {accounts})"
+    return f"{progress.elapsed_s:5.1f} s  {senders}  (by {accounts})"
 
 
 def _picture(progress: "Progress") -> Any:
     from rich.console import Group
     from rich.table import Table
 
-    senders = Table(title=f"Who waits, who is served ({progress.elapsed_s():.1f} s)", title_justify="left", box=None)
+    senders = Table(title=f"Who waits, who is served ({progress.elapsed_s:.1f} s)", title_justify="left", box=None)
     for column in ("sender", "served", "waiting", "", "done after"):
         senders.add_column(column, justify="right" if column in ("served", "waiting") else "left")
     for name, s in progress.senders.items():
@@ -129,10 +226,14 @@ def _picture(progress: "Progress") -> Any:
     for column in ("account", "pace", "sent", "may send next"):
         accounts.add_column(column, justify="right" if column == "sent" else "left")
     for name, a in progress.accounts.items():
-        accounts.add_row(
-            name, f"every {a.delay_ms} ms", str(a.sent), f"{a.next_at:%H:%M:%S.%f}"[:-3] if a.next_at else "now"
-        )
-    return Group(senders, "", accounts)
+        moment = f"{a.next_at:%H:%M:%S.%f}"[:-3] if a.next_at else "now"
+        accounts.add_row(name, f"every {a.delay_ms} ms", str(a.sent), moment if a.is_driven else "starting …")
+    mails = Table(title="What arrives in the inbox", title_justify="left", box=None)
+    for column in ("from", "to", "subject"):
+        mails.add_column(column)
+    for mail in progress.mails:
+        mails.add_row(plain(mail.from_header), plain(", ".join(mail.recipients)), plain(mail.subject))
+    return Group(senders, "", accounts, "", mails)
 
 
 def _bar(share: float) -> str:
@@ -140,12 +241,13 @@ def _bar(share: float) -> str:
 
 
 def _conclusion(progress: "Progress") -> str:
-    left = sum(s.total - s.sent for s in progress.senders.values())
-    if left:
-        return f"The demonstration ended with {left} e-mails unsent: this machine is busy, or its accounts are paused."
     largest = max(progress.senders, key=lambda name: progress.senders[name].total)
     others = [s.done_after_s or 0 for name, s in progress.senders.items() if name != largest]
+    unsent = sum(s.total - s.sent for s in progress.senders.values())
+    if unsent:
+        return f"The demonstration is over, {unsent} of its e-mails were not sent. See why: fairpost status"
     return (
         f"{largest} queued its {progress.senders[largest].total} e-mails first and needed "
-        f"{progress.senders[largest].done_after_s:.1f} s; the others, who came later, were all done after {max(others):.1f} s."
+        f"{progress.senders[largest].done_after_s:.1f} s; the others, who came later, were all done after "
+        f"{max(others):.1f} s. See them: fairpost inbox list"
     )

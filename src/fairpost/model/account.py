@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from fairpost.model.ids import AccountId, Epoch
+from fairpost.model.transport import TransportSettings
 
 
 class AccountStatus(StrEnum):
@@ -46,6 +47,7 @@ class Account:
     status_reason: str | None
     limits: Limits
     usage: Usage
+    transport: TransportSettings | None = None  # None: no server, it cannot send
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

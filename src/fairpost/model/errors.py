@@ -33,5 +33,13 @@ class SettingsError(FairpostError):
     """A setting is out of its range. The message names key, rule and value."""
 
 
+class VaultError(FairpostError):
+    """A key or a sealed secret cannot be used: for the operator to put right. It says nothing about the account."""
+
+
+class KeysChanged(VaultError):
+    """Between choosing a key and writing what it sealed, somebody rotated it. Nothing was written."""
+
+
 class DatabaseUnavailable(FairpostError):
     """No PostgreSQL answers where one was expected."""

@@ -7,7 +7,7 @@ from typing import Any
 from fairpost.model.account import Account
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
-from fairpost.policy.diagnosis import Facts, Hold, InHand, Post, Route
+from fairpost.policy.diagnosis import Facts, Hold, InHand, Pause, Post, Route
 from fairpost.postgres.store import Store
 
 FINISHED_WITHIN = timedelta(hours=24)
@@ -20,8 +20,10 @@ async def read_facts(store: Store, *, now: datetime | None = None) -> Facts:
     routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
     holds = await store.fetch("SELECT * FROM fairpost.holds($1, $2)", HOLDS_MAX, now)
     finished = await store.fetch("SELECT * FROM fairpost.finished_since($1)", now - FINISHED_WITHIN)
+    pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
     return Facts(
         now=now,
+        pause=Pause(**pause) if pause else None,
         posts=await read_posts(store),
         routes=[Route(**row) for row in routes],
         holds=[Hold(**row) for row in holds],

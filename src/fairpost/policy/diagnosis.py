@@ -21,6 +21,7 @@ ACCOUNTS_NAMED_MAX = 5
 
 
 class Cause(StrEnum):
+    PAUSED = "paused"
     NO_ACCOUNT = "no account"
     NO_ACCOUNT_IN_POOL = "no account in pool"
     NO_SUCH_ACCOUNT = "no such account"
@@ -93,8 +94,20 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Of everything. `until` None: until resumed. `restored`: this database is not the one it was."""
+
+    since: datetime
+    until: datetime | None
+    reason: str
+    paused_by: str
+    restored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     now: datetime
+    pause: Pause | None = None
     posts: Sequence[Post] = ()
     routes: Sequence[Route] = ()
     holds: Sequence[Hold] = ()
@@ -114,6 +127,7 @@ class Facts:
 def diagnose(facts: Facts) -> list[Reason]:
     """Everything that keeps mail from going out now; empty when nothing does."""
     return [
+        *([paused(facts.pause)] if facts.pause else []),
         *_no_account(facts),
         *(reason for route in facts.routes for reason in _of_route(route, facts)),
         *(_held(hold) for hold in facts.holds if hold.waiting > 0),
@@ -122,6 +136,16 @@ def diagnose(facts: Facts) -> list[Reason]:
         *_stranded(facts),
         *_no_worker(facts),
     ]
+
+
+def paused(pause: Pause) -> Reason:
+    until = f"until {_moment(pause.until)}" if pause.until else "until resumed"
+    return Reason(
+        cause=Cause.PAUSED,
+        text=f"Everything is paused since {_moment(pause.since)} by {pause.paused_by}, {until}: {pause.reason.rstrip('.')}.",
+        then="fairpost resume --all",
+        until=pause.until,
+    )
 
 
 def _no_account(facts: Facts) -> Iterable[Reason]:
@@ -245,7 +269,7 @@ def _no_worker(facts: Facts) -> Iterable[Reason]:
         )
 
 
-_NO_WORK_COMMAND = "start a worker (`fairpost work` is not part of this version yet)"
+_NO_WORK_COMMAND = "fairpost work"
 
 
 def _nobody_works(route: Route, facts: Facts) -> bool:

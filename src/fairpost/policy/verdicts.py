@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from fairpost.model.email import Outgoing
-from fairpost.model.report import Reached, Reply, Report
+from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.retries import retry_delay
 
@@ -59,6 +59,14 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
             return _by_replies(email, report, attempts=attempts, now=now, roll=roll)
         case _:
             assert_never(report.reached)
+
+
+def suspicion(report: Report) -> str | None:
+    """Why the account must be suspended: its server refused the login for good. None: it may just rest."""
+    refused = report.step is Step.AUTH and report.reply is not None and report.reply.code >= 500
+    return (
+        f"its server refused the login: {report.reply.code} {report.reply.text}" if refused and report.reply else None
+    )
 
 
 def _is_dead(reply: Reply | None) -> bool:

@@ -328,8 +328,9 @@ def _has_socket(running: PidFile) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without what would steer PostgreSQL; a fixed TZ spares initdb a search through all time zones."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG"))}
+    """Ours without what would steer PostgreSQL, and without the key of our secrets, which it has no business to know;
+    a fixed TZ spares initdb a search through all time zones."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG", "FAIRPOST_"))}
     return {**kept, "LC_ALL": "C", "TZ": "UTC"}
 
 

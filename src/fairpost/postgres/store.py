@@ -6,8 +6,8 @@ clock counts.
 
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Self, assert_never
@@ -16,11 +16,13 @@ import asyncpg
 
 from fairpost.model.account import Account, AccountStatus, Lease, Limits, Usage
 from fairpost.model.email import Attachment, Content, Mailbox, Outgoing, Recipient
-from fairpost.model.errors import DatabaseUnavailable, NotFound
+from fairpost.model.errors import DatabaseUnavailable, KeysChanged, NotFound
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.states import DoubtPolicy, EmailClass
+from fairpost.model.transport import SealedSecret, SmtpSettings, read_transport, write_transport
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+from fairpost.postgres.connections import Connections
 
 CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
 
@@ -32,7 +34,7 @@ Decision = Literal["sent", "failed", "resend"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    verdict: Literal["ok", "stale", "inactive"]
+    verdict: Literal["ok", "stale", "inactive", "paused"]
     ids: tuple[EmailId, ...]
     again: bool  # others held what there is: look again before sleeping
     next_at: datetime | None
@@ -46,15 +48,41 @@ class Begun:
     now: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """Refused while an account has something in hand or waiting for it alone."""
+
+    known: bool
+    removed: bool
+    in_hand: int
+    in_doubt: int
+    pinned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteWithWork:
+    route: str
+    due: bool
+    next_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    account: Account
+    is_driven: bool
+
+
 class Store:
-    def __init__(self, pool: "asyncpg.Pool") -> None:
+    def __init__(self, pool: "Connections | asyncpg.Pool | asyncpg.Connection") -> None:
         self._pool = pool
         self._files: OrderedDict[int, tuple[Attachment, ...]] = OrderedDict()
 
     @classmethod
-    async def connect(cls, url: str, *, connections_max: int = 4) -> Self:
+    async def connect(cls, url: str, *, connections_max: int = 4, through_bouncer: bool = False) -> Self:
+        """`through_bouncer`: statements are not kept prepared, as PgBouncer's transaction mode wants it."""
+        options = {"statement_cache_size": 0} if through_bouncer else {}
         try:
-            pool = await asyncpg.create_pool(url, min_size=1, max_size=connections_max)
+            pool = await Connections.open(url, most=connections_max, **options)
         except (OSError, asyncpg.CannotConnectNowError, asyncpg.ConnectionDoesNotExistError) as error:
             raise DatabaseUnavailable(
                 f"No PostgreSQL answers: {error}. Start it, or check FAIRPOST_DATABASE_URL; "
@@ -64,8 +92,8 @@ class Store:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str, *, connections_max: int = 4) -> AsyncIterator[Self]:
-        store = await cls.connect(url, connections_max=connections_max)
+    async def open(cls, url: str, *, connections_max: int = 4, through_bouncer: bool = False) -> AsyncIterator[Self]:
+        store = await cls.connect(url, connections_max=connections_max, through_bouncer=through_bouncer)
         try:
             yield store
         finally:
@@ -98,14 +126,53 @@ class Store:
         pool: str = "default",
         display_name: str | None = None,
         limits: Limits,
+        transport: SmtpSettings | None = None,
+        id_: AccountId | None = None,
+        keys: Sequence[str] | None = None,
     ) -> AccountId:
-        id_ = await self.value(
-            """SELECT fairpost.add_account($1, $2, $3, '{}', p_display_name => $4, p_batch_max => $5,
-                      p_delay_ms => $6, p_hourly_max => $7, p_daily_max => $8)""",
-            *(name, address, pool, display_name),
-            *(limits.batch_max, limits.delay_ms, limits.hourly_max, limits.daily_max),
-        )
+        """With a sealed secret: the id it was sealed for, and the keys that were in use then. Raises KeysChanged."""
+        with _keys_changed():
+            id_ = await self.value(
+                """SELECT fairpost.add_account($1, $2, $3, $4, p_display_name => $5, p_batch_max => $6, p_delay_ms => $7,
+                          p_hourly_max => $8, p_daily_max => $9, p_id => $10, p_keys => $11)""",
+                *(name, address, pool, json.dumps(write_transport(transport)), display_name),
+                *(limits.batch_max, limits.delay_ms, limits.hourly_max, limits.daily_max, id_, keys),
+            )
+        assert id_ is not None
         return AccountId(id_)
+
+    async def next_account_id(self) -> AccountId:
+        return AccountId(await self.value("SELECT fairpost.next_account_id()"))
+
+    async def change_account(
+        self, name: str, changes: Mapping[str, Any], *, keys: Sequence[str] | None = None
+    ) -> AccountId | None:
+        """By columns; a `secret` goes with the keys that were in use (raises KeysChanged). None: no such account."""
+        with _keys_changed():
+            id_: AccountId | None = await self.value(
+                "SELECT fairpost.change_account($1, $2, $3)", name, json.dumps(changes), keys
+            )
+        return id_
+
+    async def remove_account(self, name: str) -> Removal:
+        return Removal(**await self.row("SELECT * FROM fairpost.remove_account($1)", name))
+
+    async def keys_in_use(self, account_id: AccountId) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """By all accounts, and by all but this one."""
+        row = await self.row("SELECT fairpost.keys_in_use(), fairpost.keys_in_use($1) AS others", account_id)
+        return tuple(row["keys_in_use"]), tuple(row["others"])
+
+    async def secrets(self) -> list[SealedSecret]:
+        sql = "SELECT id, name, transport ->> 'secret' AS secret FROM fairpost.accounts WHERE transport ? 'secret' ORDER BY name"
+        return [
+            SealedSecret(account_id=AccountId(row["id"]), account_name=row["name"], sealed=row["secret"])
+            for row in await self.fetch(sql)
+        ]
+
+    async def replace_secrets(self, before: Sequence[SealedSecret], after: Mapping[AccountId, str | None]) -> bool:
+        """All in one commit; None removes one. False: they are no longer what they were, and nothing was written."""
+        known = json.dumps({each.account_id: each.sealed for each in before})
+        return bool(await self.value("SELECT fairpost.replace_secrets($1, $2)", known, json.dumps(dict(after))))
 
     async def account(self, account_id: AccountId) -> Account:
         row = await self.row(
@@ -114,6 +181,15 @@ class Store:
         )
         if row is None:
             raise NotFound(f"There is no account {account_id}.")
+        return _account(row)
+
+    async def account_named(self, name: str) -> Account:
+        row = await self.row(
+            "SELECT a.*, l.* FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id WHERE a.name = $1",
+            name,
+        )
+        if row is None:
+            raise NotFound(f"There is no account {name}. See: fairpost account list")
         return _account(row)
 
     async def accounts(self) -> list[Account]:
@@ -236,6 +312,58 @@ class Store:
         )
         return result
 
+    async def settle_and_begin(
+        self,
+        lease: Lease,
+        email_id: EmailId,
+        verdict: Verdict,
+        report: Report | None,
+        *,
+        follower: EmailId,
+        usage: Usage,
+        now: datetime | None = None,
+    ) -> tuple[SettleVerdict, Begun]:
+        """Settles one and begins the next, in one commit."""
+        outcome, detail = _outcome(verdict, report)
+        row = await self.row(
+            "SELECT * FROM fairpost.settle_and_begin($1, $2, $3, $4, $5, $6, $7, $8)",
+            *(lease.account_id, lease.epoch, email_id, outcome, json.dumps(detail), follower, _usage_json(usage), now),
+        )
+        begun = Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=row["attempt"], now=row["now"])
+        return row["settled"], begun
+
+    async def suspend(self, lease: Lease, reason: str) -> bool:
+        """False: the lease is gone."""
+        sql = "SELECT fairpost.suspend_account($1, $2, $3)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, reason))
+
+    # ── engines ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def engine_here(self, engine: str, *, asleep: bool) -> int:
+        """How many engines there are, this one among them."""
+        return int(await self.value("SELECT fairpost.engine_here($1, $2)", engine, asleep))
+
+    async def engine_gone(self, engine: str) -> None:
+        await self.value("SELECT fairpost.engine_gone($1)", engine)
+
+    async def routes_with_work(self) -> list[RouteWithWork]:
+        return [RouteWithWork(**row) for row in await self.fetch("SELECT * FROM fairpost.routes_with_work()")]
+
+    async def stations(self) -> list[Station]:
+        """All accounts, and whether somebody drives them."""
+        rows = await self.fetch(
+            """SELECT a.*, l.*, l.until > clock_timestamp() AS is_driven
+               FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"""
+        )
+        return [Station(_account(row), row["is_driven"]) for row in rows]
+
+    async def accounts_in_doubt(self) -> list[AccountId]:
+        """Those with an e-mail in doubt that its own policy wants sent again."""
+        return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_in_doubt() AS id")]
+
+    async def suspend_crashing(self, account_id: AccountId, reason: str) -> None:
+        await self.value("SELECT fairpost.suspend_account($1, NULL, $2)", account_id, reason)
+
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
         ids = [row["id"] for row in await self.fetch("SELECT id FROM fairpost.doubts($1, $2)", account_id, most)]
         return await self.load(ids)
@@ -289,7 +417,18 @@ def _account(row: Any) -> Account:
             day_used=row["day_used"],
             last_begun_at=row["last_begun_at"],
         ),
+        transport=read_transport(json.loads(row["transport"])),
     )
+
+
+@contextmanager
+def _keys_changed() -> Iterator[None]:
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == "FP003":
+            raise KeysChanged("The keys of the secrets were changed at the same moment. Try again.") from error
+        raise
 
 
 def _outgoing(row: Any, attachments: tuple[Attachment, ...]) -> Outgoing:

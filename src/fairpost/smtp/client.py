@@ -302,7 +302,8 @@ class Connection:
             if not self.is_usable:
                 raise Unready(self._step, "the server spoke out of turn")
         except (Broken, Garbage) as error:
-            raise Unready(self._step, str(error)) from error
+            said = auth.without_secret(str(error), login) if login is not None else str(error)
+            raise Unready(self._step, said) from None
 
     async def _say_hello(self) -> None:
         name = self._server.hello_name or _address_literal(self._pipe.transport)

@@ -3,16 +3,8 @@
 import ipaddress
 import ssl
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-
-class Security(StrEnum):
-    """How a connection comes under TLS."""
-
-    IMPLICIT = "implicit"  # from the first byte (smtps, port 465)
-    STARTTLS = "starttls"  # by STARTTLS, or not at all
-    OFFERED = "offered"  # by STARTTLS where the server offers it
-    NONE = "none"
+from fairpost.model.transport import Security as Security
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

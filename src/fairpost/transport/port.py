@@ -13,3 +13,8 @@ Permission = Callable[[], bool]
 
 class Transport(Protocol):
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report: ...
+
+
+class ClosableTransport(Transport, Protocol):
+    async def close(self) -> None:
+        """Ends what it keeps open. It may be used again."""

@@ -35,3 +35,5 @@ class ScriptedTransport:
         if report.reached is Reached.AFTER_DOT or (report.reply is not None and report.reply.code < 300):
             self.delivered.append(Delivery(account.name, email.id, email.envelope, email.content.subject))
         return report
+
+    async def close(self) -> None: ...

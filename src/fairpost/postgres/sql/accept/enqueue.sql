@@ -108,6 +108,7 @@ BEGIN
         WHERE r.new;
     END IF;
 
+    PERFORM fairpost.wake_engines(emails);
     IF array_position(news, false) IS NULL THEN
         RETURN QUERY SELECT r.ord, r.id, true, NULL::jsonb FROM unnest(ords, ids) AS r(ord, id) ORDER BY r.ord;
     ELSE

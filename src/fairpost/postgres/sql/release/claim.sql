@@ -157,8 +157,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Stage and claim in one round trip. `verdict`: ok, stale (the lease is gone: stop at once) or inactive (the account may
--- not send now). When nothing came, `again` says that others held what there is: look again before sleeping; else
+-- Stage and claim in one round trip. `verdict`: ok, stale (the lease is gone: stop at once), inactive (the account may
+-- not send now) or paused (nobody may; `next_at` is when that ends, null: when somebody resumes). When nothing came, `again` says that others held what there is: look again before sleeping; else
 -- `next_at` is the next moment something becomes due.
 CREATE OR REPLACE FUNCTION fairpost.claim(
     p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz DEFAULT NULL,
@@ -191,6 +191,11 @@ BEGIN
     SELECT ARRAY[a.pool, '@' || a.name] INTO routes FROM fairpost.accounts a WHERE a.id = p_account AND a.status = 'active';
     IF routes IS NULL THEN
         verdict := 'inactive';
+        RETURN;
+    END IF;
+    SELECT nullif(p.until, 'infinity') INTO next_at FROM fairpost.pauses p WHERE p.everything AND p.until > t;
+    IF FOUND THEN
+        verdict := 'paused';
         RETURN;
     END IF;
     verdict := 'ok';

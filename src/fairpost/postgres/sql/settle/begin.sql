@@ -1,6 +1,6 @@
 -- Intent before effect: committed right before the transport is touched, together with what it costs the account.
 -- `verdict`: begun; or why not, and then nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
--- ours), held (its sender is held: give it back), inactive (the account is paused or suspended), suppressed, expired. `skip` lists recipients to leave out.
+-- ours), held (its sender is held, or everything is paused: give it back), inactive (the account is paused or suspended), suppressed, expired. `skip` lists recipients to leave out.
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
     p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT skip text[], OUT attempt integer, OUT now timestamptz
@@ -8,7 +8,8 @@ CREATE OR REPLACE FUNCTION fairpost.begin_send(
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     lease fairpost.leases;
-    email fairpost.queue;
+    begun record;
+    day CONSTANT timestamptz := p_usage ->> 'day_started_at';
 BEGIN
     SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
     now := coalesce(p_now, clock_timestamp());
@@ -16,34 +17,54 @@ BEGIN
         verdict := 'stale';
         RETURN;
     END IF;
+    begun := fairpost.begin_email(p_account, p_epoch, p_id, p_evidence, now);
+    verdict := begun.verdict;
+    skip := begun.skip;
+    attempt := begun.attempt;
+    IF verdict = 'begun' THEN
+        UPDATE fairpost.leases l SET
+            hour_started_at = (p_usage ->> 'hour_started_at')::timestamptz, hour_used = (p_usage ->> 'hour_used')::integer,
+            day_started_at = day, day_used = (p_usage ->> 'day_used')::integer,
+            day_bounces = CASE WHEN l.day_started_at IS DISTINCT FROM day THEN 0 ELSE l.day_bounces END,
+            day_errors = CASE WHEN l.day_started_at IS DISTINCT FROM day THEN 0 ELSE l.day_errors END,
+            last_begun_at = begin_send.now
+        WHERE l.account_id = p_account;
+    END IF;
+END $$;
+
+-- The e-mail's part of it; the lease's row is locked and in order.
+CREATE OR REPLACE FUNCTION fairpost.begin_email(
+    p_account bigint, p_epoch bigint, p_id bigint, p_evidence jsonb, p_now timestamptz, OUT verdict text, OUT skip text[], OUT attempt integer
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    email fairpost.queue;
+    locked text;
+BEGIN
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.account_id = p_account AND q.epoch = p_epoch AND q.state = 'claimed' FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         verdict := 'gone';
         RETURN;
     END IF;
     skip := fairpost.suppressed(email.workspace, email.addresses);
-    IF email.expires_at <= now OR email.addresses <@ skip THEN
-        verdict := CASE WHEN email.expires_at <= now THEN 'expired' ELSE 'suppressed' END;
-        PERFORM fairpost.finish_unsendable(p_id, now);
+    IF email.expires_at <= p_now OR email.addresses <@ skip THEN
+        verdict := CASE WHEN email.expires_at <= p_now THEN 'expired' ELSE 'suppressed' END;
+        PERFORM fairpost.finish_unsendable(p_id, p_now);
         RETURN;
     END IF;
     IF NOT EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = p_account AND a.status = 'active') THEN
         verdict := 'inactive';
         RETURN;
     END IF;
-    IF fairpost.is_held(email.workspace, email.domain, email.user_name, email.stream, now) THEN
+    -- Lock first, look after: from here to our commit nobody's pause can come between. As an assignment, because that
+    -- costs a microsecond, and PERFORM a whole query.
+    locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());
+    IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, p_now) THEN
         verdict := 'held';
         RETURN;
     END IF;
-    UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = begin_send.now, evidence = p_evidence
-    WHERE q.id = p_id RETURNING q.attempts INTO attempt;
-    UPDATE fairpost.leases l SET
-        hour_started_at = (p_usage ->> 'hour_started_at')::timestamptz, hour_used = (p_usage ->> 'hour_used')::integer,
-        day_started_at = (p_usage ->> 'day_started_at')::timestamptz, day_used = (p_usage ->> 'day_used')::integer,
-        day_bounces = CASE WHEN l.day_started_at IS DISTINCT FROM (p_usage ->> 'day_started_at')::timestamptz THEN 0 ELSE l.day_bounces END,
-        day_errors = CASE WHEN l.day_started_at IS DISTINCT FROM (p_usage ->> 'day_started_at')::timestamptz THEN 0 ELSE l.day_errors END,
-        last_begun_at = begin_send.now
-    WHERE l.account_id = p_account;
+    UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = p_now, evidence = p_evidence WHERE q.id = p_id;
+    attempt := email.attempts + 1;
     verdict := 'begun';
 END $$;
 
@@ -52,6 +73,17 @@ CREATE OR REPLACE FUNCTION fairpost.is_held(p_workspace text, p_domain text, p_u
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN EXISTS (
+        SELECT FROM fairpost.rules r
+        WHERE r.workspace = p_workspace AND r.held_until > p_now
+        AND (r.level, r.key) IN (('workspace', ''), ('domain', p_domain), ('user', p_user), ('stream', p_stream)));
+END $$;
+
+-- Whether it is held, or everything is paused: in one query, because every begin asks.
+CREATE OR REPLACE FUNCTION fairpost.is_barred(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > p_now)
+    OR EXISTS (
         SELECT FROM fairpost.rules r
         WHERE r.workspace = p_workspace AND r.held_until > p_now
         AND (r.level, r.key) IN (('workspace', ''), ('domain', p_domain), ('user', p_user), ('stream', p_stream)));

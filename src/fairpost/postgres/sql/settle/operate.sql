@@ -52,10 +52,19 @@ $$;
 
 -- Those of the addresses that this workspace must not write to.
 CREATE OR REPLACE FUNCTION fairpost.suppressed(p_workspace text, addresses text[]) RETURNS text[]
-LANGUAGE sql STABLE AS $$
-    SELECT ARRAY(SELECT a FROM unnest(addresses) a
-                 WHERE EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = fairpost.fold(a) AND s.workspace IN (p_workspace, '*')))
-$$;
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    found text[] := '{}';
+    a text;
+BEGIN
+    -- One by one along the key: as one query, a planner without figures may read all of a workspace's list.
+    FOREACH a IN ARRAY addresses LOOP
+        IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = fairpost.fold(a) AND s.workspace IN (p_workspace, '*')) THEN
+            found := found || a;
+        END IF;
+    END LOOP;
+    RETURN found;
+END $$;
 
 -- Nobody writes to this address again, in one workspace or ('*') in all.
 CREATE OR REPLACE FUNCTION fairpost.suppress(p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS boolean

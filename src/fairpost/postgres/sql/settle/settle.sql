@@ -11,11 +11,32 @@ CREATE OR REPLACE FUNCTION fairpost.settle(
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     lease_epoch bigint;
+    settled text;
+BEGIN
+    SELECT l.epoch INTO lease_epoch FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
+    settled := fairpost.settle_email(p_account, p_epoch, lease_epoch, p_id, p_outcome, p_detail, p_now);
+    IF settled = 'settled' THEN
+        UPDATE fairpost.leases l SET
+            sent_total = l.sent_total + (p_outcome = 'sent')::integer,
+            day_bounces = l.day_bounces + coalesce(jsonb_array_length(p_detail -> 'bounced'), 0),
+            day_errors = l.day_errors + (p_outcome IN ('failed', 'retry', 'in_doubt'))::integer,
+            hour_used = greatest(0, l.hour_used - (p_outcome = 'untouched')::integer),
+            day_used = greatest(0, l.day_used - (p_outcome = 'untouched')::integer)
+        WHERE l.account_id = p_account;
+    END IF;
+    RETURN settled;
+END $$;
+
+-- The e-mail's part of it; the lease's row is locked, and stands at `lease_epoch`.
+CREATE OR REPLACE FUNCTION fairpost.settle_email(
+    p_account bigint, p_epoch bigint, lease_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb, p_now timestamptz
+) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
     email fairpost.queue;
     t timestamptz;
     reply CONSTANT text := left(p_detail ->> 'reply', 2000);
 BEGIN
-    SELECT l.epoch INTO lease_epoch FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
     t := coalesce(p_now, clock_timestamp());
     IF NOT FOUND THEN
@@ -57,16 +78,10 @@ BEGIN
         RAISE EXCEPTION 'settle: unknown outcome %', p_outcome USING ERRCODE = 'FP002';
     END CASE;
 
-    PERFORM fairpost.suppress(email.workspace, a, 'hard bounce: ' || coalesce(reply, ''), t)
-    FROM jsonb_array_elements_text(p_detail -> 'bounced') a;
-
-    UPDATE fairpost.leases l SET
-        sent_total = l.sent_total + (p_outcome = 'sent')::integer,
-        day_bounces = l.day_bounces + coalesce(jsonb_array_length(p_detail -> 'bounced'), 0),
-        day_errors = l.day_errors + (p_outcome IN ('failed', 'retry', 'in_doubt'))::integer,
-        hour_used = greatest(0, l.hour_used - (p_outcome = 'untouched')::integer),
-        day_used = greatest(0, l.day_used - (p_outcome = 'untouched')::integer)
-    WHERE l.account_id = p_account;
+    IF jsonb_array_length(p_detail -> 'bounced') > 0 THEN
+        PERFORM fairpost.suppress(email.workspace, a, 'hard bounce: ' || coalesce(reply, ''), t)
+        FROM jsonb_array_elements_text(p_detail -> 'bounced') a;
+    END IF;
     RETURN 'settled';
 END $$;
 

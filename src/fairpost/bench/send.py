@@ -1,0 +1,99 @@
+"""E-mails a second end to end: database, engine and Postfix's smtp-sink on this one machine, a durable commit for each.
+
+Beside it, in the same run: the plain way (a table, EmailMessage, aiosmtplib), and the ceiling: the same SQL from as many
+processes, without composing and sending.
+"""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from fairpost.bench.compose import HTML, SUBJECT, TEXT
+from fairpost.bench.engine import add_accounts, running_engine
+from fairpost.bench.sink import running_sink
+from fairpost.bench.workload import Progress, bench_database
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+
+ACCOUNTS = 8
+EMAILS = 15_000
+WARM = 300
+NAIVE_PROCESSES = 2
+NAIVE_TASKS = 4
+
+
+async def bench_send(url: str, progress: Progress, *, seconds: float = 6) -> dict[str, float]:
+    figures = {}
+    async with running_sink() as (host, port):
+        async with bench_database(url) as own, Store.open(own) as store:
+            accounts = await add_accounts(store, ACCOUNTS, host=host, port=port)
+            await _enqueue(store, progress)
+            progress("emails_per_s: the engine at work")
+            async with running_engine(own):
+                figures["emails_per_s"] = await _rate(store, seconds)
+            progress("ceiling_emails_per_s: the same without composing and sending")
+            await store.reap_leases()
+            processes = [await _start("fairpost.bench.ceiling", own, str(id_)) for id_ in accounts]
+            figures["ceiling_emails_per_s"] = await _rate(store, seconds)
+            await _end(processes)
+        async with bench_database(url) as own, Store.open(own) as store:
+            await _naive_table(store)
+            progress("naive_emails_per_s: a table, EmailMessage and aiosmtplib")
+            arguments = (own, host, str(port), str(NAIVE_TASKS))
+            processes = [await _start("fairpost.bench.naive", *arguments) for _ in range(NAIVE_PROCESSES)]
+            figures["naive_emails_per_s"] = await _rate(store, seconds, done="SELECT count(*) FROM mail WHERE sent")
+            await _end(processes)
+    figures["times_naive"] = figures["emails_per_s"] / figures["naive_emails_per_s"]
+    figures["share_of_ceiling"] = figures["emails_per_s"] / figures["ceiling_emails_per_s"]
+    return figures
+
+
+async def _enqueue(store: Store, progress: Progress) -> None:
+    """Each with a content of its own: nothing is encoded once for all."""
+    for start in range(0, EMAILS, 500):
+        progress(f"enqueueing {start:,} of {EMAILS:,}")
+        await store.enqueue_many([_email(n) for n in range(start, start + 500)])
+
+
+def _email(n: int) -> dict[str, Any]:
+    return {
+        "to": f"person{n}@example.org",
+        "subject": SUBJECT,
+        "text": TEXT,
+        "html": HTML,
+        "workspace": f"workspace{n % 50}",
+        "stream": "campaign",
+    }
+
+
+async def _rate(store: Store, seconds: float, done: str = "SELECT sum(sent_total) FROM fairpost.leases") -> float:
+    """From when it has warmed up."""
+    before = first = int(await store.value(done) or 0)
+    while before < first + WARM:
+        await asyncio.sleep(0.05)
+        before = int(await store.value(done) or 0)
+    started_s = clock.monotonic()
+    await asyncio.sleep(seconds)
+    return (int(await store.value(done)) - before) / (clock.monotonic() - started_s)
+
+
+async def _naive_table(store: Store) -> None:
+    await store.value(
+        "CREATE TABLE mail (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, email jsonb, sent boolean DEFAULT false)"
+    )
+    await store.value("CREATE INDEX ON mail (id) WHERE NOT sent")
+    for start in range(0, EMAILS // 3, 500):
+        rows = json.dumps([_email(n) for n in range(start, start + 500)])
+        await store.value("INSERT INTO mail (email) SELECT jsonb_array_elements($1::jsonb)", rows)
+
+
+async def _start(module: str, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(sys.executable, "-m", module, *arguments)
+
+
+async def _end(processes: list[asyncio.subprocess.Process]) -> None:
+    for process in processes:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()

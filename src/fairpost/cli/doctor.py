@@ -1,0 +1,122 @@
+"""`fairpost doctor`: checks what usually goes wrong, and says what to type. Starts and changes nothing."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from fairpost.cli.output import AsJson, plain, print_json
+from fairpost.model.errors import FairpostError, VaultError
+from fairpost.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from fairpost.policy.checkup import Check
+    from fairpost.policy.findings import Findings, Machine
+    from fairpost.postgres.store import Store
+    from fairpost.vault.vault import Vault
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Check what usually goes wrong, and say what to type.
+
+    Ends with 1 if there is a problem, so that a monitor can ask it.
+
+    \b
+    Example: fairpost doctor
+    """
+    import asyncio
+
+    from fairpost.policy.checkup import Grade, check_up
+
+    checks = check_up(asyncio.run(_examine(read_settings())))
+    problems = sum(check.grade is Grade.PROBLEM for check in checks)
+    if as_json:
+        print_json({"ok": not problems, "checks": checks})
+    else:
+        _print(checks, problems=problems)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _print(checks: "list[Check]", *, problems: int) -> None:
+    colors = {"ok": typer.colors.GREEN, "note": typer.colors.YELLOW, "problem": typer.colors.RED}
+    for check in checks:
+        mark = typer.style(f"{check.grade:<7}", fg=colors[check.grade])
+        typer.echo(f"{mark}  {check.name}: {plain(check.text)}")
+        if check.then:
+            typer.echo(f"{'':<9}next: {plain(check.then)}")
+    typer.echo("all is well" if not problems else f"problems: {problems}")
+
+
+async def _examine(settings: Settings) -> "Findings":
+    from dataclasses import replace
+
+    import asyncpg
+
+    from fairpost.app import connect, embedded, vault_of
+    from fairpost.policy.findings import Findings
+
+    vault = vault_of(settings)
+    nothing_yet = Findings(machine=_machine(settings, vault))
+    url = settings.database_url or (embedded(settings).url if embedded(settings).is_ready() else None)
+    if url is None:
+        return replace(nothing_yet, unreachable="the embedded PostgreSQL is not running")
+    try:
+        async with connect(url) as conn:
+            return await _inside(conn, nothing_yet, settings, vault)
+    except (FairpostError, asyncpg.PostgresError) as error:
+        return replace(nothing_yet, unreachable=str(error))
+
+
+async def _inside(conn: "asyncpg.Connection", findings: "Findings", settings: Settings, vault: "Vault") -> "Findings":
+    from dataclasses import replace
+
+    from fairpost.observe.doctor import read_engine, read_schema, read_server
+    from fairpost.postgres.store import Store
+
+    findings = replace(findings, server=await read_server(conn), schema=await read_schema(conn))
+    if findings.schema is None or findings.schema.pending or findings.schema.trouble or findings.schema.forbidden:
+        return findings
+    store = Store(conn)
+    engine = await read_engine(store, settings.home, unopenable=await _unopenable(store, vault))
+    return replace(findings, engine=engine)
+
+
+def _machine(settings: Settings, vault: "Vault") -> "Machine":
+    from fairpost.app import embedded
+    from fairpost.observe.doctor import disks_of, mode_of
+    from fairpost.policy.findings import Machine
+
+    places = [("FAIRPOST_HOME", settings.home)]
+    if settings.database_url is None:
+        places.append(("the embedded PostgreSQL", embedded(settings).status().data_dir))
+    key_from, key_trouble = _key(vault)
+    return Machine(
+        home=str(settings.home),
+        home_mode=mode_of(settings.home),
+        disks=disks_of(places),
+        redirect_all=settings.redirect_all,
+        key_from=key_from,
+        key_trouble=key_trouble,
+    )
+
+
+def _key(vault: "Vault") -> tuple[str | None, str | None]:
+    """Where it is from, and what is wrong with it."""
+    ring = vault.keyring
+    try:
+        has_one = ring.current() is not None
+    except VaultError as error:
+        return None, str(error)
+    if not has_one:
+        return None, None
+    return "FAIRPOST_SECRET_KEY" if ring.is_given else str(ring.file), None
+
+
+async def _unopenable(store: "Store", vault: "Vault") -> list[str]:
+    try:
+        here = {key.id for key in vault.keyring.at_hand()}
+    except VaultError:
+        return []  # that is told already
+    return [secret.account_name for secret in await store.secrets() if secret.key_id not in here]

@@ -1,0 +1,98 @@
+"""How a server that was tried is shown: each step, what the server said, and what to type next."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fairpost.cli.output import plain
+from fairpost.model.report import Step
+from fairpost.model.transport import Security, SmtpSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairpost.transport.trial import Tried
+
+NAMES = {Step.TLS: "TLS", Step.STARTTLS: "STARTTLS", Step.AUTH: "login"}
+APP_PASSWORD_HOSTS = {
+    "smtp.gmail.com": "https://myaccount.google.com/apppasswords",
+    "smtp.mail.yahoo.com": "https://login.yahoo.com/account/security",
+    "smtp.mail.me.com": "https://account.apple.com",
+}
+
+
+def print_trial(tried: "Sequence[Tried]") -> None:
+    for each in tried:
+        mark, colour = ("✓", typer.colors.GREEN) if each.ok else ("✗", typer.colors.RED)
+        typer.secho(plain(f"{mark} {NAMES.get(each.step, each.step):<8}  {_words(each)}").rstrip(), fg=colour)
+
+
+def trial_facts(tried: "Sequence[Tried]") -> list[dict[str, Any]]:
+    return [
+        {
+            "step": each.step,
+            "ok": each.ok,
+            "text": each.text or None,
+            "reply": {"code": each.reply.code, "text": each.reply.text} if each.reply else None,
+        }
+        for each in tried
+    ]
+
+
+def has_passed(tried: "Sequence[Tried]") -> bool:
+    return all(each.ok for each in tried)
+
+
+def advice(tried: "Sequence[Tried]", settings: SmtpSettings, name: str) -> str | None:
+    """What to type next; None when all went well."""
+    failed = next((each for each in tried if not each.ok), None)
+    if failed is None:
+        return None
+    change = f"fairpost account set {name}"
+    match failed.step:
+        case Step.CONNECT:
+            return f"Check host and port, and whether this machine may connect there; then: {change} --smtp URL"
+        case Step.TLS:
+            return _about_tls(failed, settings, change)
+        case Step.STARTTLS:
+            return f"Try TLS from the first byte: {change} --smtp smtps://{_login(settings)}{settings.host}:465"
+        case Step.AUTH:
+            return _about_login(failed, settings, change)
+        case Step.HELLO:
+            return f"Name a host that the server accepts: {change} --smtp 'URL?hello=mail.example.com'"
+        case _ if settings.port == 465 and settings.security is not Security.IMPLICIT:
+            return f"Port 465 wants TLS from the first byte: {change} --smtp smtps://{_login(settings)}{settings.host}"
+        case _:
+            return f"Ask those who run {settings.host}, or try again later: fairpost account verify {name}"
+
+
+def _about_tls(failed: "Tried", settings: SmtpSettings, change: str) -> str:
+    if settings.ca_file is not None and "certificate was refused" not in failed.text:
+        return f"Check that {settings.ca_file} is there and holds certificates; else: {change} --smtp URL"
+    if settings.security is Security.IMPLICIT and "certificate" not in failed.text:
+        return (
+            f"If the server begins without TLS: {change} --smtp smtp+starttls://{_login(settings)}{settings.host}:587"
+        )
+    return f"Use the host name that is in the certificate, or trust its authority: {change} --smtp 'URL?ca_file=/path/to/ca.pem'"
+
+
+def _about_login(failed: "Tried", settings: SmtpSettings, change: str) -> str:
+    if failed.reply is None:
+        return f"Log in over TLS: {change} --smtp smtp+starttls://{_login(settings)}{settings.host}:587 --ask-password"
+    if failed.reply.code < 500:
+        return "The server wants no logins right now. Try again later."
+    page = APP_PASSWORD_HOSTS.get(settings.host)
+    made = f"Make an app password ({page}), then: " if page else "Give the right password: "
+    return f"{made}{change} --ask-password"
+
+
+def _login(settings: SmtpSettings) -> str:
+    from urllib.parse import quote
+
+    return f"{quote(settings.user, safe='')}@" if settings.user else ""
+
+
+def _words(each: "Tried") -> str:
+    if each.reply is None:
+        return each.text
+    return f"{each.text}. It said: {each.reply.code} {each.reply.text}"

@@ -1,0 +1,47 @@
+"""`fairpost work`: the engine that sends, for production. `fairpost up` runs it together with everything else."""
+
+from typing import Annotated
+
+import typer
+
+from fairpost.cli.output import note
+from fairpost.settings import read_settings
+
+
+def work(
+    accounts_per_process: Annotated[
+        int, typer.Option(min=1, max=10_000, help="How many accounts share one process.")
+    ] = 1,
+    processes_max: Annotated[int, typer.Option(min=1, max=10_000, help="Most worker processes at once.")] = 1000,
+    poll_only: Annotated[
+        bool, typer.Option("--poll-only", help="Do not LISTEN: for PgBouncer in transaction mode.")
+    ] = False,
+    lease_s: Annotated[
+        float, typer.Option(min=1, max=3600, help="How long an account stays taken when its worker vanishes.")
+    ] = 60.0,
+    idle_s: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="After so long without work a worker ends.")
+    ] = 60.0,
+    ends_with_stdin: Annotated[
+        bool, typer.Option("--ends-with-stdin", help="End when standard input does: for programs that start it.")
+    ] = False,
+) -> None:
+    """Send what waits, through all accounts, until Ctrl-C or SIGTERM.
+
+    Starts a process for each account that has work. Any number of machines may run it on one database. The first
+    signal finishes what is under way and gives the rest back; the second ends at once.
+
+    \b
+    Example: fairpost work --accounts-per-process 50
+    """
+    from fairpost.engine import EngineOptions, run_engine
+
+    options = EngineOptions(
+        accounts_per_process=accounts_per_process,
+        processes_max=processes_max,
+        poll_only=poll_only,
+        lease_s=lease_s,
+        idle_s_max=idle_s,
+        ends_with_stdin=ends_with_stdin,
+    )
+    run_engine(read_settings(), options, log=note)

@@ -1,0 +1,181 @@
+"""The parent of all processes of an engine: forks them, and outlives nothing.
+
+Single-threaded, with everything imported and nothing opened: no loop, no thread, no connection exists when it forks, so
+a child starts in milliseconds and shares the parent's memory. It holds the lifeline: a pipe whose other end every
+child watches. When this process is gone, however it went, all of them see it.
+
+The mind (the orchestrator's own process) asks for workers; this one forks them, hands it the socket to each, and
+tells it who ended and how.
+"""
+
+import gc
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NoReturn
+
+from fairpost.deliver.channel import Lines, Word, encode
+
+MIND = "mind"
+RESTART_S = 1.0  # after the mind has died
+END_S_MAX = 30.0  # told to finish, children have so long
+
+Child = Callable[[socket.socket, int, Word], None]
+"""What a child does: with its socket, its end of the lifeline, and what the mind said of it."""
+
+
+class Nursery:
+    def __init__(
+        self, *, mind: Child, worker: Child, report: Callable[[str], None], ends_with: int | None = None
+    ) -> None:
+        """`ends_with`: a file whose end means that whoever started us is gone; then we finish."""
+        self._mind = mind
+        self._worker = worker
+        self._report = report
+        self._ends_with = ends_with
+        self._children: dict[int, str] = {}  # what each pid is
+        self._to_mind: socket.socket | None = None
+        self._lines = Lines()
+        self._signals = 0
+        self._is_ending = False
+        self._lifeline, self._held = os.pipe()
+        self._wake = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> None:
+        """Until told to end by a signal; the second one ends everything at once."""
+        gc.collect()
+        gc.freeze()  # what is there now is never looked at again, and stays shared with the children
+        for end in self._wake:
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._wake[1].fileno())
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        self._selector.register(self._wake[0], selectors.EVENT_READ)
+        if self._ends_with is not None:
+            self._selector.register(self._ends_with, selectors.EVENT_READ)
+        self._start_mind()
+        while self._children or not self._is_ending:
+            self._step()
+
+    def _step(self) -> None:
+        for key, _ in self._selector.select(timeout=RESTART_S):
+            if key.fileobj is self._wake[0]:
+                self._signalled(self._wake[0].recv(4096))
+            elif key.fileobj == self._ends_with:
+                self._hear_end(key.fd)
+            else:
+                self._hear_mind()
+        self._reap()
+        if self._to_mind is None and not self._is_ending and MIND not in self._children.values():
+            self._start_mind()
+
+    def _signalled(self, numbers: bytes) -> None:
+        for number in numbers:
+            if number in (signal.SIGTERM, signal.SIGINT):
+                self._signals += 1
+                self._is_ending = True
+                self._tell_all(signal.SIGTERM if self._signals == 1 else signal.SIGKILL)
+
+    def _hear_end(self, fd: int) -> None:
+        if not os.read(fd, 4096):
+            self._selector.unregister(fd)
+            self._signalled(bytes([signal.SIGTERM]))
+
+    def _tell_all(self, number: int) -> None:
+        for pid in self._children:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    # ── children ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _start_mind(self) -> None:
+        ours, theirs = socket.socketpair()
+        workers = [pid for pid, role in self._children.items() if role != MIND]
+        self._fork(MIND, self._mind, theirs, {"workers": workers}, close=ours)
+        theirs.close()
+        self._to_mind = ours
+        self._lines = Lines()
+        self._selector.register(ours, selectors.EVENT_READ)
+
+    def _hear_mind(self) -> None:
+        assert self._to_mind is not None
+        data = b""
+        with suppress(ConnectionError):
+            data = self._to_mind.recv(65_536)
+        if not data:
+            self._lose_mind()
+            return
+        for word in self._lines.feed(data):
+            if "fork" in word:
+                self._start_worker(word)
+
+    def _lose_mind(self) -> None:
+        """Its workers see the end of their sockets and end at once; a new mind begins with none."""
+        assert self._to_mind is not None
+        self._selector.unregister(self._to_mind)
+        self._to_mind.close()
+        self._to_mind = None
+
+    def _start_worker(self, word: Word) -> None:
+        assert self._to_mind is not None
+        for_mind, for_worker = socket.socketpair()
+        pid = self._fork("worker", self._worker, for_worker, word, close=for_mind)
+        for_worker.close()
+        with suppress(ConnectionError):
+            socket.send_fds(self._to_mind, [encode({"forked": word["fork"], "pid": pid})], [for_mind.fileno()])
+        for_mind.close()
+
+    def _fork(self, role: str, child: Child, sock: socket.socket, word: Word, *, close: socket.socket) -> int:
+        pid = os.fork()
+        if not pid:
+            self._be_child(child, sock, word, close)
+        self._children[pid] = role
+        return pid
+
+    def _be_child(self, child: Child, sock: socket.socket, word: Word, close: socket.socket) -> NoReturn:
+        """Never returns: nothing of the parent's runs in the child."""
+        code = 1
+        try:
+            os.setsid()  # a Ctrl-C is for the parent, which passes it on once
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            os.close(self._held)
+            self._selector.close()
+            for inherited in (close, self._to_mind, *self._wake):
+                if inherited is not None:
+                    inherited.close()
+            child(sock, self._lifeline, word)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            role = self._children.pop(pid, "")
+            code = os.waitstatus_to_exitcode(status)
+            if role == MIND and not self._is_ending:
+                self._report(f"the orchestrator's mind ended ({_in_words(code)}); it starts again")
+            elif self._to_mind is not None:
+                with suppress(ConnectionError):
+                    self._to_mind.sendall(encode({"exited": pid, "code": code}))
+
+
+def _in_words(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,125 @@
+"""Puts an engine together: the parent that forks, the mind that decides, the workers that send.
+
+`run_engine` is called before anything is opened: no loop, no thread, no connection. What each process needs it opens
+for itself, after the fork.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import asyncpg
+
+from fairpost.app import open_store, server_url, vault_of
+from fairpost.deliver.channel import Word
+from fairpost.deliver.nursery import Nursery
+from fairpost.deliver.orchestrator import Orchestrator
+from fairpost.deliver.process import WorkerOptions, work
+from fairpost.deliver.runner import LEASE_S
+from fairpost.deliver.worker import IDLE_S_MAX
+from fairpost.model.account import Account
+from fairpost.observe.guard import remember
+from fairpost.postgres.store import Store
+from fairpost.settings import Settings
+from fairpost.transport.factory import transport_of
+from fairpost.transport.port import ClosableTransport
+from fairpost.transport.redirect import Redirected
+
+STDIN = 0
+WATCH_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    accounts_per_process: int = 1
+    processes_max: int = 1000
+    poll_only: bool = False
+    lease_s: float = LEASE_S
+    idle_s_max: float = IDLE_S_MAX
+    ends_with_stdin: bool = False
+
+
+def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str], None]) -> None:
+    """Until a signal ends it; the second signal ends it at once."""
+    name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+    def mind(sock: socket.socket, lifeline: int, word: Word) -> None:
+        asyncio.run(_think(sock, lifeline, settings, options, name, log))
+
+    def worker(sock: socket.socket, lifeline: int, word: Word) -> None:
+        asyncio.run(work(sock, lifeline, _worker_options(word["url"], options, name), _transports(settings)))
+
+    Nursery(mind=mind, worker=worker, report=log, ends_with=STDIN if options.ends_with_stdin else None).run()
+
+
+async def _think(
+    sock: socket.socket,
+    lifeline: int,
+    settings: Settings,
+    options: EngineOptions,
+    name: str,
+    log: Callable[[str], None],
+) -> None:
+    asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)  # readable means: the parent is gone
+    async with open_store(settings, connections_max=3, through_bouncer=options.poll_only) as store:
+        url = await server_url(settings)
+        watch = Watch(store, settings, log)
+        await watch.look()
+        if settings.redirect_all:
+            log(f"FAIRPOST_REDIRECT_ALL is set: every e-mail goes to {settings.redirect_all}, and to nobody else")
+        orchestrator = Orchestrator(
+            store, _worker_options(url, options, name), sock, processes_max=options.processes_max, log=log
+        )
+        log(f"ready: engine {name} drives the accounts of this database")
+        watching = asyncio.create_task(watch.run())
+        await orchestrator.run()
+        watching.cancel()
+
+
+class Watch:
+    """Sees, now and then, whether this is still the database that it was: one restored from a backup is paused."""
+
+    def __init__(self, store: Store, settings: Settings, log: Callable[[str], None]) -> None:
+        self._store = store
+        self._settings = settings
+        self._log = log
+        self._told: tuple[str | None, ...] = ()
+
+    async def look(self) -> None:
+        guarded = await remember(self._store, self._settings.home)
+        words = (guarded.text, guarded.trouble)
+        if words != self._told:
+            self._told = words
+            for line in filter(None, words):
+                self._log(line)
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await self.look()
+
+
+def _worker_options(url: str, options: EngineOptions, name: str) -> WorkerOptions:
+    return WorkerOptions(
+        url=url,
+        owner=name,
+        accounts_max=options.accounts_per_process,
+        lease_s=options.lease_s,
+        idle_s_max=options.idle_s_max,
+        poll_only=options.poll_only,
+    )
+
+
+def _transports(settings: Settings) -> Callable[[Account], ClosableTransport]:
+    vault = vault_of(settings)
+
+    def transport(account: Account) -> ClosableTransport:
+        real = transport_of(account, vault)
+        return Redirected(real, settings.redirect_all) if settings.redirect_all else real
+
+    return transport

@@ -1,0 +1,172 @@
+"""Reads what `fairpost doctor` judges: of the machine, the server, the schema, and what is at work in it.
+
+Changes nothing. What one question cannot answer (a role that may not look, a schema that is not there) leaves the
+others alone.
+"""
+
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from fairpost.model.errors import MigrationError
+from fairpost.observe.guard import standing_of
+from fairpost.observe.status import read_facts
+from fairpost.policy.findings import Disk, Engine, Holdback, Schema, Server
+from fairpost.postgres.migrations import pending
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+SETTINGS = (
+    "fsync",
+    "full_page_writes",
+    "synchronous_commit",
+    "autovacuum",
+    "track_counts",
+    "default_transaction_isolation",
+)
+LOOKS_AT_THE_CLOCK = 3  # the quickest answer tells the most
+OPEN_S_MIN = 60  # younger transactions are just at work
+
+_REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError)
+
+
+def mode_of(path: Path) -> int | None:
+    """None: it is not there, or out of sight."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+
+
+def disks_of(places: Sequence[tuple[str, Path]]) -> list[Disk]:
+    """Of a place that is not there yet, the disk of the nearest folder above it that is."""
+    found = []
+    for what, path in places:
+        there = next((folder for folder in (path, *path.parents) if folder.is_dir()), Path("/"))
+        found.append(Disk(what=what, path=str(path), free_bytes=shutil.disk_usage(there).free))
+    return found
+
+
+async def read_server(conn: "asyncpg.Connection") -> Server:
+    version = conn.get_server_version()
+    rows = await conn.fetch("SELECT name, setting FROM pg_settings WHERE name = ANY ($1)", list(SETTINGS))
+    return Server(
+        version=(await conn.fetchval("SHOW server_version")).split()[0],
+        major=version.major,
+        settings={row["name"]: row["setting"] for row in rows},
+        skew_s=await _skew_s(conn),
+        # What stands between tells us a process of its own making, and PostgreSQL tells its own.
+        is_pooled=conn.get_server_pid() != await conn.fetchval("SELECT pg_backend_pid()"),
+        sees_sessions=await conn.fetchval("SELECT pg_has_role('pg_read_all_stats', 'USAGE')"),
+        transactions=await _transactions(conn),
+        prepared=await _prepared(conn),
+        slots=await _slots(conn),
+    )
+
+
+async def _skew_s(conn: "asyncpg.Connection") -> float:
+    looks = []
+    for _ in range(LOOKS_AT_THE_CLOCK):
+        before = clock.now()
+        there: datetime = await conn.fetchval("SELECT clock_timestamp()")
+        took = clock.now() - before
+        looks.append((took, (there - before - took / 2).total_seconds()))
+    return min(looks)[1]
+
+
+async def _transactions(conn: "asyncpg.Connection") -> list[Holdback]:
+    """Of this database alone: others hold nothing back here."""
+    rows = await conn.fetch(
+        """SELECT a.pid, a.usename, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float AS age_s
+           FROM pg_stat_activity a
+           WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.xact_start < clock_timestamp() - make_interval(secs => $1)
+             AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL) AND a.backend_type = 'client backend'
+           ORDER BY a.xact_start""",
+        float(OPEN_S_MIN),
+    )
+    return [
+        Holdback(
+            what=f"a transaction of {row['usename']}{_of_program(row)} (process {row['pid']}, {row['state']})",
+            age_s=row["age_s"],
+            then=f"end it where it was begun, or: SELECT pg_terminate_backend({row['pid']})",
+        )
+        for row in rows
+    ]
+
+
+def _of_program(row: Any) -> str:
+    return f" by {row['application_name']}" if row["application_name"] else ""
+
+
+async def _prepared(conn: "asyncpg.Connection") -> list[Holdback]:
+    rows = await conn.fetch(
+        """SELECT p.gid, extract(epoch FROM clock_timestamp() - p.prepared)::float AS age_s FROM pg_prepared_xacts p
+           WHERE p.database = current_database() ORDER BY p.prepared"""
+    )
+    return [
+        Holdback(
+            what=f"the prepared transaction {row['gid']}",
+            age_s=row["age_s"],
+            then="COMMIT PREPARED or ROLLBACK PREPARED it",
+        )
+        for row in rows
+    ]
+
+
+async def _slots(conn: "asyncpg.Connection") -> list[Holdback]:
+    try:
+        rows = await conn.fetch(
+            """SELECT s.slot_name, s.active, pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn)::bigint AS kept
+               FROM pg_replication_slots s WHERE s.restart_lsn IS NOT NULL OR s.xmin IS NOT NULL ORDER BY 3 DESC NULLS LAST"""
+        )
+    except _REFUSED:
+        return []
+    return [
+        Holdback(
+            what=f"the {'active' if row['active'] else 'abandoned'} slot {row['slot_name']}",
+            kept_bytes=row["kept"] or 0,
+            then=f"start its reader again, or: SELECT pg_drop_replication_slot('{row['slot_name']}')",
+        )
+        for row in rows
+    ]
+
+
+async def read_schema(conn: "asyncpg.Connection") -> Schema:
+    try:
+        todo = await pending(conn)
+    except (MigrationError, asyncpg.InsufficientPrivilegeError) as error:
+        return Schema(trouble=str(error), forbidden=await _forbidden(conn))
+    return Schema(pending=todo, forbidden=await _forbidden(conn))
+
+
+async def _forbidden(conn: "asyncpg.Connection") -> list[str]:
+    rows = await conn.fetch(
+        """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE n.nspname = 'fairpost' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+             AND NOT (has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+                  AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
+           ORDER BY 1"""
+    )
+    return [row["relname"] for row in rows]
+
+
+async def read_engine(store: Store, home: Path, *, unopenable: Sequence[str] = ()) -> Engine:
+    facts = await read_facts(store)
+    standing, sees_identity = await standing_of(store, home)
+    return Engine(
+        facts=facts,
+        running=await store.value(_RUNNING),
+        standing=standing,
+        sees_identity=sees_identity,
+        unopenable=unopenable,
+    )
+
+
+_RUNNING = "SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - interval '10 seconds'"

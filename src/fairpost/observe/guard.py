@@ -1,0 +1,170 @@
+"""Keeps a restored or copied database from sending a day twice: it starts paused, and says why.
+
+An engine asks `guard` before it drives anything, and `remember`s every few seconds. Its memory is a file per life of a
+database, in home/engines. policy/restored.py judges; here it is looked, and done.
+"""
+
+import asyncio
+import socket
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, assert_never
+from uuid import UUID, uuid4
+
+from fairpost.policy.restored import (
+    FailedOver,
+    First,
+    Identity,
+    Memory,
+    Restored,
+    Sound,
+    Standing,
+    Statement,
+    judge_identity,
+    judge_newcomer,
+    why_paused,
+)
+from fairpost.postgres.store import Store
+from fairpost.system import memory as notes
+
+GUARD = "restore guard"  # who pauses, as people read it
+
+# What PostgreSQL makes once and never again, in a data directory.
+_LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """`text` is for people; None: there is nothing to tell. `trouble`: this engine cannot remember, and why."""
+
+    standing: Standing
+    text: str | None = None
+    trouble: str | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        return not isinstance(self.standing, Restored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What is remembered here, what the database remembers of itself, and what it is."""
+
+    memories: dict[str, Memory]
+    known: Identity | None
+    seen: Identity
+
+    @property
+    def memory(self) -> Memory | None:
+        return self.memories.get(self.known.life or "") if self.known else None
+
+
+async def guard(store: Store, home: Path) -> Guarded:
+    """Pauses everything when this database is not the one it was. Changes nothing else but what it knows of itself."""
+    look = await _look(store, home)
+    standing = await _judge(store, look)
+    match standing:
+        case First():
+            await store.value("SELECT fairpost.remember_identity($1)", look.seen.folder)
+        case Restored(signs):
+            await store.value("SELECT fairpost.pause($1, $2, p_restored => true)", why_paused(signs), GUARD)
+        case FailedOver() | Sound():
+            await _update(store, look)
+        case _:
+            assert_never(standing)
+    return Guarded(standing=standing, text=_in_words(standing))
+
+
+async def remember(store: Store, home: Path) -> Guarded:
+    """Guards, and then writes down here and there that this engine has been at work, unless something is wrong."""
+    guarded = await guard(store, home)
+    look = await _look(store, home)
+    if not guarded.is_sound or look.known is None or look.known.life is None:
+        return guarded
+    life, engine = look.known.life, look.memory.engine if look.memory else str(uuid4())
+    row = await store.row("SELECT * FROM fairpost.witness($1, $2, $3)", UUID(life), UUID(engine), socket.gethostname())
+    if row is None:
+        return guarded  # somebody resumed just now, and the database has begun another life
+    memory = Memory(
+        life=life,
+        engine=engine,
+        beats=row["beats"],
+        at=row["at"],
+        system_identifier=look.seen.system_identifier,
+        database_oid=look.seen.database_oid,
+    )
+    return replace(guarded, trouble=await asyncio.to_thread(_keep, home, memory))
+
+
+async def standing_of(store: Store, home: Path) -> tuple[Standing, bool]:
+    """Only looks; and says whether this role may see which server it is on."""
+    look = await _look(store, home)
+    return await _judge(store, look), look.seen.system_identifier is not None
+
+
+async def _look(store: Store, home: Path) -> _Look:
+    # Memory first: what another process writes to both meanwhile then only makes the database the newer one.
+    memories = await asyncio.to_thread(_memories, home)
+    row = await store.row("SELECT i.*, i.life::text AS life_text FROM fairpost.identity i")
+    known = Identity(**{**{name: row[name] for name in Identity.__slots__}, "life": row["life_text"]}) if row else None
+    now = await store.row("SELECT * FROM fairpost.identity_now()")
+    return _Look(memories=memories, known=known, seen=Identity(**now, folder=await _folder(store, home)))
+
+
+async def _judge(store: Store, look: _Look) -> Standing:
+    if look.known is None:
+        is_empty = await store.value("SELECT NOT EXISTS (SELECT FROM fairpost.queue)")
+        return judge_newcomer(look.seen, look.memories.values(), is_empty=is_empty)
+    row = await store.row(
+        """SELECT w.beats, w.at, (SELECT max(o.at) FROM fairpost.witnesses o) AS last_at
+           FROM (SELECT) one LEFT JOIN fairpost.witnesses w ON w.engine = $1""",
+        UUID(look.memory.engine) if look.memory else None,
+    )
+    return judge_identity(look.known, look.seen, look.memory, Statement(**row))
+
+
+async def _update(store: Store, look: _Look) -> None:
+    known, seen = look.known, look.seen
+    if known and known.life and (known.timeline, known.folder) != (seen.timeline, seen.folder):
+        await store.value("SELECT fairpost.update_identity($1, $2)", UUID(known.life), seen.folder)
+
+
+async def _folder(store: Store, home: Path) -> str | None:
+    """Of the embedded server only: of another one's files this machine knows nothing."""
+    data = home / "postgres" / "data"
+    where = await store.value("SELECT setting FROM pg_settings WHERE name = 'data_directory'")
+    if where is None or Path(where) != data:
+        return None
+    return await asyncio.to_thread(notes.inodes, [data / name for name in _LASTING])
+
+
+def _memories(home: Path) -> dict[str, Memory]:
+    found = {}
+    for life, note in notes.read_notes(home / "engines").items():
+        try:
+            found[life] = Memory(**{**note, "life": life, "at": datetime.fromisoformat(note["at"])})
+        except (KeyError, TypeError, ValueError):
+            continue  # of another version, or damaged: then nothing is remembered
+    return found
+
+
+def _keep(home: Path, memory: Memory) -> str | None:
+    note: dict[str, Any] = {name: getattr(memory, name) for name in Memory.__slots__ if name != "life"}
+    try:
+        notes.write_note(home / "engines", memory.life, {**note, "at": memory.at.isoformat()})
+    except OSError as error:
+        return f"{home / 'engines'} cannot be written to ({error.strerror}), so a restore may go unnoticed"
+    return None
+
+
+def _in_words(standing: Standing) -> str | None:
+    match standing:
+        case First() | Sound():
+            return None
+        case FailedOver(before, timeline):
+            return f"The database was failed over (timeline {before} before, {timeline} now); nothing is missing."
+        case Restored(signs):
+            return f"{why_paused(signs)}: fairpost resume --all"
+        case _:
+            assert_never(standing)

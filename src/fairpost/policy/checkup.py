@@ -1,0 +1,369 @@
+"""What usually goes wrong, judged from facts: each check is fine, worth a note, or a problem, with what to type next.
+
+The facts are in findings.py, and reading them is the business of observe/doctor.py. Why single e-mails wait is told by diagnosis.py, and only
+graded here.
+"""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from fairpost.model.account import AccountStatus
+from fairpost.policy.diagnosis import Cause, Facts, Post, Reason, diagnose, paused
+from fairpost.policy.findings import Disk, Engine, Findings, Holdback, Machine, Schema, Server
+from fairpost.policy.restored import FailedOver, First, Restored, Sound
+
+OLDEST_SERVER = 14
+SKEW_S_NOTE, SKEW_S_PROBLEM = 2.0, 30.0
+OPEN_S_NOTE, OPEN_S_PROBLEM = 300.0, 3_600.0  # vacuum waits for a transaction as long as it is open
+FREE_BYTES_NOTE, FREE_BYTES_PROBLEM = 1_000_000_000, 200_000_000
+KEPT_BYTES_NOTE, KEPT_BYTES_PROBLEM = 1_000_000_000, 20_000_000_000
+NAMED_MAX = 5
+
+# Without these, a crash may lose what was committed: an e-mail that was sent would be sent again.
+DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
+FOR_VACUUM = ("autovacuum", "track_counts")
+
+
+class Grade(StrEnum):
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """`then` is what to type, or to do, next; None where all is well."""
+
+    name: str
+    grade: Grade
+    text: str
+    then: str | None = None
+
+
+def check_up(findings: Findings) -> list[Check]:
+    return [
+        *_shouts(findings),
+        *_machine(findings.machine),
+        *(_server(findings.server) if findings.server else [_unreachable(findings)]),
+        *(_schema(findings.schema) if findings.schema else []),
+        *(_engine(findings.engine) if findings.engine else []),
+    ]
+
+
+# ── what nobody may overlook ─────────────────────────────────────────────────────────────────────────────
+
+
+def _shouts(findings: Findings) -> Iterable[Check]:
+    pause = findings.engine.facts.pause if findings.engine else None
+    if pause:
+        reason = paused(pause)
+        grade = Grade.PROBLEM if pause.restored else Grade.NOTE
+        yield Check(name="pause", grade=grade, text=reason.text, then=reason.then)
+    elif findings.engine:
+        yield _ok("pause", "nothing is paused")
+    if findings.machine.redirect_all:
+        yield Check(
+            name="redirect",
+            grade=Grade.NOTE,
+            text=f"EVERY E-MAIL GOES TO {findings.machine.redirect_all}, and none to its recipients",
+            then="unset FAIRPOST_REDIRECT_ALL, if this is not a staging system",
+        )
+
+
+# ── the machine ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _machine(machine: Machine) -> Iterable[Check]:
+    yield _home(machine)
+    for disk in machine.disks:
+        yield _disk(disk)
+    yield _key(machine)
+
+
+def _home(machine: Machine) -> Check:
+    if machine.home_mode is None:
+        return _ok("home", f"{machine.home} is made when it is needed")
+    if machine.home_mode & 0o022:
+        return _problem("home", f"others may write to {machine.home}", f"chmod go-w {shlex.quote(machine.home)}")
+    return _ok("home", machine.home)
+
+
+def _disk(disk: Disk) -> Check:
+    text = f"{disk.free_bytes / 1_000_000_000:,.1f} GB free for {disk.what} ({disk.path})"
+    grade = _grade(-disk.free_bytes, note=-FREE_BYTES_NOTE, problem=-FREE_BYTES_PROBLEM)
+    return Check(name="disk", grade=grade, text=text, then="free some space" if grade is not Grade.OK else None)
+
+
+def _key(machine: Machine) -> Check:
+    if machine.key_trouble:
+        return _problem("master key", machine.key_trouble, "put that right; accounts with a password cannot send")
+    return _ok(
+        "master key", f"from {machine.key_from}" if machine.key_from else "none yet; made for the first password"
+    )
+
+
+# ── the server ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unreachable(findings: Findings) -> Check:
+    then = "start it, or check FAIRPOST_DATABASE_URL; for the embedded one: fairpost db start"
+    return _problem("database", findings.unreachable or "no PostgreSQL answers", then)
+
+
+def _server(server: Server) -> Iterable[Check]:
+    yield _ok("database", "it answers")
+    yield _version(server)
+    yield _durability(server)
+    yield _isolation(server)
+    yield _clock(server)
+    yield _vacuum(server)
+    yield _open_transactions(server)
+    yield from _holdbacks("prepared transactions", server.prepared, "none is left open")
+    yield from _holdbacks("replication slots", server.slots, "none holds anything back")
+    yield _pooler(server)
+
+
+def _version(server: Server) -> Check:
+    if server.major < OLDEST_SERVER:
+        return _problem("version", f"PostgreSQL {server.version} is too old", f"upgrade it to {OLDEST_SERVER} or newer")
+    return _ok("version", f"PostgreSQL {server.version}")
+
+
+def _durability(server: Server) -> Check:
+    off = [name for name in DURABLE if server.settings.get(name) == "off"]
+    if off:
+        return _problem(
+            "durability",
+            f"{', '.join(off)} off: a crash may forget that an e-mail was sent, and it is sent again",
+            "; ".join(f"ALTER SYSTEM RESET {name}" for name in off) + "; then: SELECT pg_reload_conf()",
+        )
+    return _ok("durability", "what is committed survives a crash")
+
+
+def _isolation(server: Server) -> Check:
+    level = server.settings.get("default_transaction_isolation", "read committed")
+    if level != "read committed":
+        return _problem(
+            "isolation",
+            f"transactions are {level} by default, and claiming needs read committed",
+            "ALTER ROLE … RESET default_transaction_isolation",
+        )
+    return _ok("isolation", level)
+
+
+def _clock(server: Server) -> Check:
+    text = f"this machine and the database differ by {abs(server.skew_s):.1f} s"
+    grade = _grade(abs(server.skew_s), note=SKEW_S_NOTE, problem=SKEW_S_PROBLEM)
+    return Check(name="clock", grade=grade, text=text, then="set both by NTP" if grade is not Grade.OK else None)
+
+
+def _vacuum(server: Server) -> Check:
+    off = [name for name in FOR_VACUUM if server.settings.get(name) == "off"]
+    if off:
+        then = "; ".join(f"ALTER SYSTEM RESET {name}" for name in off) + "; then: SELECT pg_reload_conf()"
+        return _problem("autovacuum", f"{', '.join(off)} off: claims become slower and slower", then)
+    return _ok("autovacuum", "on")
+
+
+def _open_transactions(server: Server) -> Check:
+    if server.transactions:
+        return _held_back("open transactions", server.transactions)
+    if not server.sees_sessions:
+        return Check(
+            name="open transactions",
+            grade=Grade.NOTE,
+            text="those of other roles cannot be seen",
+            then="GRANT pg_read_all_stats TO the role that Fairpost uses",
+        )
+    return _ok("open transactions", "none for long")
+
+
+def _holdbacks(name: str, found: Sequence[Holdback], fine: str) -> Iterable[Check]:
+    yield _held_back(name, found) if found else _ok(name, fine)
+
+
+def _held_back(name: str, found: Sequence[Holdback]) -> Check:
+    worst = max(found, key=lambda one: (one.age_s or 0, one.kept_bytes or 0))
+    grade = max(
+        _grade(worst.age_s or 0, note=OPEN_S_NOTE, problem=OPEN_S_PROBLEM),
+        _grade(worst.kept_bytes or 0, note=KEPT_BYTES_NOTE, problem=KEPT_BYTES_PROBLEM),
+        key=list(Grade).index,
+    )
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"{worst.what}{_since(worst)}{more}"
+    return Check(name=name, grade=grade, text=text, then=worst.then if grade is not Grade.OK else None)
+
+
+def _since(one: Holdback) -> str:
+    age = f", open for {_span(one.age_s)}: vacuum waits for it" if one.age_s is not None else ""
+    kept = f", keeps {one.kept_bytes / 1_000_000_000:,.1f} GB of the log" if one.kept_bytes is not None else ""
+    return age + kept
+
+
+def _pooler(server: Server) -> Check:
+    if server.is_pooled:
+        return Check(
+            name="connection",
+            grade=Grade.NOTE,
+            text="it leads through a pooler (PgBouncer, or the like); in transaction mode, no NOTIFY comes through",
+            then="in transaction mode: fairpost work --poll-only, or give it a URL that leads to PostgreSQL itself",
+        )
+    return _ok("connection", "direct")
+
+
+# ── the schema ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _schema(schema: Schema) -> Iterable[Check]:
+    if schema.trouble:
+        yield _problem("schema", schema.trouble, "put that right, then: fairpost db migrate")
+    elif schema.pending:
+        yield _problem("schema", f"not up to date (to do: {', '.join(schema.pending)})", "fairpost db migrate")
+    else:
+        yield _ok("schema", "up to date")
+    if schema.forbidden:
+        yield _problem(
+            "role",
+            f"this role may not fully use {_some(schema.forbidden)}",
+            "set FAIRPOST_DATABASE_URL to a role that owns the schema fairpost",
+        )
+
+
+# ── what is at work in it ────────────────────────────────────────────────────────────────────────────────
+
+
+def _engine(engine: Engine) -> Iterable[Check]:
+    yield _restored(engine)
+    yield _running(engine)
+    yield from _accounts(engine)
+    yield from _passwords(engine)
+    yield from _mail(engine.facts)
+
+
+def _restored(engine: Engine) -> Check:
+    match engine.standing:
+        case Restored(signs):
+            text = f"it was restored or copied: {'; '.join(signs)}"
+            return _problem("identity", text, "the next engine starts paused; when all is right: fairpost resume --all")
+        case First() | Sound() | FailedOver() if not engine.sees_identity:
+            return Check(
+                name="identity",
+                grade=Grade.NOTE,
+                text="this role may not see which server it is on: a restore is noticed only by engines that ran before",
+                then="GRANT EXECUTE ON FUNCTION pg_control_system() TO the role that Fairpost uses, if you can",
+            )
+        case First():
+            return _ok("identity", "no engine has worked on it yet")
+        case Sound() | FailedOver():
+            return _ok("identity", "it is the one it was")
+        case _:
+            assert_never(engine.standing)
+
+
+def _running(engine: Engine) -> Check:
+    owners = {post.owner for post in engine.facts.posts if post.is_driven(engine.facts.now) and post.owner}
+    if engine.running or owners:
+        return _ok("engine", f"{max(engine.running, 1)} running, {len(owners)} at work")
+    return Check(name="engine", grade=Grade.NOTE, text="none is running: nothing is sent", then="fairpost work")
+
+
+def _accounts(engine: Engine) -> Iterable[Check]:
+    posts = engine.facts.posts
+    if not posts:
+        then = "fairpost account add NAME --from ADDRESS --smtp URL"
+        yield Check(name="accounts", grade=Grade.NOTE, text="there is none: nothing can be sent", then=then)
+        return
+    found = [*_suspended(posts), *_paused_accounts(posts), *_without_server(engine.facts)]
+    yield from found or [_ok("accounts", f"{len(posts)}, all able to send")]
+
+
+def _suspended(posts: Sequence[Post]) -> Iterable[Check]:
+    names = _named(posts, AccountStatus.SUSPENDED)
+    if names:
+        reasons = {p.account.status_reason for p in posts if p.account.status is AccountStatus.SUSPENDED}
+        why = "; ".join(sorted(filter(None, reasons))[:NAMED_MAX]) or "no reason given"
+        then = f"put that right, then: fairpost account resume {names[0]}"
+        yield _problem("accounts", f"{_some(names)} suspended: {why}", then)
+
+
+def _paused_accounts(posts: Sequence[Post]) -> Iterable[Check]:
+    names = _named(posts, AccountStatus.PAUSED)
+    if names:
+        then = f"fairpost account resume {names[0]}"
+        yield Check(name="accounts", grade=Grade.NOTE, text=f"{_some(names)} paused", then=then)
+
+
+def _without_server(facts: Facts) -> Iterable[Check]:
+    bare = [p.account for p in facts.posts if p.account.transport is None and p.account.status is AccountStatus.ACTIVE]
+    if bare:
+        wanted = {route.route for route in facts.routes}
+        in_the_way = any(account.pool in wanted or f"@{account.name}" in wanted for account in bare)
+        yield Check(
+            name="accounts",
+            grade=Grade.PROBLEM if in_the_way else Grade.NOTE,
+            text=f"{_some([account.name for account in bare])} without a server: it cannot send",
+            then=f"fairpost account set {bare[0].name} --smtp URL",
+        )
+
+
+def _passwords(engine: Engine) -> Iterable[Check]:
+    if engine.unopenable:
+        yield _problem(
+            "passwords",
+            f"sealed with a key that is not here: {_some(engine.unopenable)}",
+            "put the right key into FAIRPOST_SECRET_KEY, or: fairpost secrets rotate --drop-unreadable",
+        )
+
+
+# ── why mail waits, graded ───────────────────────────────────────────────────────────────────────────────
+
+_EXPECTED = (Cause.LIMITS_REACHED, Cause.HELD, Cause.SCHEDULED, Cause.STRANDED)
+_TOLD_ABOVE = (Cause.PAUSED, Cause.NO_ACCOUNT)
+
+
+def _mail(facts: Facts) -> Iterable[Check]:
+    reasons = [reason for reason in diagnose(facts) if reason.cause not in _TOLD_ABOVE]
+    for reason in reasons:
+        yield Check(name="mail", grade=_grade_of(reason, facts), text=reason.text, then=reason.then)
+    if not reasons:
+        waiting = sum(route.waiting for route in facts.routes)
+        yield _ok("mail", f"{waiting:,} waiting, and nothing in the way" if waiting else "nothing is waiting")
+
+
+def _grade_of(reason: Reason, facts: Facts) -> Grade:
+    if reason.cause is Cause.IN_DOUBT:
+        return Grade.PROBLEM if facts.total().undecided else Grade.NOTE
+    return Grade.NOTE if reason.cause in _EXPECTED or facts.pause else Grade.PROBLEM
+
+
+def _named(posts: Sequence[Post], status: AccountStatus) -> list[str]:
+    return [post.account.name for post in posts if post.account.status is status]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _grade(value: float, *, note: float, problem: float) -> Grade:
+    if value >= problem:
+        return Grade.PROBLEM
+    return Grade.NOTE if value >= note else Grade.OK
+
+
+def _ok(name: str, text: str) -> Check:
+    return Check(name=name, grade=Grade.OK, text=text)
+
+
+def _problem(name: str, text: str, then: str) -> Check:
+    return Check(name=name, grade=Grade.PROBLEM, text=text, then=then)

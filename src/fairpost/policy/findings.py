@@ -1,0 +1,80 @@
+"""What a check-up looks at: the machine, the server, the schema, and what is at work in it. Facts only; checkup.py judges."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairpost.policy.diagnosis import Facts
+from fairpost.policy.restored import Sound, Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    what: str
+    path: str
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """`home_mode` None: there is no home yet. `key_trouble`: the master key is there and cannot be used."""
+
+    home: str
+    home_mode: int | None
+    disks: Sequence[Disk] = ()
+    redirect_all: str | None = None
+    key_from: str | None = None
+    key_trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdback:
+    """Something that keeps vacuum, or the log, from letting go. `age_s` None where its age is not known."""
+
+    what: str
+    then: str
+    age_s: float | None = None
+    kept_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """`is_pooled`: something stands between us and PostgreSQL. `sees_sessions`: also those of other roles."""
+
+    version: str
+    major: int
+    settings: Mapping[str, str]
+    skew_s: float
+    is_pooled: bool = False
+    sees_sessions: bool = True
+    transactions: Sequence[Holdback] = ()
+    prepared: Sequence[Holdback] = ()
+    slots: Sequence[Holdback] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    pending: Sequence[str] = ()
+    trouble: str | None = None
+    forbidden: Sequence[str] = ()  # tables that this role may not fully use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What is known when the schema can be read."""
+
+    facts: Facts
+    running: int = 0  # engines that were heard of just now
+    standing: Standing = field(default_factory=Sound)
+    sees_identity: bool = True
+    unopenable: Sequence[str] = ()  # accounts whose password is sealed with a key that is not here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What could not be read is None; `unreachable` says why there is no server."""
+
+    machine: Machine
+    server: Server | None = None
+    unreachable: str | None = None
+    schema: Schema | None = None
+    engine: Engine | None = None

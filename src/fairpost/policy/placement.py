@@ -1,0 +1,65 @@
+"""Which accounts need a worker now, which are to be woken, and which to let go: for one engine among several."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairpost.model.account import Account, AccountStatus
+from fairpost.model.ids import AccountId
+from fairpost.policy.limits import NotBefore, admit
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An account; `is_driven` by anybody."""
+
+    account: Account
+    is_driven: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    start: tuple[AccountId, ...] = ()
+    wake: tuple[AccountId, ...] = ()
+    let_go: tuple[AccountId, ...] = ()
+    next_at: datetime | None = None  # when to look again, if nothing happens before
+
+
+def plan(
+    accounts: Sequence[Seen],
+    due_routes: Collection[str],
+    *,
+    ours: Mapping[AccountId, bool],
+    barred: Collection[AccountId],
+    engines: int,
+    places: int,
+    now: datetime,
+) -> Plan:
+    """`ours`: the accounts this engine drives, and whether each is idle. `barred`: not to be started yet."""
+    able = [seen for seen in accounts if seen.account.status is AccountStatus.ACTIVE]
+    moments = {seen.account.id: _next_moment(seen.account, now) for seen in able}
+    wanted = [s for s in able if _routes(s.account) & set(due_routes) and moments[s.account.id] <= now]
+    share = min(places, math.ceil(len(able) / max(1, engines))) if engines > 1 else places
+    free = [s.account.id for s in wanted if s.account.id not in ours and not s.is_driven and s.account.id not in barred]
+    later = [m for id_, m in moments.items() if m > now]
+    return Plan(
+        start=tuple(free[: max(0, share - len(ours))]),
+        wake=tuple(s.account.id for s in wanted if ours.get(s.account.id)),
+        let_go=_surplus(ours, len(ours) - share) if engines > 1 else (),
+        next_at=min(later, default=None),
+    )
+
+
+def _routes(account: Account) -> set[str]:
+    return {account.pool, f"@{account.name}"}
+
+
+def _next_moment(account: Account, now: datetime) -> datetime:
+    admitted = admit(account.limits, account.usage, now=now)
+    return admitted.moment if isinstance(admitted, NotBefore) else now
+
+
+def _surplus(ours: Mapping[AccountId, bool], too_many: int) -> tuple[AccountId, ...]:
+    """The idle ones first."""
+    return tuple(sorted(ours, key=lambda id_: (not ours[id_], id_))[: max(0, too_many)])

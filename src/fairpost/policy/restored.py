@@ -1,0 +1,135 @@
+"""Is this database still the one it was? From what it knows of itself and what an engine remembers of it.
+
+A restored or copied database would send again what was sent since the copy was made, so in doubt it is taken for one.
+What cannot be seen (a null on either side) is no sign of anything.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+RECENT = timedelta(minutes=1)  # engines write every few seconds: who was there so shortly before saw the end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """`life` is None in what is seen now: only the database itself remembers it."""
+
+    life: str | None = None
+    system_identifier: int | None
+    database_oid: int
+    table_oid: int
+    timeline: int | None
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What an engine remembers of one life of a database: how often it wrote to it, and when it did so last."""
+
+    life: str
+    engine: str
+    beats: int
+    at: datetime
+    system_identifier: int | None
+    database_oid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What the database says of the engine's writing: None when it has never heard of it. `last_at`: of any engine."""
+
+    beats: int | None
+    at: datetime | None
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Nobody has ever worked on this database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class FailedOver:
+    """Another server goes on where the first one ended, and nothing is missing."""
+
+    before: int
+    timeline: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    signs: tuple[str, ...]
+
+
+Standing = First | Sound | FailedOver | Restored
+
+
+def judge_newcomer(seen: Identity, memories: Iterable[Memory], *, is_empty: bool) -> First | Restored:
+    """A database that does not know itself: new, unless it has something to send and somebody remembers it."""
+    here = (seen.system_identifier, seen.database_oid)
+    for memory in memories if not is_empty and seen.system_identifier is not None else ():
+        if (memory.system_identifier, memory.database_oid) == here:
+            return Restored((f"this engine worked on it until {_moment(memory.at)}, and it remembers nothing of that",))
+    return First()
+
+
+def judge_identity(
+    known: Identity, seen: Identity, memory: Memory | None, statement: Statement
+) -> Sound | FailedOver | Restored:
+    signs = (*_other_place(known, seen), *_gone_back(memory, statement))
+    if signs:
+        return Restored(signs)
+    if known.timeline is None or seen.timeline is None or known.timeline == seen.timeline:
+        return Sound()
+    if seen.timeline < known.timeline:
+        return Restored((f"its timeline was {known.timeline} and is {seen.timeline}: it is older than it was",))
+    if memory is None or statement.last_at is None or memory.at < statement.last_at - RECENT:
+        return Restored(
+            (
+                f"its timeline was {known.timeline} and is {seen.timeline}: it was recovered or failed over, and this "
+                "engine was not there to tell that nothing is missing",
+            )
+        )
+    return FailedOver(before=known.timeline, timeline=seen.timeline)
+
+
+def why_paused(signs: Sequence[str]) -> str:
+    return (
+        f"This database was restored or copied: {'; '.join(signs)}. What was sent since the backup was made still waits in "
+        "it and would be sent again. Look at what waits, cancel what must not go out, then resume"
+    )
+
+
+def _other_place(known: Identity, seen: Identity) -> Iterable[str]:
+    if _differ(known.system_identifier, seen.system_identifier):
+        yield (
+            f"it is on another PostgreSQL server (system identifier {known.system_identifier} before, "
+            f"{seen.system_identifier} now)"
+        )
+    if known.database_oid != seen.database_oid:
+        yield f"it is another database (oid {known.database_oid} before, {seen.database_oid} now)"
+    elif known.table_oid != seen.table_oid:
+        yield "its tables were made anew, as from a dump"
+    if _differ(known.folder, seen.folder):
+        yield "the files of the embedded PostgreSQL were copied or restored"
+
+
+def _gone_back(memory: Memory | None, statement: Statement) -> Iterable[str]:
+    if memory is None or (statement.beats is not None and statement.beats >= memory.beats):
+        return
+    newest = f"nothing of it after {_moment(statement.at)}" if statement.at else "nothing of it at all"
+    yield f"it has gone back in time (this engine wrote to it at {_moment(memory.at)}, and it knows {newest})"
+
+
+def _differ(before: object, now: object) -> bool:
+    return before is not None and now is not None and before != now
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

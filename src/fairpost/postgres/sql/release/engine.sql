@@ -1,0 +1,86 @@
+-- What engines tell each other and the enqueuers, and what they look at to see where a worker is needed.
+
+-- This engine is here, and awake or asleep. Returns how many engines are, this one among them; the dead are forgotten.
+CREATE OR REPLACE FUNCTION fairpost.engine_here(p_engine text, p_asleep boolean, p_now timestamptz DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    INSERT INTO fairpost.engines AS e (id, seen_at, asleep, started_at) VALUES (p_engine, t, p_asleep, t)
+    ON CONFLICT (id) DO UPDATE SET seen_at = t, asleep = p_asleep
+    WHERE e.asleep <> p_asleep OR e.seen_at < t - interval '2 seconds';
+    DELETE FROM fairpost.engines e WHERE e.ctid IN (
+        SELECT d.ctid FROM fairpost.engines d WHERE d.seen_at < t - interval '1 minute' FOR UPDATE SKIP LOCKED);
+    RETURN (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > t - interval '5 seconds');
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.engine_gone(p_engine text) RETURNS void
+LANGUAGE sql AS $$
+    DELETE FROM fairpost.engines e WHERE e.id = p_engine
+$$;
+
+-- Wakes sleeping engines when the transaction commits. A NOTIFY takes a lock of the whole database at commit: it is
+-- sent only while somebody sleeps, and never for many e-mails at once; a look every second finds what was missed.
+CREATE OR REPLACE FUNCTION fairpost.wake_engines(emails jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF jsonb_array_length(emails) <= 10 AND EXISTS (SELECT FROM fairpost.engines e WHERE e.asleep) THEN
+        PERFORM pg_notify('fairpost', route)
+        FROM (SELECT DISTINCT coalesce('@' || (e ->> 'account'), e ->> 'pool', 'default') AS route
+              FROM jsonb_array_elements(emails) e WHERE jsonb_typeof(e) = 'object') r
+        WHERE octet_length(route) < 1000;
+    END IF;
+END $$;
+
+-- On which routes something may go out now, and when the next becomes due elsewhere. None while everything is paused.
+-- Costs the number of routes.
+CREATE OR REPLACE FUNCTION fairpost.routes_with_work(p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (route text, due boolean, next_at timestamptz)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    RETURN QUERY
+    WITH noted AS (
+        SELECT a.route, min(a.due_at) AS at FROM fairpost.arrivals a WHERE a.due_at < 'infinity' GROUP BY 1
+    ), tree AS (
+        SELECT root.route, bool_or(EXISTS (SELECT FROM fairpost.clocks c WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL)) AS busy
+        FROM fairpost.nodes root WHERE root.parent = 0 GROUP BY 1
+    ), known AS (
+        SELECT route FROM noted UNION SELECT route FROM tree
+    ), seen AS (
+        SELECT k.route, coalesce(tree.busy, false) AS busy, least(noted.at, asleep.at, freed.at) AS at
+        FROM known k LEFT JOIN noted USING (route) LEFT JOIN tree USING (route)
+        LEFT JOIN LATERAL (SELECT min(c.wake_at) AS at FROM fairpost.clocks c WHERE c.route = k.route AND c.wake_at IS NOT NULL) asleep ON true
+        LEFT JOIN LATERAL (SELECT min(c.held_until) AS at FROM fairpost.clocks c
+                           WHERE c.route = k.route AND c.held_until < 'infinity' AND c.busy > 0) freed ON true
+    )
+    SELECT s.route, s.busy OR coalesce(s.at <= t, false), CASE WHEN s.at > t THEN s.at END FROM seen s WHERE (s.busy OR s.at IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t);
+END $$;
+
+-- Accounts with an e-mail in doubt that its own policy wants sent again.
+CREATE OR REPLACE FUNCTION fairpost.accounts_in_doubt() RETURNS SETOF bigint
+LANGUAGE sql STABLE AS $$
+    SELECT DISTINCT q.account_id FROM fairpost.queue q
+    WHERE NOT q.waiting AND q.state = 'in_doubt' AND q.on_doubt = 'resend' AND q.attempts < q.attempts_max
+$$;
+
+-- The account does not send until a person has seen to it: its server has refused the login, or its workers die again
+-- and again. With an epoch, only the lease's holder may say so.
+CREATE OR REPLACE FUNCTION fairpost.suspend_account(p_account bigint, p_epoch bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = coalesce(p_epoch, l.epoch) FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE fairpost.accounts a SET status = 'suspended', status_reason = left(p_reason, 1000) WHERE a.id = p_account AND a.status <> 'suspended';
+    IF FOUND THEN
+        INSERT INTO fairpost.events (at, kind, subject, detail)
+        SELECT coalesce(p_now, clock_timestamp()), 'account_suspended', a.name, jsonb_build_object('reason', left(p_reason, 1000))
+        FROM fairpost.accounts a WHERE a.id = p_account;
+    END IF;
+    RETURN true;
+END $$;

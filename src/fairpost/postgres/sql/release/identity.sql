@@ -1,0 +1,66 @@
+-- By what a restored or copied database knows that it is one. Nothing is decided here: see policy/restored.py.
+
+-- What this database is now, as far as this role may see.
+CREATE OR REPLACE FUNCTION fairpost.identity_now(OUT system_identifier bigint, OUT database_oid bigint, OUT table_oid bigint, OUT timeline integer)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+BEGIN
+    database_oid := (SELECT d.oid::bigint FROM pg_database d WHERE d.datname = current_database());
+    table_oid := 'fairpost.identity'::regclass::oid::bigint;
+    -- Each service that runs PostgreSQL for others forbids something else, with an error of its own.
+    BEGIN
+        system_identifier := (SELECT s.system_identifier FROM pg_control_system() s);
+    EXCEPTION WHEN OTHERS THEN
+        NULL;
+    END;
+    BEGIN
+        timeline := ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::integer;
+    EXCEPTION WHEN OTHERS THEN
+        NULL;
+    END;
+END $$;
+
+-- The first start ever: it remembers what it is. Of many at once, one does.
+CREATE OR REPLACE FUNCTION fairpost.remember_identity(p_folder text, p_now timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    INSERT INTO fairpost.identity (system_identifier, database_oid, table_oid, timeline, folder, since)
+    SELECT n.system_identifier, n.database_oid, n.table_oid, n.timeline, p_folder, coalesce(p_now, clock_timestamp())
+    FROM fairpost.identity_now() n
+    ON CONFLICT DO NOTHING
+$$;
+
+-- A person has let a restore pass: the database is what it is now, and what engines remember of its former life no longer counts.
+CREATE OR REPLACE FUNCTION fairpost.begin_new_life(p_now timestamptz) RETURNS void
+LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    DELETE FROM fairpost.witnesses;
+    DELETE FROM fairpost.identity;
+    SELECT fairpost.remember_identity(NULL, p_now);
+$$;
+
+-- What changed without harm: the server was failed over to a standby that had everything (told in an event), or something
+-- can be seen now that could not be seen before.
+CREATE OR REPLACE FUNCTION fairpost.update_identity(p_life uuid, p_folder text, p_now timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    known fairpost.identity;
+    seen record;
+BEGIN
+    SELECT * INTO known FROM fairpost.identity i WHERE i.life = p_life FOR UPDATE;
+    SELECT * INTO seen FROM fairpost.identity_now();
+    IF known.timeline < seen.timeline THEN
+        INSERT INTO fairpost.events (at, kind, subject, detail)
+        VALUES (coalesce(p_now, clock_timestamp()), 'failed over', 'database', jsonb_build_object('timeline', seen.timeline, 'before', known.timeline));
+    END IF;
+    UPDATE fairpost.identity i SET timeline = coalesce(seen.timeline, i.timeline), folder = coalesce(p_folder, i.folder),
+        system_identifier = coalesce(i.system_identifier, seen.system_identifier)
+    WHERE i.life = p_life;
+END $$;
+
+-- This engine was here once more. Returns how often; no row when the database has begun another life meanwhile.
+CREATE OR REPLACE FUNCTION fairpost.witness(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (beats bigint, at timestamptz)
+LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    INSERT INTO fairpost.witnesses AS w (engine, name, beats, at)
+    SELECT p_engine, left(p_name, 200), 1, coalesce(p_now, clock_timestamp()) FROM fairpost.identity i WHERE i.life = p_life
+    ON CONFLICT (engine) DO UPDATE SET beats = w.beats + 1, name = excluded.name, at = excluded.at
+    RETURNING w.beats, w.at
+$$;

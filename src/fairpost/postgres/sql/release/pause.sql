@@ -1,0 +1,88 @@
+-- The pause of everything. It costs a claim one row looked up, and a begin a shared lock beside it; however much waits.
+
+-- Every begin holds this lock, shared, from its look at the pause to its commit. Whoever pauses takes it alone: so the
+-- begins before are committed, and those after see the pause.
+CREATE OR REPLACE FUNCTION fairpost.pause_lock() RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT 7381526668557575541
+$$;
+
+-- Begins take milliseconds. One that hangs for seconds must not keep anybody from stopping all the others.
+CREATE OR REPLACE FUNCTION fairpost.await_begins() RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(fairpost.pause_lock());
+EXCEPTION WHEN lock_not_available THEN
+    NULL;
+END $$;
+
+-- The pause that holds now, or no row.
+CREATE OR REPLACE FUNCTION fairpost.pause_now(p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (since timestamptz, until timestamptz, reason text, paused_by text, restored boolean)
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    SELECT p.since, nullif(p.until, 'infinity'), p.reason, p.paused_by, p.restored
+    FROM fairpost.pauses p WHERE p.everything AND p.until > coalesce(p_now, clock_timestamp())
+$$;
+
+-- Nothing is begun any more, of anybody, until the given moment ('infinity': until resumed). Returns whether that was so
+-- before. Pausing again gives it a new reason and end, except that what a restored database waits for stays: that ends
+-- by `resume` alone.
+CREATE OR REPLACE FUNCTION fairpost.pause(
+    p_reason text, p_by text, p_until timestamptz DEFAULT 'infinity', p_restored boolean DEFAULT false, p_now timestamptz DEFAULT NULL
+) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    t timestamptz;
+    before fairpost.pauses;
+BEGIN
+    PERFORM fairpost.await_begins();
+    t := coalesce(p_now, clock_timestamp());
+    SELECT * INTO before FROM fairpost.pauses p WHERE p.everything AND p.until > t FOR UPDATE;
+    IF before.restored THEN
+        RETURN true;
+    END IF;
+    INSERT INTO fairpost.pauses (since, until, reason, paused_by, restored)
+    VALUES (coalesce(before.since, t), CASE WHEN p_restored THEN 'infinity' ELSE p_until END, left(p_reason, 1000), left(p_by, 200), p_restored)
+    ON CONFLICT (everything) DO UPDATE SET
+        since = excluded.since, until = excluded.until, reason = excluded.reason, paused_by = excluded.paused_by, restored = excluded.restored;
+    INSERT INTO fairpost.events (at, kind, subject, detail)
+    VALUES (t, CASE WHEN p_restored THEN 'restored' ELSE 'paused' END, 'everything',
+            jsonb_build_object('until', p_until, 'reason', left(p_reason, 1000), 'by', left(p_by, 200)));
+    RETURN before.everything IS NOT NULL;
+END $$;
+
+-- Ends the pause and returns it; no row: nothing was paused. After a restore, the database is from now on what it is now.
+CREATE OR REPLACE FUNCTION fairpost.resume(p_by text, p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (since timestamptz, until timestamptz, reason text, paused_by text, restored boolean)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    ended fairpost.pauses;
+BEGIN
+    DELETE FROM fairpost.pauses p WHERE p.everything AND p.until > t RETURNING * INTO ended;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF ended.restored THEN
+        PERFORM fairpost.begin_new_life(t);
+    END IF;
+    INSERT INTO fairpost.events (at, kind, subject, detail)
+    VALUES (t, 'resumed', 'everything', jsonb_build_object('by', left(p_by, 200), 'restored', ended.restored));
+    RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.paused_by, ended.restored;
+END $$;
+
+-- The hold of a whole workspace, with the promise of the pause: once it is committed, nothing of it is begun.
+-- The begins are awaited last: whoever holds their lock must not wait for a claim. Returns whether it was held before.
+CREATE OR REPLACE FUNCTION fairpost.pause_workspace(
+    p_workspace text, p_reason text, p_until timestamptz DEFAULT 'infinity', p_now timestamptz DEFAULT NULL
+) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    before CONSTANT boolean := EXISTS (
+        SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.held_until > coalesce(p_now, clock_timestamp()));
+BEGIN
+    PERFORM fairpost.hold(p_workspace, 'workspace', '', p_until, p_reason, p_now);
+    PERFORM fairpost.await_begins();
+    RETURN before;
+END $$;

@@ -1,0 +1,108 @@
+"""A key in a file of its own: made once, whole or not at all, and readable by its owner alone."""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+
+from fairpost.model.errors import VaultError
+from fairpost.vault.keys import Key, new_key, read_key, write_key
+
+FILE_BYTES_MAX = 1_000  # a key has 44
+
+
+def read_key_file(path: Path) -> Key | None:
+    """None: there is no such file."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise VaultError(
+            f"The key in {path} cannot be read: {error.strerror}. It must be a plain file of ours."
+        ) from None
+    try:
+        _require_private(path, os.fstat(file))
+        text = os.read(file, FILE_BYTES_MAX)
+    finally:
+        os.close(file)
+    key = read_key(text.decode("ascii", "replace"))
+    if key is None:
+        raise VaultError(f"{path} holds no key: it must be 32 bytes as base64 or hex. Put the right file there again.")
+    return key
+
+
+def create_key_file(path: Path) -> Key:
+    """The key in the file, made now if there is none. Of many who make it at once, all get the same."""
+    found = read_key_file(path)
+    if found is not None:
+        return found
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _put(path, write_key(new_key()))
+    except OSError as error:
+        raise VaultError(
+            f"No key can be made in {path}: {error.strerror}. Set FAIRPOST_HOME to a folder of ours."
+        ) from None
+    made = read_key_file(path)
+    assert made is not None
+    return made
+
+
+def keep_as(path: Path, other: Path) -> None:
+    """The file under a second name, in place of what had it; the first stays throughout."""
+    spare = _spare(path)
+    os.link(path, spare)
+    os.replace(spare, other)
+    spare.unlink(missing_ok=True)  # a rename between two names of one file does nothing
+    _sync(path.parent)
+
+
+def move(path: Path, to: Path) -> None:
+    os.replace(path, to)
+    _sync(path.parent)
+
+
+def _put(path: Path, text: str) -> None:
+    """Written aside and then linked: nobody ever sees half a key, and a link never replaces another's."""
+    spare = _spare(path)
+    file = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(file, "w") as opened:
+            _hand_to_owner(file, path.parent)
+            os.fchmod(file, 0o600)  # whatever the umask
+            opened.write(f"{text}\n")
+            opened.flush()
+            os.fsync(file)
+        with suppress(FileExistsError):
+            os.link(spare, path)
+    finally:
+        spare.unlink()
+    _sync(path.parent)
+
+
+def _spare(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{token_hex(8)}")
+
+
+def _hand_to_owner(file: int, folder: Path) -> None:
+    """What root makes in somebody's folder must not lock that somebody out."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(file, owner.st_uid, owner.st_gid)
+
+
+def _require_private(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise VaultError(f"The key in {path} cannot be read: it is not a plain file.")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise VaultError(f"Others can read the key in {path}. Correct it with: chmod 600 {path}")
+
+
+def _sync(folder: Path) -> None:
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

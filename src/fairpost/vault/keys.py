@@ -1,0 +1,44 @@
+"""A master key and how it is written. Its id may be shown to anybody; the key itself never is."""
+
+import re
+import secrets
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+KEY_BYTES = 32
+ID_CHARS = 12
+
+_HEX = re.compile(r"[0-9A-Fa-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    material: bytes = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Tells keys apart, and gives nothing away: they have 256 bits of chance."""
+        return sha256(b"fairpost key id\0" + self.material).hexdigest()[:ID_CHARS]
+
+
+def new_key() -> Key:
+    return Key(secrets.token_bytes(KEY_BYTES))
+
+
+def read_key(text: str) -> Key | None:
+    """From base64 (also its form for URLs) or hex; None when that does not make 32 bytes."""
+    text = text.strip()
+    if _HEX.fullmatch(text):
+        return Key(bytes.fromhex(text))
+    standard = text.replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        material = b64decode(standard + "=" * (-len(standard) % 4), validate=True)
+    except (NotBase64, ValueError):
+        return None
+    return Key(material) if len(material) == KEY_BYTES else None
+
+
+def write_key(key: Key) -> str:
+    return b64encode(key.material).decode()

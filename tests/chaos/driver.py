@@ -1,0 +1,374 @@
+"""A whole world of real processes (PostgreSQL, engines, a recording server), and deeds that break it, drawn from a seed.
+
+What may follow from a deed is noted when it is done; what did follow is judged in verdicts.py.
+"""
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+
+from fairpost.model.account import Limits
+from fairpost.model.ids import AccountId
+from fairpost.model.transport import Security, SmtpSettings
+from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.postgres.migrations import migrate
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+from tests.chaos.processes import Engine, signal_to, still_alive
+from tests.chaos.recorder import Cut, Manners, Recorder
+from tests.simulation.world import draft
+
+T = TypeVar("T")
+
+LEASE_S = 3
+ENGINE = ("--lease-s", str(LEASE_S), "--idle-s", "5")
+STUCK_S = 100.0  # an account whose worker died again and again rests for up to a minute
+ORPHANS_S_MAX = 8.0
+DATABASE_DOWN = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+SENDERS = {
+    "quick": Limits(batch_max=20),
+    "single": Limits(batch_max=1),
+    "paced": Limits(delay_ms=40),
+    "slow": Limits(delay_ms=150),
+    "hourly": Limits(hourly_max=60),
+    "daily": Limits(daily_max=80, delay_ms=20),
+}
+MANNERS = Manners(delay_s_max=0.02, cut_before_dot=0.002)
+PINNED = 100  # to each account with a limit for an hour or a day: more than it may send
+BACKLOG = 60  # so many wait at least, while deeds are done
+WAVE = (5, 60)
+BETWEEN_DEEDS = (3, 30)  # messages
+
+# One round of deeds. Each round comes in another order.
+ROUND = (
+    *("kill_worker",) * 6,
+    *("kill_mind",) * 2,
+    *("kill_parent",) * 2,
+    *("kill_postgres",) * 1,
+    *("freeze_worker",) * 1,
+    *("replace_engine",) * 1,
+    *("cut_before_dot",) * 1,
+    *("cut_after_dot",) * 2,
+    *("cut_all",) * 1,
+)
+
+HASTEN = """
+DO $$
+DECLARE
+    late CONSTANT bigint[] := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.waiting AND q.due_at > clock_timestamp() + interval '1 second'
+                                    ORDER BY q.id FOR UPDATE SKIP LOCKED);
+BEGIN
+    PERFORM fairpost.note(late, -1);
+    UPDATE fairpost.queue q SET due_at = clock_timestamp() WHERE q.id = ANY (late);
+    PERFORM fairpost.note(late, 1);
+END $$
+"""
+
+UNFINISHED = """
+SELECT q.id, q.state::text, q.on_doubt::text, q.attempts, q.route, a.name AS account, q.due_at, q.last_error
+FROM fairpost.queue q LEFT JOIN fairpost.accounts a ON a.id = q.account_id
+WHERE NOT (q.state = 'in_doubt' AND q.on_doubt = 'hold')
+AND NOT (q.state = 'waiting' AND q.route IN (
+    SELECT '@' || s.name FROM fairpost.accounts s JOIN fairpost.leases l ON l.account_id = s.id
+    WHERE l.hour_used >= s.hourly_max OR l.day_used >= s.daily_max))
+"""
+
+
+class Stuck(AssertionError):
+    """What was waited for does not happen."""
+
+
+async def until(happened: Callable[[], object], what: str, *, s_max: float = STUCK_S) -> None:
+    deadline_s = clock.monotonic() + s_max
+    while not happened():
+        if clock.monotonic() > deadline_s:
+            raise Stuck(f"{what}: not within {s_max:.0f} s")
+        await asyncio.sleep(0.02)
+
+
+async def eventually(happened: Callable[[], Awaitable[object]], what: str, *, s_max: float = STUCK_S) -> None:
+    """As `until`, for what the database must be asked."""
+    deadline_s = clock.monotonic() + s_max
+    while not await happened():
+        if clock.monotonic() > deadline_s:
+            raise Stuck(f"{what}: not within {s_max:.0f} s")
+        await asyncio.sleep(0.05)
+
+
+@dataclass
+class Done:
+    """What was done, and what may come of it."""
+
+    deeds: list[str] = field(default_factory=list)
+    kills: int = 0
+    broken: int = 0  # messages that may have been under way when their worker died, froze or lost its database
+    frozen: Counter[str] = field(default_factory=Counter)
+    offences: list[str] = field(default_factory=list)  # seen at once
+
+
+@dataclass
+class World:
+    folder: Path
+    seed: int
+    server: EmbeddedServer
+    url: str
+    store: Store
+    recorder: Recorder
+    accounts: dict[str, AccountId]
+    engines: list[Engine] = field(default_factory=list)
+    done: Done = field(default_factory=Done)
+    keys: set[str] = field(default_factory=set)  # of e-mails that are committed for certain
+    pinned: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.seed)
+        self._round: list[str] = []
+
+    # ── making it ─────────────────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    @asynccontextmanager
+    async def made(
+        cls, folder: Path, *, seed: int, senders: Mapping[str, Limits] = SENDERS, manners: Manners = MANNERS
+    ) -> AsyncIterator["World"]:
+        server = EmbeddedServer(folder / "home", settings={"shared_buffers": "64MB"})
+        recorder = Recorder(seed, manners)
+        url = await asyncio.to_thread(server.start)
+        try:
+            with recorder.running():
+                await _migrate(url)
+                async with Store.open(url) as store:
+                    accounts = await add_accounts(store, recorder, senders)
+                    world = cls(folder, seed, server, url, store, recorder, accounts)
+                    try:
+                        yield world
+                    finally:
+                        for engine in world.engines:
+                            engine.end()
+        finally:
+            await asyncio.to_thread(server.stop, "immediate")
+            shutil.rmtree(folder / "home", ignore_errors=True)  # pytest keeps its directories for three runs
+
+    async def start_engine(self, *arguments: str) -> Engine:
+        engine = Engine.start(self.url, self.recorder, self.folder, *(arguments or ENGINE))
+        self.engines.append(engine)
+        await until(engine.is_ready, "an engine is ready", s_max=60)
+        return engine
+
+    # ── the database, which may be down for a moment ──────────────────────────────────────────────────────
+
+    async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        deadline_s = clock.monotonic() + STUCK_S
+        while True:
+            try:
+                return await work()
+            except DATABASE_DOWN:
+                if clock.monotonic() > deadline_s:
+                    raise
+                await asyncio.sleep(0.05)
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        return await self.patiently(lambda: self.store.fetch(sql, *args))
+
+    async def enqueue(self, emails: Sequence[dict[str, Any]]) -> None:
+        """Each has a key: when the answer is lost, asking again is safe."""
+        rows = await self.patiently(lambda: self.store.enqueue_many(emails))
+        assert all(row["id"] for row in rows), rows
+        self.keys |= {email["idempotency_key"] for email in emails}
+
+    def drafts(self, n: int, **more: Any) -> list[dict[str, Any]]:
+        first = len(self.keys)
+        return [
+            draft(
+                workspace=f"w{self.dice.randrange(5)}",
+                user=f"u{self.dice.randrange(3)}",
+                stream=self.dice.choice(("", "spring")),
+                to=f"p{first + i}@there.test",
+                on_doubt=self.dice.choice(("hold", "resend")),
+                idempotency_key=f"k{first + i}",
+                attempts_max=10,
+                **more,
+            )
+            for i in range(n)
+        ]
+
+    async def fill_up(self) -> None:
+        """Keeps enough waiting. Waves of all sizes: small ones wake who sleeps, large ones are found by looking."""
+        while len(self.keys) - len(self.pinned) - len({t.email_id for t in self.recorder.taken}) < BACKLOG:
+            await self.enqueue(self.drafts(self.dice.randint(*WAVE)))
+
+    async def pin(self) -> None:
+        for name in ("hourly", "daily"):
+            emails = self.drafts(PINNED, account=name)
+            self.pinned |= {email["idempotency_key"] for email in emails}
+            await self.enqueue(emails)
+
+    async def hasten(self) -> None:
+        """Retries wait for minutes; here they are due at once."""
+        await self.fetch(HASTEN)
+
+    async def drain(self) -> None:
+        """Until nothing moves any more: what is left is final, in doubt, or waits for an account at its limit."""
+        deadline_s = clock.monotonic() + STUCK_S
+        while left := await self.fetch(UNFINISHED):
+            if clock.monotonic() > deadline_s:
+                raise Stuck(f"{len(left)} e-mails do not come to an end, among them {[dict(row) for row in left[:3]]}")
+            await self.hasten()
+            await asyncio.sleep(0.2)
+
+    # ── deeds ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def do_something(self) -> None:
+        """One deed, and then as many messages as chance wants."""
+        if not self._round:
+            self._round = list(ROUND)
+            self.dice.shuffle(self._round)
+        name = self._round.pop()
+        said = await getattr(self, f"_{name}")()
+        self.done.deeds.append(f"{len(self.recorder.taken):6} messages: {said}")
+        await self.progress(self.dice.randint(*BETWEEN_DEEDS))
+
+    async def progress(self, messages: int) -> None:
+        goal = len(self.recorder.taken) + messages
+        deadline_s = clock.monotonic() + STUCK_S
+        while len(self.recorder.taken) < goal:
+            await self.fill_up()
+            if clock.monotonic() > deadline_s:
+                raise Stuck(f"{goal - len(self.recorder.taken)} more messages: not within {STUCK_S:.0f} s")
+            await asyncio.sleep(0.05)
+
+    async def _some_worker(self) -> tuple[Engine, int, str]:
+        found: list[tuple[Engine, int, str]] = []
+
+        def look() -> bool:
+            found[:] = [(engine, pid, account) for engine in self.engines for pid, account in engine.workers().items()]
+            return bool(found)
+
+        await until(look, "a worker is connected")
+        return self.dice.choice(sorted(found, key=lambda each: each[2]))
+
+    def _some_engine(self) -> Engine:
+        return self.dice.choice(self.engines)
+
+    async def _kill_worker(self) -> str:
+        _, pid, account = await self._some_worker()
+        signal_to(pid, signal.SIGKILL)
+        self.done.kills += 1
+        self.done.broken += 1
+        return f"SIGKILL to the worker of {account}"
+
+    async def _kill_mind(self) -> str:
+        engine, _, _ = await self._some_worker()
+        await until(lambda: engine.mind() is not None, "an engine has a mind")
+        mind, before = engine.mind(), engine.children()
+        assert mind is not None
+        signal_to(mind, signal.SIGKILL)
+        self.done.kills += 1
+        self.done.broken += len(before) - 1
+        await until(lambda: not still_alive(before), "workers end with their mind", s_max=ORPHANS_S_MAX)
+        return f"SIGKILL to a mind with {len(before) - 1} workers"
+
+    async def _kill_parent(self) -> str:
+        engine = self._some_engine()
+        lines = [line for line in self.recorder.lines if line.is_open]
+        mine = set(engine.workers().values())
+        orphans = engine.kill()
+        killed_s = clock.monotonic()
+        self.engines.remove(engine)
+        self.done.kills += 1
+        self.done.broken += max(0, len(orphans) - 1)
+        try:
+            await until(lambda: not still_alive(orphans), "orphans end", s_max=ORPHANS_S_MAX)
+        except Stuck:
+            self.done.offences.append(f"processes {still_alive(orphans)} outlive their parent")
+        late = [t for t in self.recorder.taken if t.line in lines and t.account in mine and t.at_s > killed_s + 1]
+        self.done.offences += [f"an orphan sent e-mail {t.email_id} {t.at_s - killed_s:.1f} s later" for t in late]
+        await self.start_engine()
+        return f"SIGKILL to a parent with {len(orphans)} processes, gone after {clock.monotonic() - killed_s:.1f} s"
+
+    async def _kill_postgres(self) -> str:
+        pid = self.server.status().pid
+        assert pid is not None
+        self.done.broken += sum(len(engine.children()) for engine in self.engines)
+        os.kill(pid, signal.SIGKILL)
+        self.done.kills += 1
+        await until(lambda: not still_alive([pid]), "PostgreSQL is dead")
+        assert await asyncio.to_thread(self.server.start) == self.url
+        return "SIGKILL to PostgreSQL"
+
+    async def _freeze_worker(self) -> str:
+        _, pid, account = await self._some_worker()
+        epoch = await self._epoch(account)
+        signal_to(pid, signal.SIGSTOP)
+        self.done.broken += 1
+        self.done.frozen[account] += 1
+
+        async def is_past_its_lease() -> bool:
+            return await self._epoch(account) != epoch or not still_alive([pid])
+
+        await eventually(is_past_its_lease, "the lease of a frozen worker is taken from it")
+        signal_to(pid, signal.SIGCONT)
+        return f"SIGSTOP to the worker of {account} until its lease was gone, then SIGCONT"
+
+    async def _epoch(self, account: str) -> int:
+        rows = await self.fetch("SELECT epoch FROM fairpost.leases WHERE account_id = $1", self.accounts[account])
+        return int(rows[0]["epoch"])
+
+    async def _replace_engine(self) -> str:
+        engine = self._some_engine()
+        await self.start_engine()
+        children = engine.children()
+        signal_to(engine.pid, signal.SIGTERM)
+        try:
+            await until(lambda: engine.process.poll() is not None, "an engine ends when told to", s_max=40)
+        except Stuck as error:
+            self.done.offences.append(str(error))
+            engine.end()
+        if still_alive(children):
+            self.done.offences.append(f"processes {still_alive(children)} outlive an engine that was told to end")
+        self.engines.remove(engine)
+        return f"SIGTERM to an engine with {len(children)} processes, another in its place"
+
+    async def _cut_before_dot(self) -> str:
+        self.recorder.cut_next(Cut.BEFORE_DOT)
+        return "the next conversation is cut before the dot"
+
+    async def _cut_after_dot(self) -> str:
+        self.recorder.cut_next(Cut.AFTER_DOT)
+        return "the next conversation is cut after the dot"
+
+    async def _cut_all(self) -> str:
+        cut = self.recorder.cut_all()
+        self.done.broken += cut
+        return f"{cut} connections are cut"
+
+
+async def _migrate(url: str) -> None:
+    conn = await asyncpg.connect(url)
+    await migrate(conn)
+    await conn.close()
+
+
+async def add_accounts(store: Store, recorder: Recorder, senders: Mapping[str, Limits]) -> dict[str, AccountId]:
+    """All send through the recorder, each under its own name."""
+    return {
+        name: await store.add_account(
+            name, address=f"{name}@post.test", limits=limits, transport=through(recorder, name)
+        )
+        for name, limits in senders.items()
+    }
+
+
+def through(recorder: Recorder, name: str) -> SmtpSettings:
+    return SmtpSettings(host="127.0.0.1", port=recorder.port, security=Security.NONE, hello_name=name)

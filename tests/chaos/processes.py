@@ -1,0 +1,134 @@
+"""A real engine (`fairpost work`) as a process of its own, and what the system knows of the processes below it.
+
+Who is who among them: a worker is known by its connection to the recorder, which also tells whose account it drives;
+the mind is the oldest of the rest. Needs /proc.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairpost.postgres.postmaster import is_alive
+from tests.chaos.recorder import Recorder
+
+FAIRPOST = Path(sys.executable).with_name("fairpost")
+ESTABLISHED = "01"
+
+
+@dataclass
+class Engine:
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    recorder: Recorder
+    _workers: set[int] = field(default_factory=set)  # once known, for good
+
+    @classmethod
+    def start(
+        cls,
+        url: str,
+        recorder: Recorder,
+        folder: Path,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+    ) -> "Engine":
+        log = folder / f"engine-{len(list(folder.glob('engine-*')))}.log"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("FAIRPOST_")}
+        environment |= {"FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(folder), **(env or {})}
+        with log.open("wb") as out:
+            process = subprocess.Popen([FAIRPOST, "work", *arguments], stdout=out, stderr=out, env=environment)
+        return cls(process, log, recorder)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def said(self, words: str) -> int:
+        """How often the log has these words."""
+        return self.log.read_text(errors="replace").count(words)
+
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, f"the engine ended by itself:\n{self.log.read_text()}"
+        return self.said("ready: engine") > 0
+
+    def children(self) -> list[int]:
+        """The living, oldest first."""
+        return sorted((pid for pid in _children(self.pid) if is_alive(pid)), key=_started)
+
+    def workers(self) -> dict[int, str]:
+        """Those that are connected to the recorder, and the account of each."""
+        ports = _ports_to(self.recorder.port)
+        found: dict[int, str] = {}
+        for pid in self.children():
+            for inode in _sockets(pid):
+                account = self.recorder.account_at(ports[inode]) if inode in ports else None
+                if account:
+                    found[pid] = account
+        self._workers |= set(found)
+        return found
+
+    def mind(self) -> int | None:
+        self.workers()
+        return next((pid for pid in self.children() if pid not in self._workers), None)
+
+    def kill(self) -> list[int]:
+        """The parent alone. Whom it leaves behind."""
+        children = self.children()
+        self.process.kill()
+        self.process.wait()
+        return children
+
+    def end(self) -> None:
+        """Whatever state it is in."""
+        for pid in self.children():
+            signal_to(pid, signal.SIGCONT)
+        if self.process.poll() is None:
+            children = self.kill()
+            for pid in children:
+                signal_to(pid, signal.SIGKILL)
+
+
+def signal_to(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def still_alive(pids: Iterable[int]) -> list[int]:
+    return [pid for pid in pids if is_alive(pid)]
+
+
+def _children(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _started(pid: int) -> tuple[int, int]:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]), pid
+    return sys.maxsize, pid
+
+
+def _sockets(pid: int) -> list[str]:
+    found = []
+    with suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                target = os.readlink(f"/proc/{pid}/fd/{fd}")
+                if target.startswith("socket:["):
+                    found.append(target[8:-1])
+    return found
+
+
+def _ports_to(port: int) -> dict[str, int]:
+    """By inode, the local ports of connections to a port of this machine."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {
+        row[9]: int(row[1].split(":")[1], 16)
+        for row in rows
+        if row[3] == ESTABLISHED and row[2] == f"0100007F:{port:04X}"
+    }

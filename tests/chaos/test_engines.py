@@ -1,0 +1,53 @@
+"""Two engines on one database: they share the accounts, and one alone takes them all."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from fairpost.model.account import Limits
+from fairpost.system import clock
+from tests.chaos.driver import LEASE_S, Stuck, World, until
+from tests.chaos.processes import Engine, still_alive
+from tests.chaos.verdicts import Aftermath
+
+SENDERS = {f"a{i}": Limits(delay_ms=20) for i in range(6)}
+FORGOTTEN_S = 5  # an engine that says nothing for so long is no longer counted
+FEW_S = 5
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc"),
+]
+
+
+async def drives(world: World, engine: Engine, accounts: int, *, s_max: float) -> None:
+    """Until the engine drives so many, with work for all of them the whole time."""
+    deadline_s = clock.monotonic() + s_max
+    while len(set(engine.workers().values())) != accounts:
+        if clock.monotonic() > deadline_s:
+            raise Stuck(f"drives {sorted(engine.workers().values())} after {s_max:.0f} s, and not {accounts} accounts")
+        await world.progress(1)
+
+
+async def test_two_engines_share_the_accounts_and_the_survivor_takes_them_all(tmp_path: Path) -> None:
+    async with World.made(tmp_path, seed=11, senders=SENDERS) as world:
+        await world.fill_up()
+        one = await world.start_engine()
+        await drives(world, one, len(SENDERS), s_max=20)
+        other = await world.start_engine()
+        share = math.ceil(len(SENDERS) / 2)
+        await drives(world, one, share, s_max=20)
+        await drives(world, other, share, s_max=20)
+        for _ in range(10):
+            await world.progress(20)
+            assert not set(one.workers().values()) & set(other.workers().values())
+            assert max(len(one.workers()), len(other.workers())) <= share
+        orphans = other.kill()
+        await until(lambda: not still_alive(orphans), "orphans end", s_max=8)
+        await drives(world, one, len(SENDERS), s_max=max(LEASE_S, FORGOTTEN_S) + FEW_S)
+        await world.drain()
+        after = await Aftermath.of(
+            world.store, world.recorder, keys=world.keys, broken=len(orphans) - 1, frozen=world.done.frozen
+        )
+        assert after.offences() == []

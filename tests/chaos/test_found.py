@@ -1,0 +1,97 @@
+"""What the chaos has found, each as small as it can be made."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fairpost.deliver.runner import Runner
+from fairpost.deliver.worker import AccountWorker, Progress
+from fairpost.model.account import Account, Lease, Limits
+from fairpost.model.email import Outgoing
+from fairpost.model.report import Report
+from fairpost.postgres.store import Claim, Store
+from fairpost.transport.port import Permission
+from fairpost.transport.scripted import ScriptedTransport
+from tests.chaos.driver import World, eventually
+from tests.chaos.recorder import Cut
+from tests.simulation.world import draft
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with Store.open(url) as store:
+        yield store
+
+
+async def test_a_route_has_work_while_something_waits_also_after_the_first_claim(store: Store) -> None:
+    """Else a worker that dies, or ends at a limit, is not started again until something new arrives."""
+    account = await store.add_account("anna", address="a@post.test", limits=Limits())
+    await store.enqueue_many([draft(to=f"p{i}@x.test") for i in range(10)])
+    lease = await store.take_lease(account, owner="one", seconds=60)
+    assert lease is not None
+    assert (await store.claim(lease, limit=3)).ids
+    assert [(each.route, each.due) for each in await store.routes_with_work()] == [("default", True)]
+
+
+class SlowToClaim(Store):
+    async def claim(self, lease: Lease, *, limit: int, now: datetime | None = None) -> Claim:
+        await asyncio.sleep(0.15)
+        return await super().claim(lease, limit=limit, now=now)
+
+
+async def test_the_pause_between_two_sends_counts_from_the_begin_however_long_the_claim_takes(url: str) -> None:
+    delay = timedelta(milliseconds=200)
+    async with SlowToClaim.open(url) as store:
+        account = await store.add_account("anna", address="a@post.test", limits=Limits(delay_ms=200))
+        await store.enqueue_many([draft(to=f"p{i}@x.test") for i in range(2)])
+        runner = await Runner.start(store, ScriptedTransport(), account, owner="one")
+        assert runner is not None
+        sent = 0
+        while sent < 2:
+            sent += len(await runner.run_until_idle())
+            await asyncio.sleep(0.01)
+        await runner.stop()
+        first, second = [r["begun_at"] for r in await store.fetch("SELECT begun_at FROM fairpost.attempts ORDER BY 1")]
+        assert second - first >= delay
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc")
+async def test_an_email_in_doubt_that_may_be_resent_is_resent_also_by_an_account_with_nothing_else_to_do(
+    tmp_path: Path,
+) -> None:
+    async with World.made(tmp_path, seed=1, senders={"anna": Limits()}) as world:
+        await world.start_engine("--lease-s", "2", "--idle-s", "1")
+        world.recorder.cut_next(Cut.AFTER_DOT)
+        await world.enqueue([draft(on_doubt="resend", idempotency_key="k")])
+        waits_again = "SELECT state = 'waiting' AND attempts = 1 FROM fairpost.queue"
+        await eventually(lambda: world.store.value(waits_again), "it waits to be sent again", s_max=15)
+
+
+class Counting(ScriptedTransport):
+    """Knows how many had been told as sent when the tenth went out."""
+
+    def __init__(self, told: list[Progress]) -> None:
+        super().__init__()
+        self._told = told
+        self.told_by_then = 0
+
+    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        report = await super().send(account, email, permission=permission)
+        if len(self.delivered) == 10:
+            self.told_by_then = sum(progress.sent for progress in self._told)
+        return report
+
+
+async def test_a_worker_with_much_to_do_tells_that_it_sends_before_it_rests(store: Store) -> None:
+    """Else each death counts as one more in a row, and the tenth suspends an account that sends all the time."""
+    account = await store.add_account("anna", address="a@post.test", limits=Limits())
+    await store.enqueue_many([draft(to=f"p{i}@x.test") for i in range(20)])
+    told: list[Progress] = []
+    transport = Counting(told)
+    await AccountWorker(store, transport, account, owner="one", idle_s_max=0.1, tell=told.append).run()
+    assert len(transport.delivered) == 20
+    assert transport.told_by_then > 0

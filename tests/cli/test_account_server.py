@@ -1,0 +1,425 @@
+"""Accounts with a server: how the password comes in, that it never comes out, and servers that are really tried."""
+
+import asyncio
+import json
+import ssl
+import subprocess
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fairpost.cli import app
+from fairpost.vault.keys import new_key, write_key
+from tests.cli.conftest import Cli
+from tests.peers import servers
+from tests.peers.certificates import Certificates, make_certificates
+from tests.smtp.scripted_server import Says, Script, scripted
+
+if TYPE_CHECKING:
+    import psycopg
+
+PASSWORD = "hunter2 correct horse"  # what peers can be told as it is
+URL = "smtp+starttls://ann@smtp.example.com"
+ADD = ("account", "add", "sales", "--from", "sales@post.test")
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def password_file(tmp_path: Path) -> Path:
+    path = tmp_path / "password"
+    path.write_text(f"{PASSWORD}\n")
+    return path
+
+
+def run(cli: Cli, *arguments: object, stdin: str | None = None, code: int = 0) -> str:
+    """Everything it prints, on both sides."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments], env=cli.environment, input=stdin)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.output
+
+
+def sealed(db: "psycopg.Connection[Any]", name: str = "sales") -> str | None:
+    row = db.execute("SELECT transport ->> 'secret' FROM fairpost.accounts WHERE name = %s", (name,)).fetchone()
+    assert row is not None
+    secret: str | None = row[0]
+    return secret
+
+
+def opened(cli: Cli, db: "psycopg.Connection[Any]", name: str = "sales") -> str:
+    """The password, by the key in the home."""
+    from fairpost.vault.keyring import Keyring
+    from fairpost.vault.vault import Vault
+
+    row = db.execute("SELECT id FROM fairpost.accounts WHERE name = %s", (name,)).fetchone()
+    secret = sealed(db, name)
+    assert row is not None
+    assert secret is not None
+    return Vault(Keyring(Path(cli.environment["FAIRPOST_HOME"]))).open(secret, account_id=row[0], name=name)
+
+
+@contextmanager
+def serving(script: Script, *, implicit: bool = False) -> Iterator[int]:
+    """The scripted server beside a command that has an event loop of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = scripted(script, implicit=implicit)
+    try:
+        yield asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def script_under(certificates: Certificates, **given: Any) -> Script:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates.good.cert, certificates.good.key)
+    return Script(features=("STARTTLS", "AUTH PLAIN"), tls=context, **given)
+
+
+# ── how the password comes in ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_password_comes_in_the_url(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann%40post.test:p%40ss%2Fword@smtp.example.com")
+    assert opened(cli, db) == "p@ss/word"
+    server = cli.json("account", "show", "sales")["server"]
+    assert server == {
+        "kind": "smtp",
+        "host": "smtp.example.com",
+        "port": 465,
+        "security": "implicit",
+        "user": "ann@post.test",
+        "ca_file": None,
+        "hello_name": None,
+        "has_password": True,
+    }
+
+
+def test_the_password_is_asked_for(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    said = run(cli, *ADD, "--smtp", URL, "--ask-password", stdin=f"{PASSWORD}\n")
+    assert PASSWORD not in said
+    assert "fairpost account verify sales" in said
+    assert opened(cli, db) == PASSWORD
+
+
+def test_the_password_comes_from_a_file(cli: Cli, db: "psycopg.Connection[Any]", password_file: Path) -> None:
+    cli.ok(*ADD, "--smtp", URL, "--password-file", password_file)
+    assert opened(cli, db) == PASSWORD
+
+
+def test_the_password_comes_from_standard_input(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    run(cli, *ADD, "--smtp", URL, "--password-file", "-", stdin=" with spaces \r\n")
+    assert opened(cli, db) == " with spaces "
+
+
+def test_the_password_comes_from_a_variable(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli = Cli({**cli.environment, "SALES_PASSWORD": PASSWORD})
+    cli.ok(*ADD, "--smtp", URL, "--password-env", "SALES_PASSWORD")
+    assert opened(cli, db) == PASSWORD
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (("--smtp", URL), "The URL has a user, so a password is needed. Add: --ask-password"),
+        (("--smtp", "smtp://relay.test", "--password-env", "PW"), "A password needs a user."),
+        (("--password-env", "PW"), "A password needs a server."),
+        (("--smtp", URL, "--password-env", "NO_SUCH"), "--password-env names NO_SUCH, and that variable is not set"),
+        (
+            ("--smtp", URL, "--password-file", "/nonexistent"),
+            "--password-file cannot be read: /nonexistent: No such file",
+        ),
+        (("--smtp", URL, "--password-file", "/dev/null"), "The password from --password-file must be one line of 1.."),
+        (("--smtp", URL, "--password-env", "LINES"), "The password from --password-env must be one line"),
+        (("--smtp", URL, "--ask-password", "--password-env", "PW"), "not by --ask-password and --password-env"),
+        (
+            ("--smtp", "smtp://ann:hunter2@h.test", "--password-env", "PW"),
+            "Give the password in one way, not by the URL and --password-env.",
+        ),
+        (("--smtp", "smtp://ann:hunter2"), "The server's URL is wrong: its port must be 1..65535"),
+    ],
+)
+def test_a_wrong_way_is_one_clear_line(cli: Cli, options: tuple[str, ...], error: str) -> None:
+    said = Cli({**cli.environment, "PW": "hunter2", "LINES": "hunter2\nhunter3"}).error(*ADD, *options)
+    assert error in said
+    assert "hunter" not in said
+    assert said.count("\n") == 1
+    assert cli.json("account", "list") == []
+    assert not Path(cli.environment["FAIRPOST_HOME"], "secret.key").exists()
+
+
+def test_the_help_recommends_other_ways_than_the_url(bare: Cli) -> None:
+    assert "can be seen by others on this machine" in " ".join(bare.ok("account", "add", "--help").split())
+
+
+def test_a_name_that_is_taken_keeps_its_password(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    assert "There is an account sales already" in cli.error(*ADD, "--smtp", "smtps://ann:second@h.test")
+    assert opened(cli, db) == "first"
+
+
+# ── changing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_new_password_replaces_the_old_one_alone(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test?hello=me.test")
+    before = cli.json("account", "show", "sales")
+    run(cli, "account", "set", "sales", "--ask-password", stdin="second\n")
+    assert opened(cli, db) == "second"
+    assert cli.json("account", "show", "sales") == before
+
+
+def test_the_password_stays_when_the_port_changes(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    cli.ok("account", "set", "sales", "--smtp", "smtp+starttls://ann@h.test:2525")
+    assert opened(cli, db) == "first"
+    assert cli.json("account", "show", "sales")["server"]["port"] == 2525
+
+
+@pytest.mark.parametrize("there", ["smtps://ann@other.test", "smtps://bob@h.test"])
+def test_another_host_or_user_does_not_get_the_old_password(
+    cli: Cli, db: "psycopg.Connection[Any]", there: str
+) -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    assert "Another host or user needs its password" in cli.error("account", "set", "sales", "--smtp", there)
+    cli.ok("account", "set", "sales", "--smtp", there.replace("@", ":second@"))
+    assert opened(cli, db) == "second"
+
+
+def test_a_server_without_a_user_keeps_no_password(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    cli.ok("account", "set", "sales", "--smtp", "smtps://h.test")
+    assert sealed(db) is None
+
+
+def test_a_password_without_a_user_is_of_no_use(cli: Cli) -> None:
+    cli = Cli({**cli.environment, "PW": "hunter2"})
+    cli.ok(*ADD, "--smtp", "smtp://relay.test")
+    assert "has no server with a user" in cli.error("account", "set", "sales", "--password-env", "PW")
+
+
+# ── it never comes out ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_command_prints_a_password_or_a_key(cli: Cli, db: "psycopg.Connection[Any]", password_file: Path) -> None:
+    """Whatever is asked, on either side, as a table or as JSON, and when it goes wrong."""
+    home = Path(cli.environment["FAIRPOST_HOME"])
+    said = [
+        run(cli, *ADD, "--smtp", "smtp+starttls://ann@127.0.0.1:1", "--password-file", password_file, "--json"),
+        run(cli, *ADD, "--smtp", f"smtp://ann:{PASSWORD}@h", code=1),
+        run(cli, "account", "set", "sales", "--password-file", password_file),
+        *(run(cli, "account", command, *more) for command, *more in (("list",), ("list", "--json"))),
+        *(run(cli, "account", "show", "sales", *more) for more in ((), ("--json",))),
+        *(run(cli, "account", "verify", "sales", *more, code=1) for more in ((), ("--json",))),
+        *(run(cli, "status", *more) for more in ((), ("--json",))),
+        run(cli, "secrets", "rotate"),
+        run(cli, "secrets", "rotate", "--json"),
+    ]
+    (home / "secret.key").chmod(0o644)
+    said.append(run(cli, "account", "verify", "sales", code=1))
+    (home / "secret.key").chmod(0o600)
+    said.append(run(Cli({**cli.environment, "FAIRPOST_HOME": f"{home}2"}), "account", "verify", "sales", code=1))
+    db.execute("UPDATE fairpost.accounts SET transport = jsonb_set(transport, '{secret}', '\"v1:ab:hunter2\"')")
+    said.append(run(cli, "account", "verify", "sales", code=1))
+    keys = [(home / name).read_text().strip() for name in ("secret.key", "secret.key.old")]
+    for secret in (PASSWORD, b64encode(PASSWORD.encode()).decode(), "hunter2", *keys):
+        assert not [text for text in said if secret in text]
+
+
+def test_the_database_holds_the_password_sealed_only(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:hunter2secret@h.test")
+    (row,) = db.execute("SELECT to_jsonb(a)::text FROM fairpost.accounts a").fetchall()
+    assert "hunter2" not in row[0]
+    assert (sealed(db) or "").startswith("v1:")
+
+
+def test_a_secret_moved_to_another_account_does_not_open(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    cli.ok("account", "add", "news", "--from", "n@post.test", "--smtp", "smtps://ann:second@h.test")
+    db.execute(
+        """UPDATE fairpost.accounts SET transport = (SELECT transport FROM fairpost.accounts WHERE name = 'sales')
+           WHERE name = 'news'"""
+    )
+    assert "damaged, or another account's" in cli.error("account", "verify", "news")
+
+
+def test_an_account_of_another_kind_does_not_hide_the_others(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    db.execute("SELECT fairpost.add_account('bird', 'b@post.test', 'default', '{\"kind\": \"pigeon\"}')")
+    table = cli.ok("account", "list")
+    assert "unknown (pigeon)" in table
+    assert "h.test:465" in table
+    assert cli.json("account", "show", "bird")["server"] == {"kind": "pigeon"}
+
+
+# ── the key ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_key_is_made_with_the_first_password(cli: Cli) -> None:
+    file = Path(cli.environment["FAIRPOST_HOME"], "secret.key")
+    cli.ok("account", "add", "relay", "--from", "r@post.test", "--smtp", "smtp://relay.test")
+    assert not file.exists()
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_processes_that_add_the_first_accounts_at_once_use_one_key(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    started = [
+        cli.start("account", "add", f"a{n}", "--from", "a@post.test", "--smtp", f"smtps://ann:password{n}@h.test")
+        for n in range(4)
+    ]
+    for process in started:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+    assert [opened(cli, db, f"a{n}") for n in range(4)] == [f"password{n}" for n in range(4)]
+
+
+def test_another_key_is_the_operators_error_and_suspends_nobody(cli: Cli) -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    other = Cli({**cli.environment, "FAIRPOST_HOME": "/nonexistent", "FAIRPOST_SECRET_KEY": write_key(new_key())})
+    error = other.error("account", "verify", "sales")
+    assert 'The password of the account "sales" is sealed with the key' in error
+    assert "Put the right one into FAIRPOST_SECRET_KEY" in error
+    assert cli.json("account", "show", "sales")["status"] == "active"
+
+
+def test_a_rotation_says_what_it_did(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    assert "there is no key yet" in cli.ok("secrets", "rotate")
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    said = cli.ok("secrets", "rotate")
+    assert said.startswith("sealed 1 password with the key ")
+    assert f"the key before is in {cli.environment['FAIRPOST_HOME']}/secret.key.old" in said
+    assert opened(cli, db) == "first"
+    assert cli.json("secrets", "rotate")["resealed"] == 1
+
+
+def test_a_rotation_to_a_key_of_the_environment(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    old, new = write_key(new_key()), write_key(new_key())
+    first = Cli({**cli.environment, "FAIRPOST_SECRET_KEY": old})
+    first.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    assert "To change the key: put a new one" in first.ok("secrets", "rotate")
+    both = Cli({**cli.environment, "FAIRPOST_SECRET_KEY": new, "FAIRPOST_SECRET_KEY_OLD": old})
+    assert "FAIRPOST_SECRET_KEY_OLD is not needed any more" in both.ok("secrets", "rotate")
+    assert "which is not here" in first.error("account", "verify", "sales")
+    assert not list(Path(cli.environment["FAIRPOST_HOME"]).glob("secret.key*"))
+
+
+def test_a_lost_key_is_given_up_and_the_passwords_are_given_again(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
+    Path(cli.environment["FAIRPOST_HOME"], "secret.key").unlink()
+    error = cli.error("secrets", "rotate")
+    assert "If it is lost for good: fairpost secrets rotate --drop-unreadable" in error
+    assert "sales has no password now; give it: fairpost account set sales" in cli.ok(
+        "secrets", "rotate", "--drop-unreadable"
+    )
+    assert "has no password for ann" in cli.error("account", "verify", "sales")
+    run(cli, "account", "set", "sales", "--ask-password", stdin="again\n")
+    assert opened(cli, db) == "again"
+
+
+# ── real servers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_server_is_verified_step_by_step(cli: Cli, certificates: Certificates) -> None:
+    script = script_under(certificates)
+    with serving(script) as port:
+        url = f"smtp+starttls://ann:first@localhost:{port}?ca_file={certificates.ca}&hello=me.test"
+        cli.ok(*ADD, "--smtp", url)
+        lines = cli.ok("account", "verify", "sales").splitlines()
+        facts = cli.json("account", "verify", "sales")
+    assert [line.split()[:2] for line in lines[:-1]] == [
+        ["✓", step] for step in ("connect", "greeting", "hello", "STARTTLS", "TLS", "login")
+    ]
+    assert "TLSv1" in lines[4]
+    assert lines[-1] == "sales can log in and send"
+    assert (facts["ok"], facts["then"]) == (True, None)
+    assert "EHLO me.test" in script.commands
+    assert not any(command.startswith("MAIL") for command in script.commands)
+
+
+def test_a_refused_login_says_what_the_server_said_and_what_to_type(cli: Cli, certificates: Certificates) -> None:
+    script = script_under(certificates, at="auth", misdeed=Says("535 5.7.8 Bad \x1b[31mcredentials"))
+    with serving(script) as port:
+        cli.ok(*ADD, "--smtp", f"smtp+starttls://ann:first@localhost:{port}?ca_file={certificates.ca}")
+        said = run(cli, "account", "verify", "sales", code=1)
+        facts = json.loads(run(cli, "account", "verify", "sales", "--json", code=1))
+    assert "✗ login" in said
+    assert "It said: 535 5.7.8 Bad" in said
+    assert "\x1b" not in said
+    assert said.endswith("Give the right password: fairpost account set sales --ask-password\n")
+    assert (facts["ok"], facts["steps"][-1]["step"], facts["steps"][-1]["reply"]["code"]) == (False, "auth", 535)
+
+
+def test_a_suspended_account_is_resumed_only_when_its_server_takes_it(
+    cli: Cli, db: "psycopg.Connection[Any]", certificates: Certificates
+) -> None:
+    def status() -> str:
+        found: str = cli.json("account", "show", "sales")["status"]
+        return found
+
+    refusing = script_under(certificates, at="auth", misdeed=Says("535 5.7.8 no"))
+    with serving(refusing) as port:
+        cli.ok(*ADD, "--smtp", f"smtp+starttls://ann:first@localhost:{port}?ca_file={certificates.ca}")
+        db.execute("UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'refused'")
+        error = cli.error("account", "resume", "sales")
+        assert 'Account "sales" stays suspended' in error
+        assert "fairpost account set sales --ask-password" in error
+        assert status() == "suspended"
+        refusing.at = ""
+        assert cli.ok("account", "resume", "sales").endswith("sales is active\n")
+        assert status() == "active"
+    db.execute("UPDATE fairpost.accounts SET status = 'suspended'")
+    cli.ok("account", "resume", "sales", "--no-verify")
+    assert status() == "active"
+    cli.ok("account", "pause", "sales", "--reason", "a while")
+    cli.ok("account", "resume", "sales")  # its server is gone, but nobody doubted its password
+    assert status() == "active"
+
+
+def test_the_account_is_verified_with_postfix(cli: Cli, certificates: Certificates) -> None:
+    if reason := servers.why_not("postfix", tls=True):
+        pytest.skip(reason)
+    with servers.postfix(tls=certificates.good, login=servers.Login("robin", PASSWORD)) as server:
+        right = Cli({**cli.environment, "PW": PASSWORD})
+        for name, url in (
+            ("starttls", f"smtp+starttls://robin@localhost:{server.port}?ca_file={certificates.ca}"),
+            ("implicit", f"smtps://robin@localhost:{server.tls_port}?ca_file={certificates.ca}"),
+            ("offered", f"smtp://robin@localhost:{server.port}?ca_file={certificates.ca}"),
+            ("stranger", f"smtps://robin@localhost:{server.tls_port}"),
+        ):
+            right.ok("account", "add", name, "--from", "a@post.test", "--smtp", url, "--password-env", "PW")
+        for name in ("starttls", "implicit", "offered"):
+            assert "✓ login" in right.ok("account", "verify", name)
+        said = run(right, "account", "verify", "stranger", code=1)
+        assert "✗ TLS" in said
+        assert "certificate was refused" in said
+        Cli({**cli.environment, "PW": "wrong"}).ok("account", "set", "implicit", "--password-env", "PW")
+        said = run(right, "account", "verify", "implicit", code=1)
+        assert "✗ login" in said
+        assert "It said: 535" in said
+        assert server.received() == []
+    assert "✗ connect" in run(right, "account", "verify", "implicit", code=1)
+
+
+def test_no_child_process_is_started_with_a_password(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a child process")
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    cli.ok(*ADD, "--smtp", "smtps://ann:first@127.0.0.1:1")
+    run(cli, "account", "verify", "sales", code=1)
+    cli.ok("secrets", "rotate")

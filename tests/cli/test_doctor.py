@@ -1,0 +1,189 @@
+"""`fairpost doctor` on real servers: one that is well, and some that are not."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from fairpost.cli import app
+from fairpost.observe.doctor import read_server
+from fairpost.postgres.embedded import EmbeddedServer
+from tests.cli.conftest import Cli, new_home
+
+Db = psycopg.Connection[Any]
+
+
+def examined(cli: Cli) -> dict[str, dict[str, Any]]:
+    """Each check by its name; of several, the last."""
+    result = CliRunner().invoke(app, ["doctor", "--json"], env=cli.environment)
+    found = json.loads(result.stdout)
+    assert result.exit_code == (0 if found["ok"] else 1)
+    return {check["name"]: check for check in found["checks"]}
+
+
+def grade(cli: Cli, name: str) -> str:
+    found: str = examined(cli)[name]["grade"]
+    return found
+
+
+def test_a_server_without_fsync_is_a_problem_and_the_rest_is_well(cli: Cli) -> None:
+    checks = examined(cli)
+    assert checks["durability"]["grade"] == "problem"
+    assert checks["durability"]["text"].startswith("fsync")
+    assert "ALTER SYSTEM RESET fsync" in checks["durability"]["then"]
+    for name in (
+        "database",
+        "version",
+        "schema",
+        "isolation",
+        "clock",
+        "autovacuum",
+        "connection",
+        "pause",
+        "identity",
+    ):
+        assert checks[name]["grade"] == "ok", checks[name]
+
+
+def test_people_get_a_line_a_check_and_what_to_type(cli: Cli) -> None:
+    result = CliRunner().invoke(app, ["doctor"], env=cli.environment)
+    assert result.exit_code == 1
+    assert "problem  durability: fsync" in result.stdout
+    assert "         next: ALTER SYSTEM RESET fsync" in result.stdout
+    assert result.stdout.endswith("problems: 1\n")
+
+
+@contextmanager
+def server(**settings: str) -> Iterator[Cli]:
+    with new_home() as home:
+        home.chmod(0o700)
+        EmbeddedServer(home, settings={"shared_buffers": "16MB", **settings}).start()
+        cli = Cli({"FAIRPOST_HOME": str(home)})
+        cli.ok("db", "migrate")
+        yield cli
+
+
+@pytest.mark.slow
+def test_a_fresh_embedded_server_has_no_problem() -> None:
+    with server() as cli:
+        assert {check["grade"] for check in examined(cli).values()} == {"ok", "note"}
+        notes = {name for name, check in examined(cli).items() if check["grade"] == "note"}
+        assert notes == {"engine", "accounts"}
+        assert cli.ok("doctor").endswith("all is well\n")
+
+
+@pytest.mark.slow
+def test_a_badly_set_server_is_told_in_every_point() -> None:
+    bad = {
+        "synchronous_commit": "off",
+        "autovacuum": "off",
+        "default_transaction_isolation": "repeatable read",
+        "max_prepared_transactions": "1",
+        "max_replication_slots": "1",
+        "wal_level": "logical",
+    }
+    with server(**bad) as cli:
+        url = cli.ok("db", "url").strip()
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute("SELECT pg_create_physical_replication_slot('forgotten', true)")
+            db.execute("BEGIN; CREATE TABLE half (); PREPARE TRANSACTION 'lost'")
+            checks = examined(cli)
+            db.execute("ROLLBACK PREPARED 'lost'")
+        for name in ("durability", "autovacuum", "isolation"):
+            assert checks[name]["grade"] == "problem", checks[name]
+        assert "the prepared transaction lost" in checks["prepared transactions"]["text"]
+        assert "the abandoned slot forgotten" in checks["replication slots"]["text"]
+
+
+def test_an_embedded_server_that_does_not_run_is_not_started(at_home: Cli, home: Path) -> None:
+    checks = examined(at_home)
+    assert checks["database"]["text"] == "the embedded PostgreSQL is not running"
+    assert "fairpost db start" in checks["database"]["then"]
+    assert checks["disk"]["grade"] == "ok"
+    assert not EmbeddedServer(home).status().running
+
+
+def test_a_database_that_does_not_answer_is_a_problem_and_no_traceback(cli: Cli) -> None:
+    away = Cli({**cli.environment, "FAIRPOST_DATABASE_URL": "postgresql://ann:secret@127.0.0.1:1/nothing"})
+    found = examined(away)["database"]
+    assert found["grade"] == "problem"
+    assert "secret" not in found["text"]
+
+
+def test_a_schema_that_is_not_there_or_out_of_reach_is_a_problem(blank_url: str, url: str) -> None:
+    assert examined(Cli({"FAIRPOST_DATABASE_URL": blank_url}))["schema"]["then"] == "fairpost db migrate"
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("CREATE ROLE stranger LOGIN")
+        try:
+            stranger = Cli({"FAIRPOST_DATABASE_URL": f"{url}&user=stranger".replace("//fairpost@", "//")})
+            checks = examined(stranger)
+            assert checks["schema"]["grade"] == "problem"
+            assert checks["role"]["grade"] == "problem"
+            assert checks["open transactions"]["grade"] == "note", "of others it sees nothing"
+        finally:
+            conn.execute("DROP ROLE stranger")
+
+
+def test_a_transaction_that_stays_open_is_found_with_its_process(cli: Cli, url: str) -> None:
+    async def look() -> Any:
+        idle = await asyncpg.connect(url, server_settings={"application_name": "forgotten shell"})
+        conn = await asyncpg.connect(url)
+        async with idle.transaction(isolation="repeatable_read"):
+            await idle.execute("SELECT 1")
+            found = (await read_server(conn)).transactions
+        await idle.close()
+        await conn.close()
+        return found, idle.get_server_pid()
+
+    from fairpost.observe import doctor
+
+    young, _ = asyncio.run(look())
+    assert young == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doctor, "OPEN_S_MIN", 0)
+        (found,), pid = asyncio.run(look())
+    assert "by forgotten shell" in found.what
+    assert f"pg_terminate_backend({pid})" in found.then
+
+
+def test_a_pause_a_redirect_and_an_open_home_are_told(cli: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o777)
+    cli.ok("pause", "--all", "--reason", "wrong prices")
+    checks = examined(Cli({**cli.environment, "FAIRPOST_REDIRECT_ALL": "team@example.com"}))
+    assert (checks["pause"]["grade"], checks["pause"]["then"]) == ("note", "fairpost resume --all")
+    assert checks["redirect"]["text"].startswith("EVERY E-MAIL GOES TO team@example.com")
+    assert checks["home"]["then"] == f"chmod go-w {home}"
+
+
+def test_a_key_that_others_can_read_and_one_that_is_missing_are_told(cli: Cli, tmp_path: Path, db: Db) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "secret.key").write_text("00" * 32)
+    (home / "secret.key").chmod(0o644)
+    assert "chmod 600" in examined(cli)["master key"]["text"]
+    (home / "secret.key").chmod(0o600)
+    assert grade(cli, "master key") == "ok"
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    sealed = json.dumps(
+        {"kind": "smtp", "host": "h", "port": 25, "security": "none", "user": "u", "secret": "v1:abc:AA=="}
+    )
+    db.execute("UPDATE fairpost.accounts SET transport = %s", (sealed,))
+    assert examined(cli)["passwords"]["text"].endswith("not here: sales")
+
+
+def test_a_restored_database_is_told_before_any_engine_starts(cli: Cli, db: Db) -> None:
+    db.execute("SELECT fairpost.remember_identity(NULL)")
+    assert grade(cli, "identity") == "ok"
+    db.execute("UPDATE fairpost.identity SET system_identifier = 1")
+    found = examined(cli)
+    assert found["identity"]["grade"] == "problem"
+    assert found["pause"]["grade"] == "ok", "looking changes nothing"

@@ -1,0 +1,54 @@
+"""What is said when a server cannot be used: always something to type next."""
+
+import pytest
+
+from fairpost.cli.trial import advice
+from fairpost.model.report import Reply, Step
+from fairpost.model.transport import Security, SmtpSettings
+from fairpost.transport.trial import Tried
+
+SMTP = SmtpSettings(host="smtp.example.com", port=587, user="ann@example.com")
+
+
+@pytest.mark.parametrize(
+    ("step", "text", "server", "then"),
+    [
+        (Step.CONNECT, "", SMTP, "Check host and port"),
+        (Step.STARTTLS, "", SMTP, "--smtp smtps://ann%40example.com@smtp.example.com:465"),
+        (Step.TLS, "the server's certificate was refused: expired", SMTP, "ca_file=/path/to/ca.pem"),
+        (Step.HELLO, "", SMTP, "?hello="),
+        (Step.AUTH, "no encryption", SMTP, "smtp+starttls://ann%40example.com@smtp.example.com:587 --ask-password"),
+        (Step.GREETING, "", SmtpSettings(host="h", port=465), "smtps://h"),
+        (Step.GREETING, "", SMTP, "fairpost account verify sales"),
+        (
+            Step.TLS,
+            "wrong version",
+            SmtpSettings(host="h", port=25, security=Security.IMPLICIT),
+            "smtp+starttls://h:587",
+        ),
+        (Step.TLS, "No such file", SmtpSettings(host="h", port=25, ca_file="/ca.pem"), "Check that /ca.pem is there"),
+    ],
+)
+def test_every_failure_says_what_to_type_next(step: Step, text: str, server: SmtpSettings, then: str) -> None:
+    said = advice([Tried(step=step, ok=False, text=text)], server, "sales")
+    assert said is not None
+    assert then in said
+
+
+@pytest.mark.parametrize(
+    ("host", "code", "then"),
+    [
+        ("smtp.example.com", 535, "Give the right password: fairpost account set sales --ask-password"),
+        ("smtp.example.com", 454, "Try again later"),
+        ("smtp.gmail.com", 535, "Make an app password (https://myaccount.google.com/apppasswords), then: fairpost"),
+    ],
+)
+def test_a_refused_login_says_which_password_is_wanted(host: str, code: int, then: str) -> None:
+    refused = Tried(step=Step.AUTH, ok=False, text="refused", reply=Reply(code, "no"))
+    said = advice([refused], SmtpSettings(host=host, port=587, user="ann"), "sales")
+    assert said is not None
+    assert then in said
+
+
+def test_where_all_went_well_there_is_nothing_to_say() -> None:
+    assert advice([Tried(step=Step.CONNECT, ok=True)], SMTP, "sales") is None

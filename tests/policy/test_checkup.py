@@ -1,0 +1,196 @@
+"""Each check is a problem, a note or fine when its facts say so. No database: facts in, grades out."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fairpost.model.account import Account, AccountStatus, Limits, Usage
+from fairpost.model.ids import AccountId
+from fairpost.model.transport import SmtpSettings
+from fairpost.policy.checkup import Check, Grade, check_up
+from fairpost.policy.diagnosis import Facts, InHand, Pause, Post, Route
+from fairpost.policy.findings import Disk, Engine, Findings, Holdback, Machine, Schema, Server
+from fairpost.policy.restored import First, Restored, Sound
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+SERVER = SmtpSettings(host="mail.test", port=587)
+
+
+def post(**more: Any) -> Post:
+    account = Account(
+        **{
+            "id": AccountId(1),
+            "name": "sales",
+            "address": "sales@post.test",
+            "display_name": None,
+            "pool": "default",
+            "status": AccountStatus.ACTIVE,
+            "status_reason": None,
+            "limits": Limits(),
+            "usage": Usage(),
+            "transport": SERVER,
+            **more,
+        }
+    )
+    return Post(account=account, owner="w1", until=NOW + timedelta(seconds=30))
+
+
+FACTS = Facts(now=NOW, posts=[post()], routes=[Route(route="default", waiting=3)])
+WELL = Findings(
+    machine=Machine(
+        home="/home/ann/.fairpost",
+        home_mode=0o755,
+        disks=[Disk(what="FAIRPOST_HOME", path="/home", free_bytes=50_000_000_000)],
+    ),
+    server=Server(
+        version="18.1",
+        major=18,
+        settings={"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "autovacuum": "on"},
+        skew_s=0.01,
+    ),
+    schema=Schema(),
+    engine=Engine(facts=FACTS, running=1),
+)
+
+
+def machine(**more: Any) -> Findings:
+    return replace(WELL, machine=replace(WELL.machine, **more))
+
+
+def server(**more: Any) -> Findings:
+    assert WELL.server
+    return replace(WELL, server=replace(WELL.server, **more))
+
+
+def engine(**more: Any) -> Findings:
+    assert WELL.engine
+    return replace(WELL, engine=replace(WELL.engine, **more))
+
+
+def facts(**more: Any) -> Findings:
+    return engine(facts=replace(FACTS, **more))
+
+
+def only(findings: Findings) -> Check:
+    """The one check that is not fine."""
+    (check,) = [check for check in check_up(findings) if check.grade is not Grade.OK]
+    assert check.then
+    return check
+
+
+def test_when_all_is_well_every_check_says_so() -> None:
+    checks = check_up(WELL)
+    assert {check.grade for check in checks} == {Grade.OK}
+    assert all(check.then is None for check in checks)
+    assert len(checks) > 15
+
+
+AGED = Holdback(what="a transaction of ann", then="end it", age_s=400)
+OLD = replace(AGED, age_s=8_000)
+
+
+@pytest.mark.parametrize(
+    ("findings", "name", "grade", "word"),
+    [
+        (machine(home_mode=0o777), "home", Grade.PROBLEM, "others may write"),
+        (machine(home_mode=0o775), "home", Grade.PROBLEM, "others may write"),
+        (machine(disks=[Disk(what="x", path="/x", free_bytes=900_000_000)]), "disk", Grade.NOTE, "0.9 GB"),
+        (machine(disks=[Disk(what="x", path="/x", free_bytes=100_000_000)]), "disk", Grade.PROBLEM, "0.1 GB"),
+        (machine(key_trouble="Others can read it."), "master key", Grade.PROBLEM, "Others"),
+        (machine(redirect_all="team@x.test"), "redirect", Grade.NOTE, "EVERY E-MAIL GOES TO team@x.test"),
+        (server(major=13, version="13.9"), "version", Grade.PROBLEM, "13.9 is too old"),
+        (server(settings={"fsync": "off"}), "durability", Grade.PROBLEM, "fsync off"),
+        (server(settings={"synchronous_commit": "off"}), "durability", Grade.PROBLEM, "sent again"),
+        (server(settings={"full_page_writes": "off"}), "durability", Grade.PROBLEM, "full_page_writes"),
+        (
+            server(settings={"default_transaction_isolation": "serializable"}),
+            "isolation",
+            Grade.PROBLEM,
+            "serializable",
+        ),
+        (server(settings={"autovacuum": "off"}), "autovacuum", Grade.PROBLEM, "slower"),
+        (server(settings={"track_counts": "off"}), "autovacuum", Grade.PROBLEM, "track_counts"),
+        (server(skew_s=-5), "clock", Grade.NOTE, "5.0 s"),
+        (server(skew_s=61), "clock", Grade.PROBLEM, "61.0 s"),
+        (server(transactions=[AGED]), "open transactions", Grade.NOTE, "7 minutes"),
+        (
+            server(transactions=[AGED, OLD]),
+            "open transactions",
+            Grade.PROBLEM,
+            "2 hours: vacuum waits for it, and 1 more",
+        ),
+        (server(sees_sessions=False), "open transactions", Grade.NOTE, "cannot be seen"),
+        (server(prepared=[OLD]), "prepared transactions", Grade.PROBLEM, "a transaction of ann"),
+        (server(slots=[Holdback(what="s", then="t", kept_bytes=2 * 10**9)]), "replication slots", Grade.NOTE, "2.0 GB"),
+        (
+            server(slots=[Holdback(what="s", then="t", kept_bytes=10**11)]),
+            "replication slots",
+            Grade.PROBLEM,
+            "100.0 GB",
+        ),
+        (server(is_pooled=True), "connection", Grade.NOTE, "PgBouncer"),
+        (replace(WELL, schema=Schema(pending=["0004 pauses"])), "schema", Grade.PROBLEM, "0004 pauses"),
+        (replace(WELL, schema=Schema(trouble="made by a newer version")), "schema", Grade.PROBLEM, "newer"),
+        (replace(WELL, schema=Schema(forbidden=["queue"])), "role", Grade.PROBLEM, "may not fully use queue"),
+        (engine(standing=Restored(("gone back",))), "identity", Grade.PROBLEM, "gone back"),
+        (engine(sees_identity=False), "identity", Grade.NOTE, "may not see"),
+        (engine(unopenable=["sales"]), "passwords", Grade.PROBLEM, "sales"),
+        (facts(posts=[post(), post(name="b", status=AccountStatus.PAUSED)]), "accounts", Grade.NOTE, "b paused"),
+        (facts(posts=[post(), post(name="b", transport=None)]), "accounts", Grade.PROBLEM, "b without a server"),
+        (facts(posts=[post(), post(name="b", pool="x", transport=None)]), "accounts", Grade.NOTE, "b without a server"),
+        (
+            facts(posts=[post(), post(name="b", status=AccountStatus.SUSPENDED, status_reason="wrong password")]),
+            "accounts",
+            Grade.PROBLEM,
+            "b suspended: wrong password",
+        ),
+        (
+            facts(in_hand={AccountId(1): InHand(in_doubt=2, undecided=1)}),
+            "mail",
+            Grade.PROBLEM,
+            "2 e-mails are in doubt",
+        ),
+        (facts(in_hand={AccountId(1): InHand(in_doubt=2)}), "mail", Grade.NOTE, "2 e-mails are in doubt"),
+        (facts(routes=[Route(route="news", waiting=1)]), "mail", Grade.PROBLEM, "which has no account"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+def test_each_trouble_is_named_with_what_to_do(findings: Findings, name: str, grade: Grade, word: str) -> None:
+    check = only(findings)
+    assert (check.name, check.grade) == (name, grade)
+    assert word in check.text
+
+
+def test_no_server_at_all_still_tells_of_the_machine() -> None:
+    findings = Findings(machine=WELL.machine, unreachable="nothing answers")
+    check = only(findings)
+    assert (check.name, check.text) == ("database", "nothing answers")
+    assert "fairpost db start" in (check.then or "")
+    assert len(check_up(findings)) > 2
+
+
+@pytest.mark.parametrize(("restored", "grade"), [(False, Grade.NOTE), (True, Grade.PROBLEM)])
+def test_a_pause_comes_first_and_is_a_problem_only_where_nobody_chose_it(restored: bool, grade: Grade) -> None:
+    pause = Pause(since=NOW, until=None, reason="wrong prices", paused_by="ann", restored=restored)
+    first = check_up(facts(pause=pause))[0]
+    assert (first.name, first.grade, first.then) == ("pause", grade, "fairpost resume --all")
+
+
+def test_no_engine_is_a_note_and_ready_mail_makes_it_a_problem() -> None:
+    nobody = replace(post(), owner=None, until=None)
+    idle = only(engine(running=0, facts=replace(FACTS, posts=[nobody], routes=[])))
+    assert (idle.name, idle.grade, idle.then) == ("engine", Grade.NOTE, "fairpost work")
+    checks = check_up(engine(running=0, facts=replace(FACTS, posts=[nobody])))
+    assert [check.name for check in checks if check.grade is Grade.PROBLEM] == ["mail"]
+
+
+def test_without_any_account_that_is_said_once() -> None:
+    check = only(facts(posts=[], routes=[]))
+    assert (check.name, check.grade) == ("accounts", Grade.NOTE)
+
+
+def test_a_database_nobody_has_worked_on_is_fine() -> None:
+    assert {check.grade for check in check_up(engine(standing=First()))} == {Grade.OK}
+    assert {check.grade for check in check_up(engine(standing=Sound()))} == {Grade.OK}
