@@ -1,6 +1,8 @@
 """Two engines on one database: they share the accounts, and one alone takes them all."""
 
 import math
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from fairpost.model.account import Limits
 from fairpost.system import clock
 from tests.chaos.driver import LEASE_S, Stuck, World, until
-from tests.chaos.processes import Engine, still_alive
+from tests.chaos.processes import Engine, signal_to, still_alive
 from tests.chaos.verdicts import Aftermath
 
 SENDERS = {f"a{i}": Limits(delay_ms=20) for i in range(6)}
@@ -49,5 +51,27 @@ async def test_two_engines_share_the_accounts_and_the_survivor_takes_them_all(tm
         await world.drain()
         after = await Aftermath.of(
             world.store, world.recorder, keys=world.keys, broken=len(orphans) - 1, frozen=world.done.frozen
+        )
+        assert after.offences() == []
+
+
+def is_gone(pid: int) -> bool:
+    return not still_alive([pid])
+
+
+async def test_accounts_packed_into_one_process_keep_every_promise_when_it_is_killed(tmp_path: Path) -> None:
+    kills = 3
+    async with World.made(tmp_path, seed=12, senders=SENDERS) as world:
+        await world.fill_up()
+        packed = ("--accounts-per-process", str(len(SENDERS)))
+        engine = await world.start_engine("--lease-s", str(LEASE_S), "--idle-s", "5", *packed)
+        for _ in range(kills):
+            await world.progress(40)
+            (worker,) = engine.workers()
+            signal_to(worker, signal.SIGKILL)
+            await until(partial(is_gone, worker), "the worker is dead", s_max=8)
+        await world.drain()
+        after = await Aftermath.of(
+            world.store, world.recorder, keys=world.keys, broken=kills * len(SENDERS), frozen=world.done.frozen
         )
         assert after.offences() == []

@@ -28,6 +28,7 @@ from fairpost.system import clock
 AFTER_WAKING_S = 0.05
 LOOK_S = 1.0  # the net under everything that should have told us
 BEAT_S_MAX = 30.0  # a worker that says nothing for so long hangs
+STUCK_S_MAX = 900.0  # busy, and not an e-mail further: five minutes beyond the longest that a server is waited for
 REAP_S = 5.0
 FAULTS_MAX = 10  # in a row, without an e-mail sent in between
 FAULT_REST_S_MAX = 60.0
@@ -42,6 +43,7 @@ class Hand:
     channel: Channel
     heard_s: float
     accounts: set[AccountId] = field(default_factory=set)
+    moved: dict[AccountId, tuple[int, float]] = field(default_factory=dict)  # e-mails handled, and since when so many
     is_finishing: bool = False
 
 
@@ -216,6 +218,10 @@ class Orchestrator:
             return
         hand.heard_s = clock.monotonic()
         match word:
+            case {"beat": list(counts)}:
+                for account_id, handled in counts:
+                    if hand.moved.get(account_id, (-1, 0.0))[0] != handled or self._ours.get(account_id):
+                        hand.moved[account_id] = (handled, hand.heard_s)
             case {"account": int(id_), "idle": bool(is_idle), "until": until, "sent": int(sent)}:
                 was_idle, self._ours[AccountId(id_)] = self._ours.get(AccountId(id_)), is_idle
                 (self._at_rest.add if is_idle and until is None else self._at_rest.discard)(AccountId(id_))
@@ -266,11 +272,15 @@ class Orchestrator:
             )
 
     def _kill_the_hanging(self) -> None:
+        now_s = clock.monotonic()
         for hand in list(self._hands.values()):
-            if clock.monotonic() > hand.heard_s + BEAT_S_MAX:
-                self._log(f"worker {hand.pid} has said nothing for {BEAT_S_MAX:.0f} s and is killed")
-                with suppress(ProcessLookupError):
-                    os.kill(hand.pid, signal.SIGKILL)
+            stuck = [id_ for id_ in hand.accounts if now_s > hand.moved.get(id_, (0, now_s))[1] + STUCK_S_MAX]
+            if now_s <= hand.heard_s + BEAT_S_MAX and not stuck:
+                continue
+            why = f"has not moved on account {stuck[0]}" if stuck else f"has said nothing for {BEAT_S_MAX:.0f} s"
+            self._log(f"worker {hand.pid} {why} and is killed")
+            with suppress(ProcessLookupError):
+                os.kill(hand.pid, signal.SIGKILL)
 
     # ── being woken ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,7 +1,7 @@
 """A worker process: drives the accounts it is given, each as a task of its own, and ends with its orchestrator.
 
 Heard: {"drive": id}, {"wake": id}, {"finish": id | null}. Said: {"ready": …}, {"account": id, "idle": …}, {"ended": id, "why": …},
-{"beat": …} every few seconds. The first SIGTERM or SIGINT finishes what is under way, the second ends at once, and so
+{"beat": [[id, e-mails handled], …]} every few seconds. The first SIGTERM or SIGINT finishes what is under way, the second ends at once, and so
 does the end of the orchestrator.
 """
 
@@ -114,7 +114,7 @@ class WorkerProcess:
 
     async def _beat(self) -> None:
         while True:
-            self._say({"beat": len(self._tasks)})
+            self._say({"beat": [[account_id, worker.handled] for account_id, worker in self._workers.items()]})
             await asyncio.sleep(BEAT_S)
 
     def _signalled(self) -> None:

@@ -67,6 +67,7 @@ class AccountWorker:
         self._sent = 0
         self._told_s = float("-inf")
         self._runner: Runner | None = None
+        self.handled = 0  # e-mails, since it began: whoever watches sees whether it moves
 
     def wake(self) -> None:
         """Something may have arrived for it."""
@@ -122,6 +123,7 @@ class AccountWorker:
         return Ending.STOPPED
 
     def _busy(self, outcome: str) -> None:
+        self.handled += 1
         self._sent += outcome == "sent"
         if self._is_idle or clock.monotonic() > self._told_s + TELL_S:
             self._is_idle = False
