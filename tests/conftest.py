@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 
 from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.migrations import migrate
+from fairpost.postgres.store import Store
+from tests.simulation.world import broken_promises
 
 T = TypeVar("T")
 
@@ -97,3 +99,11 @@ async def conn(url: str) -> AsyncIterator["asyncpg.Connection"]:
     connection = await asyncpg.connect(url)
     yield connection
     await connection.close()
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    """A fresh database, whose tables must add up when the test is over."""
+    async with Store.open(url) as store:
+        yield store
+        assert await broken_promises(store) == {}

@@ -1,7 +1,7 @@
 """The whole way of an e-mail on a real database: accepted, claimed, begun, sent by a script, settled."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,6 @@ from fairpost.postgres.store import Store
 from fairpost.system import clock
 from fairpost.transport.port import Permission, Transport
 from fairpost.transport.scripted import OK, ScriptedTransport
-from tests.simulation.world import broken_promises
 
 NO_SUCH_USER = Report(reached=Reached.REPLIED, reply=Reply(550, "5.1.1 no such user"))
 TRY_LATER = Report(reached=Reached.REPLIED, reply=Reply(451, "4.3.0 try later"))
@@ -30,13 +29,6 @@ CUT_AFTER_DOT = Report(reached=Reached.AFTER_DOT, error="connection lost after t
 UNTOUCHED = Report(reached=Reached.UNTOUCHED, error="connection refused")
 
 FIRST_RETRY_S = 67.0  # a minute and its jitter
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    async with Store.open(url) as store:
-        yield store
-        assert await broken_promises(store) == {}
 
 
 @pytest.fixture

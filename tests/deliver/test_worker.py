@@ -1,7 +1,6 @@
 """One account driven for as long as there is work: waking, resting, finishing, ending at once."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,14 +16,6 @@ from fairpost.postgres.store import Store
 from fairpost.system import clock
 from fairpost.transport.port import Permission
 from fairpost.transport.scripted import ScriptedTransport
-from tests.simulation.world import broken_promises
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    async with Store.open(url) as store:
-        yield store
-        assert await broken_promises(store) == {}
 
 
 @pytest.fixture

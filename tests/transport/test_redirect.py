@@ -22,17 +22,9 @@ from fairpost.transport.port import ClosableTransport
 from fairpost.transport.redirect import HEADER, Redirected, redirected
 from fairpost.transport.scripted import OK, ScriptedTransport
 from fairpost.transport.smtp import SmtpTransport
-from tests.simulation.world import broken_promises
 
 TEAM = "team@staging.test"
 EVERYBODY = {"to": ["Ann <ann@there.test>", "bob@there.test"], "cc": "cid@there.test", "bcc": "dan@there.test"}
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    async with Store.open(url) as store:
-        yield store
-        assert await broken_promises(store) == {}
 
 
 @pytest.fixture

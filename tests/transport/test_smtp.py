@@ -17,16 +17,8 @@ from fairpost.observe.emails import ShownEmail, show_email
 from fairpost.postgres.store import Store
 from fairpost.smtp.server import Security, Server, Timeouts
 from fairpost.transport.smtp import PreparedContents, SmtpTransport
-from tests.simulation.world import broken_promises
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    async with Store.open(url) as store:
-        yield store
-        assert await broken_promises(store) == {}
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from fairpost.deliver.channel import Lines, Word, encode
+from fairpost.model.errors import FairpostError
 
 MIND = "mind"
 RESTART_S = 1.0  # after the mind has died
@@ -153,6 +154,8 @@ class Nursery:
                     inherited.close()
             child(sock, self._lifeline, word)
             code = 0
+        except FairpostError as error:  # the database is away, say: a line, no novel; it is started again
+            self._report(str(error))
         except BaseException:
             traceback.print_exc()
         finally:
