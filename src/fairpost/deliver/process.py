@@ -106,6 +106,8 @@ class WorkerProcess:
             look_again_s=LOOK_AGAIN_S,
             tell=lambda progress: self._progress(account_id, progress),
         )
+        if self._over.is_set():  # told to finish while the account was being looked up
+            worker.finish()
         return await worker.run()
 
     def _progress(self, account_id: AccountId, progress: Progress) -> None:
