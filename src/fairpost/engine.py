@@ -47,13 +47,17 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str
     """Until a signal ends it; the second signal ends it at once."""
     name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
+    def say(message: str) -> None:
+        with suppress(OSError):  # whoever read our words is gone: no reason to end otherwise than in good order
+            log(message)
+
     def mind(sock: socket.socket, lifeline: int, word: Word) -> None:
-        asyncio.run(_think(sock, lifeline, settings, options, name, log))
+        asyncio.run(_think(sock, lifeline, settings, options, name, say))
 
     def worker(sock: socket.socket, lifeline: int, word: Word) -> None:
         asyncio.run(work(sock, lifeline, _worker_options(word["url"], options, name), _transports(settings)))
 
-    Nursery(mind=mind, worker=worker, report=log, ends_with=STDIN if options.ends_with_stdin else None).run()
+    Nursery(mind=mind, worker=worker, report=say, ends_with=STDIN if options.ends_with_stdin else None).run()
 
 
 async def _think(

@@ -155,6 +155,21 @@ def test_it_can_be_ended_while_the_database_starts(at_home: Cli) -> None:
         assert "demo" not in end(again)
 
 
+def test_killed_midway_it_leaves_no_engine_behind(at_home: Cli, home: Path) -> None:
+    with up(at_home) as first:
+        read_until(first, "  1.")
+        first.kill()
+        first.communicate()
+    until_s = clock.monotonic() + 20
+    while engines(home) and clock.monotonic() < until_s:
+        pass
+    assert engines(home) == []
+    with up(at_home) as again:
+        read_until(again, DONE)
+        end(again)
+    assert at_home.json("status")["queue"]["waiting"] == 0
+
+
 def test_a_database_elsewhere_gets_no_demonstration_unasked(cli: Cli) -> None:
     with up(cli) as first:
         read_until(first, "ready: ")

@@ -89,6 +89,20 @@ async def test_packed_accounts_share_a_process(store: Store, nursery: Any) -> No
     assert len(asked_to_fork(nursery)) == 2
 
 
+async def test_a_worker_at_rest_is_let_go_when_its_account_has_new_settings(store: Store, nursery: Any) -> None:
+    account = await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
+    orchestrator = mind(store, nursery)
+    channel = Told()
+    orchestrator._hands[7] = Hand(7, channel, clock.monotonic(), {account})
+    orchestrator._ours[account] = True
+    await store.take_lease(account, owner="here:1:a", seconds=60)
+    await orchestrator.step()
+    assert channel.words == []
+    await store.change_account("anna", {"delay_ms": 5})
+    await orchestrator.step()
+    assert channel.words == [{"finish": account}]
+
+
 async def test_nothing_is_started_while_everything_is_paused(store: Store, nursery: Any) -> None:
     await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
     await store.enqueue_many([{"to": "ann@there.test", "subject": "s", "text": "t"}])

@@ -321,6 +321,25 @@ async def test_a_paused_account_gives_back_all_it_holds(store: Store, account: A
     assert len((await deliver(store, other)).delivered) == 2
 
 
+@pytest.mark.parametrize("midway", [True, False])
+async def test_changed_settings_act_before_the_next_send(store: Store, account: AccountId, midway: bool) -> None:
+    await enqueue(store, n=3)
+    runner = await start(store, account, transport := ScriptedTransport())
+    if midway:
+        assert isinstance(await runner.step(), Handled)  # the second is begun with it
+    await store.change_account("anna", {"daily_max": 2})
+    if midway:
+        assert isinstance(await runner.step(), Handled)
+    assert await runner.step() == Rested(Idle.CHANGED)
+    await runner.stop()
+    assert len(transport.delivered) == (2 if midway else 0)
+    assert await store.value("SELECT count(*) FROM fairpost.queue WHERE waiting") == 3 - len(transport.delivered)
+    runner = await start(store, account, transport)
+    await runner.run_until_idle()
+    await runner.stop()
+    assert len(transport.delivered) == 2
+
+
 async def test_stopping_gives_back_what_was_begun_and_never_sent(store: Store, account: AccountId) -> None:
     emails = await enqueue(store, n=3)
     runner = await start(store, account, ScriptedTransport())

@@ -150,6 +150,19 @@ async def test_two_workers_do_not_share_an_account(store: Store, account: Accoun
     await running
 
 
+async def test_an_account_with_new_settings_is_begun_anew(store: Store, account: AccountId) -> None:
+    await enqueue(store, n=2)
+    transport = Watched()
+    transport.free.clear()
+    worker = worker_for(store, account, transport)
+    running = asyncio.create_task(worker.run())
+    await transport.stuck.wait()
+    await store.change_account("anna", {"display_name": "Anna"})
+    transport.free.set()
+    assert await running is Ending.CHANGED
+    assert len(transport.delivered) == 1
+
+
 async def test_an_inactive_account_is_left(store: Store, account: AccountId) -> None:
     await store.value("UPDATE fairpost.accounts SET status = 'paused'")
     assert await worker_for(store, account, Watched()).run() is Ending.INACTIVE

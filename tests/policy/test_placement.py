@@ -65,6 +65,12 @@ def test_an_account_that_another_drives_is_left_alone() -> None:
     assert planned(account(1), driven=(1,)).start == ()
 
 
+def test_an_account_driven_by_old_settings_is_let_go_by_its_own_engine() -> None:
+    seen = [Seen(account(1), is_driven=True, is_outdated=True), Seen(account(2), is_driven=True, is_outdated=True)]
+    result = plan(seen, [], ours={AccountId(1): False}, barred=[], engines=1, places=9, now=NOW)
+    assert result.let_go == (1,)
+
+
 def test_paused_suspended_and_barred_accounts_are_not_started() -> None:
     accounts = [account(1, status=AccountStatus.PAUSED), account(2, status=AccountStatus.SUSPENDED), account(3)]
     assert planned(*accounts, barred=(3,)).start == ()

@@ -72,7 +72,7 @@ async def test_a_frozen_worker_that_wakes_up_can_change_nothing(bench: Bench) ->
     assert (await bench.store.claim(frozen, limit=1, now=LATER)).verdict == "stale"
     assert (await bench.begin(frozen, untouched, LATER)).verdict == "stale"
     assert await bench.store.renew_lease(frozen, seconds=60, now=LATER) is None
-    assert await bench.store.give_back(frozen, [untouched]) == 0
+    assert await bench.store.give_back(frozen, [untouched]) == ()
     for verdict in (Retry(LATER, ("x@y.test",)), InDoubt(), Untouched(), Bounced(("x@y.test",))):
         assert await bench.store.settle(frozen, begun, verdict, now=LATER) == "stale"
     assert await bench.state(begun) == "in_doubt"
@@ -240,6 +240,7 @@ async def test_an_open_cancellation_holds_up_nobody(bench: Bench) -> None:
         for id_ in (claimed, waiting):
             assert await Store(conn).cancel(id_, now=NOW) == "cancelled"
         assert (await bench.begin(lease, claimed)).verdict == "gone"
+        assert await bench.store.give_back(lease, [claimed]) == ()
         assert (await bench.store.claim(lease, limit=10, now=NOW)).ids == (other,)
         await cancelling.rollback()
     assert set(await bench.store.held(lease, now=NOW) or ()) == {claimed, other}

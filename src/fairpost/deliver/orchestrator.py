@@ -127,7 +127,7 @@ class Orchestrator:
         self._routes = {s.account.id: {s.account.pool, f"@{s.account.name}"} for s in stations}
         now = clock.now()
         planned = plan(
-            [Seen(s.account, s.is_driven) for s in stations],
+            [Seen(s.account, s.is_driven, s.is_outdated) for s in stations],
             {route.route for route in routes if route.due},
             ours=self._ours,
             barred=[id_ for id_, faults in self._faults.items() if clock.monotonic() < faults.until_s],

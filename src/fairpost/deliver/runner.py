@@ -35,10 +35,14 @@ class Idle(StrEnum):
     EMPTY = "nothing is waiting for this account"
     BUSY = "others are taking what there is"
     INACTIVE = "the account is not active"
+    CHANGED = "the account's settings were changed"
     PAUSED = "everything is paused"
     LIMIT = "a limit of the account is reached"
     UNREACHABLE = "its server could not be reached"
     LOST = "the lease is gone"
+
+
+ENDS = {"stale": Idle.LOST, "inactive": Idle.INACTIVE, "changed": Idle.CHANGED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ class Runner:
         if claim.verdict == "paused":
             return Rested(Idle.PAUSED, claim.next_at)
         if claim.verdict != "ok":
-            return Rested(Idle.LOST if claim.verdict == "stale" else Idle.INACTIVE)
+            return Rested(ENDS[claim.verdict])
         if not claim.ids:
             return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
         return None
@@ -216,11 +220,10 @@ class Runner:
             self._usage = replace(admitted.usage, last_begun_at=clock.now())  # the next pause counts from the commit
             self._intent = Intent(_without(email, begun.skip), begun.attempt)
             return None
-        if begun.verdict == "stale":
-            return Rested(Idle.LOST)
-        if begun.verdict == "inactive":
-            await self._give_back(email, *self._batch)  # other accounts of the pool may send it
-            return Rested(Idle.INACTIVE)
+        if begun.verdict in ENDS:
+            if begun.verdict != "stale":
+                await self._give_back(email, *self._batch)  # other accounts of the pool may send it
+            return Rested(ENDS[begun.verdict])
         if begun.verdict == "held":
             await self._give_back(email)
         if begun.verdict == "gone":
@@ -228,9 +231,9 @@ class Runner:
         return Handled(email.id, begun.verdict)
 
     async def _give_back(self, *emails: Outgoing) -> None:
-        await self._store.give_back(self._lease, [email.id for email in emails])
-        failpoint("after_give_back")
         gone = {email.id for email in emails}
+        self._missed |= gone - set(await self._store.give_back(self._lease, list(gone)))
+        failpoint("after_give_back")
         self._batch = deque(email for email in self._batch if email.id not in gone)
 
     # ── send and settle ───────────────────────────────────────────────────────────────────────────────────

@@ -27,6 +27,7 @@ class Ending(StrEnum):
     RESTING = "the account may not send for a while"
     LOST = "the lease was lost"
     INACTIVE = "the account is not active"
+    CHANGED = "the account's settings were changed"
     STOPPED = "it was told to"
 
 
@@ -115,6 +116,8 @@ class AccountWorker:
                     return Ending.LOST
                 case Rested(Idle.INACTIVE):
                     return Ending.INACTIVE
+                case Rested(Idle.CHANGED):
+                    return Ending.CHANGED
                 case Rested(why, until):
                     left_s = idle_since_s + self._idle_s_max - clock.monotonic()
                     if left_s <= 0:

@@ -12,10 +12,11 @@ from fairpost.policy.limits import NotBefore, admit
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An account; `is_driven` by anybody."""
+    """An account; `is_driven` by anybody, and `is_outdated` if by settings that have changed since."""
 
     account: Account
     is_driven: bool
+    is_outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,9 @@ def plan(
     return Plan(
         start=tuple(free[: max(0, share - len(ours))]),
         wake=tuple(s.account.id for s in wanted if ours.get(s.account.id)),
-        let_go=_surplus(ours, len(ours) - share) if engines > 1 else (),
+        let_go=tuple(
+            dict.fromkeys([*_outdated(accounts, ours), *(_surplus(ours, len(ours) - share) if engines > 1 else [])])
+        ),
         next_at=min(later, default=None),
     )
 
@@ -58,6 +61,10 @@ def _routes(account: Account) -> set[str]:
 def _next_moment(account: Account, now: datetime) -> datetime:
     admitted = admit(account.limits, account.usage, now=now)
     return admitted.moment if isinstance(admitted, NotBefore) else now
+
+
+def _outdated(accounts: Sequence[Seen], ours: Mapping[AccountId, bool]) -> list[AccountId]:
+    return [s.account.id for s in accounts if s.is_outdated and s.is_driven and s.account.id in ours]
 
 
 def _surplus(ours: Mapping[AccountId, bool], too_many: int) -> tuple[AccountId, ...]:

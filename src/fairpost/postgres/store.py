@@ -26,7 +26,7 @@ from fairpost.postgres.connections import Connections
 
 CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
 
-BeginVerdict = Literal["begun", "stale", "gone", "held", "inactive", "suppressed", "expired"]
+BeginVerdict = Literal["begun", "stale", "gone", "held", "inactive", "changed", "suppressed", "expired"]
 SettleVerdict = Literal["settled", "stale", "evidence", "gone"]
 Level = Literal["workspace", "domain", "user", "stream"]
 Decision = Literal["sent", "failed", "resend"]
@@ -34,7 +34,7 @@ Decision = Literal["sent", "failed", "resend"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    verdict: Literal["ok", "stale", "inactive", "paused"]
+    verdict: Literal["ok", "stale", "inactive", "changed", "paused"]
     ids: tuple[EmailId, ...]
     again: bool  # others held what there is: look again before sleeping
     next_at: datetime | None
@@ -68,8 +68,11 @@ class RouteWithWork:
 
 @dataclass(frozen=True, slots=True)
 class Station:
+    """`is_outdated`: driven by the settings it had before."""
+
     account: Account
     is_driven: bool
+    is_outdated: bool
 
 
 class Store:
@@ -237,9 +240,10 @@ class Store:
     async def await_turn(self, lease: Lease) -> None:
         await self.value("SELECT fairpost.await_turn($1)", lease.account_id)
 
-    async def give_back(self, lease: Lease, ids: Sequence[EmailId]) -> int:
+    async def give_back(self, lease: Lease, ids: Sequence[EmailId]) -> tuple[EmailId, ...]:
+        """Those that wait again; what somebody was cancelling just now is not among them."""
         sql = "SELECT fairpost.give_back($1, $2, $3)"
-        return int(await self.value(sql, lease.account_id, lease.epoch, list(ids)))
+        return tuple(await self.value(sql, lease.account_id, lease.epoch, list(ids)))
 
     async def hold(
         self,
@@ -352,10 +356,10 @@ class Store:
     async def stations(self) -> list[Station]:
         """All accounts, and whether somebody drives them."""
         rows = await self.fetch(
-            """SELECT a.*, l.*, l.until > clock_timestamp() AS is_driven
+            """SELECT a.*, l.*, l.until > clock_timestamp() AS is_driven, l.revision <> a.revision AS is_outdated
                FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"""
         )
-        return [Station(_account(row), row["is_driven"]) for row in rows]
+        return [Station(_account(row), row["is_driven"], row["is_outdated"]) for row in rows]
 
     async def accounts_in_doubt(self) -> list[AccountId]:
         """Those with an e-mail in doubt that its own policy wants sent again."""

@@ -158,7 +158,7 @@ BEGIN
 END $$;
 
 -- Stage and claim in one round trip. `verdict`: ok, stale (the lease is gone: stop at once), inactive (the account may
--- not send now) or paused (nobody may; `next_at` is when that ends, null: when somebody resumes). When nothing came, `again` says that others held what there is: look again before sleeping; else
+-- not send now), changed (it has other settings by now: begin anew) or paused (nobody may; `next_at` is when that ends, null: when somebody resumes). When nothing came, `again` says that others held what there is: look again before sleeping; else
 -- `next_at` is the next moment something becomes due.
 CREATE OR REPLACE FUNCTION fairpost.claim(
     p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz DEFAULT NULL,
@@ -168,6 +168,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqs
 DECLARE
     t timestamptz;
     lease fairpost.leases;
+    account fairpost.accounts;
     routes text[];
     urgent fairpost.branch[];
     bulk fairpost.branch[];
@@ -188,11 +189,12 @@ BEGIN
         verdict := 'stale';
         RETURN;
     END IF;
-    SELECT ARRAY[a.pool, '@' || a.name] INTO routes FROM fairpost.accounts a WHERE a.id = p_account AND a.status = 'active';
-    IF routes IS NULL THEN
-        verdict := 'inactive';
+    SELECT * INTO account FROM fairpost.accounts a WHERE a.id = p_account;
+    IF account.status <> 'active' OR account.revision <> lease.revision THEN
+        verdict := CASE WHEN account.status <> 'active' THEN 'inactive' ELSE 'changed' END;
         RETURN;
     END IF;
+    routes := ARRAY[account.pool, '@' || account.name];
     SELECT nullif(p.until, 'infinity') INTO next_at FROM fairpost.pauses p WHERE p.everything AND p.until > t;
     IF FOUND THEN
         verdict := 'paused';

@@ -18,7 +18,9 @@ BEGIN
     IF taken THEN
         epoch := lease.epoch + 1;
         until := now + make_interval(secs => p_seconds);
-        UPDATE fairpost.leases l SET epoch = take_lease.epoch, owner = p_owner, until = take_lease.until WHERE l.account_id = p_account;
+        UPDATE fairpost.leases l SET epoch = take_lease.epoch, owner = p_owner, until = take_lease.until,
+            revision = (SELECT a.revision FROM fairpost.accounts a WHERE a.id = p_account)
+        WHERE l.account_id = p_account;
         PERFORM fairpost.recover(p_account, epoch, now);
     END IF;
 END $$;

@@ -1,6 +1,7 @@
 -- Intent before effect: committed right before the transport is touched, together with what it costs the account.
 -- `verdict`: begun; or why not, and then nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
--- ours), held (its sender is held, or everything is paused: give it back), inactive (the account is paused or suspended), suppressed, expired. `skip` lists recipients to leave out.
+-- ours), held (its sender is held, or everything is paused: give it back), inactive (the account is paused or suspended), changed (its
+-- settings are others than when the lease was taken), suppressed, expired. `skip` lists recipients to leave out.
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
     p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT skip text[], OUT attempt integer, OUT now timestamptz
@@ -17,7 +18,7 @@ BEGIN
         verdict := 'stale';
         RETURN;
     END IF;
-    begun := fairpost.begin_email(p_account, p_epoch, p_id, p_evidence, now);
+    begun := fairpost.begin_email(lease, p_id, p_evidence, now);
     verdict := begun.verdict;
     skip := begun.skip;
     attempt := begun.attempt;
@@ -33,15 +34,17 @@ BEGIN
 END $$;
 
 -- The e-mail's part of it; the lease's row is locked and in order.
+DROP FUNCTION IF EXISTS fairpost.begin_email(bigint, bigint, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_email(
-    p_account bigint, p_epoch bigint, p_id bigint, p_evidence jsonb, p_now timestamptz, OUT verdict text, OUT skip text[], OUT attempt integer
+    lease fairpost.leases, p_id bigint, p_evidence jsonb, p_now timestamptz, OUT verdict text, OUT skip text[], OUT attempt integer
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     email fairpost.queue;
+    account record;
     locked text;
 BEGIN
-    SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.account_id = p_account AND q.epoch = p_epoch AND q.state = 'claimed' FOR UPDATE SKIP LOCKED;
+    SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.account_id = lease.account_id AND q.epoch = lease.epoch AND q.state = 'claimed' FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         verdict := 'gone';
         RETURN;
@@ -52,8 +55,9 @@ BEGIN
         PERFORM fairpost.finish_unsendable(p_id, p_now);
         RETURN;
     END IF;
-    IF NOT EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = p_account AND a.status = 'active') THEN
-        verdict := 'inactive';
+    SELECT a.status, a.revision INTO account FROM fairpost.accounts a WHERE a.id = lease.account_id;
+    IF account.status <> 'active' OR account.revision <> lease.revision THEN
+        verdict := CASE WHEN account.status <> 'active' THEN 'inactive' ELSE 'changed' END;
         RETURN;
     END IF;
     -- Lock first, look after: from here to our commit nobody's pause can come between. As an assignment, because that

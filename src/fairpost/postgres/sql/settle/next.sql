@@ -18,7 +18,7 @@ BEGIN
     IF settled NOT IN ('settled', 'gone') OR lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= now THEN
         verdict := 'stale';
     ELSE
-        begun := fairpost.begin_email(p_account, p_epoch, p_next, NULL, now);
+        begun := fairpost.begin_email(lease, p_next, NULL, now);
         verdict := begun.verdict;
         skip := begun.skip;
         attempt := begun.attempt;

@@ -96,19 +96,21 @@ LANGUAGE sql AS $$
         response_ms = excluded.response_ms, recipients = excluded.recipients
 $$;
 
--- Claimed e-mails that will not be begun now wait again. Only this lease's own.
-CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS integer
+-- Claimed e-mails that will not be begun now wait again. Only this lease's own, and not those that somebody is cancelling
+-- just now: waiting for one of them could be waiting for each other. Returns the ones given back.
+DROP FUNCTION IF EXISTS fairpost.give_back(bigint, bigint, bigint[]);
+CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     back bigint[];
 BEGIN
     PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        RETURN 0;
+        RETURN '{}';
     END IF;
     back := ARRAY(SELECT q.id FROM fairpost.queue q
-                  WHERE q.id = ANY (p_ids) AND q.account_id = p_account AND q.epoch = p_epoch AND q.state = 'claimed' ORDER BY q.id FOR UPDATE);
+                  WHERE q.id = ANY (p_ids) AND q.account_id = p_account AND q.epoch = p_epoch AND q.state = 'claimed' ORDER BY q.id FOR UPDATE SKIP LOCKED);
     UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (back);
     PERFORM fairpost.note(back, 1);
-    RETURN cardinality(back);
+    RETURN back;
 END $$;
