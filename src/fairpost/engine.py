@@ -25,11 +25,13 @@ from fairpost.model.account import Account
 from fairpost.observe.guard import remember
 from fairpost.postgres.store import Store
 from fairpost.settings import Settings
+from fairpost.system.presence import Presence, announced, if_gone
 from fairpost.transport.factory import transport_of
 from fairpost.transport.port import ClosableTransport
 from fairpost.transport.redirect import Redirected
 
 STDIN = 0
+ENGINES = "engines"  # the folder in Fairpost's home where those of this machine are announced
 WATCH_EVERY_S = 10.0
 
 
@@ -57,7 +59,18 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str
     def worker(sock: socket.socket, lifeline: int, word: Word) -> None:
         asyncio.run(work(sock, lifeline, _worker_options(word["url"], options, name), _transports(settings)))
 
+    presence = _announce(settings, name)
     Nursery(mind=mind, worker=worker, report=say, ends_with=STDIN if options.ends_with_stdin else None).run()
+    if presence is not None:
+        presence.withdraw()
+
+
+def _announce(settings: Settings, name: str) -> Presence | None:
+    """So that the next engine on this machine sees at once if this one was killed, and need not wait for its leases."""
+    try:
+        return Presence.announce(settings.home / ENGINES, name)
+    except OSError:  # a home that cannot be written to: then the leases decide alone
+        return None
 
 
 async def _think(
@@ -73,6 +86,7 @@ async def _think(
         url = await server_url(settings)
         watch = Watch(store, settings, log)
         await watch.look()
+        await watch.bury_the_dead()
         if settings.redirect_all:
             log(f"FAIRPOST_REDIRECT_ALL is set: every e-mail goes to {settings.redirect_all}, and to nobody else")
         orchestrator = Orchestrator(
@@ -101,11 +115,19 @@ class Watch:
             for line in filter(None, words):
                 self._log(line)
 
+    async def bury_the_dead(self) -> None:
+        """What engines of this machine that were killed still hold is free at once."""
+        for name in announced(self._settings.home / ENGINES):
+            with if_gone(self._settings.home / ENGINES, name) as is_gone:
+                if is_gone and (accounts := await self._store.bury_engine(name)):
+                    self._log(f"engine {name} was killed; its {accounts} accounts are free")
+
     async def run(self) -> None:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await self.look()
+                await self.bury_the_dead()
 
 
 def _worker_options(url: str, options: EngineOptions, name: str) -> WorkerOptions:

@@ -26,7 +26,7 @@ ADDRESS_FIELDS = ("to", "cc", "bcc", "from", "reply_to")
 FIELDS = (
     *("to", "cc", "bcc", "from", "reply_to", "subject", "text", "html", "headers", "attachments", "content_id"),
     *("fields", "workspace", "user", "stream", "class", "pool", "account", "due_at", "expires_at"),
-    *("attempts_max", "on_doubt", "idempotency_key"),
+    *("attempts_max", "on_doubt", "idempotency_key", "follows"),
 )
 CONTROLS = [chr(c) for c in (*range(1, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)]
 INVISIBLE = "\xa0\xad\u1680\u2000\u200b\u200e\u202e\u202f\u205f\u2060\u2066\u3000\ufeff"
@@ -347,6 +347,9 @@ REFUSED: list[tuple[str, Any]] = [
     ("attempts_max", hello(attempts_max=1.5)),
     ("attempts_max", hello(attempts_max="5")),
     ("attempts_max", hello(attempts_max=10**400)),
+    ("follows", hello(follows=5)),
+    ("follows", hello(follows="first")),
+    ("follows", hello(follows=10**30)),
     ("content_id", {"to": "ann@example.com", "content_id": 5}),
     ("content_id", {"to": "ann@example.com", "content_id": -5}),
     ("content_id", {"to": "ann@example.com", "content_id": 10**400}),

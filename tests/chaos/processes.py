@@ -24,14 +24,14 @@ ESTABLISHED = "01"
 class Engine:
     process: "subprocess.Popen[bytes]"
     log: Path
-    recorder: Recorder
+    recorder: Recorder | None  # None: nobody will ask who its workers are
     _workers: set[int] = field(default_factory=set)  # once known, for good
 
     @classmethod
     def start(
         cls,
         url: str,
-        recorder: Recorder,
+        recorder: Recorder | None,
         folder: Path,
         *arguments: str,
         env: Mapping[str, str] | None = None,
@@ -61,6 +61,7 @@ class Engine:
 
     def workers(self) -> dict[int, str]:
         """Those that are connected to the recorder, and the account of each."""
+        assert self.recorder is not None
         ports = _ports_to(self.recorder.port)
         found: dict[int, str] = {}
         for pid in self.children():

@@ -75,3 +75,31 @@ async def test_accounts_packed_into_one_process_keep_every_promise_when_it_is_ki
             world.store, world.recorder, keys=world.keys, broken=kills * len(SENDERS), frozen=world.done.frozen
         )
         assert after.offences() == []
+
+
+LONG_LEASES = ("--lease-s", "600", "--idle-s", "5")
+
+
+async def test_what_a_killed_engine_held_is_free_for_the_next_one_on_the_machine(tmp_path: Path) -> None:
+    async with World.made(tmp_path, seed=13, senders=SENDERS) as world:
+        await world.fill_up()
+        engine = await world.start_engine(*LONG_LEASES)
+        await drives(world, engine, len(SENDERS), s_max=20)
+        everybody = engine.children()
+        for pid in everybody:  # frozen first: nobody gives anything back in good order
+            signal_to(pid, signal.SIGSTOP)
+        engine.kill()
+        other = await world.start_engine(*LONG_LEASES)
+        for _ in range(20):
+            await world.store.value("SELECT pg_sleep(0.1)")
+            assert other.workers() == {}, "the frozen ones still live, and might go on"
+        assert other.said("was killed") == 0
+        for pid in everybody:
+            signal_to(pid, signal.SIGKILL)
+        await drives(world, other, len(SENDERS), s_max=30)
+        assert other.said("its 6 accounts are free") == 1
+        await world.drain()
+        after = await Aftermath.of(
+            world.store, world.recorder, keys=world.keys, broken=len(SENDERS), frozen=world.done.frozen
+        )
+        assert after.offences() == []

@@ -49,7 +49,7 @@ class Death:
     arrived: int = 0
     limits: Limits = field(default_factory=lambda: Limits(batch_max=20))
     prepare: Callable[[Recorder], None] = lambda _: None
-    needs_a_person: bool = False
+    mended_by: dict[str, object] | None = None  # what a person changes of the account, and of the server, afterwards
 
 
 def hang_up_once(recorder: Recorder) -> None:
@@ -60,7 +60,7 @@ def refuse_login(recorder: Recorder) -> None:
     recorder.manners = Manners(refuse_login=True)
 
 
-PAUSES = Limits(delay_ms=20)  # so that settling one and beginning the next are two commits
+PAUSES = Limits(delay_ms=300)  # so that settling one and beginning the next are two commits
 
 POINTS = {
     "after_lease": Death(nth=1, in_doubt=0),
@@ -73,7 +73,9 @@ POINTS = {
     "after_settle": Death(in_doubt=0, limits=PAUSES),
     "after_settle_and_begin": Death(in_doubt=1),
     "after_give_back": Death(nth=1, in_doubt=0, prepare=hang_up_once),
-    "after_suspend": Death(nth=1, in_doubt=0, prepare=refuse_login, needs_a_person=True),
+    "after_rest": Death(nth=1, in_doubt=0, prepare=hang_up_once),
+    "after_suspend": Death(nth=1, in_doubt=0, prepare=refuse_login, mended_by={"status": "active"}),
+    "after_status": Death(nth=1, in_doubt=0, limits=Limits(daily_max=10), mended_by={"daily_max": None}),
 }
 
 
@@ -126,9 +128,9 @@ class Trial:
 
     async def _until_over(self, store: Store, engine: Engine) -> None:
         await until(lambda: engine.is_ready() and not self._file.exists(), f"a worker dies {self.point}", s_max=60)
-        if self.death.needs_a_person:
+        if self.death.mended_by is not None:
             self.recorder.manners = Manners()
-            await store.change_account(ACCOUNT, {"status": "active", "status_reason": None})
+            await store.change_account(ACCOUNT, self.death.mended_by)
         left = "SELECT count(*) = 0 FROM fairpost.queue WHERE state <> 'in_doubt'"
         await eventually(lambda: store.value(left), f"all is sent after the death {self.point}", s_max=60)
 
@@ -166,7 +168,8 @@ def test_a_worker_killed_here_repeats_nothing_and_leaves_no_more_than_this_in_do
 
 
 def test_every_point_of_the_runner_is_tried() -> None:
-    assert set(re.findall(r'failpoint\("(\w+)"\)', Path(runner.__file__).read_text())) == set(POINTS)
+    passed = set(re.findall(r'failpoint\("(\w+)"\)', Path(runner.__file__).read_text()))
+    assert passed - {"after_draft"} == set(POINTS), "where the provider keeps drafts: test_gmail.py"
 
 
 PASSES = (

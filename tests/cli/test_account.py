@@ -1,9 +1,12 @@
 """Accounts: added, changed, listed, paused, resumed, removed. Their servers are in test_account_server.py."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairpost.cli.output import jsonable
+from fairpost.model.account import DailyMode, Limits, WarmUp
 from tests.cli.conftest import Cli, deliver, send
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ def test_an_account_is_added_with_its_limits(cli: Cli) -> None:
         *("--delay-ms", "400", "--hourly", "100", "--daily", "500", "--batch-size", "10"),
     )
     (account,) = cli.json("account", "list")
-    assert added == {"id": account["id"], "name": "sales"}
+    assert added == {"id": account["id"], "name": "sales", "provider": None}
     expected = {
         "name": "sales",
         "address": "sales@post.test",
@@ -35,7 +38,7 @@ def test_an_account_is_added_with_its_limits(cli: Cli) -> None:
         "status": "active",
         "status_reason": None,
         "server": None,
-        "limits": {"delay_ms": 400, "hourly_max": 100, "daily_max": 500, "batch_max": 10},
+        "limits": jsonable(Limits(delay_ms=400, hourly_max=100, daily_max=500, batch_max=10)),
         "hour_used": 0,
         "day_used": 0,
         "sent_total": 0,
@@ -140,7 +143,7 @@ def test_only_what_is_given_is_changed(cli: Cli) -> None:
     assert cli.ok("account", "set", "sales", "--daily", 30, "--pool", "news") == "changed sales\n"
     after = cli.json("account", "show", "sales")
     limits = {**before["limits"], "daily_max": 30}
-    assert after == {**before, "limits": limits, "pool": "news"}
+    assert after == {**before, "limits": limits, "day_max": 30, "pool": "news"}
 
 
 def test_limits_and_the_name_beside_the_address_can_be_taken_away(cli: Cli) -> None:
@@ -227,3 +230,112 @@ def test_a_worker_whose_account_was_removed_claims_nothing(cli: Cli, db: "psycop
     cli.ok("account", "remove", "sales", "--yes")
     send(cli)
     assert db.execute("SELECT verdict FROM fairpost.claim(%s, 1, 10)", (id_,)).fetchone() == ("stale",)
+
+
+# ── limits and providers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "provider", "hourly", "daily", "delay_ms"),
+    [
+        ("ann@gmail.com", (), "gmail", 100, 500, 3000),
+        ("ann@GMail.com", ("--hourly", "50"), "gmail", 50, 500, 3000),
+        ("ann@hotmail.com", (), "hotmail", 60, 300, 4000),
+        ("ann@outlook.com", (), "outlook", 60, 300, 4000),
+        ("Ann <ann@yahoo.com>", (), "yahoo", 80, 500, 5000),
+        ("ann@post.test", (), "custom", 200, 1000, 2000),
+        ("ann@post.test", ("--delay-ms", "0"), None, None, None, 0),
+        ("ann@post.test", ("--provider", "workspace"), "workspace", None, 2000, 400),
+        ("ann@gmail.com", ("--provider", "none"), None, None, None, 0),
+    ],
+)
+def test_an_account_begins_with_the_limits_of_its_provider(
+    cli: Cli, address: str, options: tuple[str, ...], provider: str | None, hourly: int, daily: int, delay_ms: int
+) -> None:
+    assert cli.json("account", "add", "ann", "--from", address, *options)["provider"] == provider
+    account = cli.json("account", "show", "ann")
+    limits = account["limits"]
+    assert account["provider"] == provider
+    assert (limits["hourly_max"], limits["daily_max"], limits["delay_ms"]) == (hourly, daily, delay_ms)
+
+
+def test_every_limit_can_be_set_and_taken_away(cli: Cli) -> None:
+    options = {
+        "--delay-ms": ("30000", "0"),
+        "--gap-max-ms": ("90000", "none"),
+        "--hourly": ("7", "none"),
+        "--daily": ("70", "none"),
+        "--daily-mode": ("sliding", "calendar"),
+        "--units-per-minute": ("6000", "none"),
+        "--units-per-send": ("115", "1"),
+        "--warm-up": ("5+2", "none"),
+        "--bounce-percent-max": ("3.5", "none"),
+        "--bounce-sample-min": ("50", "10"),
+        "--cool-down-s": ("3600", "none"),
+        "--batch-size": ("9", "50"),
+    }
+    given = [word for name, (value, _) in options.items() for word in (name, value)]
+    cli.ok("account", "add", "ann", "--from", "ann@post.test", *given)
+    limits = cli.json("account", "show", "ann")["limits"]
+    assert limits == jsonable(
+        Limits(
+            delay_ms=30_000,
+            gap_max_ms=90_000,
+            hourly_max=7,
+            daily_max=70,
+            daily_mode=DailyMode.SLIDING,
+            units_per_minute=6000,
+            units_per_send=115,
+            warm_up=WarmUp(start=5, step=2),
+            bounce_percent_max=3.5,
+            bounce_sample_min=50,
+            cool_down_s=3600,
+            batch_max=9,
+        )
+    )
+    shown = cli.ok("account", "show", "ann")
+    assert "30 to 90 s between sends, warm-up from 5 by 2 a day" in shown
+    assert "any 24 hours" in shown
+    assert "0 of 5" in shown, "the warm-up's first day"
+    taken = [word for name, (_, value) in options.items() for word in (name, value)]
+    cli.ok("account", "set", "ann", *taken)
+    limits = cli.json("account", "show", "ann")["limits"]
+    assert limits == jsonable(Limits(daily_mode=DailyMode.CALENDAR, bounce_percent_max=None, bounce_sample_min=10))
+    assert "changed ann" in cli.ok("account", "set", "ann", "--provider", "cold", "--warm-up", "10d")
+    changed = cli.json("account", "show", "ann")
+    assert (changed["provider"], changed["limits"]["warm_up"]["days"], changed["day_max"]) == ("cold", 10, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (("--warm-up", "fast"), "--warm-up must be like 20+10, 10d or none"),
+        (("--warm-up", "0+5"), "--warm-up must be like 20+10, 10d or none"),
+        (("--bounce-percent-max", "500"), "--bounce-percent-max must be from 0 to 100"),
+        (("--delay-ms", "5000", "--gap-max-ms", "100"), "These limits do not go together: gap_max_ms must not be less"),
+        (("--units-per-minute", "10", "--units-per-send", "100"), "These limits do not go together: units_per_minute"),
+        (("--provider", "pigeon"), "There is no provider 'pigeon'; known are"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused_and_change_nothing(
+    cli: Cli, options: tuple[str, ...], error: str
+) -> None:
+    assert error in cli.error("account", "add", "ann", "--from", "ann@post.test", *options)
+    assert cli.json("account", "list") == []
+    cli.ok("account", "add", "ann", "--from", "ann@post.test")
+    before = cli.json("account", "show", "ann")
+    assert error in cli.error("account", "set", "ann", *options)
+    assert cli.json("account", "show", "ann") == before
+
+
+def test_providers_are_listed_and_an_operator_can_add_some(cli: Cli, tmp_path: Path) -> None:
+    home = Path(cli.environment.get("FAIRPOST_HOME", tmp_path))
+    own = Cli({**cli.environment, "FAIRPOST_HOME": str(home)})
+    home.mkdir(exist_ok=True)
+    (home / "providers.toml").write_text('[acme]\ndomains = ["acme.test"]\ndaily_max = 77\n', "utf-8")
+    assert "acme.test" in own.ok("account", "providers")
+    assert {"gmail", "custom", "acme"} <= {preset["name"] for preset in own.json("account", "providers")}
+    own.ok("account", "add", "ann", "--from", "ann@acme.test")
+    assert own.json("account", "show", "ann")["limits"]["daily_max"] == 77
+    (home / "providers.toml").write_text("[acme]\nhourly_max = -1\n", "utf-8")
+    assert "hourly_max must be more than 0, got -1" in own.error("account", "add", "bob", "--from", "bob@acme.test")

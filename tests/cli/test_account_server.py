@@ -105,6 +105,7 @@ def test_the_password_comes_in_the_url(cli: Cli, db: "psycopg.Connection[Any]") 
         "user": "ann@post.test",
         "ca_file": None,
         "hello_name": None,
+        "oauth": None,
         "has_password": True,
     }
 

@@ -21,7 +21,7 @@ CUT_AFTER_DOT = Report(reached=Reached.AFTER_DOT, error="connection lost")
 
 @pytest.fixture(autouse=True)
 def sales(cli: Cli) -> None:
-    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    cli.ok("account", "add", "sales", "--from", "sales@post.test", "--provider", "none")
 
 
 def in_doubt(cli: Cli, url: str) -> str:

@@ -21,7 +21,7 @@ LATER = ("--due-at", "2099-01-01T00:00:00Z")
 
 
 def add_account(cli: Cli, name: str = "sales", *options: object) -> None:
-    cli.ok("account", "add", name, "--from", f"{name}@post.test", *options)
+    cli.ok("account", "add", name, "--from", f"{name}@post.test", "--provider", "none", *options)
 
 
 def take_lease(db: Db, name: str = "sales", *, claim: int = 0) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from fairpost.cli.trial import advice
+from fairpost.model.oauth import OauthKind, OauthSettings
 from fairpost.model.report import Reply, Step
 from fairpost.model.transport import Security, SmtpSettings
 from fairpost.transport.trial import Tried
@@ -48,6 +49,16 @@ def test_a_refused_login_says_which_password_is_wanted(host: str, code: int, the
     said = advice([refused], SmtpSettings(host=host, port=587, user="ann"), "sales")
     assert said is not None
     assert then in said
+
+
+def test_a_mailbox_that_does_not_take_a_google_token_is_named() -> None:
+    refused = Tried(step=Step.AUTH, ok=False, text="refused", reply=Reply(535, "no"))
+    oauth = OauthSettings(kind=OauthKind.GOOGLE_SERVICE_ACCOUNT)
+    said = advice([refused], SmtpSettings(host="smtp.gmail.com", port=587, user="ann", oauth=oauth), "sales")
+    assert said is not None
+    assert "not for the mailbox ann" in said
+    assert "fairpost account set sales --smtp smtp+starttls://USER@smtp.gmail.com --oauth google" in said
+    assert "app password" not in said
 
 
 def test_where_all_went_well_there_is_nothing_to_say() -> None:

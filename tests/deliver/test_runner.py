@@ -10,7 +10,7 @@ import pytest
 
 from fairpost.deliver.runner import LEASE_S, Handled, Idle, Rested, Runner
 from fairpost.model.account import Account, Limits
-from fairpost.model.email import Outgoing
+from fairpost.model.email import Earlier, Outgoing
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.report import Reached, Reply, Report
@@ -49,9 +49,9 @@ async def start(store: Store, account: AccountId, transport: Transport) -> Runne
     return runner
 
 
-async def deliver(store: Store, account: AccountId, *script: Report) -> ScriptedTransport:
+async def deliver(store: Store, account: AccountId, *script: Report, **more: Any) -> ScriptedTransport:
     """Runs the account until it has nothing to do, as one worker from start to stop."""
-    transport = ScriptedTransport(script)
+    transport = ScriptedTransport(script, **more)
     runner = await start(store, account, transport)
     await runner.run_until_idle()
     await runner.stop()
@@ -117,6 +117,34 @@ async def test_the_response_time_is_measured_where_the_transport_gives_none(
     runner = await start(store, account, SlowTransport(monkeypatch, says_ms=says_ms))
     await runner.run_until_idle()
     assert [attempt.response_ms for attempt in (await show_email(store, email)).log] == [kept_ms]
+
+
+async def test_an_e_mail_that_follows_another_knows_what_was_sent_before(store: Store, account: AccountId) -> None:
+    def sent_as(n: int) -> Report:
+        return replace(OK, message_id=f"<{n}@gmail.test>", thread_id="t1")
+
+    (first,) = await enqueue(store)
+    await deliver(store, account, sent_as(1))
+    (second,) = await enqueue(store, follows=str(first))
+    await deliver(store, account, sent_as(2))
+    (third,) = await enqueue(store, follows=second, pool="other")
+    other = await store.add_account("bert", address="bert@post.test", pool="other", limits=Limits())
+    seen: list[Earlier | None] = []
+
+    def answer(email: Outgoing) -> Report:
+        seen.append(email.follows)
+        return OK
+
+    await deliver(store, other, always=answer)
+    known = Earlier(message_id="<2@gmail.test>", references=("<1@gmail.test>",))
+    assert seen == [known], "threads are an account's own"
+    rows = await store.enqueue_many(
+        [{"to": "a@b.test", "subject": "s", "text": "t", "workspace": "w2", "follows": first}]
+    )
+    assert "this workspace" in rows[0]["error"]
+    (fourth,) = await enqueue(store, follows=third)
+    (email,) = await store.load([fourth])
+    assert email.follows is None, "what its transport gave no id to cannot be answered"
 
 
 async def test_a_temporary_refusal_is_tried_again_later_and_then_sent(store: Store, account: AccountId) -> None:
@@ -207,8 +235,12 @@ async def test_a_transport_that_was_never_touched_costs_nothing(store: Store) ->
     assert (await show_email(store, email)).attempts == 0
     rested = await runner.step()
     assert isinstance(rested, Rested)
-    assert rested.why is Idle.UNREACHABLE, "the account waits before it tries its server again"
+    assert rested.why is Idle.NOT_YET, "the account waits before it tries its server again"
     await runner.stop()
+    other = await start(store, account, transport)
+    assert await other.step() == rested, "and so does the next worker"
+    await store.value("UPDATE fairpost.leases SET rest_until = clock_timestamp()")
+    await other.stop()
     other = await start(store, account, transport)
     assert await other.step() == Handled(email, "sent")  # the only send of this hour was still to be had
     assert (await store.account(account)).usage.hour_used == 1
@@ -232,7 +264,7 @@ async def test_a_limit_is_charged_when_a_send_begins_and_then_holds(store: Store
     runner = await start(store, account, transport)  # a restart forgets nothing
     rested = await runner.step()
     assert isinstance(rested, Rested)
-    assert rested.why is Idle.LIMIT
+    assert rested.why is Idle.NOT_YET
     assert rested.until is not None
 
 

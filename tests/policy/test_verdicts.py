@@ -7,11 +7,11 @@ import pytest
 
 from fairpost.model.email import Content, Outgoing, Recipient
 from fairpost.model.ids import EmailId
-from fairpost.model.report import Reached, Reply, Report
+from fairpost.model.report import Channel, Reached, Reply, Report, Step
 from fairpost.model.states import DoubtPolicy, EmailClass
-from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
-from fairpost.policy.retries import retry_delay, unreachable_delay
-from fairpost.policy.verdicts import Meaning, judge, meaning
+from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+from fairpost.policy.retries import back_off_delay, retry_delay, unreachable_delay
+from fairpost.policy.verdicts import grievance, judge, requested_pause, suspicion
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ANN, BOB = "ann@there.test", "bob@there.test"
@@ -29,29 +29,6 @@ EMAIL = Outgoing(
     fields={},
     content=Content(id=1, subject="s", text="t", html=None, reply_to=None, headers={}),
 )
-
-
-@pytest.mark.parametrize(
-    ("code", "text", "expected"),
-    [
-        (250, "2.0.0 queued", Meaning.ACCEPTED),
-        (421, "4.3.2 closing", Meaning.TEMPORARY),
-        (450, "mailbox busy", Meaning.TEMPORARY),
-        (452, "4.2.2 over quota", Meaning.TEMPORARY),
-        (552, "5.2.2 mailbox full", Meaning.TEMPORARY),
-        (550, "Mailbox is full", Meaning.TEMPORARY),
-        (550, "5.1.1 no such user", Meaning.NO_SUCH_RECIPIENT),
-        (550, "no such user here", Meaning.NO_SUCH_RECIPIENT),
-        (553, "5.1.3 bad syntax", Meaning.NO_SUCH_RECIPIENT),
-        (550, "5.2.1 disabled", Meaning.NO_SUCH_RECIPIENT),
-        (550, "5.1.8 sender's domain does not exist", Meaning.REFUSED),
-        (553, "5.1.7 bad sender", Meaning.REFUSED),
-        (550, "5.7.1 spam", Meaning.REFUSED),
-        (554, "transaction failed", Meaning.REFUSED),
-    ],
-)
-def test_a_reply_is_read_by_its_codes(code: int, text: str, expected: Meaning) -> None:
-    assert meaning(Reply(code, text)) is expected
 
 
 def verdict(report: Report, *, attempts: int = 1) -> Verdict:
@@ -126,3 +103,47 @@ def test_bulk_mail_waits_by_its_own_table() -> None:
 def test_an_account_waits_longer_each_time_its_server_is_not_there_and_a_minute_at_most() -> None:
     seconds = [unreachable_delay(times=n, roll=0).total_seconds() for n in (1, 2, 3, 7, 100)]
     assert seconds == [1, 2, 4, 60, 60]
+
+
+TOO_FAST = Reply(421, "4.7.28 unusual rate of mail from your account, try again in 10 minutes")
+LOGIN = Report(reached=Reached.REPLIED, channel=Channel.GMAIL, reply=Reply(401, "authError: Invalid Credentials"))
+
+
+def test_being_too_fast_costs_the_account_a_pause_and_the_e_mail_nothing() -> None:
+    told = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=TOO_FAST)
+    assert verdict(told, attempts=EMAIL.attempts_max) == Deferred(NOW + timedelta(minutes=10))
+    header = replace(told, retry_at=NOW + timedelta(hours=1))
+    assert verdict(header) == Deferred(NOW + timedelta(hours=1))
+    assert verdict(replace(told, step=Step.RCPT, recipients={ANN: TOO_FAST, BOB: TOO_FAST})) == verdict(told)
+    silent = replace(told, reply=Reply(421, "4.7.0 too many messages"))
+    assert verdict(silent) == Deferred(None)
+    assert requested_pause(silent, now=NOW) is None
+
+
+def test_one_recipient_who_gets_too_much_waits_alone() -> None:
+    assert verdict(replied(OK, bob=TOO_FAST)) == Retry(IN_A_MINUTE, (BOB,))
+
+
+def test_an_account_that_lost_its_authorisation_gives_back_what_others_may_send() -> None:
+    assert verdict(LOGIN) == Deferred(None)
+    assert suspicion(LOGIN) == "its server refused the login: 401 authError: Invalid Credentials"
+    assert judge(replace(EMAIL, is_pinned=True), LOGIN, attempts=1, now=NOW, roll=0) == Failed()
+
+
+def test_a_refusal_of_who_we_are_is_told_apart_from_one_of_the_message() -> None:
+    blocked = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(550, "5.7.1 your IP is on a blocklist"))
+    assert verdict(blocked) == Failed()
+    assert grievance(blocked) == "550 5.7.1 your IP is on a blocklist"
+    assert grievance(Report(reached=Reached.REPLIED, step=Step.DOT, reply=Reply(552, "5.3.4 too big"))) is None
+
+
+def test_an_account_that_is_told_off_rests_longer_each_time_up_to_an_hour() -> None:
+    assert [back_off_delay(times=n, roll=0).total_seconds() / 60 for n in (1, 2, 3, 7, 99)] == [1, 2, 4, 60, 60]
+
+
+def test_a_server_in_trouble_costs_the_e_mail_no_attempt_until_it_has_seen_it() -> None:
+    down = Report(reached=Reached.REPLIED, channel=Channel.GMAIL, reply=Reply(503, "backendError: try again"))
+    assert verdict(down) == Deferred(None)
+    closing = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(451, "4.3.2 system not accepting messages"))
+    assert verdict(closing) == Deferred(None)
+    assert verdict(replace(closing, step=Step.DOT)) == Retry(IN_A_MINUTE, (ANN, BOB)), "perhaps it is the message"

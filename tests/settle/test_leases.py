@@ -41,7 +41,7 @@ class Bench:
         return id_
 
     async def begin(self, lease: Lease, id_: EmailId, now: Any = NOW) -> Any:
-        return await self.store.begin(lease, id_, usage=charge(Usage(), now=now), now=now)
+        return await self.store.begin(lease, id_, usage=charge(Limits(), Usage(), now=now), now=now)
 
     async def state(self, id_: EmailId) -> str:
         sql = "SELECT state::text FROM fairpost.queue WHERE id = $1 UNION ALL SELECT state::text FROM fairpost.emails WHERE id = $1"

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from fairpost.model.account import Lease, Usage
+from fairpost.model.account import Lease, Limits, Usage
 from fairpost.model.ids import EmailId, Epoch
 from fairpost.model.states import MOVES, State, shown
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
@@ -248,7 +248,7 @@ class CoreMachine(RuleBasedStateMachine):
         account = email.account or ""
         lease = self.lease(account, age)
         assert lease is not None
-        usage = charge(roll_windows(self.usage[account], now=self.now), now=self.now)
+        usage = charge(Limits(), roll_windows(Limits(), self.usage[account], now=self.now), now=self.now)
         begun = self.run(self.store.begin(lease, email.id, usage=usage, now=self.now))
         if not self.is_valid(account, lease):
             assert begun.verdict == "stale"

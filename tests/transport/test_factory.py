@@ -22,6 +22,7 @@ from fairpost.model.transport import (
 )
 from fairpost.smtp.auth import Password
 from fairpost.transport.factory import login_of, server_of, transport_of
+from fairpost.transport.smtp import SmtpTransport
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import new_key
 from fairpost.vault.vault import Vault
@@ -64,6 +65,7 @@ def test_a_transport_and_all_it_is_made_of_show_no_password() -> None:
 
     async def made() -> str:
         transport = transport_of(account, VAULT)
+        assert isinstance(transport, SmtpTransport)
         shown = f"{transport!r} {vars(transport)!r} {vars(transport._courier)!r}"
         await transport.close()
         return shown

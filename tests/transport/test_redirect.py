@@ -15,9 +15,13 @@ from fairpost.model.email import Content, Outgoing, Recipient
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.model.states import DoubtPolicy, EmailClass
+from fairpost.model.verdict import Failed, Retry
 from fairpost.observe.emails import ShownEmail, show_email
+from fairpost.policy.soft_bounces import soft_bounced
+from fairpost.policy.verdicts import judge
 from fairpost.postgres.store import Store
 from fairpost.smtp.server import Security, Server
+from fairpost.system import clock
 from fairpost.transport.port import ClosableTransport
 from fairpost.transport.redirect import HEADER, Redirected, redirected
 from fairpost.transport.scripted import OK, ScriptedTransport
@@ -113,14 +117,12 @@ async def test_a_redirect_address_that_is_refused_suppresses_nobody(
 @pytest.mark.parametrize("text", ["no such user", "5.1.1 no such user", "5.2.1 disabled", "5.1.10 null mx"])
 @pytest.mark.parametrize("step", [None, Step.RCPT, Step.DOT])
 async def test_no_words_of_a_server_make_a_recipient_bounce(code: int, text: str, step: Step | None) -> None:
-    from fairpost.policy.verdicts import Meaning, meaning
-
     refused = Reply(code, text)
     report = Report(reached=Reached.REPLIED, step=step, reply=refused, recipients={TEAM: refused})
     booked = await report_of(report)
     assert booked.reply is not None
-    assert set(booked.recipients) == {"ann@there.test", "bob@there.test"}
-    assert {meaning(reply) for reply in (booked.reply, *booked.recipients.values())} == {Meaning.REFUSED}
+    assert booked.reached is Reached.UNSENDABLE
+    assert booked.recipients == {}
     assert str(code) in booked.reply.text
     assert text in booked.reply.text
 
@@ -133,12 +135,19 @@ async def test_no_words_of_a_server_make_a_recipient_bounce(code: int, text: str
         Report(reached=Reached.UNTOUCHED, step=Step.AUTH, reply=Reply(550, "who are you?")),
         Report(reached=Reached.REPLIED, step=Step.DOT, reply=Reply(554, "5.7.1 we do not want this")),
         Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(552, "5.2.2 mailbox full")),
-        Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(450, "4.2.1 later")),
         Report(reached=Reached.AFTER_DOT, error="connection lost"),
     ],
 )
 async def test_what_is_not_about_the_address_is_told_as_it_is(report: Report) -> None:
     assert await report_of(report) == report
+
+
+async def test_a_full_redirect_mailbox_is_nobody_elses() -> None:
+    full = Reply(452, "4.2.2 mailbox full")
+    report = Report(reached=Reached.REPLIED, step=Step.RCPT, reply=full, recipients={TEAM: full})
+    booked = await report_of(report)
+    assert soft_bounced(email(), Failed(), booked) == ()
+    assert isinstance(judge(email(), booked, attempts=1, now=clock.now(), roll=0), Retry)
 
 
 async def test_all_recipients_share_the_reply_of_the_one_address() -> None:

@@ -58,6 +58,7 @@ class Email:
     attempts_max: int | None = None
     on_doubt: str | None = None
     idempotency_key: str | None = None
+    follows: int | None = None
 
 
 class EmailFields(TypedDict, total=False):
@@ -86,6 +87,7 @@ class EmailFields(TypedDict, total=False):
     attempts_max: int | None
     on_doubt: str | None
     idempotency_key: str | None
+    follows: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,24 @@ import typer
 from typer.core import TyperGroup
 
 from fairpost import __version__
-from fairpost.cli import account, bench, db, doctor, email, hold, inbox, pause, secrets, status, suppress, up, work
+from fairpost.cli import (
+    account,
+    bench,
+    db,
+    doctor,
+    email,
+    emulate,
+    explain,
+    hold,
+    inbox,
+    pause,
+    secrets,
+    simulate,
+    status,
+    suppress,
+    up,
+    work,
+)
 from fairpost.cli.output import error_line
 from fairpost.model.errors import FairpostError
 
@@ -59,6 +76,7 @@ app.command("up")(up.up)
 app.command("work")(work.work)
 app.command("status")(status.status)
 app.command("doctor")(doctor.doctor)
+app.command("explain")(explain.explain)
 app.add_typer(email.app, name="email")
 app.add_typer(account.app, name="account")
 app.add_typer(secrets.app, name="secrets")
@@ -69,8 +87,10 @@ app.command("release")(hold.release)
 app.add_typer(suppress.app, name="suppress")
 app.command("unsuppress")(suppress.unsuppress)
 app.add_typer(inbox.app, name="inbox")
+app.add_typer(emulate.app, name="emulate")
 app.add_typer(db.app, name="db")
 app.add_typer(bench.app, name="bench")
+app.add_typer(simulate.app, name="simulate")
 
 
 def main() -> None:

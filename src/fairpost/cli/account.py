@@ -1,19 +1,60 @@
 """`fairpost account`: the sender accounts, their servers and their limits."""
 
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fairpost.cli.account_view import account_facts, print_account, print_accounts
-from fairpost.cli.arguments import limit
-from fairpost.cli.output import AsJson, print_json
+from fairpost.cli.gmail_options import (
+    Gmail,
+    GmailGiven,
+    GmailRefreshToken,
+    GmailUrl,
+    Subject,
+    given_gmail,
+    try_gmail_account,
+    with_gmail,
+)
+from fairpost.cli.limit_options import (
+    BatchSize,
+    BouncePercentMax,
+    BounceSampleMin,
+    CoolDownS,
+    Daily,
+    DailyModeOption,
+    DelayMs,
+    GapMaxMs,
+    Hourly,
+    LookUpMx,
+    Provider,
+    UnitsPerMinute,
+    UnitsPerSend,
+    WarmUpOption,
+    chosen_limits,
+    given_limits,
+    limits_in_words,
+    with_given,
+)
+from fairpost.cli.oauth_options import (
+    ClientId,
+    KeyFile,
+    Oauth,
+    OauthOptions,
+    RefreshTokenFile,
+    Tenant,
+    given_grant,
+    require_plain_secret,
+    with_grant,
+    with_kept_grant,
+)
+from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.cli.passwords import AskPassword, PasswordEnv, PasswordFile, Smtp, given_password
 from fairpost.cli.session import with_store
 from fairpost.cli.trial import advice, has_passed, print_trial, trial_facts
 from fairpost.model.account import AccountStatus, Limits
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.model.transport import SmtpSettings, write_transport
+from fairpost.model.transport import GmailSettings, ServerSettings, SmtpSettings, write_transport
 from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
@@ -21,6 +62,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fairpost.model.account import Account
+    from fairpost.model.oauth import OauthSettings
     from fairpost.policy.diagnosis import Post
     from fairpost.postgres.store import Removal, Store
     from fairpost.transport.trial import Tried
@@ -29,8 +71,6 @@ app = typer.Typer(no_args_is_help=True, help="Add, change, verify, pause, resume
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and ._- (1..100), like sales.")]
 DisplayName = Annotated[str | None, typer.Option(help="The name shown beside the address; '' for none.")]
-Hourly = Annotated[int | None, typer.Option(parser=limit, metavar="N", help="Most sends an hour, or: none.")]
-Daily = Annotated[int | None, typer.Option(parser=limit, metavar="N", help="Most sends a day, or: none.")]
 
 
 @app.command()
@@ -41,17 +81,37 @@ def add(
     ask_password: AskPassword = False,
     password_file: PasswordFile = None,
     password_env: PasswordEnv = None,
+    oauth: Oauth = None,
+    tenant: Tenant = None,
+    client_id: ClientId = None,
+    key_file: KeyFile = None,
+    refresh_token_file: RefreshTokenFile = None,
+    gmail: Gmail = None,
+    gmail_refresh_token: GmailRefreshToken = None,
+    subject: Subject = None,
+    gmail_url: GmailUrl = None,
     pool: Annotated[str, typer.Option(help="The pool it serves.")] = "default",
     display_name: DisplayName = None,
-    delay_ms: Annotated[int, typer.Option(min=0, max=86_400_000, help="Least time between two sends, in ms.")] = 0,
+    provider: Provider = None,
+    look_up_mx: LookUpMx = False,
+    delay_ms: DelayMs = None,
+    gap_max_ms: GapMaxMs = None,
     hourly: Hourly = None,
     daily: Daily = None,
-    batch_size: Annotated[int, typer.Option(min=1, max=1000, help="Most e-mails claimed at once.")] = 50,
+    daily_mode: DailyModeOption = None,
+    units_per_minute: UnitsPerMinute = None,
+    units_per_send: UnitsPerSend = None,
+    warm_up: WarmUpOption = None,
+    bounce_percent_max: BouncePercentMax = None,
+    bounce_sample_min: BounceSampleMin = None,
+    cool_down_s: CoolDownS = None,
+    batch_size: BatchSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a sender account.
 
-    Without a server it cannot send. Nothing is connected to: fairpost account verify NAME does that.
+    Without a server it cannot send. Nothing is connected to: fairpost account verify NAME does that. It begins with its
+    provider's limits, and each number you give replaces one of them.
 
     \b
     Example: fairpost account add sales --from sales@example.com --smtp smtp+starttls://ann@smtp.example.com --ask-password
@@ -59,18 +119,59 @@ def add(
     settings = read_settings()
     _require_name(name)
     _require_pool(pool)
-    server, password = _server(smtp, ask=ask_password, file=password_file, env=password_env)
-    limits = Limits(delay_ms=delay_ms, hourly_max=hourly or None, daily_max=daily or None, batch_max=batch_size)
-    facts = {"pool": pool, "display_name": _display_name(display_name), "limits": limits}
+    options = OauthOptions(
+        provider=oauth,
+        tenant=tenant,
+        client_id=client_id,
+        key_file=key_file,
+        refresh_token_file=refresh_token_file,
+    )
+    server, password, granted = _server(smtp, options, ask=ask_password, file=password_file, env=password_env)
+    api = given_gmail(
+        name,
+        key_file=gmail,
+        refresh_token_file=gmail_refresh_token,
+        subject=subject,
+        url=gmail_url,
+        beside=bool(server or password),
+    )
+    given = given_limits(
+        delay_ms=delay_ms,
+        gap_max_ms=gap_max_ms,
+        hourly=hourly,
+        daily=daily,
+        daily_mode=daily_mode,
+        units_per_minute=units_per_minute,
+        units_per_send=units_per_send,
+        warm_up=warm_up,
+        bounce_percent_max=bounce_percent_max,
+        bounce_sample_min=bounce_sample_min,
+        cool_down_s=cool_down_s,
+        batch_size=batch_size,
+    )
+    limits, preset = chosen_limits(
+        from_, given, provider=provider, look_up_mx=look_up_mx, is_api=api is not None, home=settings.home
+    )
+    facts = {"pool": pool, "display_name": _display_name(display_name), "limits": limits, "provider": preset}
     id_ = with_store(
-        lambda store: _add(store, settings, name, address=from_, server=server, password=password, facts=facts),
+        lambda store: _add(
+            store,
+            settings,
+            name,
+            address=from_,
+            server=with_gmail(None, api, name=name) if api else server,
+            password=api.secret if api else password,
+            granted=granted,
+            facts=facts,
+        ),
         settings=settings,
     )
     if as_json:
-        print_json({"id": id_, "name": name})
+        print_json({"id": id_, "name": name, "provider": preset})
     else:
-        then = f"try its server: fairpost account verify {name}" if server else "it has no server yet"
-        typer.echo(f"added {name}, which serves the pool {pool}; {then}")
+        then = f"try its server: fairpost account verify {name}" if server or api else "it has no server yet"
+        whose = f", as {preset} begins" if preset else ""
+        typer.echo(f"added {name}, which serves the pool {pool} ({limits_in_words(limits)}{whose}); {then}")
 
 
 @app.command("set")
@@ -81,14 +182,31 @@ def set_(
     ask_password: AskPassword = False,
     password_file: PasswordFile = None,
     password_env: PasswordEnv = None,
+    oauth: Oauth = None,
+    tenant: Tenant = None,
+    client_id: ClientId = None,
+    key_file: KeyFile = None,
+    refresh_token_file: RefreshTokenFile = None,
+    gmail: Gmail = None,
+    gmail_refresh_token: GmailRefreshToken = None,
+    subject: Subject = None,
+    gmail_url: GmailUrl = None,
     pool: Annotated[str | None, typer.Option(help="The pool it serves.")] = None,
     display_name: DisplayName = None,
-    delay_ms: Annotated[
-        int | None, typer.Option(min=0, max=86_400_000, help="Least time between two sends, in ms.")
-    ] = None,
+    provider: Provider = None,
+    look_up_mx: LookUpMx = False,
+    delay_ms: DelayMs = None,
+    gap_max_ms: GapMaxMs = None,
     hourly: Hourly = None,
     daily: Daily = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, max=1000, help="Most e-mails claimed at once.")] = None,
+    daily_mode: DailyModeOption = None,
+    units_per_minute: UnitsPerMinute = None,
+    units_per_send: UnitsPerSend = None,
+    warm_up: WarmUpOption = None,
+    bounce_percent_max: BouncePercentMax = None,
+    bounce_sample_min: BounceSampleMin = None,
+    cool_down_s: CoolDownS = None,
+    batch_size: BatchSize = None,
 ) -> None:
     """Change a sender account, only what is given.
 
@@ -100,19 +218,60 @@ def set_(
     settings = read_settings()
     if pool is not None:
         _require_pool(pool)
-    server, password = _server(smtp, ask=ask_password, file=password_file, env=password_env, has_one=True)
-    given = {"pool": pool, "delay_ms": delay_ms, "batch_max": batch_size}
-    changes: dict[str, Any] = {column: value for column, value in given.items() if value is not None}
-    or_none = {"hourly_max": hourly, "daily_max": daily, "display_name": display_name}
-    changes |= {column: value or None for column, value in or_none.items() if value is not None}
-    _display_name(display_name)
-    if not (changes or from_ is not None or server or password):
+    options = OauthOptions(
+        provider=oauth,
+        tenant=tenant,
+        client_id=client_id,
+        key_file=key_file,
+        refresh_token_file=refresh_token_file,
+    )
+    server, password, granted = _server(
+        smtp, options, ask=ask_password, file=password_file, env=password_env, has_one=True
+    )
+    api = given_gmail(
+        name,
+        key_file=gmail,
+        refresh_token_file=gmail_refresh_token,
+        subject=subject,
+        url=gmail_url,
+        beside=bool(server or password),
+    )
+    limits: dict[str, Any] = given_limits(
+        delay_ms=delay_ms,
+        gap_max_ms=gap_max_ms,
+        hourly=hourly,
+        daily=daily,
+        daily_mode=daily_mode,
+        units_per_minute=units_per_minute,
+        units_per_send=units_per_send,
+        warm_up=warm_up,
+        bounce_percent_max=bounce_percent_max,
+        bounce_sample_min=bounce_sample_min,
+        cool_down_s=cool_down_s,
+        batch_size=batch_size,
+    )
+    if provider is not None or look_up_mx:
+        whole, preset = chosen_limits(
+            from_ or with_store(lambda store: store.account_named(name), settings=settings).address,
+            limits,
+            provider=provider,
+            look_up_mx=look_up_mx,
+            is_api=api is not None,
+            home=settings.home,
+        )
+        limits = {**asdict(whole), "provider": preset}
+    changes = {**limits, **({"pool": pool} if pool is not None else {})}
+    if display_name is not None:
+        changes["display_name"] = _display_name(display_name)
+    if not (changes or from_ is not None or server or password or api):
         raise FairpostError(f"Nothing to change. Give an option: fairpost account set {name} --help")
     with_store(
-        lambda store: _change(store, settings, name, changes, address=from_, server=server, password=password),
+        lambda store: _change(
+            store, settings, name, changes, address=from_, server=server, password=password, granted=granted, api=api
+        ),
         settings=settings,
     )
-    then = f"; try its server: fairpost account verify {name}" if server or password else ""
+    then = f"; try its server: fairpost account verify {name}" if server or password or api else ""
     typer.echo(f"changed {name}{then}")
 
 
@@ -132,6 +291,25 @@ def list_(as_json: AsJson = False) -> None:
         print_accounts(posts, now)
     else:
         typer.echo("no accounts yet; add one: fairpost account add NAME --from ADDRESS --smtp URL")
+
+
+@app.command()
+def providers(as_json: AsJson = False) -> None:
+    """List the providers whose limits are known.
+
+    Add your own, or change these, in providers.toml of Fairpost's home.
+
+    \b
+    Example: fairpost account providers
+    """
+    from fairpost.providers.presets import read_presets
+
+    presets = read_presets(read_settings().home / "providers.toml").values()
+    if as_json:
+        print_json([asdict(preset) for preset in presets])
+    else:
+        rows = [(p.name, p.title, limits_in_words(p.limits), ", ".join([*p.domains, *p.mx])) for p in presets]
+        print_table(("provider", "what", "limits", "known by"), rows, title="Providers")
 
 
 @app.command()
@@ -231,20 +409,26 @@ def remove(
 
 
 def _server(
-    smtp: str | None, *, ask: bool, file: str | None, env: str | None, has_one: bool = False
-) -> tuple[SmtpSettings | None, str | None]:
-    """The server that was given and the password, each None where it was not. `has_one`: the account may have a server."""
+    smtp: str | None, options: OauthOptions, *, ask: bool, file: str | None, env: str | None, has_one: bool = False
+) -> "tuple[SmtpSettings | None, str | None, OauthSettings | None]":
+    """The server that was given, the secret to seal, and how it logs in by OAuth, each None where it was not.
+    `has_one`: the account may have a server."""
     from fairpost.transport.urls import parse_smtp_url
 
     url = parse_smtp_url(smtp) if smtp is not None else None
     password = given_password(in_url=url.password if url else None, ask=ask, file=file, env=env)
+    grant = given_grant(options, password)
+    if grant is not None:
+        if url is None and not has_one:
+            raise FairpostError("--oauth needs a server. Give it: --smtp smtp+starttls://HOST")
+        return (url.settings if url else None), grant.secret, grant.settings
     if url is None and password is not None and not has_one:
         raise FairpostError("A password needs a server. Give it: --smtp smtp+starttls://USER@HOST")
     if url is not None and url.settings.user is None and password is not None:
         raise FairpostError("A password needs a user. Write it into the URL: --smtp smtp+starttls://USER@HOST")
     if url is not None and url.settings.user is not None and password is None and not has_one:
         raise FairpostError("The URL has a user, so a password is needed. Add: --ask-password")
-    return (url.settings if url else None), password
+    return (url.settings if url else None), password, None
 
 
 def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | None]":
@@ -252,10 +436,12 @@ def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | No
     import asyncio
 
     from fairpost.app import vault_of
-    from fairpost.transport.factory import login_of, server_of, smtp_settings
+    from fairpost.transport.factory import login_of, server_of, server_settings
     from fairpost.transport.trial import try_server
 
-    server = smtp_settings(account)
+    server = server_settings(account)
+    if isinstance(server, GmailSettings):
+        return try_gmail_account(account, settings)
     tried = asyncio.run(try_server(server_of(server), login_of(account, vault_of(settings))))
     return tried, None if has_passed(tried) else advice(tried, server, account.name)
 
@@ -272,8 +458,9 @@ async def _add(
     name: str,
     *,
     address: str,
-    server: SmtpSettings | None,
+    server: ServerSettings | None,
     password: str | None,
+    granted: "OauthSettings | None",
     facts: "Mapping[str, Any]",
 ) -> int:
     from asyncpg import UniqueViolationError
@@ -281,7 +468,10 @@ async def _add(
     from fairpost.app import vault_of
     from fairpost.vault.rotation import write_sealed
 
-    facts = {**facts, "address": await _parsed(store, address), "id_": (id_ := await store.next_account_id())}
+    mailbox = await _parsed(store, address)
+    facts = {**facts, "address": mailbox, "id_": (id_ := await store.next_account_id())}
+    if isinstance(server, SmtpSettings) and granted is not None:
+        server = with_grant(server, granted, mailbox=mailbox)
 
     async def write(sealed: str | None, keys: "Sequence[str] | None") -> None:
         await store.add_account(name, **facts, transport=server and replace(server, secret=sealed), keys=keys)
@@ -305,27 +495,63 @@ async def _change(
     address: str | None,
     server: SmtpSettings | None,
     password: str | None,
+    granted: "OauthSettings | None",
+    api: GmailGiven | None,
 ) -> None:
-    from fairpost.app import vault_of
-    from fairpost.vault.rotation import write_sealed
-
     account = await store.account_named(name)
+    with_given(account.limits, {name: changes[name] for name in {f.name for f in fields(Limits)} & set(changes)})
     if address is not None:
         changes["address"] = await _parsed(store, address)
+    if api is not None:
+        changes["transport"] = write_transport(with_gmail(account.transport, api, name=name))
+        await _write_secret(store, settings, account, changes, api.secret)
+        return
+    server = _with_login(account, server, password, granted, mailbox=changes.get("address", account.address))
     if server is not None:
         changes["transport"] = write_transport(server)
         if server.user is None:
             changes["secret"] = None
     if password is None:
         _require_password(account, server)
-        await _write_changes(store, name, changes)
+    else:
+        _require_user(account, server)
+    await _write_secret(store, settings, account, changes, password)
+
+
+async def _write_secret(
+    store: "Store", settings: Settings, account: "Account", changes: dict[str, Any], secret: str | None
+) -> None:
+    """The changes, with the secret sealed beside them. None: what is sealed stays."""
+    from fairpost.app import vault_of
+    from fairpost.vault.rotation import write_sealed
+
+    if secret is None:
+        await _write_changes(store, account.name, changes)
         return
-    _require_user(account, server)
 
     async def write(sealed: str, keys: "Sequence[str]") -> None:
-        await _write_changes(store, name, {**changes, "secret": sealed}, keys=keys)
+        await _write_changes(store, account.name, {**changes, "secret": sealed}, keys=keys)
 
-    await write_sealed(store, vault_of(settings), password, account_id=account.id, write=write)
+    await write_sealed(store, vault_of(settings), secret, account_id=account.id, write=write)
+
+
+def _with_login(
+    account: "Account",
+    server: SmtpSettings | None,
+    password: str | None,
+    granted: "OauthSettings | None",
+    *,
+    mailbox: str,
+) -> SmtpSettings | None:
+    """The server with how it logs in by OAuth, where that was given or stays."""
+    if granted is None:
+        if server is None and password is not None:
+            require_plain_secret(account)
+        return with_kept_grant(account, server, password)
+    kept = server or account.transport
+    if not isinstance(kept, SmtpSettings):
+        raise FairpostError(f"Account {account.name} has no SMTP server. Add: --smtp smtp+starttls://HOST")
+    return with_grant(kept, granted, mailbox=mailbox)
 
 
 def _require_password(account: "Account", server: SmtpSettings | None) -> None:

@@ -3,13 +3,16 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from fairpost.cli.gmail_options import gmail_facts, gmail_in_full, gmail_in_short
+from fairpost.cli.limit_options import limits_in_words
 from fairpost.cli.output import print_pairs, print_table, when
-from fairpost.model.transport import SmtpSettings, TransportSettings
+from fairpost.model.transport import GmailSettings, SmtpSettings, TransportSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from fairpost.model.account import Limits
     from fairpost.policy.diagnosis import Post
 
 
@@ -26,9 +29,13 @@ def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
         "status": account.status,
         "status_reason": account.status_reason,
         "server": _server_facts(account.transport),
+        "status_until": account.status_until,
+        "provider": account.provider,
         "limits": asdict(account.limits),
         "hour_used": _used(post, now)[0],
         "day_used": _used(post, now)[1],
+        "day_max": _day_max(post, now),
+        "day_bounces": post.account.usage.day_bounces if _used(post, now)[1] else 0,
         "sent_total": post.sent_total,
         "driven_by": post.owner if post.is_driven(now) else None,
         "lease_until": post.until if post.is_driven(now) else None,
@@ -52,7 +59,7 @@ def _row(post: "Post", now: "datetime") -> tuple[object, ...]:
         account.pool,
         f"{account.status}: {account.status_reason}" if account.status_reason else account.status,
         f"{hour}/{limits.hourly_max}" if limits.hourly_max else hour,
-        f"{day}/{limits.daily_max}" if limits.daily_max else day,
+        f"{day}/{most}" if (most := _day_max(post, now)) else day,
         post.sent_total,
         f"{when(may_send_at, now)}, {why}" if may_send_at else ("now" if account.status == "active" else ""),
         f"{post.owner}, until {when(post.until, now)}" if post.is_driven(now) else "nobody",
@@ -62,22 +69,48 @@ def _row(post: "Post", now: "datetime") -> tuple[object, ...]:
 def _used(post: "Post", now: "datetime") -> tuple[int, int]:
     from fairpost.policy.limits import roll_windows
 
-    usage = roll_windows(post.account.usage, now=now)
+    usage = roll_windows(post.account.limits, post.account.usage, now=now)
     return usage.hour_used, usage.day_used
 
 
-def _next(post: "Post", now: "datetime") -> "tuple[datetime | None, str | None]":
-    """The next moment its limits allow a send, and which limit it waits for; None when it is now."""
-    from fairpost.policy.limits import NotBefore, admit
+def _day_max(post: "Post", now: "datetime") -> int | None:
+    """As the warm-up has it today."""
+    from fairpost.policy.limits import daily_limit, roll_windows
 
-    admitted = admit(post.account.limits, post.account.usage, now=now)
-    return (admitted.moment, admitted.reason) if isinstance(admitted, NotBefore) else (None, None)
+    limits = post.account.limits
+    return daily_limit(limits, roll_windows(limits, post.account.usage, now=now))[0]
+
+
+_DAYS = {
+    "calendar": "from midnight to midnight, UTC",
+    "anchored": "24 hours from its first send",
+    "sliding": "any 24 hours",
+}
+
+
+def _bounces_in_words(limits: "Limits") -> str:
+    if limits.bounce_percent_max is None:
+        return "never pause it"
+    ends = f", for {limits.cool_down_s} s" if limits.cool_down_s else ", until a person resumes it"
+    return f"above {limits.bounce_percent_max:g} % of at least {limits.bounce_sample_min} a day pause it{ends}"
+
+
+def _next(post: "Post", now: "datetime") -> "tuple[datetime | None, str | None]":
+    """The next moment at which it may send, and what it waits for; None when it is now, or when nobody knows."""
+    from fairpost.policy.limits import NotBefore, standing
+
+    admitted = standing(post.account, now=now)
+    if not isinstance(admitted, NotBefore):
+        return None, None
+    return admitted.moment, f"{admitted.reason}: {admitted.detail}" if admitted.detail else admitted.reason
 
 
 def _server_facts(server: TransportSettings | None) -> dict[str, Any] | None:
     """All but the password, not even sealed."""
     if server is None:
         return None
+    if isinstance(server, GmailSettings):
+        return gmail_facts(server)
     if not isinstance(server, SmtpSettings):
         return {"kind": server.kind}
     shown = {name: value for name, value in asdict(server).items() if name != "secret"}
@@ -87,19 +120,26 @@ def _server_facts(server: TransportSettings | None) -> dict[str, Any] | None:
 def _server_in_short(server: TransportSettings | None) -> str:
     if server is None:
         return "no server"
+    if isinstance(server, GmailSettings):
+        return gmail_in_short(server)
     return f"{server.host}:{server.port}" if isinstance(server, SmtpSettings) else f"unknown ({server.kind})"
 
 
 def _server_in_full(server: TransportSettings | None) -> str:
     from fairpost.transport.urls import url_of
 
+    if isinstance(server, GmailSettings):
+        return gmail_in_full(server)
     return url_of(server) if isinstance(server, SmtpSettings) else _server_in_short(server)
 
 
 def _password_in_words(server: TransportSettings | None) -> str | None:
+    if isinstance(server, GmailSettings):
+        return f"sealed with the key {server.secret.split(':')[1]}" if server.secret else "none"
     if not isinstance(server, SmtpSettings) or server.user is None:
         return None
-    return f"sealed with the key {server.secret.split(':')[1]}" if server.secret else "none"
+    what = f"{server.oauth.kind}, " if server.oauth is not None else ""
+    return f"{what}sealed with the key {server.secret.split(':')[1]}" if server.secret else "none"
 
 
 def print_account(post: "Post", now: "datetime") -> None:
@@ -115,9 +155,12 @@ def print_account(post: "Post", now: "datetime") -> None:
             ("server", _server_in_full(account.transport)),
             ("password", _password_in_words(account.transport)),
             ("pool", account.pool),
-            ("delay", f"{limits.delay_ms} ms"),
+            ("provider", account.provider),
+            ("limits", limits_in_words(limits)),
+            ("a day is", _DAYS[limits.daily_mode] if limits.daily_max or limits.warm_up else None),
             ("this hour", f"{hour} of {limits.hourly_max or 'any number'}"),
-            ("this day", f"{day} of {limits.daily_max or 'any number'}"),
+            ("this day", f"{day} of {_day_max(post, now) or 'any number'}"),
+            ("bounces", _bounces_in_words(limits)),
             ("batch", limits.batch_max),
             ("sent", post.sent_total),
             ("may send", f"{when(may_send_at, now)}, {why}" if may_send_at else None),

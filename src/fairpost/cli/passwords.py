@@ -31,28 +31,29 @@ def given_password(*, in_url: str | None, ask: bool, file: str | None, env: str 
     if len(used) > 1:
         raise FairpostError(f"Give the password in one way, not by {' and '.join(used)}.")
     if ask:
-        return _checked(typer.prompt("Password", hide_input=True, err=True), "--ask-password")
+        return checked(typer.prompt("Password", hide_input=True, err=True), "--ask-password")
     if file is not None:
-        return _checked(_from_file(file), "--password-file")
+        return checked(read_file(file, option="--password-file", bytes_max=PASSWORD_BYTES_MAX), "--password-file")
     if env is not None:
-        return _checked(_from_environment(env), "--password-env")
+        return checked(_from_environment(env), "--password-env")
     return in_url
 
 
-def _from_file(path: str) -> str:
+def read_file(path: str, *, option: str, bytes_max: int) -> str:
+    """A byte more than allowed, where it has that many: the caller sees that it is too long."""
     import sys
 
     try:
         if path == "-":
-            data = sys.stdin.buffer.read(PASSWORD_BYTES_MAX + 1)
+            data = sys.stdin.buffer.read(bytes_max + 1)
         else:
             with open(path, "rb") as file:
-                data = file.read(PASSWORD_BYTES_MAX + 1)
+                data = file.read(bytes_max + 1)
         text = data.decode()
     except OSError as error:
-        raise FairpostError(f"--password-file cannot be read: {path}: {error.strerror}.") from None
+        raise FairpostError(f"{option} cannot be read: {path}: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise FairpostError("--password-file must be UTF-8 text.") from None
+        raise FairpostError(f"{option} must be UTF-8 text.") from None
     return text.removesuffix("\n").removesuffix("\r")  # editors and echo end their last line
 
 
@@ -63,11 +64,11 @@ def _from_environment(name: str) -> str:
         raise FairpostError(f"--password-env names {name}, and that variable is not set.") from None
 
 
-def _checked(password: str, way: str) -> str:
+def checked(password: str, way: str, *, what: str = "password") -> str:
     try:
         length = len(password.encode())
     except UnicodeEncodeError:
-        raise FairpostError(f"The password from {way} must be UTF-8 text.") from None
+        raise FairpostError(f"The {what} from {way} must be UTF-8 text.") from None
     if not 1 <= length <= PASSWORD_BYTES_MAX or set(password) & set("\0\r\n"):
-        raise FairpostError(f"The password from {way} must be one line of 1..{PASSWORD_BYTES_MAX} bytes.")
+        raise FairpostError(f"The {what} from {way} must be one line of 1..{PASSWORD_BYTES_MAX} bytes.")
     return password

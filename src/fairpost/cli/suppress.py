@@ -1,19 +1,35 @@
 """`fairpost suppress` and `unsuppress`: the addresses that get no mail any more."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
-from fairpost.cli.output import AsJson, iso, print_json, print_table
+from fairpost.cli.output import AsJson, iso, note, plain, print_json, print_table
+from fairpost.cli.progress import progress
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.suppression import EVERYBODY, SuppressionKind
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import asyncpg
+
+    from fairpost.model.suppression import BadLine, Entry, Imported
     from fairpost.postgres.store import Store
 
-EVERYBODY = "*"
+T = TypeVar("T")
+
+STANDARD = "-"  # standard input or output, instead of a file
+BAD_LINES_SHOWN = 20
+TOLD_EVERY = 1_000  # lines
 
 
 class AddressOrCommand(TyperGroup):
@@ -31,15 +47,23 @@ app = typer.Typer(
     help='Never write to an address again.\n\n\b\nExample: fairpost suppress ann@example.com --reason "asked us to stop"',
 )
 
-Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The address; upper and lower case are the same.")]
+Address = Annotated[
+    str,
+    typer.Argument(
+        metavar="ADDRESS", help="The address; case does not matter, nor in which way its domain is written."
+    ),
+]
 Workspace = Annotated[str | None, typer.Option(help="For this workspace. [default: FAIRPOST_WORKSPACE]")]
 Everywhere = Annotated[bool, typer.Option("--everywhere", help="For all workspaces.")]
+OnlyWorkspace = Annotated[str | None, typer.Option("--workspace", help="Only what counts for this workspace.")]
+OnlyKind = Annotated[SuppressionKind | None, typer.Option("--kind", help="Only those of this kind.")]
 
 
 @app.command()
 def add(
     address: Address,
     reason: Annotated[str, typer.Option(help="Why, for whoever asks later.")],
+    kind: Annotated[SuppressionKind, typer.Option(help="Why, in one word.")] = SuppressionKind.MANUAL,
     workspace: Workspace = None,
     everywhere: Everywhere = False,
 ) -> None:
@@ -53,7 +77,8 @@ def add(
     where = _scope(workspace, everywhere)
 
     async def work(store: "Store") -> bool:
-        return await store.suppress(where, await _checked(store, address), reason=reason)
+        sql = "SELECT fairpost.suppress($1, $2, $3, p_kind => $4)"
+        return bool(await store.value(sql, where, await _checked(store, address), reason, kind))
 
     is_new = with_store(work)
     typer.echo(f"{'suppressed' if is_new else 'already suppressed'}: {address} in {_in_words(where)}")
@@ -61,7 +86,11 @@ def add(
 
 @app.command("list")
 def list_(
-    workspace: Annotated[str | None, typer.Option(help="Only what counts for this workspace.")] = None,
+    workspace: OnlyWorkspace = None,
+    kind: OnlyKind = None,
+    search: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only those with this in the address or the reason.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
     after: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Go on after this address.")] = None,
     as_json: AsJson = False,
@@ -69,17 +98,146 @@ def list_(
     """List the suppressed addresses, by the alphabet.
 
     \b
-    Example: fairpost suppress list --workspace acme --json
+    Example: fairpost suppress list --workspace acme --kind complaint --json
     """
-    rows = with_store(lambda store: store.fetch(_LIST, workspace, after or "", limit))
+    from fairpost.postgres.suppressions import listed
+
+    found = with_store(
+        lambda store: listed(store, workspace=workspace, kind=kind, search=search, after=after or "", most=limit)
+    )
     if as_json:
-        print_json([dict(row) for row in rows])
-    elif rows:
-        columns = ("address", "workspace", "reason", "since")
-        cells = ((r["address"], _in_words(r["workspace"]), r["reason"], iso(r["created_at"])) for r in rows)
-        print_table(columns, cells)
+        print_json(found)
+    elif found:
+        columns = ("address", "workspace", "kind", "reason", "since")
+        print_table(columns, ((s.address, _in_words(s.workspace), s.kind, s.reason, iso(s.created_at)) for s in found))
     else:
-        typer.echo("no address is suppressed")
+        typer.echo("no address is suppressed" if workspace is kind is search is after is None else "no such address")
+
+
+@app.command()
+def show(address: Address, as_json: AsJson = False) -> None:
+    """Show why an address gets no mail, and since when.
+
+    In every workspace; and how many e-mails in a row its mailbox did not take.
+
+    \b
+    Example: fairpost suppress show ann@example.com
+    """
+    from fairpost.postgres.suppressions import known_of, soft_bounces_max
+
+    async def work(store: "Store") -> Any:
+        return *await known_of(store, await _checked(store, address)), await soft_bounces_max(store)
+
+    where, soft, most = with_store(work)
+    if as_json:
+        print_json({"address": address, "suppressed": where, "soft_bounces": soft, "soft_bounces_max": most})
+        return
+    for s in where:
+        typer.echo(plain(f"suppressed in {_in_words(s.workspace)} since {iso(s.created_at)}: {s.kind}, {s.reason}"))
+    for b in soft:
+        limit = f"of {most}" if most else "and none is too many"
+        times = f"{b.count} ({limit}), the first {iso(b.first_at)}, the last {iso(b.last_at)}"
+        typer.echo(plain(f"soft bounces in {_in_words(b.workspace)}: {times}"))
+    if not where and not soft:
+        typer.echo(plain(f"{address} is not suppressed, and has no soft bounces"))
+
+
+@app.command("soft-bounces")
+def soft_bounces(
+    most: Annotated[
+        int | None, typer.Option("--max", min=0, max=1000, help="From now on after so many; 0: never.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show or set after how many soft bounces an address is suppressed.
+
+    So many e-mails in a row, within 30 days, that were given up because the mailbox took none.
+
+    \b
+    Example: fairpost suppress soft-bounces --max 3
+    """
+    from fairpost.postgres.suppressions import soft_bounces_max
+
+    holds = with_store(lambda store: soft_bounces_max(store, most))
+    if as_json:
+        print_json({"soft_bounces_max": holds})
+    else:
+        typer.echo(f"suppressed after {holds} in a row" if holds else "never suppressed for soft bounces")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or - for standard input.")],
+    workspace: Workspace = None,
+    everywhere: Everywhere = False,
+    kind: Annotated[SuppressionKind, typer.Option(help="Of lines that name none.")] = SuppressionKind.MANUAL,
+    reason: Annotated[str, typer.Option(help="Of lines that give none.")] = "imported",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out bad lines instead of taking nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put all addresses of a CSV file on the list, or none.
+
+    Columns: address, kind, reason, created_at, workspace. Only the address is needed.
+
+    \b
+    Example: fairpost suppress import bounces.csv --kind hard_bounce
+    """
+    from fairpost.cli.suppress_csv import Defaults, read_list
+    from fairpost.postgres.suppressions import BadList, import_list
+
+    defaults = Defaults(workspace=_scope(workspace, everywhere), kind=kind, reason=reason)
+    name = "standard input" if file == STANDARD else file
+
+    async def work(conn: "asyncpg.Connection") -> "Imported":
+        with _opened(file) as source:
+            lines = read_list(source, name=name, defaults=defaults)
+            return await import_list(conn, _watched(lines, source), skip_bad=skip_bad)
+
+    try:
+        imported = _with_connection(work)
+    except BadList as error:
+        _tell_bad_lines(error.imported)
+        raise
+    if as_json:
+        print_json(imported)
+        return
+    typer.echo(
+        f"added {imported.added:,}, known {imported.known:,}, duplicates {imported.duplicates:,}, bad {imported.bad:,}"
+    )
+    _tell_bad_lines(imported)
+
+
+@app.command()
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or - for standard output.")],
+    workspace: OnlyWorkspace = None,
+    kind: OnlyKind = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write the list to a CSV file, which `import` reads.
+
+    \b
+    Example: fairpost suppress export suppressions.csv --workspace acme
+    """
+    from fairpost.cli.suppress_csv import cells, rows_into
+    from fairpost.postgres.suppressions import count
+    from fairpost.postgres.suppressions import export as exported
+
+    async def work(conn: "asyncpg.Connection") -> int:
+        total, written = await count(conn, workspace=workspace, kind=kind), 0
+        with _created(file, force) as out, rows_into(out) as write, progress("writing", total) as reach:
+            async for entry in exported(conn, workspace=workspace, kind=kind):
+                write(cells(entry))
+                written += 1
+                if written % TOLD_EVERY == 0:
+                    reach(written)
+        return written
+
+    written = _with_connection(work)
+    if file != STANDARD:
+        typer.echo(f"wrote {written:,} addresses to {file}")
 
 
 def unsuppress(address: Address, workspace: Workspace = None, everywhere: Everywhere = False) -> None:
@@ -99,12 +257,6 @@ def unsuppress(address: Address, workspace: Workspace = None, everywhere: Everyw
     typer.echo(f"no longer suppressed: {address} in {_in_words(where)}")
 
 
-_LIST = """
-    SELECT s.address, s.workspace, s.reason, s.created_at FROM fairpost.suppressions s
-    WHERE ($1::text IS NULL OR s.workspace IN ($1, '*')) AND s.address > fairpost.fold($2)
-    ORDER BY s.address, s.workspace LIMIT $3"""
-
-
 async def _checked(store: "Store", address: str) -> str:
     parsed: str | None = await store.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", address)
     if parsed is None:
@@ -120,3 +272,75 @@ def _scope(workspace: str | None, everywhere: bool) -> str:
 
 def _in_words(workspace: str) -> str:
     return "all workspaces" if workspace == EVERYBODY else f"workspace {workspace}"
+
+
+def _with_connection(work: "Callable[[asyncpg.Connection], Awaitable[T]]") -> T:
+    """For what is one long transaction of its own."""
+    import asyncio
+
+    from fairpost.app import connect, prepare_database
+
+    async def run() -> T:
+        async with connect(await prepare_database(read_settings())) as conn:
+            return await work(conn)
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == STANDARD:
+        yield sys.stdin.buffer
+        return
+    try:
+        source = Path(file).open("rb")  # noqa: SIM115 - below: only its opening is meant here
+    except OSError as error:
+        raise FairpostError(f"{file} cannot be read: {error.strerror}.") from error
+    with source:
+        yield source
+
+
+def _watched(lines: "Iterator[Entry | BadLine]", source: BinaryIO) -> "Iterator[Entry | BadLine]":
+    """Of a file, by its bytes; of a pipe, by its lines."""
+    size = _size(source)
+    with progress("reading", size) as reach:
+        for number, line in enumerate(lines):
+            if number % TOLD_EVERY == 0:
+                reach(source.tell() if size else number)
+            yield line
+
+
+def _size(source: BinaryIO) -> int | None:
+    try:
+        return os.fstat(source.fileno()).st_size or None
+    except OSError:  # nothing with a number: a test's input
+        return None
+
+
+@contextmanager
+def _created(file: str, force: bool) -> Iterator[BinaryIO]:
+    """Complete or not at all: until then it has another name."""
+    if file == STANDARD:
+        yield sys.stdout.buffer
+        return
+    path = Path(file)
+    if path.exists() and not force:
+        raise FairpostError(f"{file} is there already. Overwrite it with --force.")
+    unfinished = path.with_name(f"{path.name}.part")
+    try:
+        with unfinished.open("wb") as out:
+            yield out
+        unfinished.replace(path)
+    except ConnectionError:
+        raise  # the database's
+    except OSError as error:
+        raise FairpostError(f"{file} cannot be written: {error.strerror}.") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _tell_bad_lines(imported: "Imported") -> None:
+    for bad in imported.bad_lines[:BAD_LINES_SHOWN]:
+        note(plain(f"line {bad.line}: {bad.why}"))
+    if imported.bad > BAD_LINES_SHOWN:
+        note(f"… and {imported.bad - BAD_LINES_SHOWN:,} more")

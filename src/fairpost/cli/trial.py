@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fairpost.cli.output import plain
+from fairpost.model.oauth import OauthKind
 from fairpost.model.report import Step
 from fairpost.model.transport import Security, SmtpSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairpost.model.oauth import OauthSettings
     from fairpost.transport.trial import Tried
 
 NAMES = {Step.TLS: "TLS", Step.STARTTLS: "STARTTLS", Step.AUTH: "login"}
@@ -24,13 +26,15 @@ APP_PASSWORD_HOSTS = {
 def print_trial(tried: "Sequence[Tried]") -> None:
     for each in tried:
         mark, colour = ("✓", typer.colors.GREEN) if each.ok else ("✗", typer.colors.RED)
-        typer.secho(plain(f"{mark} {NAMES.get(each.step, each.step):<8}  {_words(each)}").rstrip(), fg=colour)
+        typer.secho(
+            plain(f"{mark} {each.name or NAMES.get(each.step, each.step):<8}  {_words(each)}").rstrip(), fg=colour
+        )
 
 
 def trial_facts(tried: "Sequence[Tried]") -> list[dict[str, Any]]:
     return [
         {
-            "step": each.step,
+            "step": each.name or each.step,
             "ok": each.ok,
             "text": each.text or None,
             "reply": {"code": each.reply.code, "text": each.reply.text} if each.reply else None,
@@ -48,6 +52,8 @@ def advice(tried: "Sequence[Tried]", settings: SmtpSettings, name: str) -> str |
     failed = next((each for each in tried if not each.ok), None)
     if failed is None:
         return None
+    if failed.advice:
+        return failed.advice
     change = f"fairpost account set {name}"
     match failed.step:
         case Step.CONNECT:
@@ -77,6 +83,8 @@ def _about_tls(failed: "Tried", settings: SmtpSettings, change: str) -> str:
 
 
 def _about_login(failed: "Tried", settings: SmtpSettings, change: str) -> str:
+    if settings.oauth is not None and (failed.reply is None or failed.reply.code >= 500):
+        return _about_token(failed, settings, settings.oauth, change)
     if failed.reply is None:
         return f"Log in over TLS: {change} --smtp smtp+starttls://{_login(settings)}{settings.host}:587 --ask-password"
     if failed.reply.code < 500:
@@ -84,6 +92,24 @@ def _about_login(failed: "Tried", settings: SmtpSettings, change: str) -> str:
     page = APP_PASSWORD_HOSTS.get(settings.host)
     made = f"Make an app password ({page}), then: " if page else "Give the right password: "
     return f"{made}{change} --ask-password"
+
+
+def _about_token(failed: "Tried", settings: SmtpSettings, oauth: "OauthSettings", change: str) -> str:
+    """A token was granted, and the server does not take it."""
+    if failed.reply is None:
+        return f"Tokens need a server that offers XOAUTH2, over TLS: {change} --smtp smtp+starttls://HOST:587 --oauth …"
+    if oauth.kind.is_google:
+        return (
+            f"The token was granted, but not for the mailbox {settings.user}: it must be the one that the token is for. "
+            f"Name it: {change} --smtp smtp+starttls://USER@{settings.host} --oauth google …"
+        )
+    allow = f"Set-CASMailbox {settings.user} -SmtpClientAuthenticationDisabled $false"
+    give = f"Add-MailboxPermission {settings.user} -User SERVICE_PRINCIPAL_ID -AccessRights FullAccess"
+    is_client = oauth.kind is OauthKind.MICROSOFT_CLIENT
+    return (
+        f"The token was granted, but the mailbox {settings.user} cannot be used with it. Allow SMTP there, in Exchange "
+        f"Online PowerShell: {allow}{f'; and give the application the mailbox: {give}' if is_client else ''}"
+    )
 
 
 def _login(settings: SmtpSettings) -> str:

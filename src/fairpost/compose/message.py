@@ -1,5 +1,7 @@
 """A message from its two halves: what all its recipients share, and what is this e-mail's own."""
 
+import string
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -8,12 +10,14 @@ from hashlib import blake2s
 from fairpost.compose.addresses import address_header, plain_address
 from fairpost.compose.headers import custom_header, text_header
 from fairpost.compose.parts import tree_of
-from fairpost.model.email import Content, Mailbox, Outgoing
+from fairpost.compose.threads import thread_headers
+from fairpost.model.email import Content, Mailbox, Outgoing, Recipient
 from fairpost.model.message import Message
 
 WEEKDAYS = (b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun")
 MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 NOBODY_SHOWN = b"To: undisclosed-recipients:;\r\n"
+LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # as the database tells addresses apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,27 +48,48 @@ def prepare(content: Content) -> Prepared:
     )
 
 
-def compose(email: Outgoing, prepared: Prepared, *, sender: Mailbox, date: datetime) -> Message:
+def compose(
+    email: Outgoing,
+    prepared: Prepared,
+    *,
+    sender: Mailbox,
+    date: datetime,
+    headers_are_envelope: bool = False,
+    extra: bytes = b"",
+) -> Message:
+    """`headers_are_envelope`: for a provider that reads in the headers who is to get it. `extra`: header lines of its own."""
     envelope_sender = plain_address(sender.address)
     recipients = tuple([plain_address(address) for address in email.envelope])
     message_id = message_id_of(email, domain=envelope_sender.rpartition("@")[2])
-    addressed = _from_header(sender) + prepared.reply_to + _recipients_shown(email)
+    shown = _envelope_shown(email) if headers_are_envelope else _recipients_shown(email.recipients) or NOBODY_SHOWN
+    addressed = _from_header(sender) + prepared.reply_to + shown
+    own = thread_headers(email) + extra if email.follows else extra
     return Message(
         sender=envelope_sender,
         recipients=recipients,
         message_id=message_id,
-        data=b"Date: %b\r\n%b%bMessage-ID: %b\r\n%b"
-        % (date_of(date), addressed, prepared.subject, message_id.encode("ascii"), prepared.rest),
+        data=b"Date: %b\r\n%b%bMessage-ID: %b\r\n%b%b"
+        % (date_of(date), addressed, prepared.subject, message_id.encode("ascii"), own, prepared.rest),
         needs_smtputf8=prepared.needs_smtputf8 or not (addressed.isascii() and "".join(recipients).isascii()),
     )
 
 
-def _recipients_shown(email: Outgoing) -> bytes:
-    to = [person for person in email.recipients if person.kind == "to"]
-    cc = [person for person in email.recipients if person.kind == "cc"]
-    if not to and not cc:
-        return NOBODY_SHOWN
+def _recipients_shown(people: Sequence[Recipient]) -> bytes:
+    to = [person for person in people if person.kind == "to"]
+    cc = [person for person in people if person.kind == "cc"]
     return (address_header(b"To", to) if to else b"") + (address_header(b"Cc", cc) if cc else b"")
+
+
+def _envelope_shown(email: Outgoing) -> bytes:
+    """Exactly those of the envelope, each once, Bcc as well: whoever stands here gets it, and nobody else does.
+
+    Who is left out (had it before, or is suppressed) must not be named, even though the others then do not see them.
+    """
+    left = {address.translate(LOWER): address for address in email.envelope}
+    named = [person for person in email.recipients if left.pop(person.address.translate(LOWER), None) is not None]
+    unnamed = [Recipient(kind="bcc", address=address) for address in left.values()]
+    hidden = [person for person in named if person.kind == "bcc"] + unnamed
+    return _recipients_shown(named) + (address_header(b"Bcc", hidden) if hidden else b"")
 
 
 def message_id_of(email: Outgoing, *, domain: str) -> str:

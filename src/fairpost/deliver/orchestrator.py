@@ -80,6 +80,7 @@ class Orchestrator:
         self._loop = asyncio.get_running_loop()
         self._is_ending = False
         self._reaped_s = 0.0
+        self._to_ask: list[AccountId] = []  # their providers, about e-mails in doubt
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -120,6 +121,7 @@ class Orchestrator:
             await self._store.reap_leases()
             for account_id in await self._store.accounts_in_doubt():
                 await resolve_doubts(self._store, account_id)
+            self._to_ask = await self._store.accounts_to_ask()
         # Asleep first, look after: whoever enqueues in between either wakes us or is seen.
         engines = await self._store.engine_here(self._options.owner, asleep=self._has_time())
         routes = await self._store.routes_with_work()
@@ -128,7 +130,8 @@ class Orchestrator:
         now = clock.now()
         planned = plan(
             [Seen(s.account, s.is_driven, s.is_outdated) for s in stations],
-            {route.route for route in routes if route.due},
+            {route.route for route in routes if route.due}
+            | {f"@{s.account.name}" for s in stations if s.account.id in self._to_ask},
             ours=self._ours,
             barred=[id_ for id_, faults in self._faults.items() if clock.monotonic() < faults.until_s],
             engines=engines,

@@ -7,28 +7,33 @@ beginning the next is one commit wherever no pause lies between them.
 import asyncio
 from collections import deque
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fairpost.deliver.doubts import resolve_doubts
-from fairpost.model.account import Account, Lease
+from fairpost.deliver.doubts import ask_about_doubts, resolve_doubts, without
+from fairpost.model.account import Account, AccountStatus, Lease, Rest, RestReason
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.report import Report
 from fairpost.model.states import EmailClass
-from fairpost.model.verdict import InDoubt, Untouched, Verdict
-from fairpost.policy.limits import Go, NotBefore, admit, batch_size, refund
-from fairpost.policy.retries import unreachable_delay
-from fairpost.policy.verdicts import judge, suspicion
+from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+from fairpost.policy.bounces import Tally, too_many_bounces
+from fairpost.policy.limits import Go, NotBefore, Reason, admit, batch_size, refund
+from fairpost.policy.retries import back_off_delay, unreachable_delay
+from fairpost.policy.soft_bounces import soft_bounced
+from fairpost.policy.verdicts import grievance, is_about_our_pace, judge, requested_pause, suspicion
 from fairpost.postgres.store import Begun, Store
 from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
-from fairpost.transport.port import Transport
+from fairpost.transport.port import DraftingTransport, Evidence, Transport
 
 LEASE_S = 60.0
 MARGIN = 1 / 12  # of the lease: what must be left of it to complete a message
 IN_HAND_S = 0.25  # no more than this is claimed ahead: what is urgent waits no longer behind it
 URGENT_MAX = 5  # looked for at once, in the middle of a batch
+TALLY_MAX = 200  # sends that a crash may leave out of the day's bounce rate
+GRIEVANCES_MAX = 5  # more in a row would go through a whole campaign, and fail it
+ASK_AGAIN = timedelta(seconds=10)  # what became of an e-mail in doubt
 
 
 class Idle(StrEnum):
@@ -37,8 +42,8 @@ class Idle(StrEnum):
     INACTIVE = "the account is not active"
     CHANGED = "the account's settings were changed"
     PAUSED = "everything is paused"
-    LIMIT = "a limit of the account is reached"
-    UNREACHABLE = "its server could not be reached"
+    NOT_YET = "it may not send before a certain moment"
+    EXHAUSTED = "its day is used up"
     LOST = "the lease is gone"
 
 
@@ -64,10 +69,11 @@ Step = Handled | Rested
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Begun, and not yet handed to the transport."""
+    """Begun, and not yet handed to the transport. `draft`: what the provider keeps of it, or why it would not."""
 
     email: Outgoing
     attempt: int
+    draft: Evidence | Report | None = None
 
 
 class Runner:
@@ -78,6 +84,7 @@ class Runner:
     ) -> None:
         self._store = store
         self._transport = transport
+        self._drafting = transport if isinstance(transport, DraftingTransport) else None
         self._lease = lease
         self._lease_s = lease_s
         self._deadline_s = asked_at_s + lease_s  # on our own clock, counted from before the lease was asked for
@@ -87,7 +94,11 @@ class Runner:
         self._intent: Intent | None = None
         self._told: deque[Step] = deque()  # what became of e-mails that were not sent, to be told one by one
         self._unreachable = 0  # times in a row
-        self._rest_until: datetime | None = None
+        self._told_off = 0  # times in a row: too fast, or too much
+        self._grievances = 0  # refusals in a row of who we are or how we send
+        self._tally = Tally()
+        self._ask_at: datetime | None = None  # when to ask again what became of an e-mail in doubt
+        self._ahead = timedelta()  # how far the database's clock is ahead of ours: its time counts everywhere
         self._missed: set[EmailId] = set()  # locked by somebody when their turn came; they may still be ours
         self._each_s = 0.0  # how long an e-mail takes, of late
         self._may_be_urgent = False
@@ -104,9 +115,13 @@ class Runner:
         failpoint("after_lease")
         if lease is None:
             return None
+        ahead = lease.until - timedelta(seconds=lease_s) - clock.now()
         account = await store.account(account_id)
+        if account.limits.needs_charges:
+            account = replace(account, usage=replace(account.usage, charges=await store.charges(account_id)))
         runner = cls(store, transport, lease, account, asked_at_s=asked_at_s, lease_s=lease_s)
-        await resolve_doubts(store, account_id)
+        runner._ahead = ahead
+        await runner._resolve_doubts()
         return runner
 
     async def stop(self) -> None:
@@ -116,6 +131,9 @@ class Runner:
         if self._intent is not None:
             intent, self._intent = self._intent, None
             await self._store.settle(self._lease, intent.email.id, Untouched())
+            await self._discard(intent.draft)
+        if self._tally.total:
+            await self._has_too_many_bounces()
         await self._store.drop_lease(self._lease)
 
     def stop_sending(self) -> None:
@@ -152,6 +170,8 @@ class Runner:
         if not await self._renew_if_needed():
             return Rested(Idle.LOST)
         if self._intent is None:
+            if self._ask_at is not None and self._now() >= self._ask_at:
+                await self._resolve_doubts()
             unsent = await self._begin_next()
             if unsent is not None:
                 return unsent
@@ -163,20 +183,52 @@ class Runner:
 
     async def _begin_next(self) -> Step | None:
         """None: the intent to send one is committed."""
-        now = clock.now()
-        if self._rest_until and now < self._rest_until:
-            return Rested(Idle.UNREACHABLE, self._rest_until)
-        admitted = admit(self._account.limits, self._usage, now=now)
+        now = self._now()
+        admitted = self._admit(now)
         if isinstance(admitted, NotBefore):
-            return Rested(Idle.LIMIT, admitted.moment)
+            return await self._barred(admitted)
         if not self._batch or self._may_be_urgent:
+            if self._is_tally_due() and await self._has_too_many_bounces():
+                return Rested(Idle.INACTIVE)
             rested = await self._claim(now)
             if rested and not self._batch:
-                return rested
+                return self._until_asked(rested)
         email = self._batch.popleft()
-        begun = await self._store.begin(self._lease, email.id, usage=admitted.usage)
+        draft = await self._draft(email)
+        evidence = None if isinstance(draft, Report) else draft
+        begun = await self._store.begin(self._lease, email.id, usage=admitted.usage, evidence=evidence)
         failpoint("after_begin")
-        return await self._begun(email, begun, admitted)
+        return await self._begun(email, begun, admitted, draft)
+
+    def _now(self) -> datetime:
+        return clock.now() + self._ahead
+
+    def _admit(self, now: datetime) -> Go | NotBefore:
+        return admit(self._account.limits, self._usage, now=now, roll=chance.roll())
+
+    async def _barred(self, why: NotBefore) -> Rested:
+        """A day that is used up ends the work: whoever looks sees it, and the account comes back at the moment named."""
+        if why.reason not in (Reason.DAILY, Reason.WARM_UP):
+            return self._until_asked(Rested(Idle.NOT_YET, why.moment))
+        used = f"{why.reason} reached: {self._usage.day_used} sent"
+        await self._store.set_status(self._lease, AccountStatus.PAUSED_LIMIT_REACHED, reason=used, until=why.moment)
+        failpoint("after_status")
+        return Rested(Idle.EXHAUSTED, why.moment)
+
+    async def _draft(self, email: Outgoing) -> Evidence | Report | None:
+        """Where the provider keeps the message before it is sent: so it can be asked about it, whatever happens to us."""
+        if self._drafting is None:
+            return None
+        keeping = Keeping(self)
+        try:
+            return await self._drafting.draft(self._account, email)
+        finally:
+            keeping.end()
+            failpoint("after_draft")
+
+    async def _discard(self, draft: Evidence | Report | None) -> None:
+        if self._drafting is not None and draft is not None and not isinstance(draft, Report):
+            await self._drafting.discard(self._account, draft)
 
     async def _claim(self, now: datetime) -> Rested | None:
         self._may_be_urgent = False
@@ -214,12 +266,16 @@ class Runner:
         self._take(await self._store.load(held))
         return None if self._batch else Rested(Idle.EMPTY)
 
-    async def _begun(self, email: Outgoing, begun: Begun, admitted: Go) -> Step | None:
+    async def _begun(
+        self, email: Outgoing, begun: Begun, admitted: Go, draft: Evidence | Report | None = None
+    ) -> Step | None:
         if begun.verdict == "begun":
             assert begun.attempt is not None
-            self._usage = replace(admitted.usage, last_begun_at=clock.now())  # the next pause counts from the commit
-            self._intent = Intent(_without(email, begun.skip), begun.attempt)
+            self._ahead = begun.now - clock.now()
+            self._usage = replace(admitted.usage, last_begun_at=self._now())  # the next pause counts from the commit
+            self._intent = Intent(without(email, begun.skip), begun.attempt, draft)
             return None
+        await self._discard(draft)
         if begun.verdict in ENDS:
             if begun.verdict != "stale":
                 await self._give_back(email, *self._batch)  # other accounts of the pool may send it
@@ -242,33 +298,88 @@ class Runner:
         email = intent.email
         self._is_granted = False
         try:
-            report = await self._timed_send(email)
+            report = intent.draft if isinstance(intent.draft, Report) else await self._timed_send(email, intent.draft)
         except BaseException:
             if not self._is_granted:
                 self._intent = intent  # cut off before the message was complete: stopping gives it back
             raise
-        verdict = judge(email, report, attempts=intent.attempt, now=clock.now(), roll=chance.roll())
+        verdict = judge(email, report, attempts=intent.attempt, now=self._now(), roll=chance.roll())
         settled = await self._settle(email, verdict, report)
         failpoint("after_settle")
         if settled != "settled":
             return settled
-        if isinstance(verdict, InDoubt):
-            await resolve_doubts(self._store, self._account.id)
-        if isinstance(verdict, Untouched):
-            self._usage = refund(self._usage)
-            await self._blame_the_server(report)
-        else:
-            self._unreachable = 0
+        await self._draw_consequences(email, verdict, report)
         return type(verdict).__name__.lower()
+
+    async def _draw_consequences(self, email: Outgoing, verdict: Verdict, report: Report) -> None:
+        """For the account; those for the e-mail are settled."""
+        match verdict:
+            case Untouched():
+                self._usage = refund(self._usage)
+                await self._blame_the_server(report)
+            case Deferred():
+                await self._blame_the_server(report)
+            case InDoubt():
+                self._ask_at = self._now() + ASK_AGAIN if self._drafting else None
+                await resolve_doubts(self._store, self._account.id)
+            case Sent(bounced) | Retry(_, _, bounced) | Bounced(bounced):
+                self._unreachable = self._told_off = self._grievances = 0
+                self._tally.count(email.workspace, is_sent=not isinstance(verdict, Retry), bounced=len(bounced))
+                self._usage = replace(self._usage, day_bounces=self._usage.day_bounces + len(bounced))
+            case Failed():
+                self._tally.count(email.workspace, is_sent=True, bounced=0)
+                await self._take_to_heart(report)
+
+    async def _take_to_heart(self, report: Report) -> None:
+        """A refusal of the account itself, again and again, will not end with the next e-mail."""
+        words = suspicion(report) or grievance(report)
+        self._grievances = self._grievances + 1 if words else 0
+        if words is not None and (suspicion(report) or self._grievances >= GRIEVANCES_MAX):
+            await self._suspend(words if suspicion(report) else f"refused {self._grievances} times in a row: {words}")
+
+    def _is_tally_due(self) -> bool:
+        """On a day without bounces it is written down only now and then."""
+        return self._tally.total >= TALLY_MAX or (self._tally.total > 0 and self._usage.day_bounces > 0)
+
+    async def _has_too_many_bounces(self) -> bool:
+        """Whether the account was paused for it. Senders who are to blame alone are held instead."""
+        day = await self._store.tally(self._lease, self._tally.take())
+        found = too_many_bounces(day, self._account.limits)
+        cool_down_s = self._account.limits.cool_down_s
+        until = self._now() + timedelta(seconds=cool_down_s) if cool_down_s else None
+        for workspace in found.workspaces:
+            await self._store.hold(workspace, "workspace", until=until, reason=found.words)
+        if found.is_account:
+            await self._store.set_status(self._lease, AccountStatus.PAUSED, reason=found.words, until=until)
+        return found.is_account
+
+    async def _rest(self, rest: Rest) -> None:
+        """What it holds goes back, for other accounts of the pool."""
+        await self._give_back(*self._batch)
+        self._usage = replace(self._usage, rest=rest)
+        await self._store.rest(self._lease, rest)
+        failpoint("after_rest")
+
+    async def _resolve_doubts(self) -> None:
+        """By asking the provider, where one can be asked; else by the e-mails' own policy."""
+        self._ask_at = None
+        if self._drafting is not None:
+            is_done = await ask_about_doubts(self._store, self._drafting, self._account, self._may_complete)
+            self._ask_at = None if is_done else self._now() + ASK_AGAIN
+        await resolve_doubts(self._store, self._account.id)
+
+    def _until_asked(self, rested: Rested) -> Rested:
+        moments = [moment for moment in (rested.until, self._ask_at) if moment is not None]
+        return replace(rested, until=min(moments, default=None))
 
     async def _settle(self, email: Outgoing, verdict: Verdict, report: Report) -> str:
         """Together with the beginning of the next, where it may begin at once."""
-        admitted = self._admit_follower(verdict)
+        admitted, soft = self._admit_follower(verdict), soft_bounced(email, verdict, report)
         if admitted is None:
-            return await self._store.settle(self._lease, email.id, verdict, report)
+            return await self._store.settle(self._lease, email.id, verdict, report, soft_bounced=soft)
         follower = self._batch.popleft()
         settled, begun = await self._store.settle_and_begin(
-            self._lease, email.id, verdict, report, follower=follower.id, usage=admitted.usage
+            self._lease, email.id, verdict, report, follower=follower.id, usage=admitted.usage, soft_bounced=soft
         )
         failpoint("after_settle_and_begin")
         unsent = await self._begun(follower, begun, admitted)
@@ -277,35 +388,53 @@ class Runner:
         return settled
 
     def _admit_follower(self, verdict: Verdict) -> Go | None:
-        if self._is_stopping or not self._batch or self._may_be_urgent or isinstance(verdict, Untouched):
+        if self._is_stopping or not self._batch or self._may_be_urgent or isinstance(verdict, Untouched | Deferred):
+            return None
+        if isinstance(
+            self._transport, DraftingTransport
+        ):  # the next is drafted first, and this one need not wait for that
             return None
         if clock.monotonic() >= self._renewal_s:  # what is begun must be sent, not wait for a renewal that may fail
             return None
-        admitted = admit(self._account.limits, self._usage, now=clock.now())
+        admitted = self._admit(self._now())
         return admitted if isinstance(admitted, Go) else None
 
     async def _blame_the_server(self, report: Report) -> None:
         """Not the e-mails: they go back, for other accounts of the pool, and this one rests or is suspended."""
-        await self._give_back(*self._batch)
         reason = suspicion(report)
         if reason is not None:
-            await self._store.suspend(self._lease, reason)
-            failpoint("after_suspend")
-        self._unreachable += 1
-        self._rest_until = clock.now() + unreachable_delay(times=self._unreachable, roll=chance.roll())
+            await self._suspend(reason)
+        now, roll = self._now(), chance.roll()
+        if is_about_our_pace(report):
+            self._told_off += 1
+            why, delay = RestReason.BACK_OFF, back_off_delay(times=self._told_off, roll=roll)
+        else:
+            self._unreachable += 1
+            why, delay = RestReason.UNREACHABLE, unreachable_delay(times=self._unreachable, roll=roll)
+        words = f"{report.reply.code} {report.reply.text}" if report.reply else report.error
+        await self._rest(Rest(requested_pause(report, now=now) or now + delay, why, words))
 
-    async def _timed_send(self, email: Outgoing) -> Report:
+    async def _suspend(self, reason: str) -> None:
+        await self._store.set_status(self._lease, AccountStatus.SUSPENDED, reason=reason)
+        failpoint("after_suspend")
+
+    async def _timed_send(self, email: Outgoing, draft: Evidence | None) -> Report:
         started_s = clock.monotonic()
         keeping = Keeping(self)
         try:
             failpoint("before_send")
-            report = await self._transport.send(self._account, email, permission=self._may_complete)
+            report = await self._hand_over(email, draft)
             failpoint("after_send")
         finally:
             keeping.end()
         took_s = clock.monotonic() - started_s
         self._each_s = took_s if not self._each_s else 0.8 * self._each_s + 0.2 * took_s
         return report if report.response_ms is not None else replace(report, response_ms=round(took_s * 1000))
+
+    async def _hand_over(self, email: Outgoing, draft: Evidence | None) -> Report:
+        if draft is not None and self._drafting is not None:
+            return await self._drafting.send_draft(self._account, email, draft, permission=self._may_complete)
+        return await self._transport.send(self._account, email, permission=self._may_complete)
 
     # ── the lease ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -357,7 +486,3 @@ class Keeping:
         while is_ours:
             is_ours = await self._runner.renew()
             await asyncio.sleep(self._runner.lease_s / 3)
-
-
-def _without(email: Outgoing, skip: tuple[str, ...]) -> Outgoing:
-    return replace(email, envelope=tuple(a for a in email.envelope if a not in skip)) if skip else email

@@ -28,6 +28,7 @@ class Ending(StrEnum):
     LOST = "the lease was lost"
     INACTIVE = "the account is not active"
     CHANGED = "the account's settings were changed"
+    EXHAUSTED = "the account's day is used up"
     STOPPED = "it was told to"
 
 
@@ -118,6 +119,8 @@ class AccountWorker:
                     return Ending.INACTIVE
                 case Rested(Idle.CHANGED):
                     return Ending.CHANGED
+                case Rested(Idle.EXHAUSTED):
+                    return Ending.EXHAUSTED
                 case Rested(why, until):
                     left_s = idle_since_s + self._idle_s_max - clock.monotonic()
                     if left_s <= 0:

@@ -42,6 +42,15 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """The e-mail that this one follows in the same conversation, as it really went out."""
+
+    message_id: str  # as the provider wrote it, in angle brackets
+    thread_id: str | None = None  # at a provider that has threads
+    references: tuple[str, ...] = ()  # the message ids before it, oldest first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
     """`envelope` is who is still to get it; `recipients` is everybody the headers name."""
 
@@ -58,3 +67,6 @@ class Outgoing:
     content: Content
     account_id: AccountId | None = None
     begun_at: datetime | None = None
+    evidence: Mapping[str, str] | None = None  # by what the provider can be asked about it
+    follows: Earlier | None = None
+    is_pinned: bool = False  # no other account may send it

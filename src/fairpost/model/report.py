@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -32,6 +33,13 @@ class Step(StrEnum):
     QUIT = "quit"
 
 
+class Channel(StrEnum):
+    """Whose codes a reply speaks in."""
+
+    SMTP = "smtp"
+    GMAIL = "gmail"  # HTTP status codes; the text begins with Google's reason: "rateLimitExceeded: …"
+
+
 class Reply(NamedTuple):
     code: int
     text: str
@@ -42,6 +50,7 @@ class Report:
     """`recipients` has each recipient's own reply; `reply` is the one that ended the transaction."""
 
     reached: Reached
+    channel: Channel = Channel.SMTP
     step: Step | None = None
     reply: Reply | None = None
     recipients: Mapping[str, Reply] = field(default_factory=dict)
@@ -49,3 +58,4 @@ class Report:
     message_id: str | None = None
     thread_id: str | None = None
     response_ms: int | None = None
+    retry_at: datetime | None = None  # the server asked not to be asked again before

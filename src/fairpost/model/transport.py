@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from fairpost.model.ids import AccountId
+from fairpost.model.oauth import OauthSettings, read_oauth, write_oauth
 
 
 class Security(StrEnum):
@@ -26,6 +27,16 @@ class SmtpSettings:
     secret: str | None = field(default=None, repr=False)  # sealed
     ca_file: str | None = None
     hello_name: str | None = None
+    oauth: OauthSettings | None = None  # None: the secret is a password
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GmailSettings:
+    """The Gmail API. A service account acts for the mailbox `oauth.subject`; None: the account's own address."""
+
+    oauth: OauthSettings
+    base_url: str | None = None  # None: Google
+    secret: str | None = field(default=None, repr=False)  # sealed: the key file, or the refresh token with its client's
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,8 @@ class UnknownTransport:
     kind: str
 
 
-TransportSettings = SmtpSettings | UnknownTransport
+ServerSettings = SmtpSettings | GmailSettings
+TransportSettings = ServerSettings | UnknownTransport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +66,32 @@ def read_transport(data: Mapping[str, Any]) -> TransportSettings | None:
     if not data:
         return None
     kind = str(data.get("kind"))
-    if kind != "smtp":
+    if kind not in ("smtp", "gmail"):
         return UnknownTransport(kind)
     given = {name: value for name, value in data.items() if name != "kind"}
     try:
-        return SmtpSettings(**{**given, "port": int(given["port"]), "security": Security(given["security"])})
+        if given.get("oauth") is not None:
+            given["oauth"] = read_oauth(given["oauth"])
+        return _read_gmail(given) if kind == "gmail" else _read_smtp(given)
     except (KeyError, TypeError, ValueError):
-        return UnknownTransport("smtp, damaged")
+        return UnknownTransport(f"{kind}, damaged")
 
 
-def write_transport(settings: SmtpSettings | None) -> dict[str, Any]:
+def _read_smtp(given: Mapping[str, Any]) -> SmtpSettings:
+    return SmtpSettings(**{**given, "port": int(given["port"]), "security": Security(given["security"])})
+
+
+def _read_gmail(given: Mapping[str, Any]) -> GmailSettings:
+    if not isinstance(given["oauth"], OauthSettings) or not given["oauth"].kind.is_google:
+        raise ValueError("Gmail takes Google's tokens")
+    if not all(isinstance(value, str) for name, value in given.items() if name != "oauth"):
+        raise ValueError("all else is text")
+    return GmailSettings(**given)
+
+
+def write_transport(settings: ServerSettings | None) -> dict[str, Any]:
     if settings is None:
         return {}
-    return {"kind": "smtp", **{name: value for name, value in asdict(settings).items() if value is not None}}
+    kind = "gmail" if isinstance(settings, GmailSettings) else "smtp"
+    given = {**asdict(settings), "oauth": write_oauth(settings.oauth) if settings.oauth else None}
+    return {"kind": kind, **{name: value for name, value in given.items() if value is not None}}

@@ -36,4 +36,12 @@ class Untouched:
     pass
 
 
-Verdict = Sent | Retry | Failed | Bounced | InDoubt | Untouched
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """It is about the account, not about this e-mail, which waits again and has lost no attempt. `until`: when the server
+    wants to hear of the account again, where it said so."""
+
+    until: datetime | None
+
+
+Verdict = Sent | Retry | Failed | Bounced | InDoubt | Untouched | Deferred

@@ -14,7 +14,7 @@ from fairpost.model.account import Account, AccountStatus
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
 from fairpost.policy import limits
-from fairpost.policy.limits import NotBefore, admit
+from fairpost.policy.limits import NotBefore, standing
 
 PACE_WORTH_TELLING = timedelta(minutes=1)  # less is just an account at work
 ACCOUNTS_NAMED_MAX = 5
@@ -199,13 +199,16 @@ def _out_of_action(route: Route, posts: Sequence[Post]) -> Reason:
 
 
 def _limits_reached(route: Route, blocked: Mapping[str, NotBefore]) -> Reason:
-    name, first = min(blocked.items(), key=lambda item: item[1].moment)
+    moments = {name: barrier.moment for name, barrier in blocked.items() if barrier.moment is not None}
+    name = min(moments, key=lambda name: moments[name])
+    first, moment = blocked[name], moments[name]
+    why = f"{first.reason}: {first.detail}" if first.detail else first.reason
     return Reason(
         cause=Cause.LIMITS_REACHED,
-        text=f"{_emails(route.waiting)} waiting, but every account of {_name(route)} has reached a limit; the first that "
-        f"may send again is {name} ({first.reason}), at {_moment(first.moment)}.",
+        text=f"{_emails(route.waiting)} waiting, but no account of {_name(route)} may send now; the first that "
+        f"may again is {name} ({why}), at {_moment(moment)}.",
         then="wait until then, or add an account: fairpost account add NAME --from ADDRESS",
-        until=first.moment,
+        until=moment,
     )
 
 
@@ -285,7 +288,8 @@ def _serving(route: Route, facts: Facts) -> list[Post]:
 
 
 def _active(posts: Iterable[Post]) -> list[Post]:
-    return [post for post in posts if post.account.status is AccountStatus.ACTIVE]
+    """Those that send now, or will again by themselves."""
+    return [p for p in posts if p.account.status is AccountStatus.ACTIVE or p.account.status_until is not None]
 
 
 def _blocked(posts: Sequence[Post], now: datetime) -> dict[str, NotBefore]:
@@ -295,8 +299,8 @@ def _blocked(posts: Sequence[Post], now: datetime) -> dict[str, NotBefore]:
 
 
 def _barrier(post: Post, now: datetime) -> NotBefore | None:
-    admitted = admit(post.account.limits, post.account.usage, now=now)
-    if not isinstance(admitted, NotBefore):
+    admitted = standing(post.account, now=now)
+    if not isinstance(admitted, NotBefore) or admitted.moment is None:
         return None
     is_pace = admitted.reason is limits.Reason.DELAY and admitted.moment - now < PACE_WORTH_TELLING
     return None if is_pace else admitted

@@ -1,23 +1,32 @@
-"""When an account may send next, and what a send costs it.
+"""When an account may send next and why not before, and what a send costs it.
 
-The hour begins with its first send and ends 60 minutes later; the day likewise, 24 hours. Charged when a send
-begins, so that a crash never forgets one.
+The hour begins with its first send and ends 60 minutes later. The day is a calendar day, or begins likewise, or slides.
+Charged when a send begins, so that a crash never forgets one.
 """
 
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from enum import StrEnum
 
-from fairpost.model.account import Limits, Usage
+from fairpost.model.account import Account, Charge, DailyMode, Limits, RestReason, Usage
 
+MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
+WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more does not count as a step of the warm-up
 
 
 class Reason(StrEnum):
     DELAY = "delay"
     HOURLY = "hourly limit"
     DAILY = "daily limit"
+    WARM_UP = "daily limit of the warm-up"
+    UNITS = "quota of the provider's API"
+    BACK_OFF = RestReason.BACK_OFF.value
+    UNREACHABLE = RestReason.UNREACHABLE.value
+    STATUS = "status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,66 +36,161 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class NotBefore:
-    moment: datetime
+    """`moment` None: not before a person does something."""
+
+    moment: datetime | None
     reason: Reason
+    detail: str | None = None
 
 
-def admit(limits: Limits, usage: Usage, *, now: datetime) -> Go | NotBefore:
-    """May this account begin a send now? If so, what it has used then; if not, when and why."""
-    usage = roll_windows(usage, now=now)
-    barriers = [
-        *_barrier(usage.day_started_at, DAY, usage.day_used, limits.daily_max, Reason.DAILY),
-        *_barrier(usage.hour_started_at, HOUR, usage.hour_used, limits.hourly_max, Reason.HOURLY),
-    ]
-    if usage.last_begun_at is not None:
-        free_at = usage.last_begun_at + timedelta(milliseconds=limits.delay_ms)
-        if free_at > now:
-            barriers.append(NotBefore(free_at, Reason.DELAY))
-    if barriers:
-        return max(barriers, key=lambda barrier: barrier.moment)
-    return Go(charge(usage, now=now))
+def standing(account: Account, *, now: datetime) -> Go | NotBefore:
+    """The whole answer for an account: its status, its limits, its rest."""
+    if not account.is_active(now):
+        words = account.status.replace("_", " ") + (f": {account.status_reason}" if account.status_reason else "")
+        return NotBefore(account.status_until, Reason.STATUS, words)
+    return admit(account.limits, account.usage, now=now)
 
 
-def charge(usage: Usage, *, now: datetime) -> Usage:
+def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
+    """May this account begin a send now? If so, what it has used then; if not, when and why. `roll` draws the next gap."""
+    usage = roll_windows(limits, usage, now=now)
+    last: NotBefore | None = None
+    for barrier in _barriers(limits, usage, now):
+        if last is None or _later(barrier, last):
+            last = barrier
+    return last or Go(charge(limits, usage, now=now, roll=roll))
+
+
+def charge(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Usage:
     return replace(
         usage,
         hour_started_at=usage.hour_started_at or now,
         hour_used=usage.hour_used + 1,
-        day_started_at=usage.day_started_at or now,
+        day_started_at=usage.day_started_at or _day_start(limits, now),
         day_used=usage.day_used + 1,
         last_begun_at=now,
+        gap_roll=roll,
+        charges=(*_recent(limits, usage, now), Charge(now, limits.units_per_send)) if limits.needs_charges else (),
     )
 
 
 def refund(usage: Usage) -> Usage:
     """Gives a charge back: the transport was never touched."""
-    return replace(usage, hour_used=max(0, usage.hour_used - 1), day_used=max(0, usage.day_used - 1))
+    return replace(
+        usage, hour_used=max(0, usage.hour_used - 1), day_used=max(0, usage.day_used - 1), charges=usage.charges[:-1]
+    )
 
 
-def roll_windows(usage: Usage, *, now: datetime) -> Usage:
+def roll_windows(limits: Limits, usage: Usage, *, now: datetime) -> Usage:
     """Windows that have ended are forgotten; the next send begins new ones."""
     if usage.hour_started_at is not None and now >= usage.hour_started_at + HOUR:
         usage = replace(usage, hour_started_at=None, hour_used=0)
     if usage.day_started_at is not None and now >= usage.day_started_at + DAY:
-        usage = replace(usage, day_started_at=None, day_used=0)
+        warm_day = usage.warm_day + _was_a_good_day(usage)
+        usage = replace(usage, day_started_at=None, day_used=0, day_bounces=0, warm_day=warm_day)
     return usage
+
+
+def daily_limit(limits: Limits, usage: Usage) -> tuple[int | None, Reason]:
+    """What holds on this day, and whether the warm-up makes it so."""
+    if limits.warm_up is None:
+        return limits.daily_max, Reason.DAILY
+    plan, most = limits.warm_up, limits.daily_max
+    if plan.days and most is not None:
+        warm = -(-most * usage.warm_day // plan.days)
+    else:
+        warm = plan.start + plan.step * (usage.warm_day - 1)
+    return (max(1, warm), Reason.WARM_UP) if most is None or warm < most else (most, Reason.DAILY)
+
+
+def free_at(limits: Limits, usage: Usage) -> datetime | None:
+    """When the pause after the last send is over."""
+    if usage.last_begun_at is None:
+        return None
+    more = (limits.gap_max_ms - limits.delay_ms) * usage.gap_roll if limits.gap_max_ms is not None else 0.0
+    return usage.last_begun_at + timedelta(milliseconds=limits.delay_ms + max(0.0, more))
 
 
 def batch_size(limits: Limits, usage: Usage, *, now: datetime) -> int:
     """How many to claim: what every limit leaves, and no more than about a second's worth; at least one if any."""
-    usage = roll_windows(usage, now=now)
+    usage = roll_windows(limits, usage, now=now)
     room = limits.batch_max
-    if limits.delay_ms:
-        room = min(room, max(1, 1000 // limits.delay_ms))
-    for used, most in ((usage.hour_used, limits.hourly_max), (usage.day_used, limits.daily_max)):
-        if most is not None:
-            room = min(room, most - used)
+    if limits.delay_ms or limits.gap_max_ms:
+        room = min(room, max(1, 1000 // max(1, limits.delay_ms)))
+    most, _ = daily_limit(limits, usage)
+    for used, allowed in ((usage.hour_used, limits.hourly_max), (_day_used(limits, usage, now), most)):
+        if allowed is not None:
+            room = min(room, allowed - used)
+    if limits.units_per_minute is not None:
+        left = limits.units_per_minute - sum(c.units for c in _since(usage, now - MINUTE))
+        room = min(room, max(0, left) // limits.units_per_send)
     return max(0, room)
 
 
-def _barrier(
-    started_at: datetime | None, length: timedelta, used: int, most: int | None, reason: Reason
-) -> list[NotBefore]:
-    if started_at is None or most is None or used < most:
-        return []
-    return [NotBefore(started_at + length, reason)]
+def _barriers(limits: Limits, usage: Usage, now: datetime) -> Iterator[NotBefore]:
+    free = free_at(limits, usage)
+    if free is not None and free > now:
+        yield NotBefore(free, Reason.DELAY)
+    if usage.rest is not None and usage.rest.until > now:
+        yield NotBefore(usage.rest.until, Reason(usage.rest.reason.value), usage.rest.detail)
+    if limits.hourly_max is not None and usage.hour_started_at is not None and usage.hour_used >= limits.hourly_max:
+        yield NotBefore(usage.hour_started_at + HOUR, Reason.HOURLY)
+    if limits.daily_max is not None or limits.warm_up is not None:
+        yield from _daily_barrier(limits, usage, now)
+    if limits.units_per_minute is not None:
+        yield from _units_barrier(limits.units_per_minute - limits.units_per_send, _since(usage, now - MINUTE))
+
+
+def _daily_barrier(limits: Limits, usage: Usage, now: datetime) -> Iterator[NotBefore]:
+    most, reason = daily_limit(limits, usage)
+    if most is None or _day_used(limits, usage, now) < most:
+        return
+    day_ends_at = usage.day_started_at + DAY if usage.day_started_at is not None else None
+    if limits.daily_mode is not DailyMode.SLIDING:
+        if day_ends_at is not None:
+            yield NotBefore(day_ends_at, reason)
+        return
+    moment = _since(usage, now - DAY)[-most].at + DAY
+    if day_ends_at is not None and day_ends_at < moment:  # the next step of the warm-up may come first
+        stepped = roll_windows(limits, usage, now=day_ends_at)
+        yield from list(_daily_barrier(limits, stepped, day_ends_at)) or [NotBefore(day_ends_at, reason)]
+    else:
+        yield NotBefore(moment, reason)
+
+
+def _units_barrier(room: int, charges: tuple[Charge, ...]) -> Iterator[NotBefore]:
+    """Until so many of the oldest are more than a minute old that the rest leaves room for another."""
+    used = sum(c.units for c in charges)
+    if used <= room:
+        return
+    for each in charges:
+        used -= each.units
+        if used <= room:
+            yield NotBefore(each.at + MINUTE, Reason.UNITS)
+            return
+
+
+def _day_used(limits: Limits, usage: Usage, now: datetime) -> int:
+    return len(_since(usage, now - DAY)) if limits.daily_mode is DailyMode.SLIDING else usage.day_used
+
+
+def _since(usage: Usage, moment: datetime) -> tuple[Charge, ...]:
+    """What was charged after it."""
+    return usage.charges[bisect_right(usage.charges, moment, key=lambda c: c.at) :]
+
+
+def _recent(limits: Limits, usage: Usage, now: datetime) -> tuple[Charge, ...]:
+    return _since(usage, now - (DAY if limits.daily_mode is DailyMode.SLIDING else MINUTE))
+
+
+def _day_start(limits: Limits, now: datetime) -> datetime:
+    is_anchored = limits.daily_mode is DailyMode.ANCHORED
+    return now if is_anchored else datetime.combine(now.date(), time(), tzinfo=now.tzinfo)
+
+
+def _was_a_good_day(usage: Usage) -> bool:
+    return usage.day_used > 0 and usage.day_bounces * 100 <= WARM_UP_BOUNCE_PERCENT_MAX * usage.day_used
+
+
+def _later(one: NotBefore, other: NotBefore) -> bool:
+    return one.moment is None or (other.moment is not None and one.moment > other.moment)

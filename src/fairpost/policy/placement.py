@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from fairpost.model.account import Account, AccountStatus
+from fairpost.model.account import Account
 from fairpost.model.ids import AccountId
-from fairpost.policy.limits import NotBefore, admit
+from fairpost.policy.limits import NotBefore, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ def plan(
     now: datetime,
 ) -> Plan:
     """`ours`: the accounts this engine drives, and whether each is idle. `barred`: not to be started yet."""
-    able = [seen for seen in accounts if seen.account.status is AccountStatus.ACTIVE]
-    moments = {seen.account.id: _next_moment(seen.account, now) for seen in able}
+    moments = {seen.account.id: moment for seen in accounts if (moment := _next_moment(seen.account, now)) is not None}
+    able = [seen for seen in accounts if seen.account.id in moments]
     wanted = [s for s in able if _routes(s.account) & set(due_routes) and moments[s.account.id] <= now]
     share = min(places, math.ceil(len(able) / max(1, engines))) if engines > 1 else places
     free = [s.account.id for s in wanted if s.account.id not in ours and not s.is_driven and s.account.id not in barred]
@@ -58,8 +58,9 @@ def _routes(account: Account) -> set[str]:
     return {account.pool, f"@{account.name}"}
 
 
-def _next_moment(account: Account, now: datetime) -> datetime:
-    admitted = admit(account.limits, account.usage, now=now)
+def _next_moment(account: Account, now: datetime) -> datetime | None:
+    """None: a person must do something first."""
+    admitted = standing(account, now=now)
     return admitted.moment if isinstance(admitted, NotBefore) else now
 
 

@@ -1,7 +1,8 @@
 """When to try again.
 
 An e-mail, after an attempt: urgent after 1 min, 5 min, 30 min, 2 h; bulk after 1, 5, 15 min, then hourly. An account whose
-server cannot be reached: after 1, 2, 4 … seconds, a minute at most; its e-mails are not to blame and wait for nothing.
+server cannot be reached: after 1, 2, 4 … seconds, a minute at most; one whose server finds it too fast and names no
+moment: after 1, 2, 4 … minutes, an hour at most. Its e-mails are not to blame and wait for nothing.
 """
 
 from datetime import timedelta
@@ -30,3 +31,12 @@ UNREACHABLE_S_MAX = 60
 def unreachable_delay(*, times: int, roll: float) -> timedelta:
     """How long an account rests after its server could not be reached so many times in a row."""
     return timedelta(seconds=min(UNREACHABLE_S_MAX, 2 ** min(times - 1, 10)) * (1 + JITTER * roll))
+
+
+BACK_OFF_MAX = HOUR
+
+
+def back_off_delay(*, times: int, roll: float) -> timedelta:
+    """How long an account rests after it was told so many times in a row that it sends too much."""
+    minutes: int = 2 ** min(times - 1, 10)
+    return min(BACK_OFF_MAX, MINUTE * minutes) * (1 + JITTER * roll)

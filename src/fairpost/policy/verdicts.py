@@ -1,43 +1,27 @@
-"""What a reply means for the e-mail. The one place where codes are read.
+"""What follows from an attempt, for the e-mail and for the account. What a reply means is read in `replies`.
 
-By enhanced status code (RFC 3463) where the server gives one, else by the reply code. A full mailbox is soft
-whatever its code; a 5xx about the sender or the content is no bounce of the recipient.
+An address that exists no more bounces, and is never written to again. What passes is tried again later. What is about us
+and not about the e-mail costs it nothing: it goes back, and the account waits or stops.
 """
 
-import re
 from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
 from fairpost.model.email import Outgoing
-from fairpost.model.report import Reached, Reply, Report, Step
-from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+from fairpost.model.report import Channel, Reached, Reply, Report, Step
+from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+from fairpost.policy.replies import Meaning, ReplyClass, Scope, meaning
 from fairpost.policy.retries import retry_delay
 
 
-class Meaning(StrEnum):
-    ACCEPTED = "accepted"
-    TEMPORARY = "temporary"
-    NO_SUCH_RECIPIENT = "no such recipient"
-    REFUSED = "refused"
+class _Fate(StrEnum):
+    """Of one recipient."""
 
-
-_ENHANCED = re.compile(r"\s*([245])\.(\d{1,3})\.(\d{1,3})\b")
-_FULL = re.compile(r"mailbox (is )?full|over ?quota|quota exceeded", re.IGNORECASE)
-
-
-def meaning(reply: Reply) -> Meaning:
-    if 200 <= reply.code < 300:
-        return Meaning.ACCEPTED
-    enhanced = _ENHANCED.match(reply.text)
-    subject_detail = (int(enhanced[2]), int(enhanced[3])) if enhanced else None
-    if reply.code < 500 or subject_detail == (2, 2) or _FULL.search(reply.text):
-        return Meaning.TEMPORARY
-    if subject_detail is None:
-        return Meaning.NO_SUCH_RECIPIENT if reply.code in (550, 551, 553) else Meaning.REFUSED
-    # 5.1.x: the address; 5.1.7 and 5.1.8 are the sender's. 5.2.1: the mailbox is disabled.
-    dead = (subject_detail[0] == 1 and subject_detail[1] not in (7, 8)) or subject_detail == (2, 1)
-    return Meaning.NO_SUCH_RECIPIENT if dead else Meaning.REFUSED
+    GOT_IT = "got it"
+    DEAD = "dead"
+    LATER = "later"
+    NEVER = "never"
 
 
 def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll: float) -> Verdict:
@@ -50,7 +34,7 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
         case Reached.UNSENDABLE:
             return Failed()
         case Reached.BEFORE_DOT:
-            dead = tuple(a for a in email.envelope if _is_dead(report.recipients.get(a)))
+            dead = tuple(a for a in email.envelope if _fate_of(report, a) is _Fate.DEAD)
             living = tuple(a for a in email.envelope if a not in dead)
             if not living:
                 return Bounced(dead)
@@ -62,30 +46,86 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
 
 
 def suspicion(report: Report) -> str | None:
-    """Why the account must be suspended: its server refused the login for good. None: it may just rest."""
-    refused = report.step is Step.AUTH and report.reply is not None and report.reply.code >= 500
-    return (
-        f"its server refused the login: {report.reply.code} {report.reply.text}" if refused and report.reply else None
-    )
+    """Why the account must be suspended: its server knows it no more. None: it may just wait."""
+    found = about(report)
+    if found is None or found.class_ is not ReplyClass.AUTH or found.retry:
+        return None
+    assert report.reply is not None
+    return f"its server refused the login: {report.reply.code} {report.reply.text}"
 
 
-def _is_dead(reply: Reply | None) -> bool:
-    return reply is not None and meaning(reply) is Meaning.NO_SUCH_RECIPIENT
+def grievance(report: Report) -> str | None:
+    """A refusal of who we are or how we send, which meets every e-mail alike. None: there is none."""
+    found = about(report)
+    is_one = found is not None and found.class_ is ReplyClass.POLICY_SENDER and report.reply is not None
+    return f"{report.reply.code} {report.reply.text}" if is_one and report.reply else None
+
+
+def requested_pause(report: Report, *, now: datetime) -> datetime | None:
+    """Until when the server wants to be left alone, where it says so."""
+    if report.retry_at is not None:
+        return report.retry_at
+    found = about(report)
+    if found is None or found.wait is None:
+        return None
+    return found.wait if isinstance(found.wait, datetime) else now + found.wait
+
+
+def is_about_our_pace(report: Report) -> bool:
+    found = about(report)
+    return found is not None and found.class_ is ReplyClass.RATE_LIMIT and found.scope is not Scope.RECIPIENT
+
+
+def about(report: Report) -> Meaning | None:
+    """What the reply that ended the attempt means; None where there was none, or where it is not a server's word on us."""
+    if report.reply is None or report.reached is Reached.UNSENDABLE:
+        return None
+    return _meaning_of(report, report.reply, report.step)
+
+
+def _is_about_the_server(report: Report, found: Meaning) -> bool:
+    """It is in trouble, and had not heard whom or what this e-mail is for; an API says which it is."""
+    is_trouble = found.class_ is ReplyClass.TRANSIENT and found.scope in (Scope.PROVIDER, Scope.NETWORK)
+    return is_trouble and (report.channel is not Channel.SMTP or report.step is Step.MAIL)
+
+
+def _meaning_of(report: Report, reply: Reply, step: Step | None) -> Meaning:
+    return meaning(reply, phase=step, channel=report.channel)
+
+
+def _fate_of(report: Report, address: str) -> _Fate | None:
+    """By the recipient's own reply; None where there is none."""
+    reply = report.recipients.get(address)
+    return _fate(_meaning_of(report, reply, Step.RCPT)) if reply is not None else None
+
+
+def _fate(found: Meaning) -> _Fate:
+    if found.class_ is ReplyClass.ACCEPTED:
+        return _Fate.GOT_IT
+    if found.suppress_recipient:
+        return _Fate.DEAD
+    return _Fate.LATER if found.retry else _Fate.NEVER
 
 
 def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll: float) -> Verdict:
-    assert report.reply is not None, "a transport that was answered reports the answer"
-    end = meaning(report.reply)
-    each = {a: meaning(report.recipients[a]) if a in report.recipients else end for a in email.envelope}
-    if end is not Meaning.ACCEPTED:  # who was accepted before the end did not get it either
-        each = {a: end if m is Meaning.ACCEPTED else m for a, m in each.items()}
-    dead = tuple(a for a, m in each.items() if m is Meaning.NO_SUCH_RECIPIENT)
-    later = tuple(a for a, m in each.items() if m is Meaning.TEMPORARY)
+    ended = about(report)
+    assert ended is not None, "a transport that was answered reports the answer"
+    end = _fate(ended)
+    each = {a: _fate_of(report, a) or end for a in email.envelope}
+    is_about_us = is_about_our_pace(report) or _is_about_the_server(report, ended)
+    if is_about_us and not {_Fate.DEAD, _Fate.NEVER} & set(each.values()):
+        return Deferred(requested_pause(report, now=now))
+    if suspicion(report) is not None and not report.recipients:  # what only this account may send can go no other way
+        return Failed() if email.is_pinned else Deferred(None)
+    if end is not _Fate.GOT_IT:  # who was accepted before the end did not get it either
+        each = {a: end if fate is _Fate.GOT_IT else fate for a, fate in each.items()}
+    dead = tuple(a for a, fate in each.items() if fate is _Fate.DEAD)
+    later = tuple(a for a, fate in each.items() if fate is _Fate.LATER)
     if later:
-        someone_got_it = Meaning.ACCEPTED in each.values()
+        someone_got_it = _Fate.GOT_IT in each.values()
         verdict = _again_or_never(email, later, dead, attempts=attempts, now=now, roll=roll)
         return Sent(dead) if someone_got_it and isinstance(verdict, Failed | Bounced) else verdict
-    if Meaning.ACCEPTED in each.values():
+    if _Fate.GOT_IT in each.values():
         return Sent(dead)
     return Bounced(dead) if dead else Failed()
 

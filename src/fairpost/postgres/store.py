@@ -8,21 +8,33 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Literal, Self, assert_never
 
 import asyncpg
 
-from fairpost.model.account import Account, AccountStatus, Lease, Limits, Usage
-from fairpost.model.email import Attachment, Content, Mailbox, Outgoing, Recipient
+from fairpost.model.account import (
+    Account,
+    AccountStatus,
+    Charge,
+    DailyMode,
+    Lease,
+    Limits,
+    Rest,
+    RestReason,
+    Usage,
+    WarmUp,
+)
+from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing, Recipient
 from fairpost.model.errors import DatabaseUnavailable, KeysChanged, NotFound
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.states import DoubtPolicy, EmailClass
-from fairpost.model.transport import SealedSecret, SmtpSettings, read_transport, write_transport
-from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+from fairpost.model.transport import SealedSecret, ServerSettings, read_transport, write_transport
+from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.postgres.connections import Connections
+from fairpost.system import clock
 
 CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
 
@@ -117,7 +129,7 @@ class Store:
     # ── accept ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def enqueue_many(self, emails: Sequence[dict[str, Any]], *, now: datetime | None = None) -> list[Any]:
-        return await self.fetch("SELECT * FROM fairpost.enqueue_many($1, $2)", json.dumps(emails), now)
+        return await self.fetch("SELECT * FROM fairpost.enqueue_many($1, $2)", json.dumps(emails), _at(now))
 
     # ── accounts and leases ───────────────────────────────────────────────────────────────────────────────
 
@@ -129,17 +141,17 @@ class Store:
         pool: str = "default",
         display_name: str | None = None,
         limits: Limits,
-        transport: SmtpSettings | None = None,
+        provider: str | None = None,
+        transport: ServerSettings | None = None,
         id_: AccountId | None = None,
         keys: Sequence[str] | None = None,
     ) -> AccountId:
         """With a sealed secret: the id it was sealed for, and the keys that were in use then. Raises KeysChanged."""
+        settings = {**asdict(limits), "display_name": display_name, "provider": provider}
         with _keys_changed():
             id_ = await self.value(
-                """SELECT fairpost.add_account($1, $2, $3, $4, p_display_name => $5, p_batch_max => $6, p_delay_ms => $7,
-                          p_hourly_max => $8, p_daily_max => $9, p_id => $10, p_keys => $11)""",
-                *(name, address, pool, json.dumps(write_transport(transport)), display_name),
-                *(limits.batch_max, limits.delay_ms, limits.hourly_max, limits.daily_max, id_, keys),
+                "SELECT fairpost.add_account($1, $2, $3, $4, $5, p_id => $6, p_keys => $7)",
+                *(name, address, pool, json.dumps(write_transport(transport)), json.dumps(settings), id_, keys),
             )
         assert id_ is not None
         return AccountId(id_)
@@ -205,7 +217,7 @@ class Store:
         self, account_id: AccountId, *, owner: str, seconds: float, now: datetime | None = None
     ) -> Lease | None:
         """None: another holds it."""
-        row = await self.row("SELECT * FROM fairpost.take_lease($1, $2, $3, $4)", account_id, owner, seconds, now)
+        row = await self.row("SELECT * FROM fairpost.take_lease($1, $2, $3, $4)", account_id, owner, seconds, _at(now))
         if not row["taken"]:
             return None
         return Lease(account_id=account_id, epoch=Epoch(row["epoch"]), until=row["until"])
@@ -213,28 +225,28 @@ class Store:
     async def renew_lease(self, lease: Lease, *, seconds: float, now: datetime | None = None) -> Lease | None:
         """None: it is gone; stop."""
         until = await self.value(
-            "SELECT fairpost.renew_lease($1, $2, $3, $4)", lease.account_id, lease.epoch, seconds, now
+            "SELECT fairpost.renew_lease($1, $2, $3, $4)", lease.account_id, lease.epoch, seconds, _at(now)
         )
         return until and Lease(account_id=lease.account_id, epoch=lease.epoch, until=until)
 
     async def drop_lease(self, lease: Lease, *, now: datetime | None = None) -> bool:
         sql = "SELECT fairpost.drop_lease($1, $2, $3)"
-        return bool(await self.value(sql, lease.account_id, lease.epoch, now))
+        return bool(await self.value(sql, lease.account_id, lease.epoch, _at(now)))
 
     async def reap_leases(self, *, now: datetime | None = None) -> int:
-        return int(await self.value("SELECT fairpost.reap_leases($1)", now))
+        return int(await self.value("SELECT fairpost.reap_leases($1)", _at(now)))
 
     # ── release ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def claim(self, lease: Lease, *, limit: int, now: datetime | None = None) -> Claim:
         sql = "SELECT * FROM fairpost.claim($1, $2, $3, $4)"
-        row = await self.row(sql, lease.account_id, lease.epoch, limit, now)
+        row = await self.row(sql, lease.account_id, lease.epoch, limit, _at(now))
         return Claim(verdict=row["verdict"], ids=tuple(row["ids"]), again=row["again"], next_at=row["next_at"])
 
     async def held(self, lease: Lease, *, now: datetime | None = None) -> tuple[EmailId, ...] | None:
         """What this lease has claimed and not begun; None when it is gone. For after an answer that was lost."""
         sql = "SELECT fairpost.held($1, $2, $3)"
-        ids = await self.value(sql, lease.account_id, lease.epoch, now)
+        ids = await self.value(sql, lease.account_id, lease.epoch, _at(now))
         return None if ids is None else tuple(ids)
 
     async def await_turn(self, lease: Lease) -> None:
@@ -257,10 +269,10 @@ class Store:
     ) -> None:
         """Nothing below this name goes out until then; without a moment, until released."""
         sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6)"
-        await self.value(sql, workspace, level, key, until, reason, now)
+        await self.value(sql, workspace, level, key, until, reason, _at(now))
 
     async def release(self, workspace: str, level: Level, key: str = "", *, now: datetime | None = None) -> bool:
-        return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, now))
+        return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, _at(now)))
 
     async def set_weight(self, workspace: str, level: Level, key: str = "", *, weight: float) -> None:
         await self.value("SELECT fairpost.set_weight($1, $2, $3, $4)", workspace, level, key, weight)
@@ -279,7 +291,25 @@ class Store:
         )
         with_files = {row["content_id"] for row in rows if row["has_attachments"]}
         attachments = {content_id: await self._attachments(content_id) for content_id in with_files}
-        return [_outgoing(row, attachments.get(row["content_id"], ())) for row in rows]
+        return [
+            replace(
+                _outgoing(row, attachments.get(row["content_id"], ())),
+                follows=await self._earlier(row["follows"], row["account_id"]) if row["follows"] else None,
+            )
+            for row in rows
+        ]
+
+    async def _earlier(self, email_id: int, account_id: int | None) -> Earlier | None:
+        """What was sent before it in the same conversation; None when that was not sent."""
+        rows = await self.fetch("SELECT * FROM fairpost.conversation($1)", email_id)
+        if not rows:
+            return None
+        last = rows[0]
+        return Earlier(
+            message_id=last["message_id"],
+            thread_id=last["thread_id"] if last["account_id"] == account_id else None,
+            references=tuple(row["message_id"] for row in reversed(rows[1:])),
+        )
 
     async def _attachments(self, content_id: int) -> tuple[Attachment, ...]:
         """The last ones read are kept: they never change, and e-mails of one campaign share them."""
@@ -295,9 +325,19 @@ class Store:
         self._files.move_to_end(content_id)
         return self._files[content_id]
 
-    async def begin(self, lease: Lease, email_id: EmailId, *, usage: Usage, now: datetime | None = None) -> Begun:
-        sql = "SELECT * FROM fairpost.begin_send($1, $2, $3, $4, NULL, $5)"
-        row = await self.row(sql, lease.account_id, lease.epoch, email_id, _usage_json(usage), now)
+    async def begin(
+        self,
+        lease: Lease,
+        email_id: EmailId,
+        *,
+        usage: Usage,
+        evidence: Mapping[str, str] | None = None,
+        now: datetime | None = None,
+    ) -> Begun:
+        """`evidence`: by what the provider can be asked about it later."""
+        sql = "SELECT * FROM fairpost.begin_send($1, $2, $3, $4, $5, $6)"
+        written = json.dumps(dict(evidence)) if evidence is not None else None
+        row = await self.row(sql, lease.account_id, lease.epoch, email_id, _usage_json(usage), written, _at(now))
         return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=row["attempt"], now=row["now"])
 
     async def settle(
@@ -307,12 +347,14 @@ class Store:
         verdict: Verdict,
         report: Report | None = None,
         *,
+        soft_bounced: Sequence[str] = (),
         now: datetime | None = None,
     ) -> SettleVerdict:
-        outcome, detail = _outcome(verdict, report)
+        """`soft_bounced`: those given up because their mailbox took nothing."""
+        outcome, detail = _outcome(verdict, report, soft_bounced)
         sql = "SELECT fairpost.settle($1, $2, $3, $4, $5, $6)"
         result: SettleVerdict = await self.value(
-            sql, lease.account_id, lease.epoch, email_id, outcome, json.dumps(detail), now
+            sql, lease.account_id, lease.epoch, email_id, outcome, json.dumps(detail), _at(now)
         )
         return result
 
@@ -325,21 +367,49 @@ class Store:
         *,
         follower: EmailId,
         usage: Usage,
+        soft_bounced: Sequence[str] = (),
         now: datetime | None = None,
     ) -> tuple[SettleVerdict, Begun]:
         """Settles one and begins the next, in one commit."""
-        outcome, detail = _outcome(verdict, report)
+        outcome, detail = _outcome(verdict, report, soft_bounced)
         row = await self.row(
             "SELECT * FROM fairpost.settle_and_begin($1, $2, $3, $4, $5, $6, $7, $8)",
-            *(lease.account_id, lease.epoch, email_id, outcome, json.dumps(detail), follower, _usage_json(usage), now),
+            *(
+                lease.account_id,
+                lease.epoch,
+                email_id,
+                outcome,
+                json.dumps(detail),
+                follower,
+                _usage_json(usage),
+                _at(now),
+            ),
         )
         begun = Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=row["attempt"], now=row["now"])
         return row["settled"], begun
 
-    async def suspend(self, lease: Lease, reason: str) -> bool:
-        """False: the lease is gone."""
-        sql = "SELECT fairpost.suspend_account($1, $2, $3)"
-        return bool(await self.value(sql, lease.account_id, lease.epoch, reason))
+    async def set_status(
+        self, lease: Lease, status: AccountStatus, *, reason: str, until: datetime | None = None
+    ) -> bool:
+        """Until then it is active again by itself; None: until a person says so. False: the lease is gone."""
+        sql = "SELECT fairpost.set_status($1, $2, $3, $4, $5)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, status, reason, until))
+
+    async def rest(self, lease: Lease, rest: Rest) -> bool:
+        """The account sends nothing until then. False: the lease is gone."""
+        sql = "SELECT fairpost.rest($1, $2, $3, $4, $5)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, rest.until, rest.reason, rest.detail))
+
+    async def charges(self, account_id: AccountId) -> tuple[Charge, ...]:
+        """The single sends of the last day, where the account's limits need them; oldest first."""
+        rows = await self.fetch("SELECT at, units FROM fairpost.charges WHERE account_id = $1 ORDER BY at", account_id)
+        return tuple(Charge(row["at"], row["units"]) for row in rows)
+
+    async def tally(self, lease: Lease, counts: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+        """Adds (sent, bounced) of each workspace to the account's day, and says what the day has now."""
+        sql = "SELECT * FROM fairpost.tally($1, $2, $3)"
+        rows = await self.fetch(sql, lease.account_id, lease.epoch, json.dumps(dict(counts)))
+        return {row["workspace"]: (row["sent"], row["bounced"]) for row in rows}
 
     # ── engines ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -350,14 +420,19 @@ class Store:
     async def engine_gone(self, engine: str) -> None:
         await self.value("SELECT fairpost.engine_gone($1)", engine)
 
+    async def bury_engine(self, engine: str) -> int:
+        """All its processes are gone: what it drove is free at once. How many accounts."""
+        return int(await self.value("SELECT fairpost.bury_engine($1)", engine))
+
     async def routes_with_work(self) -> list[RouteWithWork]:
         return [RouteWithWork(**row) for row in await self.fetch("SELECT * FROM fairpost.routes_with_work()")]
 
     async def stations(self) -> list[Station]:
         """All accounts, and whether somebody drives them."""
         rows = await self.fetch(
-            """SELECT a.*, l.*, l.until > clock_timestamp() AS is_driven, l.revision <> a.revision AS is_outdated
-               FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"""
+            """SELECT a.*, l.*, l.until > coalesce($1, clock_timestamp()) AS is_driven, l.revision <> a.revision AS is_outdated
+               FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id""",
+            clock.stated(),
         )
         return [Station(_account(row), row["is_driven"], row["is_outdated"]) for row in rows]
 
@@ -365,8 +440,12 @@ class Store:
         """Those with an e-mail in doubt that its own policy wants sent again."""
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_in_doubt() AS id")]
 
+    async def accounts_to_ask(self) -> list[AccountId]:
+        """Those with an e-mail in doubt about which their provider can be asked."""
+        return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_to_ask() AS id")]
+
     async def suspend_crashing(self, account_id: AccountId, reason: str) -> None:
-        await self.value("SELECT fairpost.suspend_account($1, NULL, $2)", account_id, reason)
+        await self.value("SELECT fairpost.set_status($1, NULL, 'suspended', $2)", account_id, reason)
 
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
         ids = [row["id"] for row in await self.fetch("SELECT id FROM fairpost.doubts($1, $2)", account_id, most)]
@@ -379,24 +458,35 @@ class Store:
         *,
         by: str,
         due_at: datetime | None = None,
+        report: Report | None = None,
         now: datetime | None = None,
     ) -> str | None:
-        """The stored state it has now; None when it was not in doubt."""
-        sql = "SELECT fairpost.resolve($1, $2, $3, $4, '{}', $5)"
-        state: str | None = await self.value(sql, email_id, decision, by, due_at, now)
+        """The stored state it has now; None when it was not in doubt. `report`: what the provider said of it."""
+        sql = "SELECT fairpost.resolve($1, $2, $3, $4, $5, $6)"
+        detail = json.dumps(_detail(report) if report else {})
+        state: str | None = await self.value(sql, email_id, decision, by, due_at, detail, _at(now))
         return state
+
+    async def recheck(self, email_id: EmailId) -> Begun:
+        """Whether an e-mail in doubt might still be sent now, and to whom not; as `begin` says it, and nothing changes."""
+        row = await self.row("SELECT * FROM fairpost.recheck($1, $2)", email_id, clock.stated())
+        return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=None, now=row["now"])
+
+    async def leave_in_doubt(self, email_id: EmailId, why: str) -> None:
+        """The provider was asked and cannot say: now its policy decides, or a person."""
+        await self.value("SELECT fairpost.leave_in_doubt($1, $2)", email_id, why)
 
     async def cancel(self, email_id: EmailId, *, reason: str = "cancelled", now: datetime | None = None) -> str | None:
         """The state it is in afterwards; None when there is no such e-mail."""
-        state: str | None = await self.value("SELECT fairpost.cancel($1, $2, $3)", email_id, reason, now)
+        state: str | None = await self.value("SELECT fairpost.cancel($1, $2, $3)", email_id, reason, _at(now))
         return state
 
     async def retry(self, email_id: EmailId, *, now: datetime | None = None) -> str | None:
-        state: str | None = await self.value("SELECT fairpost.retry($1, $2)", email_id, now)
+        state: str | None = await self.value("SELECT fairpost.retry($1, $2)", email_id, _at(now))
         return state
 
     async def suppress(self, workspace: str, address: str, *, reason: str, now: datetime | None = None) -> bool:
-        return bool(await self.value("SELECT fairpost.suppress($1, $2, $3, $4)", workspace, address, reason, now))
+        return bool(await self.value("SELECT fairpost.suppress($1, $2, $3, $4)", workspace, address, reason, _at(now)))
 
 
 def _account(row: Any) -> Account:
@@ -408,21 +498,35 @@ def _account(row: Any) -> Account:
         pool=row["pool"],
         status=AccountStatus(row["status"]),
         status_reason=row["status_reason"],
-        limits=Limits(
-            delay_ms=row["delay_ms"],
-            hourly_max=row["hourly_max"],
-            daily_max=row["daily_max"],
-            batch_max=row["batch_max"],
-        ),
+        limits=_limits(row),
         usage=Usage(
             hour_started_at=row["hour_started_at"],
             hour_used=row["hour_used"],
             day_started_at=row["day_started_at"],
             day_used=row["day_used"],
+            day_bounces=row["day_bounces"],
             last_begun_at=row["last_begun_at"],
+            gap_roll=row["gap_roll"],
+            warm_day=row["warm_day"],
+            rest=Rest(row["rest_until"], RestReason(row["rest_reason"]), row["rest_detail"])
+            if row["rest_until"]
+            else None,
         ),
         transport=read_transport(json.loads(row["transport"])),
+        status_until=row["status_until"],
+        provider=row["provider"],
     )
+
+
+def _limits(row: Any) -> Limits:
+    given = {limit.name: row[limit.name] for limit in fields(Limits)}
+    warm_up = WarmUp(**json.loads(given["warm_up"])) if given["warm_up"] else None
+    return Limits(**{**given, "warm_up": warm_up, "daily_mode": DailyMode(given["daily_mode"])})
+
+
+def _at(now: datetime | None) -> datetime | None:
+    """None: the database's own clock counts, unless somebody has stopped ours."""
+    return now or clock.stated()
 
 
 @contextmanager
@@ -458,6 +562,8 @@ def _outgoing(row: Any, attachments: tuple[Attachment, ...]) -> Outgoing:
         ),
         account_id=row["account_id"],
         begun_at=row["begun_at"],
+        evidence=json.loads(row["evidence"]) if row["evidence"] else None,
+        is_pinned=row["route"].startswith("@"),
     )
 
 
@@ -475,12 +581,17 @@ def _usage_json(usage: Usage) -> str:
             "hour_used": usage.hour_used,
             "day_started_at": moment(usage.day_started_at),
             "day_used": usage.day_used,
+            "gap_roll": usage.gap_roll,
+            "warm_day": usage.warm_day,
+            **({"units": usage.charges[-1].units} if usage.charges else {}),
         }
     )
 
 
-def _outcome(verdict: Verdict, report: Report | None) -> tuple[str, dict[str, Any]]:
+def _outcome(verdict: Verdict, report: Report | None, soft_bounced: Sequence[str]) -> tuple[str, dict[str, Any]]:
     detail = _detail(report) if report else {}
+    if soft_bounced:
+        detail["soft_bounced"] = list(soft_bounced)
     match verdict:
         case Sent(bounced):
             return "sent", {**detail, "bounced": bounced}
@@ -499,6 +610,8 @@ def _outcome(verdict: Verdict, report: Report | None) -> tuple[str, dict[str, An
             return "in_doubt", detail
         case Untouched():
             return "untouched", detail
+        case Deferred():
+            return "deferred", detail
         case _:
             assert_never(verdict)
 

@@ -4,6 +4,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from fairpost.model.report import Step
 from fairpost.smtp.wire import Command
@@ -26,6 +27,20 @@ class Token:
 
 
 Login = Password | Token
+
+
+class LoginSource(Protocol):
+    """Where logins do not last, as tokens do not: it is asked again for each connection."""
+
+    async def login(self) -> Login:
+        """Raises Unready, at the step AUTH, when there is none to be had."""
+
+    def refused(self) -> None:
+        """The server did not take the last one: the next must be another."""
+
+
+async def current(login: Login | LoginSource | None) -> Login | None:
+    return login if login is None or isinstance(login, Password | Token) else await login.login()
 
 
 def mechanism(login: Login, offered: frozenset[str]) -> str | None:

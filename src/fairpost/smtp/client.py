@@ -21,6 +21,7 @@ from fairpost.smtp.server import Security, Server, Timeouts, tls_context
 from fairpost.smtp.transaction import Deliver, Done, EndEmpty, Say, Transaction
 from fairpost.smtp.wire import QUIT, STARTTLS, Answer, Command, State, Wire, hello, old_hello, stuffed
 
+LOGIN_REFUSED = 535
 CHUNK_BYTES = 65_536  # a message up to this size goes out in one write, dot and all
 
 
@@ -56,6 +57,10 @@ class Unready(Exception):
         super().__init__(error)
         self.step = step
         self.reply = reply
+
+    @property
+    def is_refused_login(self) -> bool:
+        return self.step is Step.AUTH and self.reply is not None and self.reply.code == LOGIN_REFUSED
 
     def report(self) -> Report:
         return Report(reached=Reached.UNTOUCHED, step=self.step, reply=self.reply, error=str(self))

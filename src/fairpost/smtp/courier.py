@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fairpost.model.message import Message
 from fairpost.model.report import Report
-from fairpost.smtp.auth import Login
+from fairpost.smtp.auth import Login, LoginSource, Password, Token, current
 from fairpost.smtp.client import Connection, Unready
 from fairpost.smtp.server import Server
 
@@ -23,7 +23,7 @@ class Reuse:
 class Courier:
     """One message at a time."""
 
-    def __init__(self, server: Server, login: Login | None = None, *, reuse: Reuse | None = None) -> None:
+    def __init__(self, server: Server, login: Login | LoginSource | None = None, *, reuse: Reuse | None = None) -> None:
         self._server = server
         self._login = login
         self._reuse = reuse or Reuse()
@@ -65,9 +65,20 @@ class Courier:
         if self._connection is not None and not self._is_good(self._connection):
             await self._hang_up()
         if self._connection is None:
-            self._connection = await Connection.open(self._server, self._login)
+            self._connection = await self._opened()
             self._opened_at = self._loop.time()
         return self._connection
+
+    async def _opened(self) -> Connection:
+        """Raises Unready. A token may have been withdrawn before its time: a refused one gets one successor."""
+        login = await current(self._login)
+        try:
+            return await Connection.open(self._server, login)
+        except Unready as unready:
+            if not unready.is_refused_login or self._login is None or isinstance(self._login, Password | Token):
+                raise
+        self._login.refused()
+        return await Connection.open(self._server, await self._login.login())
 
     def _is_good(self, connection: Connection) -> bool:
         is_young = self._loop.time() - self._opened_at < self._reuse.age_s_max

@@ -2,25 +2,35 @@
 
 from typing import assert_never
 
+from fairpost.gmail.client import GmailClient, Timeouts
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError, VaultError
-from fairpost.model.transport import SmtpSettings, UnknownTransport
-from fairpost.smtp.auth import Password
+from fairpost.model.transport import GmailSettings, ServerSettings, SmtpSettings, UnknownTransport
+from fairpost.oauth.sources import token_source
+from fairpost.smtp.auth import LoginSource, Password
 from fairpost.smtp.server import Server
+from fairpost.transport.gmail import GmailTransport
 from fairpost.transport.smtp import SmtpTransport
+from fairpost.transport.tokens import TokenLogin
 from fairpost.vault.vault import Vault
 
 
-def transport_of(account: Account, vault: Vault) -> SmtpTransport:
-    """Raises FairpostError when the account has no server, VaultError when its password cannot be opened."""
-    settings = smtp_settings(account)
-    return SmtpTransport(server_of(settings), login_of(account, vault))
+def transport_of(account: Account, vault: Vault) -> SmtpTransport | GmailTransport:
+    """Raises FairpostError when the account has no server, VaultError when its secret cannot be opened."""
+    settings = server_settings(account)
+    match settings:
+        case SmtpSettings():
+            return SmtpTransport(server_of(settings), login_of(account, vault))
+        case GmailSettings():
+            return GmailTransport(gmail_client_of(account, vault))
+        case _:
+            assert_never(settings)
 
 
-def smtp_settings(account: Account) -> SmtpSettings:
+def server_settings(account: Account) -> ServerSettings:
     anew = f"Give it one: fairpost account set {account.name} --smtp URL"
     match account.transport:
-        case SmtpSettings():
+        case SmtpSettings() | GmailSettings():
             return account.transport
         case UnknownTransport(kind):
             raise FairpostError(
@@ -30,6 +40,25 @@ def smtp_settings(account: Account) -> SmtpSettings:
             raise FairpostError(f'Account "{account.name}" has no server, so it cannot send. {anew}')
         case _:
             assert_never(account.transport)
+
+
+def smtp_settings(account: Account) -> SmtpSettings:
+    settings = server_settings(account)
+    assert isinstance(settings, SmtpSettings), "whoever asks for this knows that it is SMTP"
+    return settings
+
+
+def gmail_client_of(account: Account, vault: Vault, *, timeouts: Timeouts | None = None) -> GmailClient:
+    settings = server_settings(account)
+    assert isinstance(settings, GmailSettings), "whoever asks for this knows that it is Gmail"
+    if settings.secret is None:
+        raise VaultError(
+            f'Account "{account.name}" has no key for the Gmail API. '
+            f"Give it: fairpost account set {account.name} --gmail KEYFILE"
+        )
+    secret = vault.open(settings.secret, account_id=account.id, name=account.name)
+    tokens = token_source(settings.oauth, secret, mailbox=account.address)
+    return GmailClient(tokens, base_url=settings.base_url, timeouts=timeouts)
 
 
 def server_of(settings: SmtpSettings) -> Server:
@@ -42,7 +71,7 @@ def server_of(settings: SmtpSettings) -> Server:
     )
 
 
-def login_of(account: Account, vault: Vault) -> Password | None:
+def login_of(account: Account, vault: Vault) -> Password | LoginSource | None:
     """None: the server wants no login."""
     settings = smtp_settings(account)
     if settings.user is None:
@@ -52,4 +81,8 @@ def login_of(account: Account, vault: Vault) -> Password | None:
             f'Account "{account.name}" has no password for {settings.user}. '
             f"Give it: fairpost account set {account.name} --ask-password"
         )
-    return Password(user=settings.user, secret=vault.open(settings.secret, account_id=account.id, name=account.name))
+    secret = vault.open(settings.secret, account_id=account.id, name=account.name)
+    if settings.oauth is not None:
+        source = token_source(settings.oauth, secret, mailbox=settings.user)
+        return TokenLogin(settings.user, source, account=account.name)
+    return Password(user=settings.user, secret=secret)

@@ -1,7 +1,9 @@
 """What every transport offers to a worker."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
@@ -18,3 +20,39 @@ class Transport(Protocol):
 class ClosableTransport(Transport, Protocol):
     async def close(self) -> None:
         """Ends what it keeps open. It may be used again."""
+
+
+Evidence = Mapping[str, str]
+"""By what a provider can be asked later about a message, as it is stored with the intent: {"draft": …, "thread": …}."""
+
+
+class Fate(StrEnum):
+    SENT = "sent"
+    UNSENT = "unsent"  # it is still there: sending it again sends it once
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the provider said about a message of ours. `report` has its ids (sent), or why nobody can say (unknown)."""
+
+    fate: Fate
+    report: Report
+
+
+@runtime_checkable
+class DraftingTransport(ClosableTransport, Protocol):
+    """Keeps a message at the provider before it is sent, so that after a crash the provider knows what became of it."""
+
+    async def draft(self, account: Account, email: Outgoing) -> Evidence | Report:
+        """A report: it could not be kept, and nothing was sent."""
+
+    async def send_draft(
+        self, account: Account, email: Outgoing, evidence: Evidence, *, permission: Permission
+    ) -> Report:
+        """After its own time-out it has asked what became of the draft, before it says that nobody knows."""
+
+    async def ask(self, account: Account, email: Outgoing, evidence: Evidence) -> Answer: ...
+
+    async def discard(self, account: Account, evidence: Evidence) -> None:
+        """The draft will not be sent by us. Never fails: what cannot be removed stays behind unsent."""

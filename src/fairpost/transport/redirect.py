@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing, Recipient
-from fairpost.model.report import Reply, Report, Step
+from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.transport.port import ClosableTransport, Permission
 
 HEADER = "X-Fairpost-Original-Recipients"
@@ -32,19 +32,21 @@ class Redirected:
         await self._transport.close()
 
     def _booked_on(self, email: Outgoing, report: Report) -> Report:
-        """All recipients share the fate of the one address."""
-        reply = report.recipients.get(self._address)
-        shared = dict.fromkeys(email.envelope, self._no_bounce(reply)) if reply else {}
-        if report.reply is None or report.step in _BEFORE_ANY_ADDRESS:
-            return replace(report, recipients=shared)
-        return replace(report, recipients=shared, reply=self._no_bounce(report.reply))
+        """All recipients share the fate of the one address, except that they do not bounce with it."""
+        own = report.recipients.get(self._address)
+        ended = report.reply if report.step not in _BEFORE_ANY_ADDRESS else None
+        refusal = next((reply for reply in (own, ended) if reply is not None and _may_be_about_an_address(reply)), None)
+        if report.reached is Reached.REPLIED and refusal is not None:
+            words = f"{self._address}, to which everything is redirected, was refused: {refusal.code} {refusal.text}"
+            return replace(report, reached=Reached.UNSENDABLE, recipients={}, reply=Reply(554, f"5.4.0 {words}"))
+        if ended is not None and 400 <= ended.code < 500:  # nobody's mailbox is full because a test mailbox is
+            words = f"4.4.0 {self._address}, to which everything is redirected, takes nothing now"
+            return replace(report, recipients={}, reply=Reply(451, words))
+        return replace(report, recipients=dict.fromkeys(email.envelope, own) if own else {})
 
-    def _no_bounce(self, reply: Reply) -> Reply:
-        if reply.code < 500 or _NOT_ABOUT_AN_ADDRESS.match(reply.text):
-            return reply
-        return Reply(
-            554, f"5.4.0 {self._address}, to which everything is redirected, was refused: {reply.code} {reply.text}"
-        )
+
+def _may_be_about_an_address(reply: Reply) -> bool:
+    return reply.code >= 500 and not _NOT_ABOUT_AN_ADDRESS.match(reply.text)
 
 
 def redirected(email: Outgoing, address: str) -> Outgoing:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 
 from fairpost.model.report import Reply, Step
-from fairpost.smtp.auth import Login
+from fairpost.smtp.auth import Login, LoginSource, current
 from fairpost.smtp.client import Connection, Unready
 from fairpost.smtp.server import Security, Server, Timeouts
+from fairpost.transport.tokens import NoToken
 
 # A person is waiting: shorter than a worker's, but longer than servers make strangers wait for their greeting.
 PATIENCE = Timeouts(connect_s=15, tls_s=20, greeting_s=60, hello_s=30, auth_s=60)
@@ -24,10 +25,20 @@ class Tried:
     ok: bool
     text: str = ""
     reply: Reply | None = None
+    advice: str = ""  # where who failed knows what to do
+    name: str = ""  # of a step that has no name in SMTP
 
 
-async def try_server(server: Server, login: Login | None, *, patience: Timeouts = PATIENCE) -> list[Tried]:
+async def try_server(
+    server: Server, source: Login | LoginSource | None, *, patience: Timeouts = PATIENCE
+) -> list[Tried]:
     """Every step that was taken, in order; the last one is the one that failed, if any did."""
+    try:
+        login = await current(source)
+    except NoToken as none:
+        tried = await try_server(server, None, patience=patience)  # what can be said of the server is said
+        failed = Tried(step=none.step, ok=False, text=none.what, advice=none.advice)
+        return [*tried, failed] if all(each.ok for each in tried) else tried
     try:
         connection = await Connection.open(replace(server, timeouts=patience), login)
     except Unready as unready:

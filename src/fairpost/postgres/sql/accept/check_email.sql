@@ -114,6 +114,16 @@ EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format OR invalid_tim
     RETURN fairpost.complaint(field, format('is no time that exists: %s', value #>> '{}'));
 END $$;
 
+CREATE OR REPLACE FUNCTION fairpost.is_email_of(p_id text, p_workspace text) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+BEGIN
+    IF p_id !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN   -- apart: in one expression the cast might come first
+        RETURN false;
+    END IF;
+    RETURN EXISTS (SELECT FROM fairpost.queue q WHERE q.id = p_id::bigint AND q.workspace = p_workspace)
+        OR EXISTS (SELECT FROM fairpost.emails m WHERE m.id = p_id::bigint AND m.workspace = p_workspace);
+END $$;
+
 -- The first thing wrong with the fields that are not addresses, headers or attachments; null when all is well.
 CREATE OR REPLACE FUNCTION fairpost.check_words(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
@@ -123,9 +133,9 @@ DECLARE
     word record;
     field text;
 BEGIN
-    unknown := e - '{to,cc,bcc,from,reply_to,subject,text,html,headers,attachments,content_id,fields,workspace,user,stream,class,pool,account,due_at,expires_at,attempts_max,on_doubt,idempotency_key}'::text[];
+    unknown := e - '{to,cc,bcc,from,reply_to,subject,text,html,headers,attachments,content_id,fields,workspace,user,stream,class,pool,account,due_at,expires_at,attempts_max,on_doubt,idempotency_key,follows}'::text[];
     IF unknown <> '{}' THEN
-        RETURN fairpost.complaint((SELECT left(min(k), 100) FROM jsonb_object_keys(unknown) k), 'is not a field of an e-mail; known: to, cc, bcc, from, reply_to, subject, text, html, headers, attachments, content_id, fields, workspace, user, stream, class, pool, account, due_at, expires_at, attempts_max, on_doubt, idempotency_key');
+        RETURN fairpost.complaint((SELECT left(min(k), 100) FROM jsonb_object_keys(unknown) k), 'is not a field of an e-mail; known: to, cc, bcc, from, reply_to, subject, text, html, headers, attachments, content_id, fields, workspace, user, stream, class, pool, account, due_at, expires_at, attempts_max, on_doubt, idempotency_key, follows');
     END IF;
     FOR word IN SELECT * FROM (VALUES ('subject', 998, true), ('workspace', 200, false), ('user', 200, true), ('stream', 200, true),
                                       ('pool', 100, false), ('account', 100, false), ('idempotency_key', 500, false)
@@ -155,6 +165,8 @@ BEGIN
         RETURN fairpost.complaint('attempts_max', 'must be a whole number from 1 to 50');
     ELSIF e ->> 'content_id' IS NOT NULL AND (e ->> 'content_id') !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN
         RETURN fairpost.complaint('content_id', 'must be an id that fairpost.put_content returned');
+    ELSIF e ->> 'follows' IS NOT NULL AND NOT fairpost.is_email_of(e ->> 'follows', coalesce(e ->> 'workspace', 'default')) THEN
+        RETURN fairpost.complaint('follows', 'must be the id of an e-mail of this workspace');
     ELSIF e ->> 'fields' IS NOT NULL AND (jsonb_typeof(e -> 'fields') <> 'object' OR octet_length((e -> 'fields')::text) > 65536) THEN
         RETURN fairpost.complaint('fields', 'must be an object of at most 65536 bytes');
     ELSIF e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
@@ -183,7 +195,7 @@ BEGIN
         IF name !~ '^[!-9;-~]{1,100}$' THEN
             RETURN fairpost.complaint('headers', format('%s is no header name', to_jsonb(left(name, 100))));
         ELSIF lower(name COLLATE "C") IN ('from', 'to', 'cc', 'bcc', 'subject', 'date', 'message-id', 'reply-to', 'sender', 'return-path',
-            'received', 'mime-version', 'dkim-signature') OR name ILIKE 'content-%' THEN
+            'received', 'mime-version', 'dkim-signature', 'x-fairpost-id') OR name ILIKE 'content-%' THEN
             RETURN fairpost.complaint('headers.' || name, 'is written by Fairpost and cannot be given');
         ELSIF jsonb_typeof(value) <> 'string' OR (value #>> '{}') ~ '[\x01-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]' THEN
             RETURN fairpost.complaint('headers.' || name, 'must be a string without line breaks or other control characters');

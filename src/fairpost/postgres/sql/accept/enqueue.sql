@@ -82,12 +82,12 @@ BEGIN
         FROM new n WHERE n.content_id = n.id
     ), queued AS (
         INSERT INTO fairpost.queue (id, flow, due_at, attempts_max, expires_at, created_at, content_id, class, on_doubt,
-            route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key)
+            route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, follows)
         SELECT n.id, n.flow, n.due_at, coalesce((n.e ->> 'attempts_max')::smallint, CASE n.class WHEN 'urgent' THEN 5 ELSE 4 END),
             (n.e ->> 'expires_at')::timestamptz, t, n.content_id, n.class,
             coalesce(n.e ->> 'on_doubt', CASE n.class WHEN 'urgent' THEN 'resend' ELSE 'hold' END)::fairpost.doubt_policy,
             n.route, n.workspace, n.domain, n.user_name, n.stream, n.sender, n.recipients, n.addresses,
-            nullif(n.e -> 'fields', 'null'), n.e ->> 'idempotency_key'
+            nullif(n.e -> 'fields', 'null'), n.e ->> 'idempotency_key', (n.e ->> 'follows')::bigint
         FROM new n
     ), noted AS (
         INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, due_at, id)

@@ -99,3 +99,15 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT t.n::integer, a.name, t.begun_at, t.ended_at, t.outcome, t.code::integer, t.reply, t.response_ms, t.recipients
     FROM fairpost.attempts t LEFT JOIN fairpost.accounts a ON a.id = t.account_id WHERE t.email_id = p_id ORDER BY t.n
 $$;
+
+-- What was sent of a conversation up to this e-mail, the newest first, twenty at most; nothing if this one was not sent.
+CREATE OR REPLACE FUNCTION fairpost.conversation(p_id bigint) RETURNS TABLE (message_id text, thread_id text, account_id bigint)
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    WITH RECURSIVE said AS (
+        SELECT e.message_id, e.thread_id, e.account_id, e.follows, e.workspace, 1 AS place FROM fairpost.emails e
+        WHERE e.id = p_id AND e.state = 'sent' AND e.message_id IS NOT NULL
+        UNION ALL
+        SELECT e.message_id, e.thread_id, e.account_id, e.follows, e.workspace, s.place + 1 FROM said s JOIN fairpost.emails e ON e.id = s.follows
+        WHERE e.state = 'sent' AND e.message_id IS NOT NULL AND e.workspace = s.workspace AND s.place < 20)
+    SELECT s.message_id, s.thread_id, s.account_id FROM said s ORDER BY s.place
+$$;

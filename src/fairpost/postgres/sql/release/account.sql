@@ -1,21 +1,23 @@
--- A new sender account, with its lease and the routes it serves. Returns its id.
--- `p_id` is for a secret that was sealed for this id, and `p_keys` are the keys that were in use then (see secrets.sql).
+-- A new sender account, with its lease and the routes it serves; what `p_settings` does not name has the table's default.
+-- Returns its id. `p_id` is for a secret that was sealed for this id, and `p_keys` are the keys that were in use then (see secrets.sql).
 DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz);
+DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz, bigint, text[]);
 CREATE OR REPLACE FUNCTION fairpost.add_account(
-    p_name text, p_address text, p_pool text, p_transport jsonb, p_display_name text DEFAULT NULL, p_batch_max integer DEFAULT 50,
-    p_delay_ms integer DEFAULT 0, p_hourly_max integer DEFAULT NULL, p_daily_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL,
+    p_name text, p_address text, p_pool text, p_transport jsonb, p_settings jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL,
     p_id bigint DEFAULT NULL, p_keys text[] DEFAULT NULL
 ) RETURNS bigint
-LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
-    SELECT fairpost.expect_keys(p_keys);
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    added CONSTANT bigint := coalesce(p_id, fairpost.next_account_id());
+BEGIN
+    PERFORM fairpost.expect_keys(p_keys);
     INSERT INTO fairpost.routes (route) VALUES (p_pool), ('@' || p_name) ON CONFLICT DO NOTHING;
-    WITH added AS (
-        INSERT INTO fairpost.accounts (id, name, address, display_name, pool, transport, batch_max, delay_ms, hourly_max, daily_max, created_at)
-        OVERRIDING SYSTEM VALUE
-        VALUES (coalesce(p_id, fairpost.next_account_id()), p_name, p_address, p_display_name, p_pool, p_transport, p_batch_max, p_delay_ms, p_hourly_max, p_daily_max, coalesce(p_now, clock_timestamp()))
-        RETURNING id)
-    INSERT INTO fairpost.leases (account_id) SELECT id FROM added RETURNING account_id;
-$$;
+    INSERT INTO fairpost.accounts (id, name, address, pool, transport, created_at) OVERRIDING SYSTEM VALUE
+    VALUES (added, p_name, p_address, p_pool, p_transport, coalesce(p_now, clock_timestamp()));
+    INSERT INTO fairpost.leases (account_id) VALUES (added);
+    PERFORM fairpost.change_account(p_name, p_settings);
+    RETURN added;
+END $$;
 
 CREATE OR REPLACE FUNCTION fairpost.next_account_id() RETURNS bigint
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -23,22 +25,79 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 $$;
 
 -- Changes what `p_changes` names, by the columns of the table, and `secret` beside `transport`: the password of a server
--- stays unless it is named. Returns the account's id; null: there is none.
+-- stays unless it is named. Whatever the account was waiting for is looked at anew. Returns the account's id; null: there is none.
 CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb, p_keys text[] DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     changed bigint;
+    has_status CONSTANT boolean := p_changes ? 'status';
 BEGIN
     PERFORM fairpost.expect_keys(p_keys);
     INSERT INTO fairpost.routes (route) SELECT p_changes ->> 'pool' WHERE p_changes ? 'pool' ON CONFLICT DO NOTHING;
+    -- The lease first, as everybody has it.
+    SELECT l.account_id INTO changed FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id WHERE a.name = p_name FOR UPDATE OF l;
     UPDATE fairpost.accounts a SET
-        (address, display_name, pool, status, status_reason, batch_max, delay_ms, hourly_max, daily_max, transport) = (
-            SELECT n.address, n.display_name, n.pool, n.status, n.status_reason, n.batch_max, n.delay_ms, n.hourly_max, n.daily_max,
+        (address, display_name, pool, provider, batch_max, delay_ms, gap_max_ms, hourly_max, daily_max, daily_mode, units_per_minute, units_per_send,
+         warm_up, bounce_percent_max, bounce_sample_min, cool_down_s, transport) = (
+            SELECT n.address, n.display_name, n.pool, n.provider, n.batch_max, n.delay_ms, n.gap_max_ms, n.hourly_max, n.daily_max, n.daily_mode,
+                   n.units_per_minute, n.units_per_send, nullif(n.warm_up, 'null'), n.bounce_percent_max, n.bounce_sample_min, n.cool_down_s,
                    (n.transport - 'secret') || jsonb_strip_nulls(jsonb_build_object('secret',
                        CASE WHEN p_changes ? 'secret' THEN p_changes -> 'secret' ELSE a.transport -> 'secret' END))
+            FROM jsonb_populate_record(a, p_changes) n),
+        (status, status_reason, status_until) = (
+            SELECT CASE WHEN has_status THEN n.status WHEN a.status = 'paused_limit_reached' THEN 'active' ELSE a.status END,
+                   CASE WHEN has_status THEN p_changes ->> 'status_reason' WHEN a.status = 'paused_limit_reached' THEN NULL ELSE a.status_reason END,
+                   CASE WHEN has_status THEN (p_changes ->> 'status_until')::timestamptz WHEN a.status = 'paused_limit_reached' THEN NULL ELSE a.status_until END
             FROM jsonb_populate_record(a, p_changes) n)
-    WHERE a.name = p_name RETURNING a.id INTO changed;
+    WHERE a.id = changed;
+    UPDATE fairpost.leases l SET rest_until = NULL, rest_reason = NULL, rest_detail = NULL WHERE l.account_id = changed AND l.rest_until IS NOT NULL;
     RETURN changed;
+END $$;
+
+-- By whoever drives it, or (`p_epoch` null) by anybody: it is in this status from now on, until the moment given or until
+-- a person says otherwise. False: the lease is gone, and nothing was changed.
+CREATE OR REPLACE FUNCTION fairpost.set_status(
+    p_account bigint, p_epoch bigint, p_status fairpost.account_status, p_reason text, p_until timestamptz DEFAULT NULL
+) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = coalesce(p_epoch, l.epoch) FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE fairpost.accounts a SET status = p_status, status_reason = left(p_reason, 1000), status_until = p_until
+    WHERE a.id = p_account AND a.status = 'active';   -- what a person has decided stays
+    RETURN true;
+END $$;
+
+-- The account sends nothing until then. Every word replaces the last. False: the lease is gone.
+CREATE OR REPLACE FUNCTION fairpost.rest(p_account bigint, p_epoch bigint, p_until timestamptz, p_reason text, p_detail text) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE fairpost.leases l SET rest_until = p_until, rest_reason = p_reason, rest_detail = left(p_detail, 1000)
+    WHERE l.account_id = p_account AND l.epoch = p_epoch;
+    RETURN FOUND;
+END $$;
+
+-- Adds to what each workspace sent through the account on its day, {"workspace": [sent, bounced]}, and returns all of that day.
+CREATE OR REPLACE FUNCTION fairpost.tally(p_account bigint, p_epoch bigint, p_counts jsonb)
+RETURNS TABLE (workspace text, sent integer, bounced integer)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    today timestamptz;
+BEGIN
+    SELECT l.day_started_at INTO today FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
+    IF today IS NULL THEN
+        RETURN;
+    END IF;
+    INSERT INTO fairpost.tallies AS t (account_id, workspace, day, sent, bounced)
+    SELECT p_account, c.key, today, (c.value ->> 0)::integer, (c.value ->> 1)::integer FROM jsonb_each(p_counts) c
+    ON CONFLICT (account_id, workspace) DO UPDATE SET
+        day = excluded.day,
+        sent = excluded.sent + CASE WHEN t.day = excluded.day THEN t.sent ELSE 0 END,
+        bounced = excluded.bounced + CASE WHEN t.day = excluded.day THEN t.bounced ELSE 0 END;
+    RETURN QUERY SELECT t.workspace, t.sent, t.bounced FROM fairpost.tallies t WHERE t.account_id = p_account AND t.day = today;
 END $$;
 
 -- Removes an account that has nothing in hand and nothing waiting for it alone; else says how much, and changes nothing.

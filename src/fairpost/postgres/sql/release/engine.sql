@@ -19,6 +19,20 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.engines e WHERE e.id = p_engine
 $$;
 
+-- Whoever calls this has proof that no process of the engine lives any more: its leases need not run out.
+CREATE OR REPLACE FUNCTION fairpost.bury_engine(p_engine text) RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    held record;
+    n integer := 0;
+BEGIN
+    FOR held IN SELECT l.account_id, l.epoch FROM fairpost.leases l WHERE l.owner = p_engine ORDER BY l.account_id LOOP
+        n := n + fairpost.drop_lease(held.account_id, held.epoch)::integer;
+    END LOOP;
+    PERFORM fairpost.engine_gone(p_engine);
+    RETURN n;
+END $$;
+
 -- Wakes sleeping engines when the transaction commits. A NOTIFY takes a lock of the whole database at commit: it is
 -- sent only while somebody sleeps, and never for many e-mails at once; a look every second finds what was missed.
 CREATE OR REPLACE FUNCTION fairpost.wake_engines(emails jsonb) RETURNS void
@@ -65,22 +79,14 @@ CREATE OR REPLACE FUNCTION fairpost.accounts_in_doubt() RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
     SELECT DISTINCT q.account_id FROM fairpost.queue q
     WHERE NOT q.waiting AND q.state = 'in_doubt' AND q.on_doubt = 'resend' AND q.attempts < q.attempts_max
+    AND (q.evidence IS NULL OR q.evidence ? 'unknown')
 $$;
 
--- The account does not send until a person has seen to it: its server has refused the login, or its workers die again
--- and again. With an epoch, only the lease's holder may say so.
-CREATE OR REPLACE FUNCTION fairpost.suspend_account(p_account bigint, p_epoch bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
-BEGIN
-    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = coalesce(p_epoch, l.epoch) FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    UPDATE fairpost.accounts a SET status = 'suspended', status_reason = left(p_reason, 1000) WHERE a.id = p_account AND a.status <> 'suspended';
-    IF FOUND THEN
-        INSERT INTO fairpost.events (at, kind, subject, detail)
-        SELECT coalesce(p_now, clock_timestamp()), 'account_suspended', a.name, jsonb_build_object('reason', left(p_reason, 1000))
-        FROM fairpost.accounts a WHERE a.id = p_account;
-    END IF;
-    RETURN true;
-END $$;
+-- Those with an e-mail in doubt about which its provider can be asked: by whoever drives the account.
+CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
+LANGUAGE sql STABLE AS $$
+    SELECT DISTINCT q.account_id FROM fairpost.queue q
+    WHERE NOT q.waiting AND q.state = 'in_doubt' AND q.evidence IS NOT NULL AND NOT q.evidence ? 'unknown'
+$$;
+
+DROP FUNCTION IF EXISTS fairpost.suspend_account(bigint, bigint, text, timestamptz);

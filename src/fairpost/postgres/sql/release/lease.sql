@@ -18,6 +18,8 @@ BEGIN
     IF taken THEN
         epoch := lease.epoch + 1;
         until := now + make_interval(secs => p_seconds);
+        UPDATE fairpost.accounts a SET status = 'active', status_reason = NULL, status_until = NULL
+        WHERE a.id = p_account AND a.status <> 'active' AND a.status_until <= now;   -- its time has come
         UPDATE fairpost.leases l SET epoch = take_lease.epoch, owner = p_owner, until = take_lease.until,
             revision = (SELECT a.revision FROM fairpost.accounts a WHERE a.id = p_account)
         WHERE l.account_id = p_account;

@@ -28,10 +28,21 @@ BEGIN
             day_started_at = day, day_used = (p_usage ->> 'day_used')::integer,
             day_bounces = CASE WHEN l.day_started_at IS DISTINCT FROM day THEN 0 ELSE l.day_bounces END,
             day_errors = CASE WHEN l.day_started_at IS DISTINCT FROM day THEN 0 ELSE l.day_errors END,
+            gap_roll = coalesce((p_usage ->> 'gap_roll')::double precision, 0), warm_day = coalesce((p_usage ->> 'warm_day')::integer, l.warm_day),
             last_begun_at = begin_send.now
         WHERE l.account_id = p_account;
+        IF p_usage ? 'units' THEN
+            PERFORM fairpost.charge(p_account, p_id, (p_usage ->> 'units')::integer, now);
+        END IF;
     END IF;
 END $$;
+
+-- Remembers a single send, for limits that count back from the moment itself.
+CREATE OR REPLACE FUNCTION fairpost.charge(p_account bigint, p_id bigint, p_units integer, p_now timestamptz) RETURNS void
+LANGUAGE sql AS $$
+    DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at < p_now - interval '1 day 1 minute';
+    INSERT INTO fairpost.charges (account_id, at, email_id, units) VALUES (p_account, p_now, p_id, p_units);
+$$;
 
 -- The e-mail's part of it; the lease's row is locked and in order.
 DROP FUNCTION IF EXISTS fairpost.begin_email(bigint, bigint, bigint, jsonb, timestamptz);

@@ -6,6 +6,30 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT q.* FROM fairpost.queue q WHERE q.account_id = p_account AND NOT q.waiting AND q.state = 'in_doubt' ORDER BY q.id LIMIT p_max
 $$;
 
+-- Whether it might still be sent now, and to whom not any more: `verdict` as of a begin, and nothing changes.
+CREATE OR REPLACE FUNCTION fairpost.recheck(p_id bigint, p_now timestamptz DEFAULT NULL, OUT verdict text, OUT skip text[], OUT now timestamptz)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    email fairpost.queue;
+BEGIN
+    now := coalesce(p_now, clock_timestamp());
+    SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.state = 'in_doubt';
+    IF NOT FOUND THEN
+        verdict := 'gone';
+        RETURN;
+    END IF;
+    skip := fairpost.suppressed(email.workspace, email.addresses);
+    verdict := CASE WHEN email.expires_at <= now THEN 'expired' WHEN email.addresses <@ skip THEN 'suppressed'
+        WHEN fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, now) THEN 'held' ELSE 'begun' END;
+END $$;
+
+-- Its provider was asked, and cannot say: from now on its policy decides, or a person.
+CREATE OR REPLACE FUNCTION fairpost.leave_in_doubt(p_id bigint, p_why text) RETURNS void
+LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    UPDATE fairpost.queue q SET last_error = left(p_why, 2000), evidence = q.evidence || jsonb_build_object('unknown', left(p_why, 2000))
+    WHERE q.id = p_id AND q.state = 'in_doubt'
+$$;
+
 -- `p_decision`: sent, failed, or resend (waits until `p_due_at`, with the doubt in its log). Returns the state it has now,
 -- or null when it is not in doubt (any more).
 CREATE OR REPLACE FUNCTION fairpost.resolve(

@@ -5,10 +5,10 @@ CREATE OR REPLACE FUNCTION fairpost.finish(
 LANGUAGE sql AS $$
     WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = p_id RETURNING q.*)
     INSERT INTO fairpost.emails (id, state, reason, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
-        class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id)
+        class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id, follows)
     SELECT g.id, p_state, p_reason, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.account_id, g.content_id,
         g.class, g.on_doubt, g.flow, g.route, g.workspace, g.domain, g.user_name, g.stream, g.sender, g.recipients, g.addresses, g.fields,
-        g.idempotency_key, p_message_id, p_thread_id
+        g.idempotency_key, p_message_id, p_thread_id, g.follows
     FROM gone g
 $$;
 

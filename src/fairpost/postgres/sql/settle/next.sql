@@ -37,7 +37,12 @@ BEGIN
                 ELSE greatest(0, l.hour_used - (p_outcome = 'untouched')::integer) END,
             day_used = CASE WHEN is_begun THEN (p_usage ->> 'day_used')::integer
                 ELSE greatest(0, l.day_used - (p_outcome = 'untouched')::integer) END,
+            gap_roll = CASE WHEN is_begun THEN coalesce((p_usage ->> 'gap_roll')::double precision, 0) ELSE l.gap_roll END,
+            warm_day = CASE WHEN is_begun THEN coalesce((p_usage ->> 'warm_day')::integer, l.warm_day) ELSE l.warm_day END,
             last_begun_at = CASE WHEN is_begun THEN settle_and_begin.now ELSE l.last_begun_at END
         WHERE l.account_id = p_account;
+    END IF;
+    IF is_begun AND p_usage ? 'units' THEN
+        PERFORM fairpost.charge(p_account, p_next, (p_usage ->> 'units')::integer, now);
     END IF;
 END $$;

@@ -35,49 +35,11 @@ BEGIN
         RETURN coalesce((SELECT q.state FROM fairpost.queue q WHERE q.id = p_id), (SELECT e.state FROM fairpost.emails e WHERE e.id = p_id));
     END IF;
     INSERT INTO fairpost.queue (id, flow, due_at, attempts, attempts_max, account_id, expires_at, created_at, content_id, class, on_doubt, route, workspace,
-        domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, last_error)
+        domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, last_error, follows)
     VALUES (email.id, email.flow, t, email.attempts, greatest(email.attempts_max, email.attempts + 1), email.account_id, email.expires_at, email.created_at,
         email.content_id, email.class, email.on_doubt, email.route, email.workspace, email.domain, email.user_name, email.stream, email.sender,
-        email.recipients, email.addresses, email.fields, email.idempotency_key, email.reason);
+        email.recipients, email.addresses, email.fields, email.idempotency_key, email.reason, email.follows);
     PERFORM fairpost.note(ARRAY[p_id], 1);
     INSERT INTO fairpost.events (at, kind, workspace, subject) VALUES (t, 'retried', email.workspace, 'email ' || p_id);
     RETURN 'waiting';
-END $$;
-
--- Addresses are compared without regard to case, the same in every locale.
-CREATE OR REPLACE FUNCTION fairpost.fold(address text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT lower(address COLLATE "C") COLLATE "default"
-$$;
-
--- Those of the addresses that this workspace must not write to.
-CREATE OR REPLACE FUNCTION fairpost.suppressed(p_workspace text, addresses text[]) RETURNS text[]
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    found text[] := '{}';
-    a text;
-BEGIN
-    -- One by one along the key: as one query, a planner without figures may read all of a workspace's list.
-    FOREACH a IN ARRAY addresses LOOP
-        IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = fairpost.fold(a) AND s.workspace IN (p_workspace, '*')) THEN
-            found := found || a;
-        END IF;
-    END LOOP;
-    RETURN found;
-END $$;
-
--- Nobody writes to this address again, in one workspace or ('*') in all.
-CREATE OR REPLACE FUNCTION fairpost.suppress(p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
-BEGIN
-    INSERT INTO fairpost.suppressions (workspace, address, reason, created_at)
-    VALUES (p_workspace, fairpost.fold(p_address), left(p_reason, 500), coalesce(p_now, clock_timestamp())) ON CONFLICT DO NOTHING;
-    RETURN FOUND;
-END $$;
-
-CREATE OR REPLACE FUNCTION fairpost.unsuppress(p_workspace text, p_address text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
-BEGIN
-    DELETE FROM fairpost.suppressions s WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address);
-    RETURN FOUND;
 END $$;

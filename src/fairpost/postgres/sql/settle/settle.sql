@@ -1,8 +1,9 @@
 -- The outcome of a send, its log, its counters and its next step, in one commit.
 --
 -- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never had it: it waits again
--- and the charge is taken back). In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply of
--- each), `bounced` (addresses that exist no more: suppressed from now on), `remaining` (on retry: who is still to get it).
+-- and the charge is taken back); deferred (the account was told to wait: the e-mail waits again, and has lost no attempt). In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply of
+-- each), `bounced` (addresses that exist no more: suppressed from now on), `soft_bounced` (those given up because the mailbox took
+-- nothing: suppressed after some), `remaining` (on retry: who is still to get it).
 -- Returns what came of it: settled; stale (another holds the account now: nothing changed);
 -- evidence (late proof that an e-mail in doubt was sent); gone.
 CREATE OR REPLACE FUNCTION fairpost.settle(
@@ -70,7 +71,10 @@ BEGIN
         PERFORM fairpost.note(ARRAY[p_id], 1);
     WHEN 'in_doubt' THEN
         UPDATE fairpost.queue q SET state = 'in_doubt', last_error = reply WHERE q.id = p_id;
-    WHEN 'untouched' THEN
+    WHEN 'untouched', 'deferred' THEN
+        IF p_outcome = 'untouched' THEN
+            DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at = email.begun_at AND c.email_id = p_id;
+        END IF;
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL, last_error = reply
         WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);
@@ -78,9 +82,12 @@ BEGIN
         RAISE EXCEPTION 'settle: unknown outcome %', p_outcome USING ERRCODE = 'FP002';
     END CASE;
 
-    IF jsonb_array_length(p_detail -> 'bounced') > 0 THEN
-        PERFORM fairpost.suppress(email.workspace, a, 'hard bounce: ' || coalesce(reply, ''), t)
-        FROM jsonb_array_elements_text(p_detail -> 'bounced') a;
+    IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
+        PERFORM fairpost.heed_bounces(email, p_outcome, p_detail, t);
+    ELSIF p_outcome IN ('sent', 'retry') THEN   -- apart: only now a query, and nearly always one look that finds nothing
+        IF EXISTS (SELECT FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace) THEN
+            PERFORM fairpost.heed_bounces(email, p_outcome, p_detail, t);
+        END IF;
     END IF;
     RETURN 'settled';
 END $$;

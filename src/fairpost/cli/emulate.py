@@ -1,0 +1,128 @@
+"""`fairpost emulate`: services that mail goes out through, played on this machine. Nothing is sent to anybody."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpost.cli import inbox
+from fairpost.cli.output import plain
+from fairpost.model.errors import FairpostError
+from fairpost.settings import read_settings
+
+if TYPE_CHECKING:
+    from fairpost.emulate.app import Served
+    from fairpost.emulate.faults import Fault
+    from fairpost.emulate.server import EmulatorOptions, GmailEmulator
+
+app = typer.Typer(no_args_is_help=True, help="Services that mail goes out through, played on this machine.")
+
+KEY_FILE = "gmail-emulator.json"
+FAULT_BYTES_MAX = 1_048_576
+
+app.command("smtp")(inbox.serve)
+
+
+def _user(text: str) -> str:
+    if not 3 <= len(text) <= 254 or text.count("@") != 1 or text.startswith("@") or text.endswith("@"):
+        raise typer.BadParameter(f"{text!r} is no e-mail address")
+    return text
+
+
+@app.command()
+def gmail(
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0: any that is free.")] = 8025,
+    user: Annotated[
+        list[Any] | None,
+        typer.Option(parser=_user, metavar="ADDRESS", help="A mailbox; may be given again. [default: me@example.com]"),
+    ] = None,
+    credentials_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="The service account's key; made if need be."),
+    ] = None,
+    latency_ms: Annotated[int, typer.Option(min=0, max=600_000, help="Each answer takes so long.")] = 0,
+    index_lag_s: Annotated[float, typer.Option(min=0, max=86_400, help="A search knows a message after so long.")] = 5,
+    quota_units: Annotated[int, typer.Option(min=1, max=10**9, help="Units for each mailbox in a minute.")] = 6_000,
+    daily: Annotated[int, typer.Option(min=0, max=10**9, help="Messages for each mailbox in 24 hours.")] = 2_000,
+    faults: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Fail on purpose: a JSON list of faults."),
+    ] = None,
+    rewrite_message_id: Annotated[
+        bool, typer.Option("--rewrite-message-id/--keep-message-id", help="Replace Message-IDs, as Gmail does.")
+    ] = True,
+) -> None:
+    """Play Google's token endpoint and the Gmail API.
+
+    The mailboxes are in memory, and empty at the start. Ctrl-C ends it.
+
+    \b
+    Example: fairpost emulate gmail --user ann@example.com --index-lag-s 30
+    """
+    import asyncio
+
+    from fairpost.emulate.mailbox import MessageIds, Rules
+    from fairpost.emulate.quota import Limits
+    from fairpost.emulate.server import EmulatorOptions
+
+    options = EmulatorOptions(
+        port=port,
+        latency_s=latency_ms / 1_000,
+        limits=Limits(units_per_minute=quota_units, messages_per_day=daily),
+        rules=Rules(index_lag_s=index_lag_s, message_ids=MessageIds.REWRITE if rewrite_message_id else MessageIds.KEEP),
+    )
+    script = _script(faults) if faults else []
+    key_file = credentials_file or read_settings().home / KEY_FILE
+    asyncio.run(_play(options, users=user or ["me@example.com"], script=script, key_file=key_file))
+
+
+def _script(path: Path) -> "list[Fault]":
+    import json
+
+    from fairpost.emulate.faults import parse_all
+
+    try:
+        if path.stat().st_size > FAULT_BYTES_MAX:
+            raise ValueError(f"it is larger than {FAULT_BYTES_MAX:,} bytes")
+        return parse_all(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise FairpostError(f"{path} is no script of faults: {error}. See docs/emulate.md.") from error
+
+
+async def _play(options: "EmulatorOptions", *, users: list[str], script: "list[Fault]", key_file: Path) -> None:
+    import asyncio
+    import signal
+
+    from fairpost.emulate.keys import made_or_reused
+    from fairpost.emulate.server import GmailEmulator
+
+    over = asyncio.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, over.set)
+    async with GmailEmulator(users, options, faults=script, on_request=_say) as emulator:
+        emulator.register(made_or_reused(key_file, token_url=emulator.token_url))
+        typer.echo(_ready(emulator, users=users, key_file=key_file, faults=len(script)))
+        await over.wait()
+        count = len(emulator.sent())
+    typer.echo(f"stopped: {count} {'message was' if count == 1 else 'messages were'} sent, to nobody")
+
+
+def _ready(emulator: "GmailEmulator", *, users: list[str], key_file: Path, faults: int) -> str:
+    import shlex
+
+    others = f" and {len(users) - 1} more" if len(users) > 1 else ""
+    failing = f", {faults} faults" if faults else ""
+    return (
+        f"ready: Gmail is played at {emulator.url} for {users[0]}{others}{failing}, with the key {key_file} — "
+        f"next: fairpost account add NAME --from {shlex.quote(users[0])} --gmail {shlex.quote(str(key_file))}"
+    )
+
+
+def _say(served: "Served") -> None:
+    """Nobody may be reading any more; the emulator goes on all the same."""
+    from contextlib import suppress
+
+    status = "no answer" if served.status is None else str(served.status)
+    fault = "  (fault)" if served.faults else ""
+    with suppress(OSError):
+        typer.echo(plain(f"{status}  {served.route}  {served.user or '-'}{fault}"), err=True)

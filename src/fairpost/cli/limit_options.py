@@ -1,0 +1,188 @@
+"""The options that say how much an account may send: its provider's preset, and every number of it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpost.cli.arguments import limit
+from fairpost.model.account import DailyMode, Limits, WarmUp
+from fairpost.model.errors import FairpostError
+
+if TYPE_CHECKING:
+    from fairpost.providers.presets import Preset, Presets
+
+Provider = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Whose limits to begin with, or: none. [default: by the address's domain]"),
+]
+LookUpMx = Annotated[
+    bool, typer.Option("--look-up-mx", help="Know a hosted domain's provider by the servers that take its mail.")
+]
+DelayMs = Annotated[int | None, typer.Option(min=0, max=86_400_000, help="Least time between two sends, in ms.")]
+GapMaxMs = Annotated[
+    int | None,
+    typer.Option(parser=limit, metavar="MS", help="Pause at random, from --delay-ms to this; or: none."),
+]
+Hourly = Annotated[int | None, typer.Option(parser=limit, metavar="N", help="Most sends an hour, or: none.")]
+Daily = Annotated[int | None, typer.Option(parser=limit, metavar="N", help="Most sends a day, or: none.")]
+DailyModeOption = Annotated[
+    DailyMode | None,
+    typer.Option(
+        "--daily-mode", help="What a day is: from midnight UTC, 24 hours from its first send, or any 24 hours."
+    ),
+]
+UnitsPerMinute = Annotated[
+    int | None, typer.Option(parser=limit, metavar="N", help="Quota units a minute of the provider's API, or: none.")
+]
+UnitsPerSend = Annotated[int | None, typer.Option(min=1, help="What one send costs of that quota.")]
+WarmUpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--warm-up",
+        metavar="PLAN",
+        help="Lower the daily limit at first: 20+10 (20 on the first day, 10 more each day), 10d (evenly over 10 days), none.",
+    ),
+]
+BouncePercentMax = Annotated[
+    str | None, typer.Option(metavar="PERCENT", help="Pause when more of a day bounces, or: none. [default: 5]")
+]
+BounceSampleMin = Annotated[int | None, typer.Option(min=1, help="Count that only from so many sends on.")]
+CoolDownS = Annotated[
+    int | None,
+    typer.Option(parser=limit, metavar="S", help="End such a pause after so long; none: when a person does."),
+]
+BatchSize = Annotated[int | None, typer.Option(min=1, max=1000, help="Most e-mails claimed at once.")]
+
+
+def given_limits(
+    *,
+    delay_ms: int | None,
+    gap_max_ms: int | None,
+    hourly: int | None,
+    daily: int | None,
+    daily_mode: DailyMode | None,
+    units_per_minute: int | None,
+    units_per_send: int | None,
+    warm_up: str | None,
+    bounce_percent_max: str | None,
+    bounce_sample_min: int | None,
+    cool_down_s: int | None,
+    batch_size: int | None,
+) -> dict[str, Any]:
+    """By columns, only those that were given. `none` is null."""
+    numbers = {
+        "delay_ms": delay_ms,
+        "daily_mode": daily_mode,
+        "units_per_send": units_per_send,
+        "bounce_sample_min": bounce_sample_min,
+        "batch_max": batch_size,
+    }
+    or_none = {
+        "gap_max_ms": gap_max_ms,
+        "hourly_max": hourly,
+        "daily_max": daily,
+        "units_per_minute": units_per_minute,
+        "cool_down_s": cool_down_s,
+    }
+    given: dict[str, Any] = {name: value for name, value in numbers.items() if value is not None}
+    given |= {name: value or None for name, value in or_none.items() if value is not None}
+    if warm_up is not None:
+        given["warm_up"] = _plan(warm_up)
+    if bounce_percent_max is not None:
+        given["bounce_percent_max"] = _percent(bounce_percent_max)
+    return given
+
+
+def chosen_limits(
+    address: str, given: Mapping[str, Any], *, provider: str | None, look_up_mx: bool, is_api: bool, home: Path
+) -> tuple[Limits, str | None]:
+    """The provider's numbers with those given in their place, and the provider's name."""
+    preset = _preset(address, provider=provider, look_up_mx=look_up_mx, is_api=is_api, has_own=bool(given), home=home)
+    return with_given(preset.limits if preset else Limits(), given), preset.name if preset else None
+
+
+def with_given(limits: Limits, given: Mapping[str, Any]) -> Limits:
+    from fairpost.providers.presets import limits_of
+
+    try:
+        return limits_of({**asdict(limits), **given})
+    except ValueError as error:
+        raise FairpostError(f"These limits do not go together: {error}. See: fairpost account add --help") from error
+
+
+def _preset(
+    address: str, *, provider: str | None, look_up_mx: bool, is_api: bool, has_own: bool, home: Path
+) -> "Preset | None":
+    from fairpost.providers.presets import CUSTOM, NONE, by_domain, by_mx, read_presets
+
+    presets = read_presets(home / "providers.toml")
+    if provider == NONE:
+        return None
+    if provider is not None:
+        return named_preset(presets, provider)
+    domain = address.rpartition("@")[2].rstrip(">")
+    known = by_domain(presets, domain)
+    if is_api:
+        return presets["gmail-api"] if known and known.name == "gmail" else presets["workspace"]
+    if known is None and look_up_mx:
+        from fairpost.providers.mx import mx_hosts
+
+        known = by_mx(presets, mx_hosts(domain))
+    # Whoever gives numbers for a mailbox that nobody knows has thought of them, and wants no others.
+    return known or (None if has_own else presets[CUSTOM])
+
+
+def named_preset(presets: "Presets", name: str) -> "Preset":
+    if name not in presets:
+        raise FairpostError(
+            f"There is no provider {name!r}; known are {', '.join(sorted(presets))}. See: fairpost account providers"
+        )
+    return presets[name]
+
+
+def _plan(text: str) -> dict[str, int] | None:
+    if text == "none":
+        return None
+    start, plus, step = text.partition("+")
+    if text.endswith("d") and text[:-1].isdecimal() and int(text[:-1]) > 0:
+        return asdict(WarmUp(days=int(text[:-1])))
+    if plus and start.isdecimal() and step.isdecimal() and int(start) > 0:
+        return asdict(WarmUp(start=int(start), step=int(step)))
+    raise FairpostError(f"--warm-up must be like 20+10, 10d or none, got {text!r}")
+
+
+def _percent(text: str) -> float | None:
+    if text == "none":
+        return None
+    try:
+        percent = float(text.rstrip("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise FairpostError(f"--bounce-percent-max must be from 0 to 100, or none, got {text!r}")
+    return percent
+
+
+def limits_in_words(limits: Limits) -> str:
+    parts = [
+        f"{limits.daily_max} a day" if limits.daily_max is not None else "",
+        f"{limits.hourly_max} an hour" if limits.hourly_max is not None else "",
+        _pause_in_words(limits),
+        warm_up_in_words(limits.warm_up) or "",
+    ]
+    return ", ".join(part for part in parts if part) or "no limits"
+
+
+def _pause_in_words(limits: Limits) -> str:
+    if limits.gap_max_ms is not None:
+        return f"{limits.delay_ms / 1000:g} to {limits.gap_max_ms / 1000:g} s between sends"
+    return f"{limits.delay_ms / 1000:g} s between sends" if limits.delay_ms else ""
+
+
+def warm_up_in_words(plan: WarmUp | None) -> str | None:
+    if plan is None:
+        return None
+    return f"warm-up over {plan.days} days" if plan.days else f"warm-up from {plan.start} by {plan.step} a day"

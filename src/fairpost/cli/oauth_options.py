@@ -1,0 +1,161 @@
+"""How an account is told to log in by OAuth: the options, what goes with what, and what of it is kept with the server."""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairpost.cli.passwords import PASSWORD_BYTES_MAX, checked, read_file
+from fairpost.model.errors import FairpostError
+from fairpost.model.oauth import OauthKind, OauthSettings
+from fairpost.model.transport import Security, SmtpSettings
+
+if TYPE_CHECKING:
+    from fairpost.model.account import Account
+
+KEY_BYTES_MAX = 64 * 1024  # Google's key files have 2.4 KB
+
+
+class Provider(StrEnum):
+    GOOGLE = "google"
+    MICROSOFT = "microsoft"
+
+
+Oauth = Annotated[
+    Provider | None,
+    typer.Option(
+        help="Log in with access tokens instead of a password. For microsoft, the password options give the "
+        "application's secret."
+    ),
+]
+Tenant = Annotated[
+    str | None, typer.Option(metavar="ID", help="Microsoft's directory (tenant) id, or a domain of the organisation.")
+]
+ClientId = Annotated[str | None, typer.Option(metavar="ID", help="The id of the registered application.")]
+KeyFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="The key of a Google service account, as JSON; - is standard input.")
+]
+RefreshTokenFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="The refresh token of a person who allowed it; - is standard input."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OauthOptions:
+    provider: Provider | None = None
+    tenant: str | None = None
+    client_id: str | None = None
+    key_file: str | None = None
+    refresh_token_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    settings: OauthSettings
+    secret: str = field(repr=False)
+
+
+def given_grant(options: OauthOptions, password: str | None) -> Grant | None:
+    """None: no OAuth. `password`: the application's secret, where there is one."""
+    match options.provider:
+        case None:
+            _only(options, (), "without --oauth")
+            return None
+        case Provider.GOOGLE if options.key_file is not None:
+            _only(options, ("--key-file",), "with --key-file")
+            return _service_account(options.key_file, password)
+        case Provider.GOOGLE:
+            _only(options, ("--client-id", "--refresh-token-file"), "with --oauth google")
+            if options.refresh_token_file is None:
+                raise FairpostError(
+                    "--oauth google needs --key-file (a service account's), or --client-id and --refresh-token-file."
+                )
+            return _person(OauthKind.GOOGLE_PERSON, options, password)
+        case Provider.MICROSOFT:
+            _only(options, ("--tenant", "--client-id", "--refresh-token-file"), "with --oauth microsoft")
+            if options.refresh_token_file is not None:
+                return _person(OauthKind.MICROSOFT_PERSON, options, password)
+            if password is None:
+                raise FairpostError(
+                    "--oauth microsoft needs the application's secret, or --refresh-token-file. Add: --ask-password"
+                )
+            return Grant(settings=_settings(OauthKind.MICROSOFT_CLIENT, options), secret=password)
+
+
+def with_grant(server: SmtpSettings, oauth: OauthSettings, *, mailbox: str) -> SmtpSettings:
+    """Without a user in the URL, the account's own mailbox logs in."""
+    from fairpost.transport.factory import server_of
+
+    if server.security is Security.NONE and not server_of(server).is_local:
+        raise FairpostError("A token must not go out unencrypted. Use smtp+starttls:// or smtps:// with --oauth.")
+    return replace(server, oauth=oauth, user=server.user or mailbox)
+
+
+def with_kept_grant(account: "Account", server: SmtpSettings | None, password: str | None) -> SmtpSettings | None:
+    """Another port or TLS for the same host leaves the login as it is: how it logs in belongs to the host."""
+    old = account.transport
+    if server is None or password is not None or not isinstance(old, SmtpSettings) or old.oauth is None:
+        return server
+    if server.host != old.host or server.user not in (None, old.user):
+        return server
+    return with_grant(replace(server, user=old.user), old.oauth, mailbox=account.address)
+
+
+def require_plain_secret(account: "Account") -> None:
+    """A new password alone can replace what is sealed, or it must come with all that is sealed beside it."""
+    old = account.transport
+    oauth = old.oauth if isinstance(old, SmtpSettings) else None
+    if oauth is None or oauth.kind is OauthKind.MICROSOFT_CLIENT:
+        return
+    is_service = oauth.kind is OauthKind.GOOGLE_SERVICE_ACCOUNT
+    anew = "--key-file FILE" if is_service else f"--client-id {oauth.client_id} --refresh-token-file FILE"
+    tenant = f" --tenant {oauth.tenant}" if oauth.tenant else ""
+    raise FairpostError(
+        f"Account {account.name} logs in by OAuth, so a password alone is of no use. Give its secret: fairpost account "
+        f"set {account.name} --oauth {'google' if oauth.kind.is_google else 'microsoft'}{tenant} {anew}"
+    )
+
+
+def _only(options: OauthOptions, allowed: tuple[str, ...], where: str) -> None:
+    given = {
+        "--tenant": options.tenant,
+        "--client-id": options.client_id,
+        "--key-file": options.key_file,
+        "--refresh-token-file": options.refresh_token_file,
+    }
+    wrong = [name for name, value in given.items() if value is not None and name not in allowed]
+    if wrong:
+        raise FairpostError(f"{' and '.join(wrong)} cannot be used {where}.")
+
+
+def _service_account(path: str, password: str | None) -> Grant:
+    from fairpost.oauth.google import read_service_key
+
+    if password is not None:
+        raise FairpostError("A service account has no password: its key file is all. Leave the password out.")
+    text = read_file(path, option="--key-file", bytes_max=KEY_BYTES_MAX)
+    read_service_key(text)
+    return Grant(settings=OauthSettings(kind=OauthKind.GOOGLE_SERVICE_ACCOUNT), secret=text)
+
+
+def _person(kind: OauthKind, options: OauthOptions, password: str | None) -> Grant:
+    from fairpost.oauth.secrets import RefreshSecret, write_refresh_secret
+
+    settings = _settings(kind, options)
+    assert options.refresh_token_file is not None
+    option = "--refresh-token-file"
+    text = read_file(options.refresh_token_file, option=option, bytes_max=PASSWORD_BYTES_MAX)
+    secret = RefreshSecret(refresh_token=checked(text, option, what="refresh token"), client_secret=password)
+    return Grant(settings=settings, secret=write_refresh_secret(secret))
+
+
+def _settings(kind: OauthKind, options: OauthOptions) -> OauthSettings:
+    needed = {"--client-id": options.client_id} | ({} if kind.is_google else {"--tenant": options.tenant})
+    for name, value in needed.items():
+        if not value:
+            raise FairpostError(f"--oauth {options.provider} needs {name}.")
+        if len(value) > 200 or not all(c.isascii() and (c.isalnum() or c in "-._") for c in value):
+            raise FairpostError(f"{name} must be 1..200 letters, digits and -._, got {value!r}")
+    return OauthSettings(kind=kind, client_id=options.client_id, tenant=options.tenant)

@@ -1,0 +1,89 @@
+"""How much a user may ask for: units in a minute, and messages in 24 hours, both as rolling windows. Pure."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+# Units that a call costs; what is not named costs as much as a look at something.
+UNITS: Mapping[str, int] = MappingProxyType(
+    {
+        "messages.send": 100,
+        "drafts.send": 100,
+        "drafts.create": 10,
+        "drafts.update": 15,
+        "drafts.delete": 10,
+        "getProfile": 1,
+        "labels.list": 1,
+        "labels.get": 1,
+        "settings.sendAs.list": 1,
+        "threads.get": 10,
+        "threads.list": 10,
+    }
+)
+LOOK = 5
+
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    units_per_minute: int = 6_000
+    messages_per_day: int = 2_000
+
+
+@dataclass(slots=True)
+class Window:
+    """What was used in the time just past."""
+
+    span: timedelta
+    used: int = 0
+    _uses: deque[tuple[datetime, int]] = field(default_factory=deque)
+
+    def add(self, amount: int, *, now: datetime) -> None:
+        self._uses.append((now, amount))
+        self.used += amount
+
+    def free_at(self, amount: int, *, most: int, now: datetime) -> datetime:
+        """When there is room for so much more; now, if there is."""
+        while self._uses and self._uses[0][0] <= now - self.span:
+            self.used -= self._uses.popleft()[1]
+        missing = self.used + amount - most
+        if missing <= 0:
+            return now
+        for at, used in self._uses:
+            missing -= used
+            if missing <= 0:
+                return at + self.span
+        return now + self.span  # more than ever fits
+
+
+class Quota:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._units = dict[str, Window]()
+        self._messages = dict[str, Window]()
+
+    def units_free_at(self, user: str, method: str, *, now: datetime) -> datetime:
+        """Now: the units are taken. Later: they are not, and that is when it makes sense to ask again."""
+        units = UNITS.get(method, LOOK)
+        window = self._units.setdefault(user.lower(), Window(MINUTE))
+        free_at = window.free_at(units, most=self.limits.units_per_minute, now=now)
+        if free_at <= now:
+            window.add(units, now=now)
+        return free_at
+
+    def message_free_at(self, user: str, *, now: datetime) -> datetime:
+        return self._day(user).free_at(1, most=self.limits.messages_per_day, now=now)
+
+    def count_message(self, user: str, *, now: datetime) -> None:
+        self._day(user).add(1, now=now)
+
+    def clear(self) -> None:
+        self._units.clear()
+        self._messages.clear()
+
+    def _day(self, user: str) -> Window:
+        return self._messages.setdefault(user.lower(), Window(DAY))

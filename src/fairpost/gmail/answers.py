@@ -1,0 +1,228 @@
+"""What Google answers, as values. Pure, and never raises: proxies and strangers answer in Google's place as well."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from fairpost.model.report import Reply
+
+TEXT_CHARS_MAX = 1_000
+RETRY_MAX = timedelta(days=1)  # Google's longest limit; a later moment is somebody's mistake
+
+_RETRY_AFTER = re.compile(r"retry after\s+(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))", re.I)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    id: str
+    thread_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """A message in the mailbox, with the headers that were asked for."""
+
+    id: str
+    thread_id: str | None
+    is_sent: bool
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key.lower() == name.lower()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An answer that is not what was asked for. `is_googles`: it is in Google's own form, so nobody else said it."""
+
+    status: int
+    reason: str
+    message: str
+    retry_at: datetime | None = None
+    is_googles: bool = True
+
+    @property
+    def reply(self) -> Reply:
+        return Reply(self.status, f"{self.reason}: {self.message}")
+
+    @property
+    def is_settled(self) -> bool:
+        """Google itself has said no: the request did nothing, and never will. A 404 says nothing about before."""
+        return self.is_googles and 400 <= self.status < 500 and self.status not in (404, 408, 409)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoAnswer:
+    """`has_left`: the request was complete on its way, so it may have been done, or may be done yet."""
+
+    error: str
+    has_left: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoToken:
+    """The token was refused: nothing was asked of Gmail. `advice` is what an administrator can do about it."""
+
+    reason: str
+    message: str
+    advice: str
+
+    @property
+    def reply(self) -> Reply:
+        return Reply(401, f"{self.reason}: {self.message} {self.advice}")
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """The permission was gone before the request was complete: nothing was asked of Gmail."""
+
+
+Failure = Refusal | NoAnswer | NoToken | Withheld
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """An answer over HTTP, as it came."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+
+
+def content_of(answered: Answered, *, now: datetime) -> "dict[str, Any] | Refusal | NoAnswer":
+    """The JSON object that was asked for. One that cannot be read tells as little as none."""
+    if not 200 <= answered.status < 300:
+        return refusal_of(answered, now=now)
+    if answered.status == 204 or not answered.body.strip():
+        return {}
+    value = _json(answered.body)
+    if not isinstance(value, dict):
+        return NoAnswer(error=f"{answered.status}, with an answer that cannot be read", has_left=True)
+    return value
+
+
+def refusal_of(answered: Answered, *, now: datetime) -> Refusal:
+    error = _mapping(_json(answered.body)).get("error")
+    known = _mapping(error)
+    message = plain(known.get("message")) or _in_words(answered)
+    return Refusal(
+        status=answered.status,
+        reason=_reason(known) or f"http{answered.status}",
+        message=message,
+        retry_at=_retry_at(answered.headers, message, now=now),
+        is_googles=bool(known) and bool(_reason(known)),
+    )
+
+
+def draft_of(value: Mapping[str, Any]) -> Draft | NoAnswer:
+    id_ = _text(value.get("id"))
+    if not id_:
+        return _unreadable("a draft")
+    return Draft(id=id_, thread_id=_text(_mapping(value.get("message")).get("threadId")))
+
+
+def mail_of(value: Mapping[str, Any]) -> Mail | NoAnswer:
+    id_ = _text(value.get("id"))
+    if not id_:
+        return _unreadable("a message")
+    return Mail(
+        id=id_,
+        thread_id=_text(value.get("threadId")),
+        is_sent="SENT" in _list(value.get("labelIds")),
+        headers=tuple(_headers(_mapping(value.get("payload")).get("headers"))),
+    )
+
+
+def mails_of(value: Mapping[str, Any]) -> tuple[Mail, ...]:
+    """Those of a thread; what is no message is left out."""
+    found = [mail_of(_mapping(each)) for each in _list(value.get("messages"))]
+    return tuple([mail for mail in found if isinstance(mail, Mail)])
+
+
+def address_of(value: Mapping[str, Any]) -> str | NoAnswer:
+    return _text(value.get("emailAddress")) or _unreadable("a profile")
+
+
+def aliases_of(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The addresses that the mailbox may send from. Google takes only those that were verified."""
+    found = [_mapping(each) for each in _list(value.get("sendAs"))]
+    usable = [each for each in found if each.get("verificationStatus", "accepted") in ("accepted", "")]
+    return tuple([address for each in usable if (address := _text(each.get("sendAsEmail")))])
+
+
+def plain(value: object) -> str:
+    """On one line, without what a database or a terminal would stumble over."""
+    if not isinstance(value, str):
+        return ""
+    return "".join([char if char.isprintable() else " " for char in value[:TEXT_CHARS_MAX]]).strip()
+
+
+def _unreadable(what: str) -> NoAnswer:
+    return NoAnswer(error=f"{what} was expected, and the answer is none", has_left=True)
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    first = next(iter(_list(error.get("errors"))), None)
+    return plain(_mapping(first).get("reason")) or plain(error.get("status"))
+
+
+def _in_words(answered: Answered) -> str:
+    """Who answers with a page instead of JSON usually says why in its title."""
+    page = answered.body[:20_000].decode("utf-8", "replace")
+    title = re.search(r"<title[^>]*>([^<]{1,200})", page, re.I)
+    return plain(title[1]) if title and plain(title[1]) else "the answer is not in Google's form"
+
+
+def _retry_at(headers: Mapping[str, str], message: str, *, now: datetime) -> datetime | None:
+    """The later of what the header and the message say."""
+    found = [_by_header(headers.get("retry-after", ""), now=now), _by_message(message)]
+    moments = [min(moment, now + RETRY_MAX) for moment in found if moment is not None and moment > now]
+    return max(moments, default=None)
+
+
+def _by_header(value: str, *, now: datetime) -> datetime | None:
+    value = value.strip()
+    if re.fullmatch(r"[0-9]{1,9}", value):
+        return now + timedelta(seconds=int(value))
+    try:
+        moment = parsedate_to_datetime(value)
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _by_message(message: str) -> datetime | None:
+    match = _RETRY_AFTER.search(message)
+    try:
+        return datetime.fromisoformat(match[1]) if match else None
+    except ValueError:
+        return None
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str | None:
+    """An id or an address: short, and printable, for it is stored and asked with again."""
+    return value if isinstance(value, str) and 0 < len(value) <= TEXT_CHARS_MAX and value.isprintable() else None
+
+
+def _headers(value: object) -> list[tuple[str, str]]:
+    found = [_mapping(each) for each in _list(value)]
+    return [(plain(each.get("name")), plain(each.get("value"))) for each in found]

@@ -1,0 +1,65 @@
+"""Who gets no mail any more, and why: what the suppression list is made of."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+EVERYBODY = "*"  # the workspace of what counts for all of them
+
+
+class SuppressionKind(StrEnum):
+    """In the order of their weight, which is that of the enum in the schema: of two about one address the later stays."""
+
+    SOFT_BOUNCES = "soft_bounces"
+    HARD_BOUNCE = "hard_bounce"
+    MANUAL = "manual"
+    UNSUBSCRIBE = "unsubscribe"
+    COMPLAINT = "complaint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppression:
+    address: str
+    kind: SuppressionKind
+    reason: str
+    created_at: datetime
+    workspace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftBounces:
+    """E-mails in a row that were given up because the mailbox took none."""
+
+    workspace: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A line of a list to be imported. `address` as somebody wrote it; without a moment, it counts from now."""
+
+    line: int
+    address: str
+    kind: SuppressionKind
+    reason: str
+    created_at: datetime | None
+    workspace: str
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    line: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What became of the lines of a list: each is counted once. `bad_lines` are the first of the bad ones."""
+
+    added: int
+    known: int
+    duplicates: int
+    bad: int
+    bad_lines: tuple[BadLine, ...]

@@ -1,0 +1,57 @@
+"""When so much of an account's mail bounces that it must stop: before its provider stops it.
+
+Hard bounces against what was sent on the account's day. Where several senders share an account, those above the limit
+are stopped first, and the account only if the others exceed it without them.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from fairpost.model.account import Limits
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was sent and what bounced since it was last written down, for each workspace."""
+
+    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    total: int = 0
+
+    def count(self, workspace: str, *, is_sent: bool, bounced: int) -> None:
+        sent_before, bounced_before = self.counts.get(workspace, (0, 0))
+        self.counts[workspace] = (sent_before + is_sent, bounced_before + bounced)
+        self.total += 1
+
+    def take(self) -> dict[str, tuple[int, int]]:
+        counts, self.counts, self.total = self.counts, {}, 0
+        return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooMany:
+    """`workspaces` are stopped, and if `is_account` so is the account."""
+
+    workspaces: tuple[str, ...] = ()
+    is_account: bool = False
+    words: str = ""
+
+
+def too_many_bounces(day: Mapping[str, tuple[int, int]], limits: Limits) -> TooMany:
+    """`day`: what each workspace has sent through the account, and how many of those bounced."""
+    if not _exceeds(day.values(), limits):
+        return TooMany()
+    sent, bounced = (sum(column) for column in zip(*day.values(), strict=True))
+    words = f"{bounced} of {sent} e-mails bounced on this day, more than {limits.bounce_percent_max:g} %"
+    if len(day) == 1:
+        return TooMany(is_account=True, words=words)
+    guilty = tuple(name for name, counts in day.items() if _exceeds([counts], limits))
+    others = [counts for name, counts in day.items() if name not in guilty]
+    if not guilty or _exceeds(others, limits):
+        return TooMany(workspaces=guilty, is_account=True, words=words)
+    return TooMany(workspaces=guilty, words=words)
+
+
+def _exceeds(counts: Collection[tuple[int, int]], limits: Limits) -> bool:
+    sent, bounced = sum(s for s, _ in counts), sum(b for _, b in counts)
+    most = limits.bounce_percent_max
+    return most is not None and sent >= limits.bounce_sample_min and bounced * 100 > most * sent

@@ -1,0 +1,181 @@
+"""What a server's reply means: whose matter it is, whether it passes, and whether the address is dead.
+
+The evidence in order: the code and the phase it came in, the enhanced status code, and the text where these leave it
+open or are plainly wrong. The rules are in `reply_rules`; what follows for the e-mail is decided in `verdicts`.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from fairpost.model.report import Channel, Reply, Step
+from fairpost.policy import reply_rules as rules
+from fairpost.policy.reply_rules import Finding, ReplyClass, Scope
+
+__all__ = ["Meaning", "ReplyClass", "Scope", "meaning"]
+
+TEXT_CHARS_MAX = 2_000  # the reason stands at the beginning; the rest are links and traces
+WAIT_MAX = timedelta(days=2)  # who asks for more is not believed
+
+_PASSES = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRANSIENT)
+_STAYS_IN_4XX = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRANSIENT, ReplyClass.AUTH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    class_: ReplyClass
+    scope: Scope
+    retry: bool  # the same e-mail, later and on the same way, has a chance
+    suppress_recipient: bool
+    why: str
+    wait: datetime | timedelta | None = None  # the text itself names a moment or a delay
+
+
+def meaning(
+    reply: Reply,
+    *,
+    phase: Step | None = None,
+    channel: Channel = Channel.SMTP,
+    enhanced: str | None = None,
+) -> Meaning:
+    """`enhanced` is for who has it apart; otherwise it is read from the text."""
+    if 200 <= reply.code < 300:
+        return _meaning(rules.ACCEPTED)
+    text = " ".join(reply.text.upper().casefold().split())[:TEXT_CHARS_MAX]
+    if channel is Channel.GMAIL:
+        return _meaning(_by_google(reply.code, text), text=text)
+    if not 400 <= reply.code < 600:
+        return _meaning(rules.NONSENSE, text=text, is_temporary=True)
+    status = _enhanced(enhanced or "", reply.code) or _enhanced(text, reply.code)
+    found = _by_smtp(reply.code, phase, status, f"{status} {_words(text)}")
+    # Of 552 the standard says: when it is about too many recipients, take it for 452 (RFC 5321, 4.5.3.1.10).
+    return _meaning(found, text=text, is_temporary=reply.code < 500 or (reply.code == 552 and found is rules.TOO_MANY))
+
+
+def _by_smtp(code: int, phase: Step | None, status: str, words: str) -> Finding:
+    is_login = phase is Step.AUTH and code != 421  # 421 may come at any time, and closes the connection
+    candidates = (
+        _said(rules.PLAIN, words, code),
+        rules.BY_CODE.get(code),
+        rules.UNREACHABLE if status.startswith("4.4.") else None,
+        rules.LOGIN if is_login else None,
+        rules.BY_ENHANCED.get(status),
+        _said(rules.TIES, words, code),
+    )
+    fitting = (_in_phase(found, phase) for found in candidates if found)
+    return next((found for found in fitting if found), None) or _by_default(code, phase, status, words)
+
+
+def _in_phase(found: Finding, phase: Step | None) -> Finding | None:
+    """What can be meant at this point of the conversation, which is more certain than any word."""
+    if found.class_ is ReplyClass.HARD_BOUNCE and phase in rules.BEFORE_RECIPIENTS:
+        return rules.SENDER
+    if found is rules.CONTENT and phase in rules.BEFORE_CONTENT:
+        return rules.BLOCKED
+    if found is rules.PERHAPS_GONE and phase not in (None, Step.RCPT):
+        return None  # after the content, "mailbox unavailable" is what some servers write to spam
+    return found
+
+
+def _by_default(code: int, phase: Step | None, status: str, words: str) -> Finding:
+    if code < 500:
+        return _by_default_for_now(code, phase, status)
+    if phase in rules.BEFORE_RECIPIENTS:
+        return rules.BLOCKED
+    if code == 552 and not status:
+        return rules.FULL if phase is Step.RCPT else rules.TOO_BIG
+    if status.startswith("5.7.") or rules.REFUSAL.search(words):
+        return rules.BLOCKED if phase in (None, Step.RCPT) else rules.CONTENT
+    # A 550 to RCPT TO without a word may be a dead address, or a blocked sender: nobody is suppressed on a guess.
+    return rules.UNEXPLAINED
+
+
+def _by_default_for_now(code: int, phase: Step | None, status: str) -> Finding:
+    if phase in (Step.CONNECT, Step.TLS):
+        return rules.UNREACHABLE
+    is_mailbox = status.startswith(("4.1.", "4.2.")) or (code == 450 and not status and phase is Step.RCPT)
+    return rules.AWAY if is_mailbox else rules.BUSY
+
+
+def _by_google(code: int, text: str) -> Finding:
+    reason, colon, _ = text.partition(":")
+    found = rules.BY_REASON.get(reason) if colon else None
+    if found or code >= 500:
+        return found or rules.BUSY
+    said = _said(rules.PLAIN, text, code)
+    if said and said.class_ is ReplyClass.RATE_LIMIT:
+        return rules.QUOTA
+    return rules.BY_STATUS.get(code, rules.UNEXPLAINED)
+
+
+def _said(rows: tuple[rules.Phrases, ...], words: str, code: int) -> Finding | None:
+    for pattern, finding, only in rows:
+        if pattern.search(words) and (not only or str(code).startswith(only)):
+            return finding
+    return None
+
+
+def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> Meaning:
+    """A temporary refusal has the classes of what passes, and keeps the scope of the matter it is about."""
+    class_, scope, why = found
+    if is_temporary and class_ not in _STAYS_IN_4XX and found is not rules.NONSENSE:
+        class_ = ReplyClass.SOFT_BOUNCE if class_ is ReplyClass.HARD_BOUNCE else ReplyClass.TRANSIENT
+        why = f"{why}; the server calls it temporary"
+    retry = is_temporary or class_ in _PASSES
+    return Meaning(
+        class_=class_,
+        scope=scope,
+        retry=retry,
+        suppress_recipient=class_ is ReplyClass.HARD_BOUNCE,
+        why=f"{why}.",
+        wait=_wait(text) if retry else None,
+    )
+
+
+_CODE = r"([245])\.([0-7])\.(\d{1,3})(?!\.?\d)"
+_AT_START = re.compile(rf"(?:\d{{3}}[ -])?#?{_CODE}", re.ASCII)
+_SOMEWHERE = re.compile(rf"(?<![\w.-]){_CODE}", re.ASCII)
+_REPEATED = re.compile(rf"(?<![\w.-])(?:\d{{3}}[ -])?{_CODE} ?", re.ASCII)
+_NO_WORDS = re.compile(r"""https?://\S+|(?<![^\s<>()\[\]:;,"])[^\s<>()\[\]:;,"@]*@[^\s<>()\[\]:;,"]*""")
+
+
+def _enhanced(text: str, code: int) -> str:
+    """The enhanced status code, "" if there is none. In the middle of the text it must fit the code: it may be a version."""
+    match = _AT_START.match(text)
+    if match is None:
+        match = next((m for m in _SOMEWHERE.finditer(text) if m[1] == str(code)[0]), None)
+    return f"{match[1]}.{match[2]}.{int(match[3])}" if match else ""
+
+
+def _words(text: str) -> str:
+    """Without links and addresses, for in spam@example.com nobody speaks of spam; and without the code that each line repeats."""
+    return " ".join(_NO_WORDS.sub("", _REPEATED.sub("", text)).split())
+
+
+_MOMENT = re.compile(r"retry after (\d{4}-\d\d-\d\dt[\d:.]{5,18}(?:z|[+-]\d\d:\d\d)?)", re.ASCII)
+_CLOCK = re.compile(r"\b(?:in|after|for) (\d\d):(\d\d):(\d\d)\b", re.ASCII)
+_DELAY = re.compile(
+    r"\b(?:again|retry|back|later|wait|gr[ae]y\w{0,12})[ ,a-z]{0,20}? ?(?:in|after|for) (\d{1,6}) ?(sec|min|hour|s\b|m\b|h\b)",
+    re.ASCII,
+)
+_SECONDS = {"s": 1, "m": 60, "h": 3_600}
+
+
+def _wait(text: str) -> datetime | timedelta | None:
+    if match := _MOMENT.search(text):
+        return _moment(match[1])
+    if match := _CLOCK.search(text):
+        wait = timedelta(hours=int(match[1]), minutes=int(match[2]), seconds=int(match[3]))
+    elif match := _DELAY.search(text):
+        wait = timedelta(seconds=int(match[1]) * _SECONDS[match[2][0]])
+    else:
+        return None
+    return wait if timedelta() < wait <= WAIT_MAX else None
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,118 @@
+-- The suppression list: who gets no mail any more, in one workspace or ('*') in all; and how somebody comes onto it.
+
+-- Those of the addresses that this workspace must not write to.
+CREATE OR REPLACE FUNCTION fairpost.suppressed(p_workspace text, addresses text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    found text[] := '{}';
+    a text;
+    folded text;
+BEGIN
+    -- One by one along the key: as one query, a planner without figures may read all of a workspace's list. Folded before,
+    -- because an assignment is cheaper than the same in a query.
+    FOREACH a IN ARRAY addresses LOOP
+        folded := fairpost.fold(a);
+        IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*')) THEN
+            found := found || a;
+        END IF;
+    END LOOP;
+    RETURN found;
+END $$;
+
+-- Nobody writes to this address again, in one workspace or ('*') in all. `p_kind`: soft_bounces, hard_bounce, manual,
+-- unsubscribe or complaint. True: it was not on the list. If it was, since when stays, and why becomes the weightier of the two.
+DROP FUNCTION IF EXISTS fairpost.suppress(text, text, text, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.suppress(
+    p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL, p_kind text DEFAULT 'manual'
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
+    VALUES (p_workspace, fairpost.fold(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    UPDATE fairpost.suppressions s SET kind = p_kind::fairpost.suppression_kind, reason = left(p_reason, 500)
+    WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address) AND s.kind < p_kind::fairpost.suppression_kind;
+    RETURN false;
+END $$;
+
+-- True: it was on the list. Its soft bounces are forgotten too, or the next one would put it back.
+CREATE OR REPLACE FUNCTION fairpost.unsuppress(p_workspace text, p_address text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM fairpost.soft_bounces b WHERE b.workspace = p_workspace AND b.address = fairpost.fold(p_address);
+    DELETE FROM fairpost.suppressions s WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address);
+    RETURN FOUND;
+END $$;
+
+-- What an attempt says of the recipients' mailboxes. `bounced` exist no more: suppressed. `soft_bounced` took nothing, and
+-- the e-mail was given up: counted, and suppressed when there were too many in a row within the window. Who got it is no
+-- longer counted. First the counts, then the list, each by the alphabet: two who settle for the same people at once may
+-- wait for each other, but never in a circle.
+CREATE OR REPLACE FUNCTION fairpost.heed_bounces(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    window_length CONSTANT interval := interval '30 days';
+    is_accepted CONSTANT boolean := p_outcome = 'sent' OR p_outcome = 'retry' AND (p_detail ->> 'code') LIKE '2%';
+    most CONSTANT integer := (SELECT r.soft_bounces_max FROM fairpost.suppression_rule r);
+    too_often text[] := '{}';
+    mailbox record;
+    times integer;
+BEGIN
+    FOR mailbox IN
+        SELECT fairpost.fold(a) AS address, true AS is_soft FROM jsonb_array_elements_text(p_detail -> 'soft_bounced') a
+        UNION
+        SELECT fairpost.fold(a), false FROM unnest(email.addresses) a
+        WHERE is_accepted AND coalesce(p_detail #>> ARRAY['recipients', a, 'code'], '2') LIKE '2%'
+        AND NOT coalesce((p_detail -> 'bounced') ? a OR (p_detail -> 'soft_bounced') ? a OR (p_detail -> 'remaining') ? a, false)
+        ORDER BY address
+    LOOP
+        IF NOT mailbox.is_soft THEN
+            DELETE FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace AND b.address = mailbox.address;
+            CONTINUE;
+        END IF;
+        INSERT INTO fairpost.soft_bounces AS b (workspace, address, count, first_at, last_at)
+        VALUES (email.workspace, mailbox.address, 1, p_now, p_now)
+        ON CONFLICT (workspace, address) DO UPDATE SET
+            count = CASE WHEN b.first_at > p_now - window_length THEN b.count + 1 ELSE 1 END,
+            first_at = CASE WHEN b.first_at > p_now - window_length THEN b.first_at ELSE p_now END,
+            last_at = p_now
+        RETURNING b.count INTO times;
+        IF most > 0 AND times >= most THEN
+            too_often := too_often || mailbox.address;
+        END IF;
+    END LOOP;
+
+    PERFORM fairpost.suppress(email.workspace, s.address, s.reason, p_now, s.kind)
+    FROM (SELECT fairpost.fold(a) AS address, 'hard_bounce' AS kind, 'hard bounce: ' || fairpost.reply_to(p_detail, a) AS reason
+          FROM jsonb_array_elements_text(p_detail -> 'bounced') a
+          UNION ALL
+          SELECT b.address, 'soft_bounces', format('%s e-mails in a row were not taken, the last: %s', b.count, fairpost.reply_to(p_detail, a))
+          FROM jsonb_array_elements_text(p_detail -> 'soft_bounced') a JOIN fairpost.soft_bounces b ON b.address = fairpost.fold(a)
+          WHERE b.workspace = email.workspace AND b.address = ANY (too_often)
+          ORDER BY address) s;
+
+    DELETE FROM fairpost.soft_bounces b WHERE (b.workspace, b.address) IN (
+        SELECT o.workspace, o.address FROM fairpost.soft_bounces o
+        WHERE o.last_at <= p_now - window_length ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED);
+END $$;
+
+-- What the server said to this recipient; what it said last, where it said nothing to him alone.
+CREATE OR REPLACE FUNCTION fairpost.reply_to(p_detail jsonb, address text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT coalesce(p_detail #>> ARRAY['recipients', address, 'text'], left(p_detail ->> 'reply', 2000), '')
+$$;
+
+-- What was folded by an earlier rule is folded by this one. Few rows, for all rules fold ASCII alike.
+DO $$
+DECLARE
+    s fairpost.suppressions;
+BEGIN
+    FOR s IN SELECT * FROM fairpost.suppressions o WHERE octet_length(o.address) <> length(o.address) AND o.address <> fairpost.fold(o.address) LOOP
+        DELETE FROM fairpost.suppressions o WHERE o.workspace = s.workspace AND o.address = s.address;
+        s.address := fairpost.fold(s.address);
+        INSERT INTO fairpost.suppressions VALUES (s.*) ON CONFLICT DO NOTHING;
+    END LOOP;
+END $$;

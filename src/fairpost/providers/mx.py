@@ -1,0 +1,25 @@
+"""Which servers take a domain's mail: asked of the DNS, only when somebody wants to know."""
+
+from fairpost.model.errors import FairpostError
+
+TIMEOUT_S = 5.0
+
+
+def mx_hosts(domain: str, *, nameserver: tuple[str, int] | None = None) -> list[str]:
+    """The preferred first; empty when the domain takes no mail, or has no such record. Raises FairpostError when the DNS does not answer."""
+    import dns.exception
+    import dns.resolver
+
+    resolver = dns.resolver.Resolver(configure=nameserver is None)
+    if nameserver is not None:
+        resolver.nameservers, resolver.port = [nameserver[0]], nameserver[1]
+    try:
+        answer = resolver.resolve(domain, "MX", lifetime=TIMEOUT_S)
+    except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
+        return []
+    except (dns.exception.DNSException, OSError, ValueError) as error:
+        raise FairpostError(
+            f"The DNS does not say who takes the mail of {domain}: {error}. Name the provider yourself: --provider NAME"
+        ) from error
+    ranked = sorted((record.preference, record.exchange.to_text(omit_final_dot=True)) for record in answer)
+    return [host for _, host in ranked if host not in ("", ".")]  # a lone dot: it takes none

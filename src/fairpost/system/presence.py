@@ -1,0 +1,64 @@
+"""Proof that every process of a program is gone: a lock on a file that all of them hold.
+
+The lock belongs to the open file, which a fork shares: the system ends it with the last process that has it, be it
+killed, crashed or frozen and then killed. Whoever gets the lock knows that none of them lives.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_UNBORN = ".new"
+
+
+class Presence:
+    """Announced before the first fork, and withdrawn in good order at the end."""
+
+    def __init__(self, file: Path, fd: int) -> None:
+        self._file = file
+        self._fd = fd
+
+    @classmethod
+    def announce(cls, folder: Path, name: str) -> "Presence":
+        folder.mkdir(parents=True, exist_ok=True)
+        unborn = folder / f"{name}{_UNBORN}"
+        fd = os.open(unborn, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        unborn.rename(folder / name)  # locked before anybody can find it
+        return cls(folder / name, fd)
+
+    def withdraw(self) -> None:
+        with suppress(OSError):
+            self._file.unlink()
+        os.close(self._fd)
+
+
+def announced(folder: Path) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.endswith(_UNBORN))
+    except OSError:
+        return []
+
+
+@contextmanager
+def if_gone(folder: Path, name: str) -> Iterator[bool]:
+    """Whether all processes of this name are gone. What is done about it is done while nobody else can; then the name is
+    forgotten."""
+    try:
+        fd = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+        with suppress(OSError):
+            (folder / name).unlink()
+    finally:
+        os.close(fd)

@@ -1,0 +1,168 @@
+"""`fairpost explain`: for people one reply, for programs a stream of them."""
+
+import json
+import os
+import pty
+import subprocess
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from fairpost.cli import app
+from tests.cli.conftest import PROGRAM, Cli, process_environment
+
+KEYS = ["class", "scope", "retry", "suppress_recipient", "why"]
+
+
+def stream(*lines: Any, arguments: tuple[str, ...] = ()) -> Result:
+    text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+    return CliRunner().invoke(app, ["explain", *arguments], input=text)
+
+
+def told(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_people_are_told_what_it_means_and_what_follows(bare: Cli) -> None:
+    said = bare.ok("explain", "550 5.1.1 User unknown", "--phase", "rcpt")
+    assert said.startswith("There is no such mailbox")
+    lines = {" ".join(line.split()) for line in said.splitlines()}
+    assert {"class hard_bounce", "about the recipient", "tried again no", "address suppressed yes"} <= lines
+    assert {"the e-mail has bounced, and is not tried again", "the account goes on"} <= lines
+
+
+def test_every_class_has_its_consequences(bare: Cli) -> None:
+    for reply in ("250 ok", "452 4.2.2 full", "535 no", "454 4.7.0 no", "421 too many connections", "451 4.3.0 later"):
+        assert "the account" in bare.ok("explain", reply, "--phase", "auth" if reply[:3] in ("535", "454") else "rcpt")
+    for reply in ("450 4.1.8 later", "550 5.7.26 spf", "552 5.3.4 big", "554 no", "354 what"):
+        assert "the account" in bare.ok("explain", reply)
+
+
+def test_a_reply_may_have_lines_that_repeat_the_code(bare: Cli) -> None:
+    reply = "550-5.7.26 This mail has been blocked because the sender\n550 5.7.26 is unauthenticated."
+    assert bare.json("explain", reply, "--phase", "dot")["class"] == "policy_sender"
+
+
+def test_json_has_what_the_streams_lines_have(bare: Cli) -> None:
+    found = bare.json("explain", "550 5.1.1 User unknown")
+    assert list(found) == KEYS
+    assert found["class"] == "hard_bounce"
+    assert found["suppress_recipient"] is True
+
+
+def test_a_wait_that_the_server_names_is_shown(bare: Cli) -> None:
+    assert bare.json("explain", "451 4.7.1 Greylisted, try again in 300 seconds")["wait_s"] == 300
+    google = ("explain", "429 rateLimitExceeded: Limit.  Retry after 2023-03-07T18:18:23Z", "--channel", "gmail")
+    assert bare.json(*google)["wait_until"] == "2023-03-07T18:18:23Z"
+    assert "not before          2023-03-07T18:18:23Z" in bare.ok(*google)
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        ("rcpt", "hard_bounce"),
+        ("RCPT TO", "hard_bounce"),
+        ("rcpt_to", "hard_bounce"),
+        ("mail from", "policy_sender"),
+        ("ehlo", "policy_sender"),
+        ("connect", "policy_sender"),
+        ("auth", "auth"),
+        ("data", "unknown"),
+        ("end_of_data", "unknown"),
+        ("dot", "unknown"),
+    ],
+)
+def test_phases_have_the_names_that_people_use(bare: Cli, phase: str, expected: str) -> None:
+    assert bare.json("explain", "550 mailbox unavailable", "--phase", phase)["class"] == expected
+
+
+def test_what_cannot_be_read_is_a_wrong_command_line(bare: Cli) -> None:
+    assert "does not begin with a code" in bare.error("explain", "User unknown", code=2)
+    assert "is no phase" in bare.error("explain", "550 no", "--phase", "lunch", code=2)
+    assert "is no channel" in bare.error("explain", "550 no", "--channel", "pigeon", code=2)
+
+
+def test_a_stream_is_answered_line_by_line_in_its_order() -> None:
+    result = stream(
+        {"channel": "smtp", "phase": "rcpt", "code": 550, "enhanced": "5.1.1", "text": "User unknown"},
+        {"code": "452", "enhanced": None, "text": "4.2.2 full", "id": 7, "more": [1]},
+        {"channel": "gmail", "code": 429},
+        {"code": 250},
+    )
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert [line["class"] for line in told(result)] == ["hard_bounce", "soft_bounce", "rate_limit", "accepted"]
+    assert all(list(line) == KEYS for line in told(result))
+
+
+def test_options_stand_for_what_a_line_leaves_out() -> None:
+    result = stream({"code": 550}, {"code": 550, "phase": "auth"}, arguments=("--phase", "mail from"))
+    assert [line["class"] for line in told(result)] == ["policy_sender", "auth"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "complaint"),
+    [
+        ("{", "no JSON"),
+        ("", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ([1], "write an object"),
+        ({"text": "no"}, "code must be a number"),
+        ({"code": True}, "code must be a number"),
+        ({"code": 550.5}, "code must be a number"),
+        ({"code": "five"}, "code must be a number"),
+        ({"code": 10**30}, "code must be a number"),
+        ({"code": 550, "text": 1}, "text must be a string"),
+        ({"code": 550, "enhanced": [5, 1, 1]}, "enhanced must be a string"),
+        ({"code": 550, "phase": "lunch"}, "is no phase"),
+        ({"code": 550, "channel": "pigeon"}, "is no channel"),
+    ],
+)
+def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(bad: Any, complaint: str) -> None:
+    result = stream({"code": 250}, bad, {"code": 250})
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: line 2: ")
+    assert complaint in result.stderr
+    first, second, third = told(result)
+    assert first == third
+    assert complaint in second["error"]
+
+
+def test_bytes_that_are_no_text_spoil_only_their_line() -> None:
+    result = CliRunner().invoke(app, ["explain"], input=b'\xff\n{"code": 250}')
+    assert result.exit_code == 1
+    assert [next(iter(line)) for line in told(result)] == ["error", "class"]
+
+
+def test_an_empty_stream_gets_an_empty_answer() -> None:
+    result = stream()
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
+def test_each_line_is_answered_before_the_next_comes() -> None:
+    with subprocess.Popen(
+        [*PROGRAM, "explain"], env=process_environment({}), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(3):
+            process.stdin.write('{"code": 550, "text": "5.1.1 User unknown"}\n')
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["class"] == "hard_bounce"
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
+
+
+def test_without_a_reply_on_a_terminal_it_explains_itself() -> None:
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            [*PROGRAM, "explain"], env=process_environment({}), stdin=theirs, capture_output=True, text=True, timeout=30
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 2
+    assert "Usage:" in done.stdout
+    assert "--phase" in done.stdout

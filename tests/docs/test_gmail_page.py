@@ -1,0 +1,40 @@
+"""docs/gmail.md: its examples can be typed as they are, and its figures are those of the code."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fairpost.gmail.client import JSON_BYTES_MAX, MESSAGE_BYTES_MAX
+from fairpost.transport.gmail import MARK, WAITS_S
+from tests.docs.test_commands import COMMANDS, options
+
+PAGE = (Path(__file__).parents[2] / "docs" / "gmail.md").read_text("utf-8")
+EXAMPLES = [
+    line for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) for line in block.splitlines()
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_can_be_typed_as_it_is(example: str) -> None:
+    words = shlex.split(example)
+    (name,) = [name for name in COMMANDS if words[: len(name.split())] == name.split()]
+    assert {word for word in words if word.startswith("--")} <= options(COMMANDS[name])
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    assert MESSAGE_BYTES_MAX == 35 * 1024 * 1024
+    assert "35 MB with its attachments encoded" in PAGE
+    assert JSON_BYTES_MAX == 3_500_000
+    assert "above 3.5 MB" in PAGE
+    assert WAITS_S == (1.0, 4.0)
+    assert "three times at most, after a second and after four" in PAGE
+    assert f"`{MARK}`" in PAGE
+
+
+def test_links_lead_to_pages_and_headings_that_exist() -> None:
+    for page, heading in re.findall(r"\]\((?!https?:)([\w.-]*)(?:#([\w-]+))?\)", PAGE):
+        text = (Path(__file__).parents[2] / "docs" / page).read_text("utf-8") if page else PAGE
+        headings = {re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-") for line in text.splitlines()}
+        assert not heading or heading in {each.lstrip("-") for each in headings}

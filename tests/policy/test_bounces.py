@@ -1,0 +1,58 @@
+"""Who is stopped when too much bounces: the sender to blame, or the account."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpost.model.account import Limits
+from fairpost.policy.bounces import Tally, TooMany, too_many_bounces
+
+LIMITS = Limits()  # 5 %, from 20 on
+
+
+def test_an_account_of_one_sender_pauses() -> None:
+    assert too_many_bounces({"a": (100, 5)}, LIMITS) == TooMany()
+    found = too_many_bounces({"a": (100, 6)}, LIMITS)
+    assert found.is_account
+    assert found.words == "6 of 100 e-mails bounced on this day, more than 5 %"
+
+
+def test_a_few_bounces_prove_nothing() -> None:
+    assert too_many_bounces({"a": (19, 19)}, LIMITS) == TooMany()
+    assert too_many_bounces({}, LIMITS) == TooMany()
+
+
+def test_where_several_share_an_account_the_one_to_blame_is_stopped() -> None:
+    found = too_many_bounces({"good": (100, 1), "bad": (50, 20)}, LIMITS)
+    assert (found.workspaces, found.is_account) == (("bad",), False)
+
+
+def test_the_account_pauses_when_the_others_exceed_it_too() -> None:
+    found = too_many_bounces({"bad": (50, 20), "a": (15, 3), "b": (15, 3)}, LIMITS)
+    assert (found.workspaces, found.is_account) == (("bad",), True)
+    assert too_many_bounces({"a": (15, 3), "b": (15, 3)}, LIMITS).is_account
+
+
+def test_it_can_be_switched_off() -> None:
+    assert too_many_bounces({"a": (100, 100)}, Limits(bounce_percent_max=None)) == TooMany()
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(0, 200), st.integers(0, 200)), max_size=4),
+    st.floats(0, 100),
+)
+def test_nobody_is_stopped_while_the_account_is_within_its_limit(
+    day: dict[str, tuple[int, int]], percent: float
+) -> None:
+    found = too_many_bounces(day, Limits(bounce_percent_max=percent))
+    sent, bounced = sum(s for s, _ in day.values()), sum(b for _, b in day.values())
+    exceeds = sent >= 20 and bounced * 100 > percent * sent
+    assert bool(found.workspaces or found.is_account) == exceeds
+
+
+def test_a_tally_is_taken_once() -> None:
+    tally = Tally()
+    tally.count("a", is_sent=True, bounced=0)
+    tally.count("a", is_sent=True, bounced=1)
+    assert tally.total == 2
+    assert tally.take() == {"a": (2, 1)}
+    assert tally.take() == {}

@@ -1,0 +1,90 @@
+"""Presets as data: the numbers of each provider, an operator's own, and what is wrong with them."""
+
+from pathlib import Path
+
+import pytest
+
+from fairpost.model.account import DailyMode, Limits, WarmUp
+from fairpost.model.errors import FairpostError
+from fairpost.providers.presets import by_domain, by_mx, read_presets
+
+PRESETS = read_presets()
+
+
+@pytest.mark.parametrize(
+    ("name", "daily", "hourly", "delay_ms"),
+    [
+        ("gmail", 500, 100, 3000),
+        ("outlook", 300, 60, 4000),
+        ("hotmail", 300, 60, 4000),
+        ("yahoo", 500, 80, 5000),
+        ("custom", 1000, 200, 2000),
+        ("gmail-api", 500, None, 400),
+        ("workspace", 2000, None, 400),
+    ],
+)
+def test_the_numbers_of_each_provider(name: str, daily: int, hourly: int | None, delay_ms: int) -> None:
+    limits = PRESETS[name].limits
+    assert (limits.daily_max, limits.hourly_max, limits.delay_ms) == (daily, hourly, delay_ms)
+
+
+def test_google_counts_any_24_hours_and_the_units_of_its_api() -> None:
+    limits = PRESETS["workspace"].limits
+    assert limits.daily_mode is DailyMode.SLIDING
+    assert (limits.units_per_minute, limits.units_per_send) == (6000, 115)
+
+
+def test_a_mailbox_is_known_by_its_domain_or_by_who_takes_its_mail() -> None:
+    def domain(name: str) -> str | None:
+        found = by_domain(PRESETS, name)
+        return found.name if found else None
+
+    def mx(*hosts: str) -> str | None:
+        found = by_mx(PRESETS, list(hosts))
+        return found.name if found else None
+
+    assert [domain(d) for d in ("gmail.com", "GoogleMail.com.", "live.com", "aol.com")] == [
+        *("gmail", "gmail", "outlook", "yahoo")
+    ]
+    assert domain("notgmail.com") is None
+    assert mx("aspmx.l.google.com.", "alt1.aspmx.l.google.com") == "workspace"
+    assert mx("acme-com.mail.protection.outlook.com") == "microsoft365"
+    assert mx("mx.notgoogle.com") is None
+    assert mx("first.acme.test", "mta5.am0.yahoodns.net") == "yahoo"
+    assert mx() is None
+
+
+def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
+    own = tmp_path / "providers.toml"
+    assert read_presets(own) == PRESETS, "no file, nothing of one's own"
+    own.write_text('[gmail]\ndaily_max = 9\n[acme]\nmx = ["mx.acme.test"]\nwarm_up = { start = 3, step = 1 }\n')
+    presets = read_presets(own)
+    assert presets["gmail"].limits == Limits(daily_max=9)
+    assert presets["acme"].limits.warm_up == WarmUp(start=3, step=1)
+    assert presets["yahoo"] == PRESETS["yahoo"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[gmail", "is not TOML"),
+        ("gmail = 5", "[gmail] must be a table"),
+        ("[a]\nspeed = 5", "not known: speed"),
+        ("[a]\ndaily_max = 0", "daily_max must be more than 0"),
+        ("[a]\ndaily_max = true", "daily_max must be a number"),
+        ('[a]\ndaily_max = "many"', "daily_max must be a number"),
+        ('[a]\ndaily_mode = "lunar"', "'lunar' is not a valid DailyMode"),
+        ("[a]\nwarm_up = { start = 5, days = 3 }", "warm_up must have start and step, or days"),
+        ("[a]\nwarm_up = { tempo = 5 }", "unexpected keyword"),
+        ("[a]\ndelay_ms = 10\ngap_max_ms = 5", "gap_max_ms must not be less"),
+        ('[a]\ndomains = "acme.test"', "must be lists of names"),
+        ("[none]\ndaily_max = 5", "[none]"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, error: str) -> None:
+    own = tmp_path / "providers.toml"
+    own.write_text(text)
+    with pytest.raises(FairpostError) as raised:
+        read_presets(own)
+    assert error in str(raised.value)
+    assert str(own) in str(raised.value)

@@ -1,0 +1,324 @@
+"""The suppression list: nobody on it gets anything, and bounces put people on it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from fairpost.model.account import Lease, Limits
+from fairpost.model.ids import EmailId
+from fairpost.model.report import Reached, Reply, Report
+from fairpost.model.suppression import SuppressionKind
+from fairpost.model.verdict import Bounced, Failed, Retry, Sent, Verdict
+from fairpost.postgres.migrations import migrate
+from fairpost.postgres.store import Store
+from tests.settle.test_leases import Bench
+from tests.simulation.world import MINUTE, START, connect, draft
+
+NOW = START
+DAY = timedelta(days=1)
+FULL = Report(reached=Reached.REPLIED, reply=Reply(452, "4.2.2 mailbox full"))
+
+
+@pytest.fixture
+async def bench(url: str) -> AsyncIterator[Bench]:
+    store = await connect(url)
+    yield Bench(store, await store.add_account("anna", address="anna@post.test", limits=Limits()))
+    await store.close()
+
+
+async def kinds(store: Store) -> dict[tuple[str, str], str]:
+    rows = await store.fetch("SELECT workspace, address, kind::text FROM fairpost.suppressions")
+    return {(row["workspace"], row["address"]): row["kind"] for row in rows}
+
+
+async def counts(store: Store) -> dict[tuple[str, str], int]:
+    rows = await store.fetch("SELECT workspace, address, count FROM fairpost.soft_bounces")
+    return {(row["workspace"], row["address"]): row["count"] for row in rows}
+
+
+class Post:
+    """One e-mail after another, each with the outcome asked for."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.store = bench.store
+        self.bench = bench
+
+    async def outcome(
+        self,
+        verdict: Verdict,
+        *to: str,
+        soft: tuple[str, ...] = (),
+        report: Report | None = None,
+        workspace: str = "w1",
+        at: datetime = NOW,
+    ) -> EmailId:
+        to = to or ("ann@there.test",)
+        await self.store.enqueue_many([draft(workspace=workspace, to=list(to))], now=at)  # type: ignore[arg-type]
+        lease = await self.bench.lease(now=at)
+        id_ = await self.bench.begun(lease, at)
+        assert await self.store.settle(lease, id_, verdict, report, soft_bounced=soft, now=at) == "settled"
+        await self.store.drop_lease(lease, now=at)
+        return id_
+
+    async def soft(self, times: int = 1, to: str = "ann@there.test", **more: Any) -> None:
+        for _ in range(times):
+            await self.outcome(Failed(), to, soft=(to,), report=FULL, **more)
+
+
+@pytest.fixture
+def post(bench: Bench) -> Post:
+    return Post(bench)
+
+
+async def claimed(bench: Bench, to: str) -> tuple[Lease, EmailId]:
+    await bench.store.enqueue_many([draft(to=to)], now=NOW)
+    lease = await bench.lease()
+    (id_,) = (await bench.store.claim(lease, limit=1, now=NOW)).ids
+    return lease, id_
+
+
+# ── who is meant ──────────────────────────────────────────────────────────────────────────────────────────
+
+SAME = [
+    ("ann@müller.example", "ann@xn--mller-kva.example"),
+    ("ann@xn--mller-kva.example", "ANN@MÜLLER.example"),
+    ("JÖRG@there.test", "jörg@there.test"),
+    ("ΟΔΟΣ@there.test", "οδος@there.test"),
+    ("İSMAİL@there.test", "ismail@there.test"),
+]
+
+
+@pytest.mark.parametrize(("suppressed", "to"), SAME)
+async def test_before_the_claim_in_any_writing(bench: Bench, suppressed: str, to: str) -> None:
+    await bench.store.suppress("w1", suppressed, reason="asked us to stop", now=NOW)
+    (row,) = await bench.store.enqueue_many([draft(to=to)], now=NOW)
+    assert (await bench.store.claim(await bench.lease(), limit=1, now=NOW)).ids == ()
+    assert await bench.state(row["id"]) == "suppressed"
+
+
+@pytest.mark.parametrize(("suppressed", "to"), SAME)
+async def test_between_claim_and_begin_in_any_writing(bench: Bench, suppressed: str, to: str) -> None:
+    lease, id_ = await claimed(bench, to)
+    await bench.store.suppress("*", suppressed, reason="asked us to stop", now=NOW)
+    assert (await bench.begin(lease, id_)).verdict == "suppressed"
+    assert await bench.state(id_) == "suppressed"
+
+
+async def test_another_workspace_may_write_to_it(bench: Bench) -> None:
+    lease, id_ = await claimed(bench, "ann@there.test")
+    await bench.store.suppress("w2", "ann@there.test", reason="asked us to stop", now=NOW)
+    assert (await bench.begin(lease, id_)).verdict == "begun"
+
+
+async def test_who_is_named_in_two_writings_gets_it_once(bench: Bench) -> None:
+    (row,) = await bench.store.enqueue_many([draft(to=["ann@müller.example", "ann@xn--mller-kva.example"])], now=NOW)  # type: ignore[arg-type]
+    assert len(await bench.store.value("SELECT addresses FROM fairpost.queue WHERE id = $1", row["id"])) == 1
+
+
+async def test_unsuppress_takes_any_writing(bench: Bench) -> None:
+    await bench.store.suppress("w1", "ann@müller.example", reason="r", now=NOW)
+    assert await bench.store.value("SELECT fairpost.unsuppress('w1', 'ANN@xn--mller-kva.example')") is True
+    assert await kinds(bench.store) == {}
+
+
+# ── why ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_kinds_are_those_of_the_schema_in_the_same_order(store: Store) -> None:
+    assert await store.value("SELECT enum_range(NULL::fairpost.suppression_kind)::text[]") == [*SuppressionKind]
+
+
+async def test_it_is_manual_unless_another_kind_is_named(store: Store) -> None:
+    await store.value("SELECT fairpost.suppress('w1', 'a@there.test', 'r')")
+    await store.value("SELECT fairpost.suppress('w1', 'b@there.test', 'r', now(), 'complaint')")
+    await store.value("SELECT fairpost.suppress('w1', 'c@there.test', 'r', p_kind => 'unsubscribe')")
+    assert list((await kinds(store)).values()) == ["manual", "complaint", "unsubscribe"]
+
+
+async def test_of_two_reasons_the_weightier_stays_and_the_first_moment(store: Store) -> None:
+    for reason, kind, at in (("full", "soft_bounces", NOW), ("stop", "unsubscribe", NOW + DAY), ("x", "manual", NOW)):
+        await store.value("SELECT fairpost.suppress('w1', 'Ann@there.test', $1, $2, $3)", reason, at, kind)
+    row = await store.row("SELECT kind::text, reason, created_at FROM fairpost.suppressions")
+    assert tuple(row) == ("unsubscribe", "stop", NOW)
+
+
+async def test_a_hard_bounce_is_remembered_with_what_was_said_to_that_recipient(post: Post) -> None:
+    said = {"ann@there.test": Reply(250, "ok"), "bob@there.test": Reply(550, "5.1.1 no such user")}
+    report = Report(reached=Reached.REPLIED, reply=Reply(250, "queued"), recipients=said)
+    await post.outcome(Sent(("bob@there.test",)), "ann@there.test", "bob@there.test", report=report)
+    row = await post.store.row("SELECT address, kind::text, reason FROM fairpost.suppressions")
+    assert tuple(row) == ("bob@there.test", "hard_bounce", "hard bounce: 5.1.1 no such user")
+
+
+async def test_a_list_from_before_there_were_kinds_is_taken_over(blank_url: str) -> None:
+    conn = await asyncpg.connect(blank_url)
+    await migrate(conn, up_to=6)
+    await conn.execute(
+        """INSERT INTO fairpost.suppressions (workspace, address, reason, created_at) VALUES
+           ('w1', 'a@there.test', 'hard bounce: 550 no such user', '2030-01-01Z'),
+           ('w1', 'b@there.test', 'asked us to stop', '2030-01-02Z'),
+           ('w1', 'c@müller.example', 'folded by the old rule', '2030-01-03Z'),
+           ('w1', 'd@müller.example', 'there in both forms', '2030-01-04Z'),
+           ('w1', 'd@xn--mller-kva.example', 'there in both forms', '2030-01-04Z')"""
+    )
+    await migrate(conn)
+    rows = await conn.fetch(
+        "SELECT address, kind::text, extract(day FROM created_at)::integer FROM fairpost.suppressions ORDER BY 1"
+    )
+    await conn.close()
+    assert [tuple(row) for row in rows] == [
+        ("a@there.test", "hard_bounce", 1),
+        ("b@there.test", "manual", 2),
+        ("c@xn--mller-kva.example", "manual", 3),
+        ("d@xn--mller-kva.example", "manual", 4),
+    ]
+
+
+# ── soft bounces ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_five_in_a_row_suppress_and_four_do_not(post: Post) -> None:
+    await post.soft(4)
+    assert await kinds(post.store) == {}
+    await post.soft()
+    assert await kinds(post.store) == {("w1", "ann@there.test"): "soft_bounces"}
+    reason = await post.store.value("SELECT reason FROM fairpost.suppressions")
+    assert reason == "5 e-mails in a row were not taken, the last: 4.2.2 mailbox full"
+
+
+async def test_each_workspace_counts_for_itself_and_each_writing_for_one(post: Post) -> None:
+    await post.soft(2, to="ann@müller.example")
+    await post.soft(2, to="ANN@xn--mller-kva.example")
+    await post.soft(1, to="ann@müller.example", workspace="w2")
+    name = "ann@xn--mller-kva.example"
+    assert await counts(post.store) == {("w1", name): 4, ("w2", name): 1}
+
+
+async def test_a_success_between_them_begins_anew(post: Post) -> None:
+    await post.soft(4)
+    await post.soft(1, to="bob@there.test")
+    await post.outcome(Sent(), "ANN@there.test")
+    assert await counts(post.store) == {("w1", "bob@there.test"): 1}
+    await post.soft(4)
+    assert await kinds(post.store) == {}
+
+
+async def test_a_success_elsewhere_changes_nothing(post: Post) -> None:
+    await post.soft(4)
+    await post.outcome(Sent(), "ann@there.test", workspace="w2")
+    await post.outcome(Sent(), "bob@there.test")
+    assert await counts(post.store) == {("w1", "ann@there.test"): 4}
+
+
+async def test_of_several_recipients_only_who_got_it_is_cleared(post: Post) -> None:
+    people = ("ann@there.test", "bob@there.test", "cid@there.test", "dan@there.test")
+    for person in people:
+        await post.soft(1, to=person)
+    said = {person: Reply(250, "ok") for person in people} | {"dan@there.test": Reply(550, "5.7.1 not you")}
+    report = Report(reached=Reached.REPLIED, reply=Reply(250, "queued"), recipients=said)
+    await post.outcome(Sent(("bob@there.test",)), *people, soft=("cid@there.test",), report=report)
+    assert await counts(post.store) == {
+        ("w1", "bob@there.test"): 1,
+        ("w1", "cid@there.test"): 2,
+        ("w1", "dan@there.test"): 1,
+    }
+    assert await kinds(post.store) == {("w1", "bob@there.test"): "hard_bounce"}
+
+
+async def test_who_got_it_while_others_are_tried_again_is_cleared(post: Post) -> None:
+    for person in ("ann@there.test", "bob@there.test"):
+        await post.soft(1, to=person)
+    said = {"ann@there.test": Reply(250, "ok"), "bob@there.test": Reply(452, "4.2.2 full")}
+    report = Report(reached=Reached.REPLIED, reply=Reply(250, "queued"), recipients=said)
+    await post.outcome(Retry(NOW + MINUTE, ("bob@there.test",)), "ann@there.test", "bob@there.test", report=report)
+    assert await counts(post.store) == {("w1", "bob@there.test"): 1}
+
+
+async def test_a_retry_after_a_refusal_clears_nobody(post: Post) -> None:
+    await post.soft()
+    await post.outcome(Retry(NOW + MINUTE, ("ann@there.test",)), report=FULL)
+    assert await counts(post.store) == {("w1", "ann@there.test"): 1}
+
+
+async def test_only_thirty_days_count(post: Post) -> None:
+    await post.soft(4)
+    await post.soft(1, at=NOW + 30 * DAY)
+    assert await kinds(post.store) == {}
+    assert await counts(post.store) == {("w1", "ann@there.test"): 1}
+    await post.soft(4, at=NOW + 59 * DAY)
+    assert await kinds(post.store) == {("w1", "ann@there.test"): "soft_bounces"}
+
+
+async def test_old_counts_are_forgotten_on_the_way(post: Post) -> None:
+    for person in ("ann@there.test", "bob@there.test"):
+        await post.soft(1, to=person)
+    await post.soft(1, to="cid@there.test", at=NOW + 31 * DAY)
+    assert await counts(post.store) == {("w1", "cid@there.test"): 1}
+
+
+@pytest.mark.parametrize(("most", "is_suppressed"), [(0, False), (1, True), (6, False)])
+async def test_how_many_is_a_setting_of_the_installation(post: Post, most: int, is_suppressed: bool) -> None:
+    await post.store.value("UPDATE fairpost.suppression_rule SET soft_bounces_max = $1", most)
+    await post.soft(1 if is_suppressed else 5)
+    assert bool(await kinds(post.store)) == is_suppressed
+
+
+async def test_who_is_taken_off_the_list_begins_anew(post: Post) -> None:
+    await post.soft(5)
+    await post.store.value("SELECT fairpost.unsuppress('w1', 'ann@there.test')")
+    assert await counts(post.store) == {}
+    await post.soft(4)
+    assert await kinds(post.store) == {}
+
+
+async def test_hard_beats_soft(post: Post) -> None:
+    await post.soft(4)
+    await post.outcome(Bounced(("ann@there.test",)), report=FULL)
+    assert await kinds(post.store) == {("w1", "ann@there.test"): "hard_bounce"}
+
+
+# ── at once ───────────────────────────────────────────────────────────────────────────────────────────────
+# Two who settle for the same people must take them in the same order, or each would wait for the other.
+
+COUNT_AGAIN = "UPDATE fairpost.soft_bounces SET count = count WHERE address = $1"
+PUT_ON_THE_LIST = "INSERT INTO fairpost.suppressions VALUES ('w1', $1, 'r', now())"
+
+
+async def until_it_waits(conn: Any) -> None:
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    async with asyncio.timeout(20):
+        while not await conn.fetchval(sql):  # noqa: ASYNC110 - the database tells nobody
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("touch", "verdict", "soft"),
+    [
+        (COUNT_AGAIN, Failed(), ("Zoe@there.test", "ann@there.test")),
+        (COUNT_AGAIN, Sent(), ("Zoe@there.test",)),
+        (COUNT_AGAIN, Sent(), ("ann@there.test",)),
+        (PUT_ON_THE_LIST, Bounced(("Zoe@there.test", "ann@there.test")), ()),
+    ],
+    ids=["both bounce", "the last bounces", "the first bounces", "both are gone"],
+)
+async def test_who_waits_for_the_first_holds_up_nobody_who_has_the_last(
+    url: str, post: Post, touch: str, verdict: Verdict, soft: tuple[str, ...]
+) -> None:
+    for person in ("ann@there.test", "zoe@there.test"):
+        await post.soft(1, to=person)
+    first, last = await asyncpg.connect(url), await asyncpg.connect(url)
+    async with asyncio.TaskGroup() as tasks:
+        transaction = first.transaction()
+        await transaction.start()
+        await first.execute(touch, "ann@there.test")
+        tasks.create_task(post.outcome(verdict, "Zoe@there.test", "ann@there.test", soft=soft, report=FULL))
+        await until_it_waits(last)
+        await last.execute("SET lock_timeout = '5s'")
+        await last.execute(touch, "zoe@there.test")
+        await transaction.rollback()
+    await first.close()
+    await last.close()

@@ -1,0 +1,115 @@
+"""Accounts of many providers: for days against a script, and for an hour over real sockets against the emulators."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fairpost.emulate.server import GmailEmulator
+from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.model.account import DailyMode, Limits
+from fairpost.model.ids import AccountId
+from fairpost.model.oauth import OauthKind, OauthSettings
+from fairpost.model.transport import GmailSettings
+from fairpost.oauth.secrets import RefreshSecret, write_refresh_secret
+from fairpost.postgres.store import Store
+from fairpost.providers.presets import read_presets
+from fairpost.simulate.accounts import simulate_accounts
+from fairpost.simulate.audit import violations
+from fairpost.simulate.drive import Drive
+from fairpost.smtp.server import Security, Server
+from fairpost.system import clock
+from fairpost.transport.factory import transport_of
+from fairpost.transport.port import ClosableTransport
+from fairpost.transport.smtp import SmtpTransport
+from fairpost.vault.keyring import Keyring
+from fairpost.vault.keys import new_key
+from fairpost.vault.vault import Vault
+
+KEY = new_key()
+VAULT = Vault(Keyring(Path("/nonexistent"), given=KEY))
+PRESETS = read_presets()
+
+
+async def test_accounts_of_all_providers_keep_their_limits_and_everything_is_accounted_for(store: Store) -> None:
+    outcome = await simulate_accounts(store, accounts=12, days=1.5, emails=900, seed=7, progress=lambda _: None)
+    assert outcome.broken_limits == ()
+    assert outcome.duplicates == 0
+    assert outcome.states.total() == 900
+    assert set(outcome.states) <= {"sent", "bounced", "failed"}, "in this time all of it could be sent"
+    assert outcome.states["sent"] > 800
+
+
+def test_the_auditor_sees_what_is_wrong() -> None:
+    start = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    sent = [start + timedelta(seconds=s) for s in (0, 1, 2, 3600, 86_399)]
+    assert violations(Limits(hourly_max=3, daily_max=5, delay_ms=1000), sent) == []
+    assert len(violations(Limits(hourly_max=2), sent)) == 1
+    assert len(violations(Limits(delay_ms=1001), sent)) == 2
+    assert len(violations(Limits(daily_max=4), sent)) == 1
+    assert len(violations(Limits(daily_max=4, daily_mode=DailyMode.SLIDING), sent)) == 1
+    assert violations(Limits(daily_max=4, daily_mode=DailyMode.CALENDAR), sent) == []
+    assert len(violations(Limits(daily_max=3, daily_mode=DailyMode.CALENDAR), sent)) == 1
+    assert len(violations(Limits(units_per_minute=200, units_per_send=100), sent)) == 1
+
+
+@pytest.mark.slow
+async def test_an_hour_over_sockets_against_the_emulators(store: Store) -> None:
+    """Google's own quotas count, too: nothing is ever sent too fast for it."""
+    people = [f"g{n}@post.test" for n in range(4)]
+    inbox = InboxServer(store, ServerOptions(port=0))
+    await inbox.start()
+    with clock.stopped_at(datetime.now(UTC)) as manual:
+        start = manual.now
+        refused: list[int | None] = []
+        async with GmailEmulator(
+            users=people, on_request=lambda served: refused.append(served.status) if served.status != 200 else None
+        ) as google:
+            transports: dict[AccountId, ClosableTransport] = {}
+            for person in people:
+                transports |= await _gmail(store, google, person)
+            for n in range(4):
+                id_ = await store.add_account(
+                    f"s{n}", address=f"s{n}@post.test", pool="smtp", limits=PRESETS["gmail"].limits
+                )
+                server = Server(host="127.0.0.1", port=inbox.port, security=Security.NONE)
+                transports[id_] = SmtpTransport(server)
+            emails = [{"to": f"p{n}@there.test", "subject": f"n{n}", "text": "t"} for n in range(700)]
+            await store.enqueue_many([{**e, "pool": "gmail" if n < 300 else "smtp"} for n, e in enumerate(emails)])
+            await Drive(store, manual, transports).run(until=start + timedelta(hours=1) - timedelta(seconds=1))
+            for transport in transports.values():
+                await transport.close()
+            sent = google.sent()
+        await inbox.stop()
+    assert refused == [], "the emulator's quotas were never met"
+    assert Counter(dict(m.headers)["Subject"] for m in sent) == Counter({f"n{n}": 1 for n in range(300)})
+    for person in people:
+        assert violations(PRESETS["workspace"].limits, [m.at for m in sent if m.user == person]) == []
+    arrived = await store.value("SELECT count(*) FROM fairpost.inbox")
+    assert arrived == 400, "a hundred an hour for each of the four"
+    assert await store.value("SELECT count(*) FROM fairpost.emails WHERE state = 'sent'") == 700
+
+
+async def _gmail(store: Store, google: GmailEmulator, person: str) -> dict[AccountId, ClosableTransport]:
+    grant = google.refresh_token(person)
+    settings = GmailSettings(
+        oauth=OauthSettings(kind=OauthKind.GOOGLE_PERSON, client_id=grant["client_id"], token_uri=grant["token_uri"]),
+        base_url=google.url,
+    )
+    id_ = await store.next_account_id()
+    secret = write_refresh_secret(
+        RefreshSecret(refresh_token=grant["refresh_token"], client_secret=grant["client_secret"])
+    )
+    sealed = VAULT.seal(secret, account_id=id_, key=KEY)
+    limits = PRESETS["workspace"].limits
+    await store.add_account(
+        f"a{id_}",
+        address=person,
+        pool="gmail",
+        limits=limits,
+        transport=replace(settings, secret=sealed),
+        id_=id_,
+    )
+    return {id_: transport_of(await store.account(id_), VAULT)}

@@ -1,0 +1,189 @@
+"""How accounts live within their providers' limits: hours and days on a clock moved by hand, with the real engine's workers
+and the real database."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fairpost.model.account import Account, AccountStatus, DailyMode, Limits, WarmUp
+from fairpost.model.email import Outgoing
+from fairpost.model.ids import AccountId
+from fairpost.model.report import Reached, Reply, Report, Step
+from fairpost.postgres.store import Store
+from fairpost.providers.presets import read_presets
+from fairpost.simulate.drive import Drive
+from fairpost.system import clock
+from fairpost.system.clock import ManualClock
+from fairpost.transport.port import Permission
+from fairpost.transport.scripted import OK
+
+START = datetime(2030, 1, 7, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+GMAIL = read_presets()["gmail"].limits
+
+
+@pytest.fixture
+def manual() -> Iterator[ManualClock]:
+    with clock.stopped_at(START) as manual:
+        yield manual
+
+
+class Noting:
+    """Notes when each e-mail was sent; `answers` are given first."""
+
+    def __init__(self, *answers: Report) -> None:
+        self.sent: list[datetime] = []
+        self._answers = list(answers)
+
+    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        if self._answers:
+            return self._answers.pop(0)
+        self.sent.append(clock.now())
+        return OK
+
+    def counts(self, length: timedelta) -> dict[int, int]:
+        """How many in the first, second … span of this length, where any."""
+        spans = [int((at - START) / length) for at in self.sent]
+        return {span: spans.count(span) for span in sorted(set(spans))}
+
+
+async def accounts(store: Store, limits: Limits, *transports: Noting) -> dict[AccountId, Noting]:
+    return {
+        await store.add_account(f"a{n}", address=f"a{n}@gmail.com", limits=limits): transport
+        for n, transport in enumerate(transports)
+    }
+
+
+async def enqueue(store: Store, n: int, **more: object) -> None:
+    email = {"subject": "s", "text": "t", "stream": "campaign", **more}
+    rows = await store.enqueue_many([{**email, "to": f"p{i}@there.test"} for i in range(n)])
+    assert all(row["error"] is None for row in rows)
+
+
+async def test_a_thousand_e_mails_through_one_gmail_account(store: Store, manual: ManualClock) -> None:
+    """A hundred an hour in five minutes each, five hundred a day, the rest on the second day."""
+    anna = Noting()
+    await enqueue(store, 1000)
+    await Drive(store, manual, await accounts(store, GMAIL, anna)).run(until=START + timedelta(days=5))
+    assert anna.counts(HOUR) == dict.fromkeys([0, 1, 2, 3, 4, 24, 25, 26, 27, 28], 100)
+    for hour in (0, 4, 24, 28):
+        inside = [at for at in anna.sent if START + hour * HOUR <= at < START + (hour + 1) * HOUR]
+        assert inside[0] == START + hour * HOUR
+        assert inside[-1] == START + hour * HOUR + timedelta(seconds=297)
+
+
+async def test_five_hundred_e_mails_through_two_gmail_accounts(store: Store, manual: ManualClock) -> None:
+    anna, bert = Noting(), Noting()
+    await enqueue(store, 500)
+    await Drive(store, manual, await accounts(store, GMAIL, anna, bert)).run(until=START + timedelta(days=5))
+    assert anna.counts(HOUR) == bert.counts(HOUR) == {0: 100, 1: 100, 2: 50}
+    assert max(anna.sent + bert.sent) < START + 2 * HOUR + 3 * MINUTE
+
+
+async def test_an_account_whose_day_is_used_up_says_so_and_comes_back_by_itself(
+    store: Store, manual: ManualClock
+) -> None:
+    anna = Noting()
+    (id_,) = driven = await accounts(store, Limits(daily_max=3, daily_mode=DailyMode.CALENDAR), anna)
+    await enqueue(store, 5)
+    manual.advance(9 * HOUR)
+    await Drive(store, manual, driven).run(until=START + 10 * HOUR)
+    account = await store.account(id_)
+    assert account.status is AccountStatus.PAUSED_LIMIT_REACHED
+    assert account.status_until == START + 24 * HOUR
+    assert account.status_reason == "daily limit reached: 3 sent"
+    await Drive(store, manual, driven).run(until=START + 30 * HOUR)
+    assert anna.counts(24 * HOUR) == {0: 3, 1: 2}
+    assert (await store.account(id_)).status is AccountStatus.ACTIVE
+    rows = await store.fetch("SELECT kind, detail ->> 'reason' AS reason FROM fairpost.events ORDER BY id")
+    assert [tuple(row) for row in rows] == [
+        ("account_paused_limit_reached", "daily limit reached: 3 sent"),
+        ("account_active", None),
+    ]
+
+
+async def test_a_higher_limit_counts_at_once(store: Store, manual: ManualClock) -> None:
+    anna = Noting()
+    driven = await accounts(store, Limits(daily_max=3), anna)
+    await enqueue(store, 5)
+    await Drive(store, manual, driven).run(until=START + HOUR)
+    await store.change_account("a0", {"daily_max": 4})
+    await Drive(store, manual, driven).run(until=START + HOUR)
+    assert len(anna.sent) == 4
+
+
+async def test_a_sliding_day_and_a_minute_of_the_api_count_back_from_every_moment(
+    store: Store, manual: ManualClock
+) -> None:
+    limits = Limits(daily_max=10, daily_mode=DailyMode.SLIDING, units_per_minute=400, units_per_send=100)
+    anna = Noting()
+    driven = await accounts(store, limits, anna)
+    await enqueue(store, 6)
+    await Drive(store, manual, driven).run(until=START + HOUR)
+    assert anna.counts(MINUTE) == {0: 4, 1: 2}
+    await enqueue(store, 10)
+    manual.move_to(START + 6 * HOUR)
+    await Drive(store, manual, driven).run(until=START + timedelta(days=3))
+    assert anna.counts(HOUR) == {0: 6, 6: 4, 24: 6}
+    assert anna.sent[10] == START + 24 * HOUR
+    await enqueue(store, 1)
+    manual.move_to(START + timedelta(days=4))
+    await Drive(store, manual, driven).run(until=manual.now)
+    assert await store.value("SELECT count(*) FROM fairpost.charges") == 1, "older ones are of no use"
+
+
+async def test_a_warm_up_grows_from_day_to_day(store: Store, manual: ManualClock) -> None:
+    anna = Noting()
+    await enqueue(store, 40)
+    limits = Limits(daily_max=15, warm_up=WarmUp(start=5, step=5))
+    await Drive(store, manual, await accounts(store, limits, anna)).run(until=START + timedelta(days=9))
+    assert anna.counts(24 * HOUR) == {0: 5, 1: 10, 2: 15, 3: 10}
+
+
+async def test_a_server_that_asks_for_a_pause_gets_it_and_the_e_mail_loses_nothing(
+    store: Store, manual: ManualClock
+) -> None:
+    slow_down = Report(
+        reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(421, "4.7.28 too fast, try again in 20 minutes")
+    )
+    anna, bert = Noting(slow_down), Noting()
+    (id_, _) = driven = await accounts(store, Limits(), anna, bert)
+    await enqueue(store, 3)
+    await Drive(store, manual, driven).run(until=START + 10 * MINUTE)
+    assert (len(anna.sent), len(bert.sent)) == (0, 3), "its e-mail goes out through another"
+    rest = (await store.account(id_)).usage.rest
+    assert rest is not None
+    assert (rest.until, rest.detail) == (START + 20 * MINUTE, "421 4.7.28 too fast, try again in 20 minutes")
+    assert await store.value("SELECT max(attempts) FROM fairpost.emails") == 1
+    await enqueue(store, 1, account="a0")
+    await Drive(store, manual, driven).run(until=START + HOUR)
+    assert anna.sent == [START + 20 * MINUTE]
+
+
+async def test_too_many_bounces_pause_the_account_until_it_has_cooled_down(store: Store, manual: ManualClock) -> None:
+    gone = Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(550, "5.1.1 no such user"))
+    anna = Noting(*[gone] * 3)
+    (id_,) = driven = await accounts(store, Limits(batch_max=5, cool_down_s=7200, delay_ms=60_000), anna)
+    await enqueue(store, 40)
+    await Drive(store, manual, driven).run(until=START + HOUR)
+    account = await store.account(id_)
+    assert account.status is AccountStatus.PAUSED
+    assert account.status_reason == "3 of 20 e-mails bounced on this day, more than 5 %"
+    assert account.status_until == START + 19 * MINUTE + 2 * HOUR
+    assert len(anna.sent) == 17
+
+
+async def test_refused_for_who_it_is_an_account_stops_before_it_has_failed_everything(
+    store: Store, manual: ManualClock
+) -> None:
+    blocked = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(550, "5.7.1 your address is blocklisted"))
+    anna = Noting(*[blocked] * 50)
+    (id_,) = driven = await accounts(store, Limits(), anna)
+    await enqueue(store, 50)
+    await Drive(store, manual, driven).run(until=START + HOUR)
+    account = await store.account(id_)
+    assert account.status is AccountStatus.SUSPENDED
+    assert account.status_reason == "refused 5 times in a row: 550 5.7.1 your address is blocklisted"
+    assert await store.value("SELECT count(*) FROM fairpost.emails WHERE state = 'failed'") <= 6
