@@ -65,7 +65,7 @@ class Aftermath:
             taken=list(recorder.taken),
             beginnings=beginnings,
             doubts=resolved + in_doubt,
-            suspended={a.name: a.status_reason or "" for a in accounts if a.status != "active"},
+            suspended={a.name: a.status_reason or "" for a in accounts if a.status == "suspended"},
             broken_promises=await broken_promises(store),
             limits={account.name: account.limits for account in accounts},
             keys=keys,

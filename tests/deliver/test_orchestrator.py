@@ -166,6 +166,22 @@ async def test_whoever_moves_or_rests_is_not_stuck(store: Store, nursery: Any) -
     assert hand.moved[AccountId(1)][1] > 0
 
 
+async def test_what_a_dead_worker_held_is_free_at_once_and_not_before_it_is_dead(store: Store, nursery: Any) -> None:
+    account = await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
+    lease = await store.take_lease(account, owner="here:1:a", seconds=600)
+    assert lease is not None
+    orchestrator = mind(store, nursery)
+    orchestrator._hands[7] = Hand(7, Told(), clock.monotonic(), {account})
+    orchestrator._hear(7, {"holds": account, "epoch": lease.epoch})
+    orchestrator._lost(7)
+    await orchestrator.step()
+    assert (await store.stations())[0].is_driven, "it may only have closed its socket"
+    orchestrator._exited(7, -9)
+    orchestrator._news.clear()
+    await orchestrator._news.wait()
+    assert not (await store.stations())[0].is_driven
+
+
 async def test_an_account_whose_workers_die_again_and_again_is_suspended(store: Store, nursery: Any) -> None:
     account = await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
     orchestrator = mind(store, nursery)

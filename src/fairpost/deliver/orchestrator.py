@@ -20,7 +20,8 @@ import asyncpg
 from fairpost.deliver.channel import Channel, Lines, Word, encode
 from fairpost.deliver.doubts import resolve_doubts
 from fairpost.deliver.process import WorkerOptions
-from fairpost.model.ids import AccountId
+from fairpost.model.account import Lease
+from fairpost.model.ids import AccountId, Epoch
 from fairpost.policy.placement import Plan, Seen, plan
 from fairpost.postgres.store import Store
 from fairpost.system import clock
@@ -80,6 +81,8 @@ class Orchestrator:
         self._loop = asyncio.get_running_loop()
         self._is_ending = False
         self._reaped_s = 0.0
+        self._epochs: dict[AccountId, Epoch] = {}  # of the leases that our workers hold
+        self._lost_leases: dict[int, list[Lease]] = {}  # of processes that are gone, and not yet proven dead
         self._to_ask: list[AccountId] = []  # their providers, about e-mails in doubt
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────
@@ -232,6 +235,8 @@ class Orchestrator:
                     self._faults.pop(AccountId(id_), None)
                 if is_idle and not was_idle:  # else one that is woken and finds nothing would have us look for ever
                     self._news.set()
+            case {"holds": int(id_), "epoch": int(epoch)}:
+                self._epochs[AccountId(id_)] = Epoch(epoch)
             case {"ended": int(id_), "why": str(why), "fault": bool(is_fault)}:
                 self._ended(hand, AccountId(id_), why, is_fault)
 
@@ -250,6 +255,11 @@ class Orchestrator:
         """The process is gone; with it the accounts it had not given back."""
         hand = self._hands.pop(pid, None)
         if hand is not None:
+            self._lost_leases[pid] = [
+                Lease(account_id=id_, epoch=self._epochs[id_], until=clock.now())
+                for id_ in hand.accounts
+                if id_ in self._epochs
+            ]
             for account_id in hand.accounts:
                 self._forget(account_id)
                 self._blame(account_id)
@@ -258,10 +268,22 @@ class Orchestrator:
     def _forget(self, account_id: AccountId) -> None:
         self._ours.pop(account_id, None)
         self._at_rest.discard(account_id)
+        self._epochs.pop(account_id, None)
 
     def _exited(self, pid: int, code: int) -> None:
         if code:
             self._log(f"worker {pid} ended with {code}")
+        self._lost(pid)
+        leases = self._lost_leases.pop(pid, [])
+        if leases:
+            self._loop.create_task(self._free(leases)).add_done_callback(_raise)
+
+    async def _free(self, leases: list[Lease]) -> None:
+        """Their worker is dead for certain: nobody needs to wait until they run out."""
+        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            for lease in leases:
+                await self._store.drop_lease(lease)
+        self._news.set()
 
     def _blame(self, account_id: AccountId) -> None:
         """Starts it again, each time later, and not for ever."""

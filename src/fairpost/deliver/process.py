@@ -1,6 +1,6 @@
 """A worker process: drives the accounts it is given, each as a task of its own, and ends with its orchestrator.
 
-Heard: {"drive": id}, {"wake": id}, {"finish": id | null}. Said: {"ready": …}, {"account": id, "idle": …}, {"ended": id, "why": …},
+Heard: {"drive": id}, {"wake": id}, {"finish": id | null}. Said: {"holds": id, "epoch": …}, {"account": id, "idle": …}, {"ended": id, "why": …},
 {"beat": [[id, e-mails handled], …]} every few seconds. The first SIGTERM or SIGINT finishes what is under way, the second ends at once, and so
 does the end of the orchestrator.
 """
@@ -105,6 +105,7 @@ class WorkerProcess:
             idle_s_max=self._options.idle_s_max,
             look_again_s=LOOK_AGAIN_S,
             tell=lambda progress: self._progress(account_id, progress),
+            holding=lambda epoch: self._say({"holds": account_id, "epoch": epoch}),
         )
         if self._over.is_set():  # told to finish while the account was being looked up
             worker.finish()

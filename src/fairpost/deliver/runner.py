@@ -13,7 +13,7 @@ from enum import StrEnum
 from fairpost.deliver.doubts import ask_about_doubts, resolve_doubts, without
 from fairpost.model.account import Account, AccountStatus, Lease, Rest, RestReason
 from fairpost.model.email import Outgoing
-from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.states import EmailClass
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
@@ -463,6 +463,10 @@ class Runner:
     @property
     def lease_s(self) -> float:
         return self._lease_s
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._lease.epoch
 
 
 class Keeping:

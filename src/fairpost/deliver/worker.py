@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from fairpost.deliver.runner import LEASE_S, Handled, Idle, Rested, Runner
-from fairpost.model.ids import AccountId
+from fairpost.model.ids import AccountId, Epoch
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 from fairpost.transport.port import ClosableTransport
@@ -53,6 +53,7 @@ class AccountWorker:
         idle_s_max: float = IDLE_S_MAX,
         look_again_s: float = LOOK_AGAIN_S,
         tell: Callable[[Progress], None] = lambda _: None,
+        holding: Callable[[Epoch], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -62,6 +63,7 @@ class AccountWorker:
         self._idle_s_max = idle_s_max
         self._look_again_s = look_again_s
         self._tell = tell
+        self._holding = holding
         self._news = asyncio.Event()
         self._is_stopping = False
         self._is_idle = False
@@ -97,6 +99,7 @@ class AccountWorker:
         )
         if self._runner is None:
             return Ending.TAKEN
+        self._holding(self._runner.epoch)
         try:
             return await self._work(self._runner)
         finally:
