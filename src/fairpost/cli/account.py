@@ -6,50 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairpost.cli.account_view import account_facts, print_account, print_accounts
-from fairpost.cli.gmail_options import (
-    Gmail,
-    GmailGiven,
-    GmailRefreshToken,
-    GmailUrl,
-    Subject,
-    given_gmail,
-    try_gmail_account,
-    with_gmail,
-)
-from fairpost.cli.limit_options import (
-    BatchSize,
-    BouncePercentMax,
-    BounceSampleMin,
-    CoolDownS,
-    Daily,
-    DailyModeOption,
-    DelayMs,
-    GapMaxMs,
-    Hourly,
-    LookUpMx,
-    Provider,
-    UnitsPerMinute,
-    UnitsPerSend,
-    WarmUpOption,
-    chosen_limits,
-    given_limits,
-    limits_in_words,
-    with_given,
-)
-from fairpost.cli.oauth_options import (
-    ClientId,
-    KeyFile,
-    Oauth,
-    OauthOptions,
-    RefreshTokenFile,
-    Tenant,
-    given_grant,
-    require_plain_secret,
-    with_grant,
-    with_kept_grant,
-)
+from fairpost.cli.gmail_options import GmailGiven, GmailOptions, given_gmail, try_gmail_account, with_gmail
+from fairpost.cli.limit_options import LimitOptions, chosen_limits, given_limits, limits_in_words, with_given
+from fairpost.cli.oauth_options import OauthOptions, given_grant, require_plain_secret, with_grant, with_kept_grant
+from fairpost.cli.option_groups import expanded
 from fairpost.cli.output import AsJson, print_json, print_table
-from fairpost.cli.passwords import AskPassword, PasswordEnv, PasswordFile, Smtp, given_password
+from fairpost.cli.passwords import ServerOptions, given_password
 from fairpost.cli.session import with_store
 from fairpost.cli.trial import advice, has_passed, print_trial, trial_facts
 from fairpost.model.account import AccountStatus, Limits
@@ -74,38 +36,17 @@ DisplayName = Annotated[str | None, typer.Option(help="The name shown beside the
 
 
 @app.command()
+@expanded
 def add(
+    *,
     name: Name,
     from_: Annotated[str, typer.Option("--from", metavar="ADDRESS", help="The address it sends from.")],
-    smtp: Smtp = None,
-    ask_password: AskPassword = False,
-    password_file: PasswordFile = None,
-    password_env: PasswordEnv = None,
-    oauth: Oauth = None,
-    tenant: Tenant = None,
-    client_id: ClientId = None,
-    key_file: KeyFile = None,
-    refresh_token_file: RefreshTokenFile = None,
-    gmail: Gmail = None,
-    gmail_refresh_token: GmailRefreshToken = None,
-    subject: Subject = None,
-    gmail_url: GmailUrl = None,
+    server: ServerOptions,
+    oauth: OauthOptions,
+    gmail: GmailOptions,
     pool: Annotated[str, typer.Option(help="The pool it serves.")] = "default",
     display_name: DisplayName = None,
-    provider: Provider = None,
-    look_up_mx: LookUpMx = False,
-    delay_ms: DelayMs = None,
-    gap_max_ms: GapMaxMs = None,
-    hourly: Hourly = None,
-    daily: Daily = None,
-    daily_mode: DailyModeOption = None,
-    units_per_minute: UnitsPerMinute = None,
-    units_per_send: UnitsPerSend = None,
-    warm_up: WarmUpOption = None,
-    bounce_percent_max: BouncePercentMax = None,
-    bounce_sample_min: BounceSampleMin = None,
-    cool_down_s: CoolDownS = None,
-    batch_size: BatchSize = None,
+    limits: LimitOptions,
     as_json: AsJson = False,
 ) -> None:
     """Add a sender account.
@@ -119,47 +60,17 @@ def add(
     settings = read_settings()
     _require_name(name)
     _require_pool(pool)
-    options = OauthOptions(
-        provider=oauth,
-        tenant=tenant,
-        client_id=client_id,
-        key_file=key_file,
-        refresh_token_file=refresh_token_file,
-    )
-    server, password, granted = _server(smtp, options, ask=ask_password, file=password_file, env=password_env)
-    api = given_gmail(
-        name,
-        key_file=gmail,
-        refresh_token_file=gmail_refresh_token,
-        subject=subject,
-        url=gmail_url,
-        beside=bool(server or password),
-    )
-    given = given_limits(
-        delay_ms=delay_ms,
-        gap_max_ms=gap_max_ms,
-        hourly=hourly,
-        daily=daily,
-        daily_mode=daily_mode,
-        units_per_minute=units_per_minute,
-        units_per_send=units_per_send,
-        warm_up=warm_up,
-        bounce_percent_max=bounce_percent_max,
-        bounce_sample_min=bounce_sample_min,
-        cool_down_s=cool_down_s,
-        batch_size=batch_size,
-    )
-    limits, preset = chosen_limits(
-        from_, given, provider=provider, look_up_mx=look_up_mx, is_api=api is not None, home=settings.home
-    )
-    facts = {"pool": pool, "display_name": _display_name(display_name), "limits": limits, "provider": preset}
+    smtp, password, granted = _server(server, oauth)
+    api = given_gmail(name, gmail, beside=bool(smtp or password))
+    whole, preset = chosen_limits(from_, limits, is_api=api is not None, home=settings.home)
+    facts = {"pool": pool, "display_name": _display_name(display_name), "limits": whole, "provider": preset}
     id_ = with_store(
         lambda store: _add(
             store,
             settings,
             name,
             address=from_,
-            server=with_gmail(None, api, name=name) if api else server,
+            server=with_gmail(None, api, name=name) if api else smtp,
             password=api.secret if api else password,
             granted=granted,
             facts=facts,
@@ -169,44 +80,23 @@ def add(
     if as_json:
         print_json({"id": id_, "name": name, "provider": preset})
     else:
-        then = f"try its server: fairpost account verify {name}" if server or api else "it has no server yet"
+        then = f"try its server: fairpost account verify {name}" if smtp or api else "it has no server yet"
         whose = f", as {preset} begins" if preset else ""
-        typer.echo(f"added {name}, which serves the pool {pool} ({limits_in_words(limits)}{whose}); {then}")
+        typer.echo(f"added {name}, which serves the pool {pool} ({limits_in_words(whole)}{whose}); {then}")
 
 
 @app.command("set")
+@expanded
 def set_(
+    *,
     name: Name,
     from_: Annotated[str | None, typer.Option("--from", metavar="ADDRESS", help="The address it sends from.")] = None,
-    smtp: Smtp = None,
-    ask_password: AskPassword = False,
-    password_file: PasswordFile = None,
-    password_env: PasswordEnv = None,
-    oauth: Oauth = None,
-    tenant: Tenant = None,
-    client_id: ClientId = None,
-    key_file: KeyFile = None,
-    refresh_token_file: RefreshTokenFile = None,
-    gmail: Gmail = None,
-    gmail_refresh_token: GmailRefreshToken = None,
-    subject: Subject = None,
-    gmail_url: GmailUrl = None,
+    server: ServerOptions,
+    oauth: OauthOptions,
+    gmail: GmailOptions,
     pool: Annotated[str | None, typer.Option(help="The pool it serves.")] = None,
     display_name: DisplayName = None,
-    provider: Provider = None,
-    look_up_mx: LookUpMx = False,
-    delay_ms: DelayMs = None,
-    gap_max_ms: GapMaxMs = None,
-    hourly: Hourly = None,
-    daily: Daily = None,
-    daily_mode: DailyModeOption = None,
-    units_per_minute: UnitsPerMinute = None,
-    units_per_send: UnitsPerSend = None,
-    warm_up: WarmUpOption = None,
-    bounce_percent_max: BouncePercentMax = None,
-    bounce_sample_min: BounceSampleMin = None,
-    cool_down_s: CoolDownS = None,
-    batch_size: BatchSize = None,
+    limits: LimitOptions,
 ) -> None:
     """Change a sender account, only what is given.
 
@@ -218,60 +108,26 @@ def set_(
     settings = read_settings()
     if pool is not None:
         _require_pool(pool)
-    options = OauthOptions(
-        provider=oauth,
-        tenant=tenant,
-        client_id=client_id,
-        key_file=key_file,
-        refresh_token_file=refresh_token_file,
-    )
-    server, password, granted = _server(
-        smtp, options, ask=ask_password, file=password_file, env=password_env, has_one=True
-    )
-    api = given_gmail(
-        name,
-        key_file=gmail,
-        refresh_token_file=gmail_refresh_token,
-        subject=subject,
-        url=gmail_url,
-        beside=bool(server or password),
-    )
-    limits: dict[str, Any] = given_limits(
-        delay_ms=delay_ms,
-        gap_max_ms=gap_max_ms,
-        hourly=hourly,
-        daily=daily,
-        daily_mode=daily_mode,
-        units_per_minute=units_per_minute,
-        units_per_send=units_per_send,
-        warm_up=warm_up,
-        bounce_percent_max=bounce_percent_max,
-        bounce_sample_min=bounce_sample_min,
-        cool_down_s=cool_down_s,
-        batch_size=batch_size,
-    )
-    if provider is not None or look_up_mx:
-        whole, preset = chosen_limits(
-            from_ or with_store(lambda store: store.account_named(name), settings=settings).address,
-            limits,
-            provider=provider,
-            look_up_mx=look_up_mx,
-            is_api=api is not None,
-            home=settings.home,
-        )
-        limits = {**asdict(whole), "provider": preset}
-    changes = {**limits, **({"pool": pool} if pool is not None else {})}
+    smtp, password, granted = _server(server, oauth, has_one=True)
+    api = given_gmail(name, gmail, beside=bool(smtp or password))
+    changes = given_limits(limits)
+    if limits.provider is not None or limits.look_up_mx:
+        address = from_ or with_store(lambda store: store.account_named(name), settings=settings).address
+        whole, preset = chosen_limits(address, limits, is_api=api is not None, home=settings.home)
+        changes = {**asdict(whole), "provider": preset}
+    if pool is not None:
+        changes["pool"] = pool
     if display_name is not None:
         changes["display_name"] = _display_name(display_name)
-    if not (changes or from_ is not None or server or password or api):
+    if not (changes or from_ is not None or smtp or password or api):
         raise FairpostError(f"Nothing to change. Give an option: fairpost account set {name} --help")
     with_store(
         lambda store: _change(
-            store, settings, name, changes, address=from_, server=server, password=password, granted=granted, api=api
+            store, settings, name, changes, address=from_, server=smtp, password=password, granted=granted, api=api
         ),
         settings=settings,
     )
-    then = f"; try its server: fairpost account verify {name}" if server or password or api else ""
+    then = f"; try its server: fairpost account verify {name}" if smtp or password or api else ""
     typer.echo(f"changed {name}{then}")
 
 
@@ -409,15 +265,15 @@ def remove(
 
 
 def _server(
-    smtp: str | None, options: OauthOptions, *, ask: bool, file: str | None, env: str | None, has_one: bool = False
+    options: ServerOptions, oauth: OauthOptions, *, has_one: bool = False
 ) -> "tuple[SmtpSettings | None, str | None, OauthSettings | None]":
     """The server that was given, the secret to seal, and how it logs in by OAuth, each None where it was not.
     `has_one`: the account may have a server."""
     from fairpost.transport.urls import parse_smtp_url
 
-    url = parse_smtp_url(smtp) if smtp is not None else None
-    password = given_password(in_url=url.password if url else None, ask=ask, file=file, env=env)
-    grant = given_grant(options, password)
+    url = parse_smtp_url(options.smtp) if options.smtp is not None else None
+    password = given_password(options, in_url=url.password if url else None)
+    grant = given_grant(oauth, password)
     if grant is not None:
         if url is None and not has_one:
             raise FairpostError("--oauth needs a server. Give it: --smtp smtp+starttls://HOST")

@@ -45,6 +45,14 @@ GmailUrl = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GmailOptions:
+    gmail: Gmail = None
+    gmail_refresh_token: GmailRefreshToken = None
+    subject: Subject = None
+    gmail_url: GmailUrl = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GmailGiven:
     """What was given of it. Without a secret, it changes an account that has one."""
 
@@ -54,16 +62,10 @@ class GmailGiven:
     url: str | None = None
 
 
-def given_gmail(
-    name: str,
-    *,
-    key_file: str | None,
-    refresh_token_file: str | None,
-    subject: str | None,
-    url: str | None,
-    beside: bool,
-) -> GmailGiven | None:
+def given_gmail(name: str, options: GmailOptions, *, beside: bool) -> GmailGiven | None:
     """None: nothing of it. `beside`: a server or a password was given as well."""
+    key_file, refresh_token_file = options.gmail, options.gmail_refresh_token
+    subject, url = options.subject, options.gmail_url
     if key_file is refresh_token_file is subject is url is None:
         return None
     if beside:

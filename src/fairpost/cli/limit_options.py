@@ -1,7 +1,7 @@
 """The options that say how much an account may send: its provider's preset, and every number of it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,50 +57,53 @@ CoolDownS = Annotated[
 BatchSize = Annotated[int | None, typer.Option(min=1, max=1000, help="Most e-mails claimed at once.")]
 
 
-def given_limits(
-    *,
-    delay_ms: int | None,
-    gap_max_ms: int | None,
-    hourly: int | None,
-    daily: int | None,
-    daily_mode: DailyMode | None,
-    units_per_minute: int | None,
-    units_per_send: int | None,
-    warm_up: str | None,
-    bounce_percent_max: str | None,
-    bounce_sample_min: int | None,
-    cool_down_s: int | None,
-    batch_size: int | None,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOptions:
+    provider: Provider = None
+    look_up_mx: LookUpMx = False
+    delay_ms: DelayMs = None
+    gap_max_ms: GapMaxMs = None
+    hourly: Hourly = None
+    daily: Daily = None
+    daily_mode: DailyModeOption = None
+    units_per_minute: UnitsPerMinute = None
+    units_per_send: UnitsPerSend = None
+    warm_up: WarmUpOption = None
+    bounce_percent_max: BouncePercentMax = None
+    bounce_sample_min: BounceSampleMin = None
+    cool_down_s: CoolDownS = None
+    batch_size: BatchSize = None
+
+
+def given_limits(options: LimitOptions) -> dict[str, Any]:
     """By columns, only those that were given. `none` is null."""
     numbers = {
-        "delay_ms": delay_ms,
-        "daily_mode": daily_mode,
-        "units_per_send": units_per_send,
-        "bounce_sample_min": bounce_sample_min,
-        "batch_max": batch_size,
+        "delay_ms": options.delay_ms,
+        "daily_mode": options.daily_mode,
+        "units_per_send": options.units_per_send,
+        "bounce_sample_min": options.bounce_sample_min,
+        "batch_max": options.batch_size,
     }
     or_none = {
-        "gap_max_ms": gap_max_ms,
-        "hourly_max": hourly,
-        "daily_max": daily,
-        "units_per_minute": units_per_minute,
-        "cool_down_s": cool_down_s,
+        "gap_max_ms": options.gap_max_ms,
+        "hourly_max": options.hourly,
+        "daily_max": options.daily,
+        "units_per_minute": options.units_per_minute,
+        "cool_down_s": options.cool_down_s,
     }
     given: dict[str, Any] = {name: value for name, value in numbers.items() if value is not None}
     given |= {name: value or None for name, value in or_none.items() if value is not None}
-    if warm_up is not None:
-        given["warm_up"] = _plan(warm_up)
-    if bounce_percent_max is not None:
-        given["bounce_percent_max"] = _percent(bounce_percent_max)
+    if options.warm_up is not None:
+        given["warm_up"] = _plan(options.warm_up)
+    if options.bounce_percent_max is not None:
+        given["bounce_percent_max"] = _percent(options.bounce_percent_max)
     return given
 
 
-def chosen_limits(
-    address: str, given: Mapping[str, Any], *, provider: str | None, look_up_mx: bool, is_api: bool, home: Path
-) -> tuple[Limits, str | None]:
+def chosen_limits(address: str, options: LimitOptions, *, is_api: bool, home: Path) -> tuple[Limits, str | None]:
     """The provider's numbers with those given in their place, and the provider's name."""
-    preset = _preset(address, provider=provider, look_up_mx=look_up_mx, is_api=is_api, has_own=bool(given), home=home)
+    given = given_limits(options)
+    preset = _preset(address, options, is_api=is_api, has_own=bool(given), home=home)
     return with_given(preset.limits if preset else Limits(), given), preset.name if preset else None
 
 
@@ -113,21 +116,19 @@ def with_given(limits: Limits, given: Mapping[str, Any]) -> Limits:
         raise FairpostError(f"These limits do not go together: {error}. See: fairpost account add --help") from error
 
 
-def _preset(
-    address: str, *, provider: str | None, look_up_mx: bool, is_api: bool, has_own: bool, home: Path
-) -> "Preset | None":
+def _preset(address: str, options: LimitOptions, *, is_api: bool, has_own: bool, home: Path) -> "Preset | None":
     from fairpost.providers.presets import CUSTOM, NONE, by_domain, by_mx, read_presets
 
     presets = read_presets(home / "providers.toml")
-    if provider == NONE:
+    if options.provider == NONE:
         return None
-    if provider is not None:
-        return named_preset(presets, provider)
+    if options.provider is not None:
+        return named_preset(presets, options.provider)
     domain = address.rpartition("@")[2].rstrip(">")
     known = by_domain(presets, domain)
     if is_api:
         return presets["gmail-api"] if known and known.name == "gmail" else presets["workspace"]
-    if known is None and look_up_mx:
+    if known is None and options.look_up_mx:
         from fairpost.providers.mx import mx_hosts
 
         known = by_mx(presets, mx_hosts(domain))

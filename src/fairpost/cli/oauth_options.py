@@ -44,11 +44,11 @@ RefreshTokenFile = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OauthOptions:
-    provider: Provider | None = None
-    tenant: str | None = None
-    client_id: str | None = None
-    key_file: str | None = None
-    refresh_token_file: str | None = None
+    oauth: Oauth = None
+    tenant: Tenant = None
+    client_id: ClientId = None
+    key_file: KeyFile = None
+    refresh_token_file: RefreshTokenFile = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Grant:
 
 def given_grant(options: OauthOptions, password: str | None) -> Grant | None:
     """None: no OAuth. `password`: the application's secret, where there is one."""
-    match options.provider:
+    match options.oauth:
         case None:
             _only(options, (), "without --oauth")
             return None
@@ -155,7 +155,7 @@ def _settings(kind: OauthKind, options: OauthOptions) -> OauthSettings:
     needed = {"--client-id": options.client_id} | ({} if kind.is_google else {"--tenant": options.tenant})
     for name, value in needed.items():
         if not value:
-            raise FairpostError(f"--oauth {options.provider} needs {name}.")
+            raise FairpostError(f"--oauth {options.oauth} needs {name}.")
         if len(value) > 200 or not all(c.isascii() and (c.isalnum() or c in "-._") for c in value):
             raise FairpostError(f"{name} must be 1..200 letters, digits and -._, got {value!r}")
     return OauthSettings(kind=kind, client_id=options.client_id, tenant=options.tenant)

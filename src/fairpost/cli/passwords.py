@@ -1,6 +1,7 @@
 """How a password comes in: asked for, from a file, from a variable, or in the server's URL. One way at a time."""
 
 import os
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -24,8 +25,17 @@ Smtp = Annotated[
 ]
 
 
-def given_password(*, in_url: str | None, ask: bool, file: str | None, env: str | None) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    smtp: Smtp = None
+    ask_password: AskPassword = False
+    password_file: PasswordFile = None
+    password_env: PasswordEnv = None
+
+
+def given_password(options: ServerOptions, *, in_url: str | None) -> str | None:
     """None: none was given."""
+    ask, file, env = options.ask_password, options.password_file, options.password_env
     ways = {"the URL": in_url is not None, "--ask-password": ask, "--password-file": file, "--password-env": env}
     used = [way for way, given in ways.items() if given]
     if len(used) > 1:

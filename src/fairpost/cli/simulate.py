@@ -21,9 +21,9 @@ def accounts(
     seed: Annotated[int, typer.Option(help="The same seed, the same troubles.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """See accounts of many providers keep their limits, through bounces, slow-downs and outages.
+    """See accounts of many providers keep their limits, come what may.
 
-    Ends with 1 if a limit was exceeded, or an e-mail was sent twice.
+    Through bounces, requests to slow down, and outages. Ends with 1 if a limit was exceeded, or an e-mail was sent twice.
 
     \b
     Example: fairpost simulate accounts --accounts 20 --days 2 --emails 1000
