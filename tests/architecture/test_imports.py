@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "postgres": {"model", "system"},
     "bench": {"model", "system", "postgres", "compose", "smtp", "deliver", "transport"},
     "providers": {"model"},
-    "simulate": {"model", "system", "postgres", "deliver", "providers", "transport"},
+    "simulate": {"model", "policy", "system", "postgres", "deliver", "providers", "transport"},
     "settings": {"model", "vault"},
     "app": {"model", "oauth", "settings", "system", "postgres", "vault"},
     "engine": {"app", "deliver", "model", "observe", "postgres", "settings", "system", "transport"},

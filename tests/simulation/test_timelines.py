@@ -175,6 +175,34 @@ async def test_too_many_bounces_pause_the_account_until_it_has_cooled_down(store
     assert len(anna.sent) == 17
 
 
+@pytest.mark.parametrize("is_held_by_a_person", [False, True])
+async def test_on_a_shared_account_the_sender_who_is_to_blame_is_held(
+    store: Store, manual: ManualClock, is_held_by_a_person: bool
+) -> None:
+    class Picky(Noting):
+        async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+            if email.workspace == "bad":
+                return Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(550, "5.1.1 no such user"))
+            if is_held_by_a_person and not self.sent:
+                await store.hold("bad", "workspace", reason="by a person")
+            return await super().send(account, email, permission=permission)
+
+    anna = Picky()
+    (id_,) = driven = await accounts(store, Limits(batch_max=5, cool_down_s=3600), anna)
+    await enqueue(store, 60, workspace="good")
+    await enqueue(store, 60, workspace="bad")
+    await Drive(store, manual, driven).run(until=START)
+    assert (await store.account(id_)).status is AccountStatus.ACTIVE
+    assert len(anna.sent) == 60
+    rule = await store.row("SELECT held_until, hold_reason FROM fairpost.rules WHERE workspace = 'bad'")
+    if is_held_by_a_person:
+        assert rule["hold_reason"] == "by a person", "a policy does not shorten what a person has imposed"
+    else:
+        assert rule["held_until"] == START + HOUR
+        assert "e-mails bounced on this day" in rule["hold_reason"]
+    assert await store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'bad'") > 0
+
+
 async def test_refused_for_who_it_is_an_account_stops_before_it_has_failed_everything(
     store: Store, manual: ManualClock
 ) -> None:

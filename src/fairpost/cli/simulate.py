@@ -1,5 +1,7 @@
 """`fairpost simulate`: days in minutes, with the real database and the real workers on a clock moved by hand."""
 
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,8 +11,17 @@ from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from fairpost.simulate.accounts import Outcome
+    from fairpost.simulate.fairness import Course
 
 app = typer.Typer(no_args_is_help=True, help="Let days pass in minutes, on a database of its own. No mail leaves.")
+
+
+class ScenarioName(StrEnum):
+    WHALE = "whale"
+    THOUSAND_SMALL = "thousand-small"
+    ABUSER = "abuser"
+    TIERS = "tiers"
+    CHURN = "churn"
 
 
 @app.command()
@@ -62,6 +73,64 @@ def accounts(
             note(words)
         print_pairs((name.replace("_", " "), _in_words(value)) for name, value in facts.items())
     if outcome.broken_limits or outcome.duplicates:
+        raise typer.Exit(1)
+
+
+@app.command()
+def fairness(
+    scenario: Annotated[ScenarioName, typer.Option(help="Who wants to send what.")] = ScenarioName.WHALE,
+    seed: Annotated[int, typer.Option(help="The same seed, the same arrivals and the same figures.")] = 1,
+    scale: Annotated[int, typer.Option(min=1, max=100, help="So many times the e-mails and the slots.")] = 1,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it as well: a .png or an .svg. Needs matplotlib.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare who goes next: by arrival, by whole shares, by Fairpost's claim.
+
+    Ends with 1 if Fairpost left a slot unused while something waited for one.
+
+    \b
+    Example: fairpost simulate fairness --scenario whale --plot whale.svg
+    """
+    import asyncio
+    import itertools
+    from dataclasses import asdict
+
+    from fairpost.app import prepare_database
+    from fairpost.bench.workload import bench_database
+    from fairpost.cli.fairness_view import show
+    from fairpost.cli.progress import progress
+    from fairpost.postgres.store import Store
+    from fairpost.simulate.fairness import TITLES, compare, figures
+    from fairpost.simulate.plot import SUFFIXES, require_matplotlib
+    from fairpost.simulate.plot import plot as draw
+    from fairpost.simulate.scenarios import scenario as scenario_of
+
+    if plot is not None:
+        if plot.suffix not in SUFFIXES:
+            raise typer.BadParameter(f"--plot must end with {' or '.join(SUFFIXES)}, got {plot}")
+        if not plot.parent.is_dir():
+            raise typer.BadParameter(f"--plot: there is no folder {plot.parent}")
+        require_matplotlib()
+    chosen = scenario_of(scenario, seed=seed, scale=scale)
+
+    async def run() -> "dict[str, Course]":
+        with progress(f"simulating {scenario}", total=len(TITLES) * chosen.minutes) as reach:
+            async with bench_database(await prepare_database(read_settings())) as own, Store.open(own) as store:
+                done = itertools.count(1)
+                return await compare(store, chosen, seed=seed, progress=lambda: reach(next(done)))
+
+    courses = asyncio.run(run())
+    measured = {name: figures(course) for name, course in courses.items()}
+    if plot is not None:
+        draw(courses, plot)
+    if as_json:
+        algorithms = {name: asdict(each) for name, each in measured.items()}
+        print_json({"scenario": scenario.value, "seed": seed, "scale": scale, "algorithms": algorithms})
+    else:
+        show(courses, measured)
+    if measured["fairpost"].idle_slots:
         raise typer.Exit(1)
 
 

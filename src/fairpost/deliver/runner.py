@@ -348,7 +348,7 @@ class Runner:
         cool_down_s = self._account.limits.cool_down_s
         until = self._now() + timedelta(seconds=cool_down_s) if cool_down_s else None
         for workspace in found.workspaces:
-            await self._store.hold(workspace, "workspace", until=until, reason=found.words)
+            await self._store.hold(workspace, "workspace", until=until, reason=found.words, at_least=True)
         if found.is_account:
             await self._store.set_status(self._lease, AccountStatus.PAUSED, reason=found.words, until=until)
         return found.is_account

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from fairpost.model.account import Limits
 
+BLAMED_FROM = 2  # bounces
+
 
 @dataclass(slots=True)
 class Tally:
@@ -44,11 +46,14 @@ def too_many_bounces(day: Mapping[str, tuple[int, int]], limits: Limits) -> TooM
     words = f"{bounced} of {sent} e-mails bounced on this day, more than {limits.bounce_percent_max:g} %"
     if len(day) == 1:
         return TooMany(is_account=True, words=words)
-    guilty = tuple(name for name, counts in day.items() if _exceeds([counts], limits))
+    guilty = tuple(name for name, counts in day.items() if _is_to_blame(*counts, limits))
     others = [counts for name, counts in day.items() if name not in guilty]
-    if not guilty or _exceeds(others, limits):
-        return TooMany(workspaces=guilty, is_account=True, words=words)
-    return TooMany(workspaces=guilty, words=words)
+    return TooMany(workspaces=guilty, is_account=_exceeds(others, limits), words=words)
+
+
+def _is_to_blame(sent: int, bounced: int, limits: Limits) -> bool:
+    """His share is above the limit, and not by a single bounce. The account's sample is large enough already."""
+    return bounced >= BLAMED_FROM and bounced * 100 > (limits.bounce_percent_max or 0) * sent
 
 
 def _exceeds(counts: Collection[tuple[int, int]], limits: Limits) -> bool:

@@ -265,11 +265,12 @@ class Store:
         *,
         until: datetime | None = None,
         reason: str,
+        at_least: bool = False,
         now: datetime | None = None,
     ) -> None:
-        """Nothing below this name goes out until then; without a moment, until released."""
-        sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6)"
-        await self.value(sql, workspace, level, key, until, reason, _at(now))
+        """Nothing below this name goes out until then; without a moment, until released. `at_least`: a longer hold stays."""
+        sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
+        await self.value(sql, workspace, level, key, until, reason, _at(now), at_least)
 
     async def release(self, workspace: str, level: Level, key: str = "", *, now: datetime | None = None) -> bool:
         return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, _at(now)))

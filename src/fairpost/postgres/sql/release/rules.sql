@@ -20,9 +20,12 @@ BEGIN
     RETURN named;
 END $$;
 
--- Nothing below this name goes out until the given moment ('infinity': until released).
+-- Nothing below this name goes out until the given moment ('infinity': until released). With `p_at_least`, a hold that lasts
+-- longer stays as it is: what a policy imposes does not shorten what a person has.
+DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.hold(
-    p_workspace text, p_level fairpost.node_level, p_key text, p_until timestamptz, p_reason text, p_now timestamptz DEFAULT NULL
+    p_workspace text, p_level fairpost.node_level, p_key text, p_until timestamptz, p_reason text, p_now timestamptz DEFAULT NULL,
+    p_at_least boolean DEFAULT false
 ) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -32,7 +35,11 @@ DECLARE
 BEGIN
     INSERT INTO fairpost.rules AS r (workspace, level, key, held_until, hold_reason)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_until, p_reason)
-    ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = excluded.held_until, hold_reason = excluded.hold_reason;
+    ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = excluded.held_until, hold_reason = excluded.hold_reason
+    WHERE NOT p_at_least OR coalesce(r.held_until < excluded.held_until, true);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (named) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
     UPDATE fairpost.clocks c SET held_until = p_until WHERE c.id = ANY (named);
     PERFORM fairpost.deactivate(stopped);

@@ -1,0 +1,81 @@
+"""How `fairpost simulate fairness` shows what came out: the figures, each group of senders, and their slots over time."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from fairpost.cli.output import print_table
+from fairpost.simulate.fairness import TITLES, Course, Figures, GroupFigures
+
+LEVELS = "▁▂▃▄▅▆▇█"
+SPARK_WIDTH = 24
+
+WORDS = {
+    "jain": "Jain's index, worst ten minutes (1: fair)",
+    "gini": "Gini coefficient, worst ten minutes (0: fair)",
+    "largest_share": "largest share of what others could have used",
+    "small_wait_s_p50": "wait of small senders, median",
+    "small_wait_s_p99": "wait of small senders, 99th percentile",
+    "idle_slots": "slots unused while something waited",
+    "newcomer_rounds": "minutes until a newcomer's first, at most",
+    "sent": "sent",
+    "bounced": "of it bounced",
+}
+
+
+def show(courses: Mapping[str, Course], figures: Mapping[str, Figures]) -> None:
+    scenario = next(iter(courses.values())).scenario
+    titles = [TITLES[name] for name in courses]
+    print_table(
+        ["", *(f">{title}" for title in titles)],
+        ([words, *(_in_words(key, getattr(each, key)) for each in figures.values())] for key, words in WORDS.items()),
+        title=f"{scenario.name}: {scenario.about}; {scenario.slots_per_minute:,} slots a minute",
+    )
+    print_table(
+        ["senders", *(f">{title}" for title in titles)],
+        (
+            [_name(group, figures), *(_group(each.groups[group]) for each in figures.values())]
+            for group in scenario.groups
+        ),
+        title="\nshare of all that was sent, and wait (median, 99th percentile)",
+    )
+    print_table(
+        ["senders", *titles],
+        (
+            [group, *(sparkline(course.share_over_time(group)) for course in courses.values())]
+            for group in scenario.groups
+        ),
+        title=f"\nshare of the slots, from minute 0 to {scenario.minutes}",
+    )
+
+
+def sparkline(shares: Sequence[float], width: int = SPARK_WIDTH) -> str:
+    """From nothing (blank) to all (a full block), in so many columns at most."""
+    width = min(width, len(shares))
+    edges = [len(shares) * n // width for n in range(width + 1)]
+    means = [sum(shares[a:b]) / (b - a) for a, b in pairwise(edges)]
+    return "".join(LEVELS[min(len(LEVELS) - 1, int(mean * len(LEVELS)))] if mean > 0 else " " for mean in means)
+
+
+def _name(group: str, figures: Mapping[str, Figures]) -> str:
+    senders = next(iter(figures.values())).groups[group].senders
+    return group if senders == 1 else f"{group} ({senders:,})"
+
+
+def _group(figures: GroupFigures) -> str:
+    return f"{figures.share:.1%}  {_wait(figures.wait_s_p50)}  {_wait(figures.wait_s_p99)}"
+
+
+def _in_words(key: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    if "wait_s" in key:
+        return _wait(value)
+    if key == "largest_share":
+        return f"{value:.1%}"
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _wait(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

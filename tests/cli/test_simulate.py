@@ -1,0 +1,54 @@
+"""`fairpost simulate fairness`: what it prints, draws and refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from fairpost.cli.fairness_view import sparkline
+from fairpost.cli.simulate import ScenarioName
+from fairpost.simulate import plot as plotting
+from fairpost.simulate.scenarios import SCENARIOS
+from tests.cli.conftest import Cli
+
+ABUSER = ("simulate", "fairness", "--scenario", "abuser")
+
+
+def test_the_same_seed_gives_the_same_json(cli: Cli) -> None:
+    first = cli.json(*ABUSER, "--seed", 7)
+    assert cli.json(*ABUSER, "--seed", 7) == first
+    assert (first["scenario"], first["seed"]) == ("abuser", 7)
+    assert list(first["algorithms"]) == ["fifo", "seed", "fairpost"]
+    expected = {"jain", "gini", "largest_share", "small_wait_s_p50", "small_wait_s_p99", "idle_slots"}
+    for figures in first["algorithms"].values():
+        assert expected | {"newcomer_rounds", "sent", "bounced", "groups"} == set(figures)
+    assert first["algorithms"]["fairpost"]["idle_slots"] == 0
+    assert first["algorithms"]["fairpost"]["small_wait_s_p99"] < first["algorithms"]["fifo"]["small_wait_s_p99"]
+
+
+def test_the_tables_stand_side_by_side_and_the_plot_is_written(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'fairpost[plot]'")
+    path = tmp_path / "abuser.svg"
+    shown = cli.ok(*ABUSER, "--plot", path)
+    assert "first come, first served  the seed's whole shares  Fairpost" in shown
+    assert "honest (20)" in shown
+    assert "█" in shown
+    assert "<svg" in path.read_text()
+
+
+def test_what_cannot_be_drawn_is_said_before_anything_runs(
+    bare: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ".png or .svg" in bare.error(*ABUSER, "--plot", "plot.pdf", code=2)
+    assert "there is no folder" in bare.error(*ABUSER, "--plot", tmp_path / "missing" / "plot.png", code=2)
+    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
+    assert "pip install 'fairpost[plot]'" in bare.error(*ABUSER, "--plot", tmp_path / "plot.png")
+
+
+def test_every_scenario_can_be_chosen(bare: Cli) -> None:
+    assert {each.value for each in ScenarioName} == set(SCENARIOS)
+    assert "thousand-small" in bare.error("simulate", "fairness", "--scenario", "none", code=2)
+
+
+def test_a_sparkline_goes_from_nothing_to_all() -> None:
+    assert sparkline([0, 0.01, 0.5, 1]) == " ▁▅█"
+    assert sparkline([0.0] * 50 + [1.0] * 50, width=4) == "  ██"

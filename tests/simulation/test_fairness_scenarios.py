@@ -1,0 +1,157 @@
+"""The scenarios of `fairpost simulate fairness`: what ours promises, and that the others are measured as they are."""
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from fairpost.policy.inequality import jain
+from fairpost.postgres.store import Store
+from fairpost.simulate.fair_algorithms import Email, Fairpost, Fifo, SeedAlgorithm
+from fairpost.simulate.fairness import START, Course, compare, emails_of, fair_shares, figures, run
+from fairpost.simulate.plot import plot
+from fairpost.simulate.scenarios import SCENARIOS, Arrival, Scenario, Sender, scenario
+
+
+def sender(name: str, *, domains: tuple[str, ...] = (), user: str = "u") -> Sender:
+    return Sender(name=name, group=name, workspace=name, domains=domains or (f"{name}.test",), user=user)
+
+
+async def ours(store: Store, chosen: Scenario, seed: int = 1) -> Course:
+    return await run(chosen, await Fairpost.open(store, chosen, START), emails_of(chosen, seed=seed))
+
+
+async def test_equal_senders_with_enough_waiting_get_the_same_in_any_ten_rounds(store: Store) -> None:
+    senders = [sender(f"s{n}") for n in range(12)]
+    equal = Scenario(
+        name="equal",
+        about="",
+        minutes=20,
+        slots_per_minute=35,  # which twelve cannot share evenly
+        arrivals=tuple(Arrival(0, each, 100) for each in senders),
+    )
+    course = await ours(store, equal)
+    for first in range(11):
+        got: Counter[Sender] = Counter()
+        for each in course.rounds[first : first + 10]:
+            got.update(each.served)
+        assert jain(got[each] for each in senders) >= 0.99
+    assert (figures(course).jain or 0) >= 0.99
+
+
+async def test_shares_are_in_proportion_to_the_weights(store: Store) -> None:
+    groups = figures(await ours(store, scenario("tiers", seed=3))).groups
+    for tier, weight in {"high": 2, "low": 0.5, "throttled": 0.1}.items():
+        assert groups[tier].sent / groups["normal"].sent == pytest.approx(weight, rel=0.05)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_no_slot_is_unused_while_anything_is_eligible(store: Store, name: str) -> None:
+    measured = figures(await ours(store, scenario(name, seed=2, scale=0.2)))
+    assert measured.idle_slots == 0
+    assert measured.sent > 0
+
+
+async def test_a_newcomer_behind_a_large_backlog_is_served_in_the_round_in_which_it_comes(store: Store) -> None:
+    chosen = scenario("whale", seed=4, scale=0.2)
+    course = await ours(store, chosen)
+    (newcomer,) = [email for email in course.left if email.sender.group == "newcomer"]
+    assert course.rounds[newcomer.minute].eligible[chosen.arrivals[0].sender] > 1000
+    assert course.wait_s(newcomer) == 0
+
+
+async def test_nothing_of_a_throttled_sender_goes_out_and_the_others_fill_the_slots(store: Store) -> None:
+    chosen = scenario("abuser", seed=5, scale=0.2)
+    (throttle,) = chosen.throttles
+    course = await ours(store, chosen)
+    assert sum(throttle.sender in each.served for each in course.rounds[: throttle.minute]) > 10
+    assert not any(throttle.sender in each.served for each in course.rounds[throttle.minute :])
+    assert all(left is not None for email, left in course.left.items() if email.sender is not throttle.sender)
+
+
+async def test_large_senders_get_the_same_however_many_domains_they_spread_over(store: Store) -> None:
+    large = sender("large")
+    spreader = sender("spreader", domains=tuple(f"d{n}.test" for n in range(9)))
+    two = Scenario(
+        name="spread",
+        about="",
+        minutes=10,
+        slots_per_minute=20,
+        arrivals=(Arrival(0, large, 200), Arrival(0, spreader, 200)),
+    )
+    courses = await compare(store, two, seed=1)
+    assert figures(courses["fairpost"]).groups["spreader"].share == 0.5
+    assert figures(courses["seed"]).groups["spreader"].share == 0.9
+    assert figures(courses["seed"]).largest_share == 0.9
+
+
+def mail(*senders: tuple[Sender, int]) -> list[Email]:
+    return [Email(each, each.domains[n % len(each.domains)], 0) for each, count in senders for n in range(count)]
+
+
+async def test_the_seeds_whole_shares_leave_slots_unused() -> None:
+    a, b, c = (sender(name) for name in "abc")
+    algorithm = SeedAlgorithm()
+    await algorithm.put(mail((a, 50), (b, 1), (c, 50)), START)
+    taken = await algorithm.take(11, START)
+    assert Counter(email.sender.name for email in taken) == {"a": 3, "b": 1, "c": 3}, "⌊11 / 3⌋, and four slots unused"
+    taken = await algorithm.take(1, START)
+    assert [email.sender.name for email in taken] == ["a"], "one each at least, as far as the slots go"
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_the_seeds_whole_shares_leave_slots_unused_in_every_scenario(name: str) -> None:
+    chosen = scenario(name, seed=1)
+    measured = figures(await run(chosen, SeedAlgorithm(), emails_of(chosen, seed=1)))
+    assert measured.idle_slots > 0
+
+
+async def test_the_seeds_shares_inside_a_domain_are_by_user() -> None:
+    ann, ben = (sender(name, domains=("same.test",), user=name) for name in ("ann", "ben"))
+    algorithm = SeedAlgorithm()
+    await algorithm.put(mail((ann, 50), (ben, 20)), START)
+    taken = await algorithm.take(10, START)
+    assert Counter(email.sender.name for email in taken) == {"ann": 5, "ben": 5}
+
+
+async def test_first_come_first_served_lets_one_have_everything() -> None:
+    chosen = scenario("whale", seed=1)
+    measured = figures(await run(chosen, Fifo(), emails_of(chosen, seed=1)))
+    assert measured.idle_slots == 0
+    assert measured.largest_share == 1
+    assert (measured.jain or 1) < 0.05
+    assert (measured.small_wait_s_p50 or 0) > timedelta(hours=2).total_seconds()
+
+
+def test_a_fair_share_is_poured_by_weight_and_what_one_cannot_use_goes_to_the_others() -> None:
+    assert fair_shares(10, {"a": 2, "b": 50, "c": 50}, {"a": 1, "b": 1, "c": 1}) == {"a": 2, "b": 4, "c": 4}
+    assert fair_shares(9, {"a": 50, "b": 50}, {"a": 2, "b": 1}) == {"a": 6, "b": 3}
+    assert fair_shares(9, {"a": 1, "b": 2}, {"a": 1, "b": 1}) == {"a": 1, "b": 2}
+    assert fair_shares(9, {}, {}) == {}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_is_the_same_for_the_same_seed_and_has_no_more_than_it_says(name: str) -> None:
+    assert scenario(name, seed=7) == scenario(name, seed=7)
+    assert scenario(name, seed=7) != scenario(name, seed=8)
+    chosen = scenario(name, seed=7)
+    minutes = [arrival.minute for arrival in chosen.arrivals]
+    assert minutes == sorted(minutes)
+    assert max(minutes) < chosen.minutes
+
+
+@pytest.mark.parametrize(("suffix", "beginning"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
+async def test_a_plot_is_written(tmp_path: Path, suffix: str, beginning: bytes) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'fairpost[plot]'")
+    chosen = scenario("tiers", seed=1, scale=0.1)
+    arrivals = emails_of(chosen, seed=1)
+    courses = {"fifo": await run(chosen, Fifo(), arrivals), "seed": await run(chosen, SeedAlgorithm(), arrivals)}
+    written = []
+    for n in range(2):
+        path = tmp_path / f"plot{n}{suffix}"
+        plot(courses, path)
+        written.append(path.read_bytes())
+    assert written[0].startswith(beginning)
+    assert len(written[0]) > 10_000
+    assert written[0] == written[1], "the same courses, the same file"
