@@ -29,7 +29,7 @@ def test_the_tables_stand_side_by_side_and_the_plot_is_written(cli: Cli, tmp_pat
     pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'fairpost[plot]'")
     path = tmp_path / "abuser.svg"
     shown = cli.ok(*ABUSER, "--plot", path)
-    assert "first come, first served  the seed's whole shares  Fairpost" in shown
+    assert "first come, first served  whole shares in turn  Fairpost" in shown
     assert "honest (20)" in shown
     assert "█" in shown
     assert "<svg" in path.read_text()

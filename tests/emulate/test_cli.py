@@ -54,8 +54,8 @@ def test_it_plays_gmail_until_it_is_asked_to_stop(tmp_path: Path, signum: signal
     options = ("--user", "ann@example.com", "--user", "bob@example.com", "--faults", str(faults), "--keep-message-id")
     with playing(tmp_path / "home", *options) as (process, ready):
         key_file = tmp_path / "home" / "gmail-emulator.json"
-        assert f"fairpost account add NAME --from ann@example.com --gmail {key_file}" in ready
         url = ready.split("played at ")[1].split()[0]
+        assert f"fairpost account add NAME --from ann@example.com --gmail {key_file} --gmail-url {url}" in ready
         from_file: Any = service_account.Credentials.from_service_account_file
         bob = from_file(str(key_file), scopes=[FULL_ACCESS]).with_subject("bob@example.com")
         with requests.Session() as session:

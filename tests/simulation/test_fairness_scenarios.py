@@ -8,7 +8,7 @@ import pytest
 
 from fairpost.policy.inequality import jain
 from fairpost.postgres.store import Store
-from fairpost.simulate.fair_algorithms import Email, Fairpost, Fifo, SeedAlgorithm
+from fairpost.simulate.fair_algorithms import Email, Fairpost, Fifo, WholeShares
 from fairpost.simulate.fairness import START, Course, compare, emails_of, fair_shares, figures, run
 from fairpost.simulate.plot import plot
 from fairpost.simulate.scenarios import SCENARIOS, Arrival, Scenario, Sender, scenario
@@ -92,7 +92,7 @@ def mail(*senders: tuple[Sender, int]) -> list[Email]:
 
 async def test_the_seeds_whole_shares_leave_slots_unused() -> None:
     a, b, c = (sender(name) for name in "abc")
-    algorithm = SeedAlgorithm()
+    algorithm = WholeShares()
     await algorithm.put(mail((a, 50), (b, 1), (c, 50)), START)
     taken = await algorithm.take(11, START)
     assert Counter(email.sender.name for email in taken) == {"a": 3, "b": 1, "c": 3}, "⌊11 / 3⌋, and four slots unused"
@@ -103,13 +103,13 @@ async def test_the_seeds_whole_shares_leave_slots_unused() -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_the_seeds_whole_shares_leave_slots_unused_in_every_scenario(name: str) -> None:
     chosen = scenario(name, seed=1)
-    measured = figures(await run(chosen, SeedAlgorithm(), emails_of(chosen, seed=1)))
+    measured = figures(await run(chosen, WholeShares(), emails_of(chosen, seed=1)))
     assert measured.idle_slots > 0
 
 
 async def test_the_seeds_shares_inside_a_domain_are_by_user() -> None:
     ann, ben = (sender(name, domains=("same.test",), user=name) for name in ("ann", "ben"))
-    algorithm = SeedAlgorithm()
+    algorithm = WholeShares()
     await algorithm.put(mail((ann, 50), (ben, 20)), START)
     taken = await algorithm.take(10, START)
     assert Counter(email.sender.name for email in taken) == {"ann": 5, "ben": 5}
@@ -146,7 +146,7 @@ async def test_a_plot_is_written(tmp_path: Path, suffix: str, beginning: bytes) 
     pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'fairpost[plot]'")
     chosen = scenario("tiers", seed=1, scale=0.1)
     arrivals = emails_of(chosen, seed=1)
-    courses = {"fifo": await run(chosen, Fifo(), arrivals), "seed": await run(chosen, SeedAlgorithm(), arrivals)}
+    courses = {"fifo": await run(chosen, Fifo(), arrivals), "seed": await run(chosen, WholeShares(), arrivals)}
     written = []
     for n in range(2):
         path = tmp_path / f"plot{n}{suffix}"

@@ -134,6 +134,20 @@ async def test_a_sliding_day_and_a_minute_of_the_api_count_back_from_every_momen
     assert await store.value("SELECT count(*) FROM fairpost.charges") == 1, "older ones are of no use"
 
 
+async def test_a_slot_of_a_sliding_day_that_is_about_to_be_free_is_waited_for_without_ado(
+    store: Store, manual: ManualClock
+) -> None:
+    limits = Limits(daily_max=3, daily_mode=DailyMode.SLIDING, delay_ms=60_000)
+    anna = Noting()
+    (id_,) = driven = await accounts(store, limits, anna)
+    await enqueue(store, 9)
+    await Drive(store, manual, driven).run(until=START + timedelta(days=4))
+    assert anna.sent == [START + timedelta(days=day, minutes=minute) for day in range(3) for minute in range(3)]
+    kinds = [row["kind"] for row in await store.fetch("SELECT kind FROM fairpost.events ORDER BY id")]
+    assert kinds == ["account_paused_limit_reached", "account_active"] * 3, "once a day, and not for every e-mail"
+    assert (await store.account(id_)).status is AccountStatus.ACTIVE
+
+
 async def test_a_warm_up_grows_from_day_to_day(store: Store, manual: ManualClock) -> None:
     anna = Noting()
     await enqueue(store, 40)

@@ -114,7 +114,8 @@ def _ready(emulator: "GmailEmulator", *, users: list[str], key_file: Path, fault
     failing = f", {faults} faults" if faults else ""
     return (
         f"ready: Gmail is played at {emulator.url} for {users[0]}{others}{failing}, with the key {key_file} — "
-        f"next: fairpost account add NAME --from {shlex.quote(users[0])} --gmail {shlex.quote(str(key_file))}"
+        f"next: fairpost account add NAME --from {shlex.quote(users[0])} --gmail {shlex.quote(str(key_file))} "
+        f"--gmail-url {emulator.url}"
     )
 
 

@@ -33,6 +33,7 @@ IN_HAND_S = 0.25  # no more than this is claimed ahead: what is urgent waits no 
 URGENT_MAX = 5  # looked for at once, in the middle of a batch
 TALLY_MAX = 200  # sends that a crash may leave out of the day's bounce rate
 GRIEVANCES_MAX = 5  # more in a row would go through a whole campaign, and fail it
+SHORT_REST = timedelta(minutes=10)  # less is not worth a change of status
 ASK_AGAIN = timedelta(seconds=10)  # what became of an e-mail in doubt
 
 
@@ -207,10 +208,15 @@ class Runner:
         return admit(self._account.limits, self._usage, now=now, roll=chance.roll())
 
     async def _barred(self, why: NotBefore) -> Rested:
-        """A day that is used up ends the work: whoever looks sees it, and the account comes back at the moment named."""
-        if why.reason not in (Reason.DAILY, Reason.WARM_UP):
+        """A day that is used up ends the work: whoever looks sees it, and the account comes back at the moment named. Where
+        that is near (the oldest of a sliding day is just about to leave it), the account merely rests."""
+        if why.reason not in (Reason.DAILY, Reason.WARM_UP) or why.moment is None:
             return self._until_asked(Rested(Idle.NOT_YET, why.moment))
         used = f"{why.reason} reached: {self._usage.day_used} sent"
+        if why.moment - self._now() < SHORT_REST:
+            if self._usage.rest is None or self._usage.rest.until != why.moment:
+                await self._rest(Rest(why.moment, RestReason.DAILY, used))
+            return self._until_asked(Rested(Idle.NOT_YET, why.moment))
         await self._store.set_status(self._lease, AccountStatus.PAUSED_LIMIT_REACHED, reason=used, until=why.moment)
         failpoint("after_status")
         return Rested(Idle.EXHAUSTED, why.moment)

@@ -59,6 +59,7 @@ class Limits:
 class RestReason(StrEnum):
     BACK_OFF = "the provider asked for a pause"
     UNREACHABLE = "its server could not be reached"
+    DAILY = "daily limit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more does not count as a step of 
 class Reason(StrEnum):
     DELAY = "delay"
     HOURLY = "hourly limit"
-    DAILY = "daily limit"
+    DAILY = RestReason.DAILY.value
     WARM_UP = "daily limit of the warm-up"
     UNITS = "quota of the provider's API"
     BACK_OFF = RestReason.BACK_OFF.value

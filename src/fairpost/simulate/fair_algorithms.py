@@ -55,7 +55,7 @@ class Fifo:
         return [self._waiting.popleft() for _ in range(min(n, len(self._waiting)))]
 
 
-class SeedAlgorithm:
+class WholeShares:
     """The plan that Fairpost began with: domains by how much they have waiting, the least first, each
     max(1, ⌊slots / domains⌋); inside, users likewise.
 

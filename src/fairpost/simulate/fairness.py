@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fairpost.policy.inequality import gini, jain, quantile
 from fairpost.postgres.store import Store
-from fairpost.simulate.fair_algorithms import Algorithm, Email, Fairpost, Fifo, SeedAlgorithm
+from fairpost.simulate.fair_algorithms import Algorithm, Email, Fairpost, Fifo, WholeShares
 from fairpost.simulate.scenarios import Scenario, Sender
 from fairpost.system.chance import dice
 
@@ -22,7 +22,7 @@ WINDOW_ROUNDS = 10
 # Whole e-mails cannot be shared out more evenly than to one more or less: who is due fewer in a window is not compared.
 FAIR_SHARE_MIN = 5.0
 
-TITLES = {"fifo": "first come, first served", "seed": "the seed's whole shares", "fairpost": "Fairpost"}
+TITLES = {"fifo": "first come, first served", "seed": "whole shares in turn", "fairpost": "Fairpost"}
 
 K = TypeVar("K")
 
@@ -96,7 +96,7 @@ async def compare(
 ) -> dict[str, Course]:
     """`store`: on an empty database. `progress` is called after each round of each algorithm."""
     arrivals = emails_of(scenario, seed=seed)
-    algorithms: tuple[Algorithm, ...] = (Fifo(), SeedAlgorithm(), await Fairpost.open(store, scenario, START))
+    algorithms: tuple[Algorithm, ...] = (Fifo(), WholeShares(), await Fairpost.open(store, scenario, START))
     courses: dict[str, Course] = {}
     for name, algorithm in zip(TITLES, algorithms, strict=True):
         courses[name] = await run(scenario, algorithm, arrivals, progress=progress)
