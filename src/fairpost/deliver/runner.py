@@ -331,7 +331,8 @@ class Runner:
             case Sent(bounced) | Retry(_, _, bounced) | Bounced(bounced):
                 self._unreachable = self._told_off = self._grievances = 0
                 self._tally.count(email.workspace, is_sent=not isinstance(verdict, Retry), bounced=len(bounced))
-                self._usage = replace(self._usage, day_bounces=self._usage.day_bounces + len(bounced))
+                if bounced:
+                    self._usage = replace(self._usage, day_bounces=self._usage.day_bounces + len(bounced))
             case Failed():
                 self._tally.count(email.workspace, is_sent=True, bounced=0)
                 await self._take_to_heart(report)
@@ -396,9 +397,7 @@ class Runner:
     def _admit_follower(self, verdict: Verdict) -> Go | None:
         if self._is_stopping or not self._batch or self._may_be_urgent or isinstance(verdict, Untouched | Deferred):
             return None
-        if isinstance(
-            self._transport, DraftingTransport
-        ):  # the next is drafted first, and this one need not wait for that
+        if self._drafting is not None:  # the next is drafted first, and this one need not wait for that
             return None
         if clock.monotonic() >= self._renewal_s:  # what is begun must be sent, not wait for a renewal that may fail
             return None

@@ -40,7 +40,7 @@ def meaning(
 ) -> Meaning:
     """`enhanced` is for who has it apart; otherwise it is read from the text."""
     if 200 <= reply.code < 300:
-        return _meaning(rules.ACCEPTED)
+        return _ACCEPTED
     text = " ".join(reply.text.upper().casefold().split())[:TEXT_CHARS_MAX]
     if channel is Channel.GMAIL:
         return _meaning(_by_google(reply.code, text), text=text)
@@ -131,6 +131,8 @@ def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> M
         wait=_wait(text) if retry else None,
     )
 
+
+_ACCEPTED = _meaning(rules.ACCEPTED)
 
 _CODE = r"([245])\.([0-7])\.(\d{1,3})(?!\.?\d)"
 _AT_START = re.compile(rf"(?:\d{{3}}[ -])?#?{_CODE}", re.ASCII)

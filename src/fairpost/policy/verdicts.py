@@ -83,6 +83,11 @@ def about(report: Report) -> Meaning | None:
     return _meaning_of(report, report.reply, report.step)
 
 
+def _is_taken_by_all(each: dict[str, _Fate]) -> bool:
+    """The usual case, and the quick one."""
+    return all(fate is _Fate.GOT_IT for fate in each.values())
+
+
 def _is_about_the_server(report: Report, found: Meaning) -> bool:
     """It is in trouble, and had not heard whom or what this e-mail is for; an API says which it is."""
     is_trouble = found.class_ is ReplyClass.TRANSIENT and found.scope in (Scope.PROVIDER, Scope.NETWORK)
@@ -112,6 +117,8 @@ def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime
     assert ended is not None, "a transport that was answered reports the answer"
     end = _fate(ended)
     each = {a: _fate_of(report, a) or end for a in email.envelope}
+    if ended.class_ is ReplyClass.ACCEPTED and _is_taken_by_all(each):
+        return Sent()
     is_about_us = is_about_our_pace(report) or _is_about_the_server(report, ended)
     if is_about_us and not {_Fate.DEAD, _Fate.NEVER} & set(each.values()):
         return Deferred(requested_pause(report, now=now))

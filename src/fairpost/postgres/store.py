@@ -8,7 +8,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, Self, assert_never
 
@@ -293,9 +293,10 @@ class Store:
         with_files = {row["content_id"] for row in rows if row["has_attachments"]}
         attachments = {content_id: await self._attachments(content_id) for content_id in with_files}
         return [
-            replace(
-                _outgoing(row, attachments.get(row["content_id"], ())),
-                follows=await self._earlier(row["follows"], row["account_id"]) if row["follows"] else None,
+            _outgoing(
+                row,
+                attachments.get(row["content_id"], ()),
+                await self._earlier(row["follows"], row["account_id"]) if row["follows"] else None,
             )
             for row in rows
         ]
@@ -540,7 +541,7 @@ def _keys_changed() -> Iterator[None]:
         raise
 
 
-def _outgoing(row: Any, attachments: tuple[Attachment, ...]) -> Outgoing:
+def _outgoing(row: Any, attachments: tuple[Attachment, ...], follows: Earlier | None) -> Outgoing:
     return Outgoing(
         id=EmailId(row["id"]),
         workspace=row["workspace"],
@@ -565,6 +566,7 @@ def _outgoing(row: Any, attachments: tuple[Attachment, ...]) -> Outgoing:
         begun_at=row["begun_at"],
         evidence=json.loads(row["evidence"]) if row["evidence"] else None,
         is_pinned=row["route"].startswith("@"),
+        follows=follows,
     )
 
 
