@@ -1,0 +1,160 @@
+"""Two runs of a peer: one for its speed, and one in which it is killed five times, to see what that costs."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from benchmarks.peers.peer import AtWork, Database, Email, Peer, Place
+from benchmarks.peers.sink import running_sink
+
+KILLS = 5
+LOOK_S = 0.005
+RESTART_S = 1.0  # a worker that has ended with work left is started again after so long, as cron or systemd would
+RECOVER_S = 90.0  # without an arrival for so long, what the documentation says to do after a crash is done
+STALL_S_MAX = 240.0  # and after so long nothing more is expected
+LATE_S = 1.0  # what is under way when the queue is empty arrives by then
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    per_s: float
+    commits_each: float | None
+    """Of the database, reading ones too; None: it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    repeated: int
+    """E-mails that arrived more than once."""
+    copies: int
+    """How often they arrived beyond the first time."""
+    missing: int
+    left: int
+    """What the peer itself shows as not sent. Some of it may have arrived."""
+    back_s: float
+    """From a kill to the next arrival, the median of all kills."""
+
+
+class Unfinished(Exception):
+    """The peer stopped before all was sent; the message says how far it came."""
+
+
+@contextmanager
+def a_place(server_url: str, name: str) -> Iterator[Place]:
+    database = f"peer_{name}"
+    with psycopg.connect(server_url, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {database}".encode())
+        own = Database(urlunsplit(urlsplit(server_url)._replace(path=f"/{database}")))
+        try:
+            with tempfile.TemporaryDirectory(prefix="fp-bench-") as folder, running_sink() as sink:
+                yield Place(folder=Path(folder), database=own, sink=sink)
+        finally:
+            own.close()
+            server.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
+
+
+def measure_speed(peer: Peer, place: Place, emails: Sequence[Email], server_url: str) -> Speed:
+    """From the first arrival until everything has arrived and is settled."""
+    with psycopg.connect(server_url, autocommit=True) as server, _prepared(peer, place, emails):
+        commits, asked = _commits(server, place), place.database.asked
+        with _Running(peer, place) as running:
+            running.until_arrived(len(emails))
+            running.until(peer.is_done)
+            done_s = time.monotonic()
+        report = place.sink.report()
+        assert report.first_s is not None
+        mine = place.database.asked - asked
+        time.sleep(LATE_S)  # the counters of connections that have just ended
+        spent = _commits(server, place) - commits - mine
+        return Speed(len(emails) / (done_s - report.first_s), spent / len(emails) if spent > 0 else None)
+
+
+def measure_damage(peer: Peer, place: Place, emails: Sequence[Email]) -> Damage:
+    """Killed with everything it started each time another sixth has arrived, and started again."""
+    back_s = []
+    with _prepared(peer, place, emails), _Running(peer, place) as running:
+        for turn in range(1, KILLS + 1):
+            running.until_arrived(len(emails) * turn // (KILLS + 1))
+            back_s.append(running.kill())
+        running.until(peer.is_done)
+        time.sleep(LATE_S)
+        report, left = place.sink.report(), peer.left()
+    return Damage(
+        repeated=report.repeated,
+        copies=report.messages - report.distinct,
+        missing=len(emails) - report.distinct,
+        left=left,
+        back_s=median(back_s),
+    )
+
+
+@contextmanager
+def _prepared(peer: Peer, place: Place, emails: Sequence[Email]) -> Iterator[None]:
+    try:
+        peer.prepare(place, emails)
+        yield
+    finally:
+        peer.close()
+
+
+class _Running:
+    def __init__(self, peer: Peer, place: Place) -> None:
+        self._peer = peer
+        self._place = place
+        self._sink = place.sink
+
+    def __enter__(self) -> "_Running":
+        self._workers: AtWork = self._peer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._workers.end()
+
+    def kill(self) -> float:
+        """How long it takes until something arrives again."""
+        killed_s = time.monotonic()
+        self._workers.kill()
+        before = self._sink.report().messages
+        self._workers = self._peer.start()
+        self.until(lambda: self._sink.report().messages > before)
+        return time.monotonic() - killed_s
+
+    def until_arrived(self, emails: int) -> None:
+        self.until(lambda: self._sink.report().distinct >= emails)
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        seen, moved_s, recovered = 0, time.monotonic(), False
+        while not is_so():
+            time.sleep(LOOK_S)
+            self._start_if_ended()
+            now_s = time.monotonic()
+            if (arrived := self._sink.report().messages) > seen:
+                seen, moved_s = arrived, now_s
+            if now_s > moved_s + RECOVER_S and not recovered:
+                recovered = True
+                self._peer.recover()
+            if now_s > moved_s + STALL_S_MAX:
+                raise Unfinished(f"nothing arrived for {STALL_S_MAX:.0f} s, after {seen}; {_last_words(self._place)}")
+
+    def _start_if_ended(self) -> None:
+        if self._workers.have_ended() and not self._peer.is_done():
+            time.sleep(RESTART_S)
+            self._workers = self._peer.start()
+
+
+def _last_words(place: Place) -> str:
+    lines = place.log.read_text(errors="replace").split("\n") if place.log.exists() else []
+    return next((line for line in reversed(lines) if line.strip()), "it wrote no log")
+
+
+def _commits(server: "psycopg.Connection[tuple[object, ...]]", place: Place) -> int:
+    name = place.database.environment["PGDATABASE"]
+    row = server.execute("SELECT xact_commit FROM pg_stat_database WHERE datname = %s", [name]).fetchone()
+    assert row is not None
+    return int(str(row[0]))

@@ -1,0 +1,25 @@
+"""The smallest Django project that queues and sends: everything at its default but what names the machine."""
+
+import os
+
+INSTALLED_APPS = [os.environ["QUEUE_APP"]]
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": os.environ["PGDATABASE"],
+        "USER": os.environ["PGUSER"],
+        "HOST": os.environ["PGHOST"],
+        "PORT": os.environ["PGPORT"],
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates"}]
+EMAIL_HOST = os.environ["SINK_HOST"]
+EMAIL_PORT = int(os.environ["SINK_PORT"])
+
+if INSTALLED_APPS == ["mailer"]:
+    EMAIL_BACKEND = "mailer.backend.DbBackend"
+    MAILER_USE_FILE_LOCK = False  # the file stays after a kill, and stops every later run; the database locks as well
+else:
+    EMAIL_BACKEND = "post_office.EmailBackend"

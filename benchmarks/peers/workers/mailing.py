@@ -1,0 +1,49 @@
+"""How a task of a general queue sends an e-mail: composed by the standard library, sent by aiosmtplib.
+
+Connections are kept and shared by the tasks of a process, as the documentation of both queues advises for clients.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import localtime, make_msgid
+
+import aiosmtplib
+
+_idle: list[aiosmtplib.SMTP] = []
+
+
+async def send(email: dict[str, str]) -> None:
+    message = compose(email)
+    async with _connection() as connection:
+        await connection.sendmail(email["sender"], [email["to"]], message)
+
+
+def compose(email: dict[str, str]) -> bytes:
+    message = EmailMessage(policy=SMTP)
+    message["Date"] = localtime()
+    message["From"] = f"The Shop <{email['sender']}>"
+    message["To"] = email["to"]
+    message["Subject"] = email["subject"]
+    message["Message-ID"] = make_msgid(domain="example.com")
+    message.set_content(email["text"])
+    message.add_alternative(email["html"], subtype="html")
+    return message.as_bytes()
+
+
+@asynccontextmanager
+async def _connection() -> AsyncIterator[aiosmtplib.SMTP]:
+    """One that failed is not given back."""
+    connection = _idle.pop() if _idle else await _connected()
+    yield connection
+    _idle.append(connection)
+
+
+async def _connected() -> aiosmtplib.SMTP:
+    connection = aiosmtplib.SMTP(
+        hostname=os.environ["SINK_HOST"], port=int(os.environ["SINK_PORT"]), start_tls=False, use_tls=False
+    )
+    await connection.connect()
+    return connection
