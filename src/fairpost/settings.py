@@ -8,11 +8,20 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from fairpost.model.errors import SettingsError
+from fairpost.model.sender import AbuseMode, Priority, Tier
 from fairpost.vault.keys import Key, read_key
+
+TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # in this order their weights and shares are written
+WEIGHT_MAX = 1000.0
+THROTTLE_MAX = timedelta(days=30)
+NUMBER_MAX = 1_000_000_000
+UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +32,28 @@ class Settings:
     secret_key: Key | None
     secret_key_old: Key | None
     redirect_all: str | None
+    fair_queue: int  # percent of the workspaces
+    priority: Priority
+    tier_weights: Mapping[Tier, float]
+    lane_shares: Mapping[Tier, int]
+    abuse_detection: AbuseMode
+    abuse_threshold: int
+    throttle_max: timedelta
+    max_queue: int
+    user_daily_max: int  # 0: no limit
+    user_waiting_max: int  # 0: no limit
+    paid_plans: frozenset[str]
+    free_plans: frozenset[str]
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another name of a setting, with a rule of its own. It is read where the setting's own variable is not set."""
+
+    variable: str
+    rule: str
+    read: Callable[[str], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +66,8 @@ class Setting:
     help: str
     read: Callable[[str], Any]
     show: Callable[[str], str] = str  # how a wrong value is named: no secret belongs in an error
+    alias: Alias | None = None
+    absent: Any = None  # the value where nothing is set and there is no default
 
     @property
     def variable(self) -> str:
@@ -73,6 +106,70 @@ def _address(text: str) -> str | None:
 def _workspace(text: str) -> str | None:
     return text if len(text) <= 200 and text.isprintable() and text != "*" else None
 
+
+def _share_of_workspaces(text: str) -> int | None:
+    if text in ("on", "off"):
+        return 100 if text == "on" else 0
+    return _number(0, 100)(text.removesuffix("%")) if text.endswith("%") else None
+
+
+def _number(least: int, most: int) -> Callable[[str], int | None]:
+    def read(text: str) -> int | None:
+        is_number = re.fullmatch(r"[0-9]{1,15}", text) is not None
+        return int(text) if is_number and least <= int(text) <= most else None
+
+    return read
+
+
+def _one_of(kind: type[StrEnum]) -> Callable[[str], StrEnum | None]:
+    return lambda text: kind(text) if text in set(kind) else None
+
+
+def _true_or_false(true: Any, false: Any) -> Callable[[str], Any]:
+    return {"true": true, "false": false}.get
+
+
+def _weights(text: str) -> dict[Tier, float] | None:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != len(TIERS) or not all(re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", part) for part in parts):
+        return None
+    weights = dict(zip(TIERS, map(float, parts), strict=True))
+    return weights if all(0 < weight <= WEIGHT_MAX for weight in weights.values()) else None
+
+
+def _shares(text: str) -> dict[Tier, int] | None:
+    parts = [_number(1, 100)(part.strip()) for part in text.split(",")]
+    shares = [part for part in parts if part is not None]
+    if len(shares) != len(parts) or len(parts) != len(TIERS) or sum(shares) != 100:
+        return None
+    return dict(zip(TIERS, shares, strict=True))
+
+
+def _duration(text: str) -> timedelta | None:
+    matched = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
+    length = int(matched[1]) * UNITS[matched[2]] if matched else timedelta()
+    return length if timedelta() < length <= THROTTLE_MAX else None
+
+
+def _milliseconds(text: str) -> timedelta | None:
+    number = _number(1, THROTTLE_MAX // timedelta(milliseconds=1))(text)
+    return timedelta(milliseconds=number) if number is not None else None
+
+
+def _plans(text: str) -> frozenset[str] | None:
+    names = [name.strip() for name in text.split(",")]
+    return frozenset(names) if all(0 < len(name) <= 100 and name.isprintable() for name in names) else None
+
+
+def _addresses(text: str) -> tuple[str, ...] | None:
+    found = [_address(part.strip()) for part in text.split(",")]
+    addresses = tuple(address for address in found if address is not None)
+    return addresses if len(addresses) == len(found) else None
+
+
+WEIGHTS_RULE = f"four numbers above 0 and up to {WEIGHT_MAX:g}, for HIGH, NORMAL, LOW and THROTTLED, with commas"
+THRESHOLD_RULE = "a whole number, 0..100"
+PLANS_RULE = "names of 1..100 characters, with commas"
 
 SETTINGS = (
     Setting(
@@ -120,6 +217,103 @@ SETTINGS = (
         help="For staging: every e-mail goes to this address, and none to its recipients.",
         read=_address,
     ),
+    Setting(
+        name="fair_queue",
+        default="on",
+        rule="on, off or a percentage such as 50%",
+        help="Whether the fair queue serves all workspaces, none, or this share of them. The others are served by arrival.",
+        read=_share_of_workspaces,
+        alias=Alias("SMTP_FAIR_QUEUE_ENABLED", "true or false", _true_or_false(100, 0)),
+    ),
+    Setting(
+        name="priority",
+        default="weights",
+        rule="weights or lanes",
+        help="What a tier is worth: a weight for each sender, or a share of the capacity for all in it together.",
+        read=_one_of(Priority),
+    ),
+    Setting(
+        name="tier_weights",
+        default="2,1,0.5,0.1",
+        rule=WEIGHTS_RULE,
+        help="The weight of a sender in each tier.",
+        read=_weights,
+        alias=Alias("SMTP_PRIORITY_MULTIPLIERS", WEIGHTS_RULE, _weights),
+    ),
+    Setting(
+        name="lane_shares",
+        default="40,40,15,5",
+        rule="four whole numbers from 1 on that make 100, for HIGH, NORMAL, LOW and THROTTLED, with commas",
+        help="The percentage of the capacity that each tier has as a lane.",
+        read=_shares,
+    ),
+    Setting(
+        name="abuse_detection",
+        default="enforce",
+        rule="off, observe or enforce",
+        help="Whether senders are scored, and whether throttles count. With observe nobody is stopped, and you see who would be.",
+        read=_one_of(AbuseMode),
+        alias=Alias("SMTP_ABUSE_DETECTION_ENABLED", "true or false", _true_or_false(AbuseMode.ENFORCE, AbuseMode.OFF)),
+    ),
+    Setting(
+        name="abuse_threshold",
+        default="50",
+        rule=THRESHOLD_RULE,
+        help="The abuse score above which a sender is throttled.",
+        read=_number(0, 100),
+        alias=Alias("SMTP_ABUSE_THRESHOLD", THRESHOLD_RULE, _number(0, 100)),
+    ),
+    Setting(
+        name="throttle_max",
+        default="24h",
+        rule="a duration such as 90m, 24h or 1d, 30d at most",
+        help="The longest throttle.",
+        read=_duration,
+        alias=Alias("SMTP_MAX_THROTTLE_DURATION", "milliseconds, 1..2592000000", _milliseconds),
+    ),
+    Setting(
+        name="max_queue",
+        default="1000000",
+        rule=f"a whole number, 1..{NUMBER_MAX}",
+        help="How many queued e-mails are a full queue. Its health is measured by it; nothing is refused.",
+        read=_number(1, NUMBER_MAX),
+    ),
+    Setting(
+        name="user_daily_max",
+        default="300",
+        rule=f"a whole number, 0..{NUMBER_MAX}",
+        help="How many e-mails a user may submit over SMTP or HTTP in 24 hours; 0: any number.",
+        read=_number(0, NUMBER_MAX),
+    ),
+    Setting(
+        name="user_waiting_max",
+        default="10000",
+        rule=f"a whole number, 0..{NUMBER_MAX}",
+        help="How many e-mails of a user may wait; 0: any number.",
+        read=_number(0, NUMBER_MAX),
+    ),
+    Setting(
+        name="paid_plans",
+        default="team,enhanced_protection",
+        rule=PLANS_RULE,
+        help="The plans whose senders are in the tier HIGH.",
+        read=_plans,
+    ),
+    Setting(
+        name="free_plans",
+        default="free",
+        rule=PLANS_RULE,
+        help="The plans whose senders are in the tier LOW.",
+        read=_plans,
+    ),
+    Setting(
+        name="operators",
+        default=None,
+        rule="e-mail addresses in ASCII, with commas",
+        help="Who is told by e-mail when a sender is throttled.",
+        read=_addresses,
+        absent=(),
+    ),
 )
 
 
@@ -129,10 +323,13 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
 
 
 def _read(setting: Setting, environ: Mapping[str, str]) -> Any:
-    text = environ.get(setting.variable) or setting.default
+    source: Setting | Alias = setting
+    if not environ.get(setting.variable) and setting.alias and environ.get(setting.alias.variable):
+        source = setting.alias
+    text = environ.get(source.variable) or setting.default
     if text is None:
-        return None
-    value = setting.read(text)
+        return setting.absent
+    value = source.read(text)
     if value is None:
-        raise SettingsError(f"{setting.variable} must be {setting.rule}, got {setting.show(text)}")
+        raise SettingsError(f"{source.variable} must be {source.rule}, got {setting.show(text)}")
     return value

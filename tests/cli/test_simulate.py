@@ -1,4 +1,4 @@
-"""`fairpost simulate fairness`: what it prints, draws and refuses."""
+"""`fairpost simulate fairness` and `abuse`: what they print, draw and refuse."""
 
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from fairpost.simulate.scenarios import SCENARIOS
 from tests.cli.conftest import Cli
 
 ABUSER = ("simulate", "fairness", "--scenario", "abuser")
+ABUSE = ("simulate", "abuse", "--senders", 20, "--days", 2)
 
 
 def test_the_same_seed_gives_the_same_json(cli: Cli) -> None:
@@ -52,3 +53,37 @@ def test_every_scenario_can_be_chosen(bare: Cli) -> None:
 def test_a_sparkline_goes_from_nothing_to_all() -> None:
     assert sparkline([0, 0.01, 0.5, 1]) == " ▁▅█"
     assert sparkline([0.0] * 50 + [1.0] * 50, width=4) == "  ██"
+
+
+def test_abuse_is_simulated_without_a_database_and_the_same_for_the_same_seed(bare: Cli) -> None:
+    first = bare.json(*ABUSE, "--seed", 7)
+    assert bare.json(*ABUSE, "--seed", 7) == first
+    assert bare.json(*ABUSE, "--seed", 8) != first
+    rates = {
+        "kinds",
+        "false_positive_rate",
+        "false_negative_rate",
+        "precision",
+        "detect_s_p50",
+        "detect_s_p90",
+        "scored",
+    }
+    assert set(first) == rates | {"seed", "senders", "days", "hourly"}
+    assert set(first["hourly"]) == rates
+    assert first["kinds"]["blaster"]["throttled"] == first["kinds"]["blaster"]["senders"] == 2
+    assert first["detect_s_p50"] < first["hourly"]["detect_s_p50"]
+
+
+def test_abuse_is_shown_for_both_ways_of_scoring_and_drawn(bare: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'fairpost[plot]'")
+    shown = bare.ok(*ABUSE, "--plot", tmp_path / "abuse.svg")
+    assert "on events" in shown
+    assert "hourly" in shown
+    assert "honest senders who were throttled" in shown
+    assert "2 of 2" in shown
+    assert "<svg" in (tmp_path / "abuse.svg").read_text()
+    assert ".png or .svg" in bare.error(*ABUSE, "--plot", "plot.pdf", code=2)
+
+
+def test_too_few_senders_for_each_kind_are_refused(bare: Cli) -> None:
+    assert "20" in bare.error("simulate", "abuse", "--senders", 19, code=2)

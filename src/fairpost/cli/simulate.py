@@ -1,4 +1,4 @@
-"""`fairpost simulate`: days in minutes, with the real database and the real workers on a clock moved by hand."""
+"""`fairpost simulate`: days in minutes, with the engine's own code on a clock moved by hand."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from fairpost.simulate.accounts import Outcome
     from fairpost.simulate.fairness import Course
 
-app = typer.Typer(no_args_is_help=True, help="Let days pass in minutes, on a database of its own. No mail leaves.")
+app = typer.Typer(no_args_is_help=True, help="Let days pass in minutes, beside what is real. No mail leaves.")
+
+Plot = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Draw it as well: a .png or an .svg. Needs matplotlib.")
+]
 
 
 class ScenarioName(StrEnum):
@@ -81,9 +85,7 @@ def fairness(
     scenario: Annotated[ScenarioName, typer.Option(help="Who wants to send what.")] = ScenarioName.WHALE,
     seed: Annotated[int, typer.Option(help="The same seed, the same arrivals and the same figures.")] = 1,
     scale: Annotated[int, typer.Option(min=1, max=100, help="So many times the e-mails and the slots.")] = 1,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it as well: a .png or an .svg. Needs matplotlib.")
-    ] = None,
+    plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare who goes next: by arrival, by whole shares, by Fairpost's claim.
@@ -103,16 +105,10 @@ def fairness(
     from fairpost.cli.progress import progress
     from fairpost.postgres.store import Store
     from fairpost.simulate.fairness import TITLES, compare, figures
-    from fairpost.simulate.plot import SUFFIXES, require_matplotlib
     from fairpost.simulate.plot import plot as draw
     from fairpost.simulate.scenarios import scenario as scenario_of
 
-    if plot is not None:
-        if plot.suffix not in SUFFIXES:
-            raise typer.BadParameter(f"--plot must end with {' or '.join(SUFFIXES)}, got {plot}")
-        if not plot.parent.is_dir():
-            raise typer.BadParameter(f"--plot: there is no folder {plot.parent}")
-        require_matplotlib()
+    _require_plottable(plot)
     chosen = scenario_of(scenario, seed=seed, scale=scale)
 
     async def run() -> "dict[str, Course]":
@@ -132,6 +128,59 @@ def fairness(
         show(courses, measured)
     if measured["fairpost"].idle_slots:
         raise typer.Exit(1)
+
+
+@app.command()
+def abuse(
+    senders: Annotated[int, typer.Option(min=20, max=100_000, help="How many; of 20, 15 are honest.")] = 200,
+    days: Annotated[int, typer.Option(min=2, max=365, help="How long.")] = 14,
+    seed: Annotated[int, typer.Option(help="The same seed, the same senders and the same figures.")] = 1,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """See who is throttled for abuse, how soon, and who by mistake.
+
+    Honest senders and abusers, known as such, under the engine's own policy. Beside it: what a timer would have found that
+    scores everybody once an hour. Needs no database.
+
+    \b
+    Example: fairpost simulate abuse --senders 100 --days 7
+    """
+    import itertools
+    from dataclasses import asdict
+
+    from fairpost.cli.abuse_view import show
+    from fairpost.cli.progress import progress
+    from fairpost.simulate.abuse import Way, abuse_figures, simulate_abuse
+    from fairpost.simulate.abuse_plot import plot_abuse
+    from fairpost.simulate.senders import senders_of
+
+    _require_plottable(plot)
+    drawn = senders_of(seed, senders=senders, days=days)
+    with progress("simulating abuse", total=len(Way) * senders) as reach:
+        done = itertools.count(1)
+        stories = {way: simulate_abuse(drawn, way, days=days, progress=lambda: reach(next(done))) for way in Way}
+    measured = {way: abuse_figures(each, days=days) for way, each in stories.items()}
+    if plot is not None:
+        plot_abuse(stories, measured, plot)
+    if as_json:
+        ours, hourly = asdict(measured[Way.EVENTS]), asdict(measured[Way.HOURLY])
+        print_json({"seed": seed, "senders": senders, "days": days, **ours, "hourly": hourly})
+    else:
+        show(measured)
+
+
+def _require_plottable(path: Path | None) -> None:
+    """Before anything runs: it would be a pity about the minutes."""
+    from fairpost.simulate.plot import SUFFIXES, require_matplotlib
+
+    if path is None:
+        return
+    if path.suffix not in SUFFIXES:
+        raise typer.BadParameter(f"--plot must end with {' or '.join(SUFFIXES)}, got {path}")
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"--plot: there is no folder {path.parent}")
+    require_matplotlib()
 
 
 def _in_words(value: object) -> str:

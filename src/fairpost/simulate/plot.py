@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairpost.model.errors import FairpostError
 from fairpost.simulate.fairness import TITLES, Course
@@ -13,8 +13,10 @@ from fairpost.simulate.scenarios import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg")
+STYLE: Any = {"svg.hashsalt": "fairpost", "font.size": 9}
 WARM = ("#c44e52", "#dd8452", "#937860", "#ccb974")  # for the large senders
 COOL = ("#4c72b0", "#55a868", "#64b5cd", "#8172b3")  # for the small ones
 
@@ -32,7 +34,7 @@ def plot(courses: Mapping[str, Course], path: Path) -> None:
 
     scenario = next(iter(courses.values())).scenario
     colours = _colours(scenario)
-    with mpl.rc_context({"svg.hashsalt": "fairpost", "font.size": 9}):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4 * len(courses), 6.5), layout="constrained")
         axes = figure.subplots(2, len(courses), sharey="row", squeeze=False)
         for column, (name, course) in enumerate(courses.items()):
@@ -44,10 +46,14 @@ def plot(courses: Mapping[str, Course], path: Path) -> None:
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         figure.suptitle(f"{scenario.name}: {scenario.about}", wrap=True)
-        try:
-            figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except OSError as error:
-            raise FairpostError(f"The plot cannot be written: {error}") from error
+        save(figure, path)
+
+
+def save(figure: "Figure", path: Path) -> None:
+    try:
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    except OSError as error:
+        raise FairpostError(f"The plot cannot be written: {error}") from error
 
 
 def _colours(scenario: Scenario) -> dict[str, str]:

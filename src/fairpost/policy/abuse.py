@@ -1,0 +1,206 @@
+"""Who sends in a way that hurts the others: a score over the last 24 hours, and what follows from it.
+
+Counters are given, nobody is looked up here, and nothing is applied: the weights and tiers are in `tiers`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol, assert_never
+
+from fairpost.model.sender import AbuseMode, Counts, Throttle
+
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+YOUNG_FOR = timedelta(days=7)
+YOUNG_VOLUME_MAX = 100
+SPIKE_FACTOR = 5
+SCORE_MAX = 100
+SAMPLE_HALF = 20  # with so many e-mails a score is as good as a coin
+
+
+def is_young(created_at: datetime | None, *, now: datetime) -> bool:
+    """Nobody is young because nobody said how old they are: the rule is for accounts that are known to be new."""
+    return created_at is not None and now - created_at < YOUNG_FOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """One sender's counters: by the hour, each under the moment it began, and the volume of each day before, oldest first.
+
+    `created_at` None: nobody said. Volume is booked ahead, so there may be hours that have not begun.
+    """
+
+    created_at: datetime | None
+    hours: Mapping[datetime, Counts] = field(default_factory=dict)
+    days: tuple[int, ...] = ()  # without the last 24 hours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """All that the rules look at: the last 24 hours, and what was usual before."""
+
+    counts: Counts = field(default_factory=Counts)
+    past_volume: int = 0
+    past_days: int = 0
+    is_young: bool = False
+
+
+def last_day(activity: Activity, *, now: datetime) -> Day:
+    """Nothing older than 24 hours counts, and nothing that is still to come. As hours are dropped whole, an e-mail counts
+    for 23 to 24 of them."""
+    counts = sum((c for start, c in activity.hours.items() if now - DAY < start <= now), Counts())
+    first = next((i for i, volume in enumerate(activity.days) if volume), len(activity.days))
+    return Day(
+        counts=counts,
+        past_volume=sum(activity.days),
+        past_days=len(activity.days) - first,  # before its first e-mail a sender has no habits
+        is_young=is_young(activity.created_at, now=now),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    value: int  # 0 to 100, the worse the higher
+    confidence: float  # 0 to 1
+    reasons: tuple[str, ...] = ()  # for people
+
+
+class Scorer(Protocol):
+    """Put your own in its place: it gets the counters, and answers at once."""
+
+    def score(self, activity: Activity, *, now: datetime) -> Score: ...
+
+
+class Rule(StrEnum):
+    BOUNCES = "bounces"
+    REJECTS = "rejects"
+    SPIKE = "spike"
+    YOUNG = "young"
+
+
+POINTS = {Rule.BOUNCES: 30, Rule.REJECTS: 20, Rule.SPIKE: 25, Rule.YOUNG: 40}
+
+
+class RuleScorer:
+    """Points for each broken rule, 100 at most. Four comparisons of whole numbers, so that no limit is blurred by rounding."""
+
+    def score(self, activity: Activity, *, now: datetime) -> Score:
+        day = last_day(activity, now=now)
+        broken = broken_rules(day)
+        return Score(
+            value=min(SCORE_MAX, sum(POINTS[rule] for rule in broken)),
+            confidence=confidence(day.counts.total),
+            reasons=tuple(_in_words(rule, day) for rule in broken),
+        )
+
+
+def broken_rules(day: Day) -> tuple[Rule, ...]:
+    counts = day.counts
+    is_broken = {
+        Rule.BOUNCES: counts.bounced * 10 > counts.total,  # more than 10 %
+        Rule.REJECTS: counts.rejected * 20 > counts.total,  # more than 5 %
+        # Without history nothing is unusual: everybody's first day would be a spike.
+        Rule.SPIKE: day.past_volume > 0 and counts.volume * day.past_days > SPIKE_FACTOR * day.past_volume,
+        Rule.YOUNG: day.is_young and counts.volume > YOUNG_VOLUME_MAX,
+    }
+    return tuple(rule for rule in Rule if is_broken[rule])
+
+
+def is_worth_scoring(before: Day, after: Day) -> bool:
+    """`before`: as it was when last scored. False: the rules would say the same again, and so would the score.
+
+    It costs a few multiplications, so it can be asked with every batch of outcomes: a burst is noticed with the e-mail
+    that breaks a rule, and a sender who breaks none is hardly ever scored.
+    """
+    return broken_rules(before) != broken_rules(after)
+
+
+def confidence(sample: int) -> float:
+    """n / (n + 20), for n e-mails: none 0, 20 one half, 100 five sixths, 1,000 almost 1."""
+    return sample / (sample + SAMPLE_HALF)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbusePolicy:
+    mode: AbuseMode = AbuseMode.ENFORCE
+    threshold: int = 50  # above it, not at it
+    throttle_max: timedelta = DAY
+    confidence_min: float = 0.0  # a score that is less sure of itself has no consequences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """`throttle` is to be remembered, also where it is only observed; `in_force` is to be applied."""
+
+    throttle: Throttle | None = None
+    is_enforced: bool = False
+    is_new: bool = False  # it begins: the operators are told, once
+
+    @property
+    def in_force(self) -> Throttle | None:
+        return self.throttle if self.is_enforced else None
+
+
+def decide(throttle: Throttle | None, score: Score, policy: AbusePolicy, *, now: datetime) -> Decision:
+    """What follows from a score, for a sender who is under this throttle or none."""
+    if policy.mode is AbuseMode.OFF:
+        return Decision()
+    after = _throttle(throttle, score, policy, now)
+    return Decision(
+        throttle=after,
+        is_enforced=policy.mode is AbuseMode.ENFORCE,
+        is_new=throttle is None and after is not None,
+    )
+
+
+def throttle_for(score: int, *, longest: timedelta = DAY) -> timedelta:
+    """An hour, doubled for each 20 points."""
+    hours: int = 2 ** max(0, min(score // 20, 30))  # a scorer of somebody else's may think of any number
+    return min(HOUR * hours, longest)
+
+
+def look_again_at(throttle: Throttle | None, activity: Activity, *, now: datetime) -> datetime | None:
+    """When to score again even if nothing happens. None: not before something does.
+
+    A throttle that is over stays as a low weight until the score has fallen, and it falls by time alone: when an hour
+    enters or leaves the 24, or the account is no longer young.
+    """
+    if throttle is None:
+        return None
+    if throttle.holds(now):
+        return throttle.until
+    moments = [start if start > now else start + DAY for start, counts in activity.hours.items() if counts != Counts()]
+    if activity.created_at is not None:
+        moments.append(activity.created_at + YOUNG_FOR)
+    return min((moment for moment in moments if moment > now), default=now + HOUR)
+
+
+def _throttle(throttle: Throttle | None, score: Score, policy: AbusePolicy, now: datetime) -> Throttle | None:
+    if score.value <= policy.threshold or score.confidence < policy.confidence_min:
+        # Who bounced enough to be held does not get out because the held mail makes no new bounces.
+        return throttle if throttle is not None and throttle.holds(now) else None
+    length = throttle_for(score.value, longest=policy.throttle_max)
+    if throttle is None:
+        return Throttle(now, now + length)
+    # Counted from its beginning: a score that stays as it is prolongs nothing, however often it is asked.
+    return replace(throttle, until=max(throttle.until, throttle.since + length))
+
+
+def _in_words(rule: Rule, day: Day) -> str:
+    counts = day.counts
+    match rule:
+        case Rule.BOUNCES:
+            return f"{counts.bounced} of {counts.total} e-mails bounced, more than 10 %"
+        case Rule.REJECTS:
+            return f"{counts.rejected} of {counts.total} e-mails were rejected, more than 5 %"
+        case Rule.SPIKE:
+            usual = day.past_volume / day.past_days
+            return f"{counts.volume} e-mails in 24 hours, more than {SPIKE_FACTOR} times the usual {usual:.1f} a day"
+        case Rule.YOUNG:
+            return (
+                f"{counts.volume} e-mails in 24 hours, more than {YOUNG_VOLUME_MAX} from an account younger than 7 days"
+            )
+        case _:
+            assert_never(rule)

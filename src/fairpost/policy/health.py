@@ -1,0 +1,55 @@
+"""How well the queue keeps up, and how much of each tier may be in flight because of it.
+
+The limits only ever decide between tiers. They never leave capacity unused while something could go out.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fairpost.model.sender import Tier
+
+FULL, EMPTY = 0.8, 0.3  # of the most that may be queued
+OLD = timedelta(minutes=30)
+MULTIPLIER_MIN, MULTIPLIER_MAX = 0.1, 2.0
+FACTORS: dict[Tier, float] = {Tier.HIGH: 1.5, Tier.NORMAL: 1.0, Tier.LOW: 0.5, Tier.THROTTLED: 0.1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    queued: int
+    oldest_wait: timedelta
+    multiplier: float  # 0.1 is bad, 2.0 is very good
+
+
+def health(*, queued: int, queue_max: int, oldest_wait: timedelta | None) -> Health:
+    """`oldest_wait`: how long the oldest of what is due has waited; None if nothing is."""
+    wait = oldest_wait or timedelta()
+    multiplier = 1.0
+    if queued > queue_max * FULL:
+        multiplier *= 0.7
+    if wait > OLD:
+        multiplier *= 0.5
+    if queued < queue_max * EMPTY:
+        multiplier *= 1.5
+    clamped = max(MULTIPLIER_MIN, min(MULTIPLIER_MAX, multiplier))
+    return Health(queued=queued, oldest_wait=wait, multiplier=clamped)
+
+
+def adaptive_limits(base: int, multiplier: float) -> dict[Tier, int]:
+    """How much of each tier may be in flight. At least one: a limit of none would be a pause."""
+    return {each: max(1, math.floor(base * multiplier * FACTORS[each])) for each in Tier}
+
+
+def allowed_in_flight(
+    tier: Tier, *, limits: Mapping[Tier, int], in_flight: Mapping[Tier, int], eligible: Mapping[Tier, int]
+) -> int | None:
+    """How much of the tier may be in flight at the most. None: as much as there is room for.
+
+    `eligible`: what each tier could send now through the capacity in question. A limit makes room for others, so it holds
+    only while another tier has something eligible and is itself below its limit: if not, the room would stay empty.
+    """
+    others = (each for each in Tier if each is not tier)
+    is_wanted = any(eligible.get(each, 0) and in_flight.get(each, 0) < limits[each] for each in others)
+    return limits[tier] if is_wanted else None
