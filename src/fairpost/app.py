@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError
+from fairpost.model.sender import AbuseMode, Fairness, Priority, Tier
+from fairpost.policy.abuse import AbusePolicy
+from fairpost.policy.senders import SenderPolicy
+from fairpost.policy.tiers import Plans
 from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.migrations import migrate, pending
 from fairpost.postgres.store import Store
@@ -44,6 +48,28 @@ def vault_of(settings: Settings) -> "Vault":
     from fairpost.vault.vault import Vault  # its ciphers take a moment to load, and most commands need none
 
     return Vault(Keyring(settings.home, given=settings.secret_key, given_old=settings.secret_key_old))
+
+
+def sender_policy(settings: Settings) -> SenderPolicy:
+    """What becomes of senders in this installation."""
+    return SenderPolicy(
+        abuse=AbusePolicy(
+            mode=settings.abuse_detection, threshold=settings.abuse_threshold, throttle_max=settings.throttle_max
+        ),
+        plans=Plans(paid=settings.paid_plans, free=settings.free_plans),
+    )
+
+
+def fairness_of(settings: Settings) -> Fairness:
+    """How mail is shared out in this installation."""
+    return Fairness(
+        share=settings.fair_queue,
+        has_lanes=settings.priority is Priority.LANES,
+        weights=tuple(settings.tier_weights[tier] for tier in sorted(Tier)),
+        shares=tuple(settings.lane_shares[tier] for tier in sorted(Tier)),
+        is_scoring=settings.abuse_detection is not AbuseMode.OFF,
+        queue_max=settings.max_queue,
+    )
 
 
 def database_url(settings: Settings) -> str:

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from fairpost.app import open_store, server_url, vault_of
+from fairpost.app import fairness_of, open_store, sender_policy, server_url, vault_of
 from fairpost.deliver.channel import Word
 from fairpost.deliver.nursery import Nursery
 from fairpost.deliver.orchestrator import Orchestrator
 from fairpost.deliver.process import WorkerOptions, work
 from fairpost.deliver.runner import LEASE_S
+from fairpost.deliver.senders import SenderOptions, SenderWatch
 from fairpost.deliver.worker import IDLE_S_MAX
 from fairpost.model.account import Account
 from fairpost.observe.guard import remember
@@ -92,10 +93,13 @@ async def _think(
         orchestrator = Orchestrator(
             store, _worker_options(url, options, name), sock, processes_max=options.processes_max, log=log
         )
+        sender_watch = SenderWatch(store, _sender_options(settings), log)
+        await sender_watch.start()
         log(f"ready: engine {name} drives the accounts of this database")
-        watching = asyncio.create_task(watch.run())
+        watching = [asyncio.create_task(watch.run()), asyncio.create_task(sender_watch.run())]
         await orchestrator.run()
-        watching.cancel()
+        for task in watching:
+            task.cancel()
 
 
 class Watch:
@@ -128,6 +132,10 @@ class Watch:
             with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await self.look()
                 await self.bury_the_dead()
+
+
+def _sender_options(settings: Settings) -> SenderOptions:
+    return SenderOptions(policy=sender_policy(settings), fairness=fairness_of(settings), operators=settings.operators)
 
 
 def _worker_options(url: str, options: EngineOptions, name: str) -> WorkerOptions:

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "providers": {"model"},
     "simulate": {"model", "policy", "system", "postgres", "deliver", "providers", "transport"},
     "settings": {"model", "vault"},
-    "app": {"model", "oauth", "settings", "system", "postgres", "vault"},
+    "app": {"model", "oauth", "policy", "settings", "system", "postgres", "vault"},
     "engine": {"app", "deliver", "model", "observe", "postgres", "settings", "system", "transport"},
     "cli": {
         "accept",

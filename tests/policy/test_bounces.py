@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpost.model.account import Limits
-from fairpost.policy.bounces import Tally, TooMany, too_many_bounces
+from fairpost.policy.bounces import TooMany, too_many_bounces
 
 LIMITS = Limits()  # 5 %, from 20 on
 
@@ -56,12 +56,3 @@ def test_nobody_is_stopped_while_the_account_is_within_its_limit(
     rest = [counts for name, counts in day.items() if name not in found.workspaces]
     still = sum(s for s, _ in rest) >= 20 and sum(b for _, b in rest) * 100 > percent * sum(s for s, _ in rest)
     assert found.is_account or not still, "what is left is within the limit, or stopped"
-
-
-def test_a_tally_is_taken_once() -> None:
-    tally = Tally()
-    tally.count("a", is_sent=True, bounced=0)
-    tally.count("a", is_sent=True, bounced=1)
-    assert tally.total == 2
-    assert tally.take() == {"a": (2, 1)}
-    assert tally.take() == {}

@@ -25,6 +25,7 @@ from fairpost.model.ids import AccountId, Epoch
 from fairpost.policy.placement import Plan, Seen, plan
 from fairpost.postgres.store import Store
 from fairpost.system import clock
+from fairpost.system.vitals import vitals_of
 
 AFTER_WAKING_S = 0.05
 LOOK_S = 1.0  # the net under everything that should have told us
@@ -125,6 +126,7 @@ class Orchestrator:
             for account_id in await self._store.accounts_in_doubt():
                 await resolve_doubts(self._store, account_id)
             self._to_ask = await self._store.accounts_to_ask()
+            await self._store.engine_uses(self._options.owner, vitals_of([os.getpid(), os.getppid(), *self._hands]))
         # Asleep first, look after: whoever enqueues in between either wakes us or is seen.
         engines = await self._store.engine_here(self._options.owner, asleep=self._has_time())
         routes = await self._store.routes_with_work()

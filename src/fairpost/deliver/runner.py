@@ -17,11 +17,12 @@ from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.states import EmailClass
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
-from fairpost.policy.bounces import Tally, too_many_bounces
+from fairpost.policy.bounces import too_many_bounces
+from fairpost.policy.ledger import Ledger, Measure
 from fairpost.policy.limits import Go, NotBefore, Reason, admit, batch_size, refund
 from fairpost.policy.retries import back_off_delay, unreachable_delay
 from fairpost.policy.soft_bounces import soft_bounced
-from fairpost.policy.verdicts import grievance, is_about_our_pace, judge, requested_pause, suspicion
+from fairpost.policy.verdicts import grievance, is_about_our_pace, is_rejected, judge, requested_pause, suspicion
 from fairpost.postgres.store import Begun, Store
 from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
@@ -31,7 +32,8 @@ LEASE_S = 60.0
 MARGIN = 1 / 12  # of the lease: what must be left of it to complete a message
 IN_HAND_S = 0.25  # no more than this is claimed ahead: what is urgent waits no longer behind it
 URGENT_MAX = 5  # looked for at once, in the middle of a batch
-TALLY_MAX = 200  # sends that a crash may leave out of the day's bounce rate
+BOOK_MAX = 50  # e-mails that a crash may leave out of the counters
+BOOK_S_MAX = 1.0  # how old the counters may be that others see
 GRIEVANCES_MAX = 5  # more in a row would go through a whole campaign, and fail it
 SHORT_REST = timedelta(minutes=10)  # less is not worth a change of status
 ASK_AGAIN = timedelta(seconds=10)  # what became of an e-mail in doubt
@@ -97,7 +99,8 @@ class Runner:
         self._unreachable = 0  # times in a row
         self._told_off = 0  # times in a row: too fast, or too much
         self._grievances = 0  # refusals in a row of who we are or how we send
-        self._tally = Tally()
+        self._ledger = Ledger()
+        self._booked_s = clock.monotonic()
         self._ask_at: datetime | None = None  # when to ask again what became of an e-mail in doubt
         self._ahead = timedelta()  # how far the database's clock is ahead of ours: its time counts everywhere
         self._missed: set[EmailId] = set()  # locked by somebody when their turn came; they may still be ours
@@ -133,8 +136,8 @@ class Runner:
             intent, self._intent = self._intent, None
             await self._store.settle(self._lease, intent.email.id, Untouched())
             await self._discard(intent.draft)
-        if self._tally.total:
-            await self._has_too_many_bounces()
+        if self._ledger.handled:
+            await self._book()
         await self._store.drop_lease(self._lease)
 
     def stop_sending(self) -> None:
@@ -166,6 +169,18 @@ class Runner:
         await self._store.await_turn(self._lease)
 
     async def step(self) -> Step:
+        done = await self._step()
+        if isinstance(done, Rested) and self._ledger.handled and self._has_time_to_book(done):
+            await self._book()
+        return done
+
+    def _has_time_to_book(self, rested: Rested) -> bool:
+        if rested.why in (Idle.LOST, Idle.BUSY):
+            return False
+        is_old = clock.monotonic() > self._booked_s + BOOK_S_MAX
+        return is_old or rested.until is None or rested.until > self._now() + timedelta(seconds=BOOK_S_MAX)
+
+    async def _step(self) -> Step:
         if self._told:
             return self._told.popleft()
         if not await self._renew_if_needed():
@@ -189,7 +204,7 @@ class Runner:
         if isinstance(admitted, NotBefore):
             return await self._barred(admitted)
         if not self._batch or self._may_be_urgent:
-            if self._is_tally_due() and await self._has_too_many_bounces():
+            if self._is_booking_due() and await self._book():
                 return Rested(Idle.INACTIVE)
             rested = await self._claim(now)
             if rested and not self._batch:
@@ -239,7 +254,9 @@ class Runner:
     async def _claim(self, now: datetime) -> Rested | None:
         self._may_be_urgent = False
         size = URGENT_MAX if self._batch else self._batch_size(now)
+        asked_at_s = clock.monotonic()
         claim = await self._store.claim(self._lease, limit=size)
+        self._measure(Measure.CLAIM, asked_at_s)
         failpoint("after_claim")
         self._take(await self._store.load(claim.ids))
         failpoint("after_load")
@@ -280,6 +297,8 @@ class Runner:
             self._ahead = begun.now - clock.now()
             self._usage = replace(admitted.usage, last_begun_at=self._now())  # the next pause counts from the commit
             self._intent = Intent(without(email, begun.skip), begun.attempt, draft)
+            waited = Measure.WAIT if email.is_fair else Measure.WAIT_FIFO
+            self._ledger.measure(waited, begun.now - (email.due_at or begun.now), email.tier)
             return None
         await self._discard(draft)
         if begun.verdict in ENDS:
@@ -310,7 +329,9 @@ class Runner:
                 self._intent = intent  # cut off before the message was complete: stopping gives it back
             raise
         verdict = judge(email, report, attempts=intent.attempt, now=self._now(), roll=chance.roll())
+        asked_at_s = clock.monotonic()
         settled = await self._settle(email, verdict, report)
+        self._measure(Measure.COMMIT, asked_at_s)
         failpoint("after_settle")
         if settled != "settled":
             return settled
@@ -330,11 +351,18 @@ class Runner:
                 await resolve_doubts(self._store, self._account.id)
             case Sent(bounced) | Retry(_, _, bounced) | Bounced(bounced):
                 self._unreachable = self._told_off = self._grievances = 0
-                self._tally.count(email.workspace, is_sent=not isinstance(verdict, Retry), bounced=len(bounced))
+                self._ledger.count(
+                    email.workspace,
+                    email.user,
+                    is_handled=not isinstance(verdict, Retry),
+                    bounces=len(bounced),
+                    is_sent=isinstance(verdict, Sent),
+                    is_bounced=isinstance(verdict, Bounced),
+                )
                 if bounced:
                     self._usage = replace(self._usage, day_bounces=self._usage.day_bounces + len(bounced))
             case Failed():
-                self._tally.count(email.workspace, is_sent=True, bounced=0)
+                self._ledger.count(email.workspace, email.user, is_handled=True, is_rejected=is_rejected(report))
                 await self._take_to_heart(report)
 
     async def _take_to_heart(self, report: Report) -> None:
@@ -344,13 +372,18 @@ class Runner:
         if words is not None and (suspicion(report) or self._grievances >= GRIEVANCES_MAX):
             await self._suspend(words if suspicion(report) else f"refused {self._grievances} times in a row: {words}")
 
-    def _is_tally_due(self) -> bool:
-        """On a day without bounces it is written down only now and then."""
-        return self._tally.total >= TALLY_MAX or (self._tally.total > 0 and self._usage.day_bounces > 0)
+    def _is_booking_due(self) -> bool:
+        if not self._ledger.handled:
+            return False
+        is_old = clock.monotonic() > self._booked_s + BOOK_S_MAX
+        return is_old or self._ledger.handled >= BOOK_MAX or self._usage.day_bounces > 0
 
-    async def _has_too_many_bounces(self) -> bool:
-        """Whether the account was paused for it. Senders who are to blame alone are held instead."""
-        day = await self._store.tally(self._lease, self._tally.take())
+    async def _book(self) -> bool:
+        """Writes down what was done. True: so much bounced that the account was paused. Senders who are to blame alone are
+        held instead."""
+        self._booked_s = clock.monotonic()
+        day = await self._store.book(self._lease, *self._ledger.take())
+        failpoint("after_book")
         found = too_many_bounces(day, self._account.limits)
         cool_down_s = self._account.limits.cool_down_s
         until = self._now() + timedelta(seconds=cool_down_s) if cool_down_s else None
@@ -434,7 +467,11 @@ class Runner:
             keeping.end()
         took_s = clock.monotonic() - started_s
         self._each_s = took_s if not self._each_s else 0.8 * self._each_s + 0.2 * took_s
+        self._ledger.measure(Measure.SEND, timedelta(seconds=took_s))
         return report if report.response_ms is not None else replace(report, response_ms=round(took_s * 1000))
+
+    def _measure(self, kind: Measure, since_s: float) -> None:
+        self._ledger.measure(kind, timedelta(seconds=clock.monotonic() - since_s))
 
     async def _hand_over(self, email: Outgoing, draft: Evidence | None) -> Report:
         if draft is not None and self._drafting is not None:

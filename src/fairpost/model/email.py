@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
 
 
@@ -70,3 +71,7 @@ class Outgoing:
     evidence: Mapping[str, str] | None = None  # by what the provider can be asked about it
     follows: Earlier | None = None
     is_pinned: bool = False  # no other account may send it
+    user: str = ""
+    due_at: datetime | None = None
+    tier: Tier = Tier.NORMAL  # of who sends it
+    is_fair: bool = True  # False: it was served in the order of time

@@ -5,28 +5,11 @@ are stopped first, and the account only if the others exceed it without them.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairpost.model.account import Limits
 
 BLAMED_FROM = 2  # bounces
-
-
-@dataclass(slots=True)
-class Tally:
-    """What was sent and what bounced since it was last written down, for each workspace."""
-
-    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
-    total: int = 0
-
-    def count(self, workspace: str, *, is_sent: bool, bounced: int) -> None:
-        sent_before, bounced_before = self.counts.get(workspace, (0, 0))
-        self.counts[workspace] = (sent_before + is_sent, bounced_before + bounced)
-        self.total += 1
-
-    def take(self) -> dict[str, tuple[int, int]]:
-        counts, self.counts, self.total = self.counts, {}, 0
-        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,12 @@ def grievance(report: Report) -> str | None:
     return f"{report.reply.code} {report.reply.text}" if is_one and report.reply else None
 
 
+def is_rejected(report: Report) -> bool:
+    """Refused for its content, a policy or who sends it: what a sender who behaves seldom hears."""
+    found = about(report)
+    return found is not None and found.class_ in (ReplyClass.POLICY_SENDER, ReplyClass.MESSAGE)
+
+
 def requested_pause(report: Report, *, now: datetime) -> datetime | None:
     """Until when the server wants to be left alone, where it says so."""
     if report.retry_at is not None:

@@ -30,11 +30,13 @@ from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing
 from fairpost.model.errors import DatabaseUnavailable, KeysChanged, NotFound
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
+from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
 from fairpost.model.transport import SealedSecret, ServerSettings, read_transport, write_transport
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.postgres.connections import Connections
 from fairpost.system import clock
+from fairpost.system.vitals import Vitals
 
 CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
 
@@ -128,8 +130,17 @@ class Store:
 
     # ── accept ────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def enqueue_many(self, emails: Sequence[dict[str, Any]], *, now: datetime | None = None) -> list[Any]:
-        return await self.fetch("SELECT * FROM fairpost.enqueue_many($1, $2)", json.dumps(emails), _at(now))
+    async def enqueue_many(
+        self,
+        emails: Sequence[dict[str, Any]],
+        *,
+        daily_max: int | None = None,
+        waiting_max: int | None = None,
+        now: datetime | None = None,
+    ) -> list[Any]:
+        """`daily_max` and `waiting_max`: for each user, of what others hand in."""
+        sql = "SELECT * FROM fairpost.enqueue_many($1, $2, $3, $4)"
+        return await self.fetch(sql, json.dumps(emails), _at(now), daily_max, waiting_max)
 
     # ── accounts and leases ───────────────────────────────────────────────────────────────────────────────
 
@@ -284,9 +295,10 @@ class Store:
         """The e-mails with their content, in the order asked for; those that are gone are left out."""
         rows = await self.fetch(
             """SELECT q.*, c.subject, c.text_body, c.html_body, c.reply_to, c.headers,
+                      fairpost.tier_of(q.workspace, q.user_name) AS tier, fairpost.is_fair(q.workspace, f.share) AS is_fair,
                       EXISTS (SELECT FROM fairpost.attachments a WHERE a.content_id = c.id) AS has_attachments
                FROM unnest($1::bigint[]) WITH ORDINALITY w(id, place)
-               JOIN fairpost.queue q ON q.id = w.id JOIN fairpost.contents c ON c.id = q.content_id
+               JOIN fairpost.queue q ON q.id = w.id JOIN fairpost.contents c ON c.id = q.content_id, fairpost.fairness f
                ORDER BY w.place""",
             list(ids),
         )
@@ -407,10 +419,13 @@ class Store:
         rows = await self.fetch("SELECT at, units FROM fairpost.charges WHERE account_id = $1 ORDER BY at", account_id)
         return tuple(Charge(row["at"], row["units"]) for row in rows)
 
-    async def tally(self, lease: Lease, counts: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-        """Adds (sent, bounced) of each workspace to the account's day, and says what the day has now."""
-        sql = "SELECT * FROM fairpost.tally($1, $2, $3)"
-        rows = await self.fetch(sql, lease.account_id, lease.epoch, json.dumps(dict(counts)))
+    async def book(
+        self, lease: Lease, outcomes: Sequence[Mapping[str, Any]], measures: Sequence[Mapping[str, Any]]
+    ) -> dict[str, tuple[int, int]]:
+        """Writes down what the account did, and says what each workspace has sent through it on its day, and what bounced."""
+        sql = "SELECT * FROM fairpost.book($1, $2, $3, $4, $5)"
+        written = json.dumps(outcomes), json.dumps(measures)
+        rows = await self.fetch(sql, lease.account_id, lease.epoch, *written, clock.stated())
         return {row["workspace"]: (row["sent"], row["bounced"]) for row in rows}
 
     # ── engines ───────────────────────────────────────────────────────────────────────────────────────────
@@ -418,6 +433,11 @@ class Store:
     async def engine_here(self, engine: str, *, asleep: bool) -> int:
         """How many engines there are, this one among them."""
         return int(await self.value("SELECT fairpost.engine_here($1, $2)", engine, asleep))
+
+    async def engine_uses(self, engine: str, vitals: Vitals | None) -> None:
+        """What its processes use; None: nobody knows."""
+        sql = "UPDATE fairpost.engines SET vitals = $2 WHERE id = $1"
+        await self.value(sql, engine, json.dumps(asdict(vitals)) if vitals else None)
 
     async def engine_gone(self, engine: str) -> None:
         await self.value("SELECT fairpost.engine_gone($1)", engine)
@@ -567,6 +587,10 @@ def _outgoing(row: Any, attachments: tuple[Attachment, ...], follows: Earlier | 
         evidence=json.loads(row["evidence"]) if row["evidence"] else None,
         is_pinned=row["route"].startswith("@"),
         follows=follows,
+        user=row["user_name"],
+        due_at=row["due_at"],
+        tier=Tier(row["tier"]),
+        is_fair=row["is_fair"],
     )
 
 

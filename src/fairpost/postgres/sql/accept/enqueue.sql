@@ -25,13 +25,20 @@ END $$;
 
 -- Many e-mails, a result for each, in the order given: its id and whether it was new, or what is wrong with it.
 -- A bad one does not keep the others out. A known idempotency key returns the first e-mail's id and new = false.
-CREATE OR REPLACE FUNCTION fairpost.enqueue_many(emails jsonb, p_now timestamptz DEFAULT NULL)
+-- `p_daily_max` and `p_waiting_max` are for those who hand in other people's e-mails: what one user may send in 24 hours and have waiting.
+DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.enqueue_many(
+    emails jsonb, p_now timestamptz DEFAULT NULL, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL
+)
 RETURNS TABLE (ord integer, id bigint, new boolean, error jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     shared text[];
+    too_many jsonb;
+    is_limited CONSTANT boolean := p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL
+        OR EXISTS (SELECT FROM fairpost.senders s WHERE s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL);
     ords integer[]; ids bigint[]; hashes uuid[]; errors jsonb[]; news boolean[];
 BEGIN
     IF emails IS NULL THEN
@@ -44,12 +51,15 @@ BEGIN
             SELECT (e ->> 'content_id')::bigint FROM jsonb_array_elements(emails) e
             WHERE jsonb_typeof(e) = 'object' AND e ->> 'content_id' ~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$'));
     END IF;
+    IF is_limited THEN
+        too_many := fairpost.too_many(emails, p_daily_max, p_waiting_max, t);
+    END IF;
 
     WITH seen AS MATERIALIZED (
         SELECT e.ordinality::integer AS ord, e.value AS e, fairpost.is_plain(e.value, shared) AS plain
         FROM jsonb_array_elements(emails) WITH ORDINALITY e
     ), judged AS MATERIALIZED (
-        SELECT s.*, CASE WHEN NOT s.plain THEN fairpost.check_email(s.e, t) END AS error FROM seen s
+        SELECT s.*, coalesce(CASE WHEN NOT s.plain THEN fairpost.check_email(s.e, t) END, too_many -> s.ord::text) AS error FROM seen s
     ), read AS MATERIALIZED (
         SELECT j.ord, j.e, fairpost.new_id() AS id,
             coalesce(j.e ->> 'workspace', 'default') AS workspace, coalesce(j.e ->> 'user', '') AS user_name, coalesce(j.e ->> 'stream', '') AS stream,
@@ -90,15 +100,26 @@ BEGIN
             nullif(n.e -> 'fields', 'null'), n.e ->> 'idempotency_key', (n.e ->> 'follows')::bigint
         FROM new n
     ), noted AS (
-        INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, due_at, id)
-        SELECT n.route, n.class, n.workspace, n.domain, n.user_name, n.stream, n.flow, count(*), min(n.due_at), min(n.id)
-        FROM new n GROUP BY 1, 2, 3, 4, 5, 6, 7
+        -- by the hour, in which it counts as its sender's volume
+        INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)
+        SELECT n.route, n.class, n.workspace, n.domain, n.user_name, n.stream, n.flow, count(*), count(*), min(n.due_at), min(n.id)
+        FROM new n GROUP BY 1, 2, 3, 4, 5, 6, 7, fairpost.hour_of(greatest(n.due_at, t))
     )
     SELECT array_agg(r.ord), array_agg(r.id), array_agg(r.key_hash), array_agg(r.error), array_agg(r.new) INTO ords, ids, hashes, errors, news
     FROM (SELECT d.ord, d.id, d.key_hash, NULL::jsonb AS error, d.id IN (SELECT n.id FROM new n) AS new FROM draft d
           UNION ALL
           SELECT j.ord, NULL, NULL, j.error, false FROM judged j WHERE j.error IS NOT NULL) r;
 
+    IF is_limited THEN
+        INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n)
+        SELECT coalesce(e.value ->> 'workspace', 'default'), e.value ->> 'user', fairpost.hour_of(t), count(*)
+        FROM unnest(ords, news) r(ord, new) CROSS JOIN LATERAL (SELECT emails -> (r.ord - 1) AS value) e
+        WHERE r.new AND coalesce(e.value ->> 'user', '') <> '' AND (p_daily_max IS NOT NULL OR EXISTS (
+            SELECT FROM fairpost.senders s WHERE s.workspace = coalesce(e.value ->> 'workspace', 'default') AND s.level = 'user' AND s.name = e.value ->> 'user'
+            AND s.daily_max IS NOT NULL))
+        GROUP BY 1, 2
+        ON CONFLICT (workspace, user_name, hour) DO UPDATE SET n = s.n + excluded.n;
+    END IF;
     IF emails @? '$[*].attachments' THEN
         INSERT INTO fairpost.attachments (content_id, position, filename, content_type, inline_id, data)
         SELECT r.id, a.ordinality, a.value ->> 'filename', coalesce(a.value ->> 'content_type', 'application/octet-stream'),

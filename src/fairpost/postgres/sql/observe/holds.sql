@@ -9,12 +9,14 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH held AS (
-        SELECT r.* FROM fairpost.rules r WHERE r.held_until > t
+        SELECT r.workspace, r.level, r.key, fairpost.held_until(r, t) AS until,
+               CASE WHEN coalesce(r.held_until, '-infinity') >= coalesce(r.throttled_until, '-infinity') THEN r.hold_reason ELSE r.throttle_reason END AS reason
+        FROM fairpost.rules r WHERE greatest(r.held_until, r.throttled_until) > t
     ), noted AS MATERIALIZED (
         SELECT a.workspace, a.domain, a.user_name, a.stream, sum(a.n) AS n FROM fairpost.arrivals a
         WHERE a.workspace IN (SELECT h.workspace FROM held h) GROUP BY 1, 2, 3, 4
     )
-    SELECT h.workspace, h.level, h.key, nullif(h.held_until, 'infinity'), h.hold_reason,
+    SELECT h.workspace, h.level, h.key, nullif(h.until, 'infinity'), h.reason,
            (coalesce(tree.n, 0) + coalesce(notes.n, 0))::bigint
     FROM held h
     CROSS JOIN LATERAL (

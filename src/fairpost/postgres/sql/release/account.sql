@@ -79,27 +79,6 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Adds to what each workspace sent through the account on its day, {"workspace": [sent, bounced]}, and returns all of that day.
-CREATE OR REPLACE FUNCTION fairpost.tally(p_account bigint, p_epoch bigint, p_counts jsonb)
-RETURNS TABLE (workspace text, sent integer, bounced integer)
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-    today timestamptz;
-BEGIN
-    SELECT l.day_started_at INTO today FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
-    IF today IS NULL THEN
-        RETURN;
-    END IF;
-    INSERT INTO fairpost.tallies AS t (account_id, workspace, day, sent, bounced)
-    SELECT p_account, c.key, today, (c.value ->> 0)::integer, (c.value ->> 1)::integer FROM jsonb_each(p_counts) c
-    ON CONFLICT (account_id, workspace) DO UPDATE SET
-        day = excluded.day,
-        sent = excluded.sent + CASE WHEN t.day = excluded.day THEN t.sent ELSE 0 END,
-        bounced = excluded.bounced + CASE WHEN t.day = excluded.day THEN t.bounced ELSE 0 END;
-    RETURN QUERY SELECT t.workspace, t.sent, t.bounced FROM fairpost.tallies t WHERE t.account_id = p_account AND t.day = today;
-END $$;
-
 -- Removes an account that has nothing in hand and nothing waiting for it alone; else says how much, and changes nothing.
 -- The lease's row is locked first, as by everybody who claims: nothing comes into its hands meanwhile.
 CREATE OR REPLACE FUNCTION fairpost.remove_account(

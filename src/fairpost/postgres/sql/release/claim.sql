@@ -46,10 +46,59 @@ BEGIN
     RETURN shared;
 END $$;
 
+-- Who is next in the order of time, whoever they are: the leaves with the oldest e-mails, and how many of each. Of the
+-- workspaces that somebody else holds, nothing; `skipped` says so.
+CREATE OR REPLACE FUNCTION fairpost.in_order(
+    roots fairpost.branch[], p_limit integer, p_now timestamptz, OUT branches fairpost.branch[], OUT skipped boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    heads bigint[];
+    workspaces bigint[];
+    ours bigint[];
+BEGIN
+    SELECT array_agg(h.id), array_agg(DISTINCT h.workspace) INTO heads, workspaces
+    FROM (SELECT c.id, n.path[1] AS workspace, c.head_due, c.head_id
+          FROM unnest(roots) r CROSS JOIN LATERAL (
+              SELECT c.id, c.head_due, c.head_id FROM fairpost.clocks c JOIN fairpost.nodes n ON n.id = c.id
+              WHERE c.fifo_root = r.node AND c.busy > 0
+              AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) JOIN fairpost.clocks h ON h.id = w.id WHERE h.held_until IS NOT NULL)
+              ORDER BY c.head_due, c.head_id LIMIT p_limit) c
+          JOIN fairpost.nodes n ON n.id = c.id ORDER BY c.head_due, c.head_id LIMIT p_limit) h;
+    ours := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (workspaces) FOR UPDATE SKIP LOCKED);
+    skipped := NOT coalesce(workspaces <@ ours, true);
+    WITH leaf AS MATERIALIZED (   -- looked at again, under the lock
+        SELECT c.id, c.v, c.flow, c.head_due, c.head_id, n.path, n.route, c.ctid AS spot
+        FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+        WHERE n.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
+        AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) JOIN fairpost.clocks h ON h.id = w.id WHERE h.held_until IS NOT NULL)
+    ), won AS (
+        SELECT q.leaf, greatest(1, count(*) FILTER (WHERE q.turn <= p_limit AND q.due_at <= p_now))::integer AS quota
+        FROM (SELECT l.id AS leaf, q.due_at, row_number() OVER (ORDER BY q.due_at, q.id) AS turn
+              FROM leaf l LEFT JOIN LATERAL (
+                  SELECT q.id, q.due_at FROM fairpost.queue q
+                  WHERE q.flow = l.flow AND q.waiting AND (q.due_at, q.id) >= (l.head_due, l.head_id)
+                  ORDER BY q.due_at, q.id LIMIT p_limit) q ON true) q
+        GROUP BY q.leaf
+        -- one with nothing due takes part as well, and is put to sleep
+        HAVING bool_or(q.turn <= p_limit AND q.due_at <= p_now) OR NOT coalesce(bool_or(q.due_at <= p_now), false)
+    )
+    SELECT array_agg(ROW(l.id, l.v, l.flow, l.head_due, l.head_id, left(l.route, 1) = '@', 400000 + dense, w.quota, l.path, spots, groups, '{}')::fairpost.branch)
+    INTO branches
+    FROM won w JOIN leaf l ON l.id = w.leaf
+    CROSS JOIN LATERAL (
+        SELECT array_agg(c.ctid ORDER BY p.depth) AS spots FROM unnest(l.path) WITH ORDINALITY p(id, depth) JOIN fairpost.clocks c ON c.id = p.id) s
+    JOIN (SELECT x.id, x.dense, ARRAY[x.w, 100000 + x.d, 200000 + x.u, 400000 + x.dense]::integer[] AS groups
+          FROM (SELECT l.id, dense_rank() OVER (ORDER BY l.id)::integer AS dense, dense_rank() OVER (ORDER BY l.path[1]) AS w,
+                       dense_rank() OVER (ORDER BY l.path[2]) AS d, dense_rank() OVER (ORDER BY l.path[3]) AS u FROM leaf l) x) g ON g.id = l.id;
+END $$;
+
 -- Up to `p_limit` e-mails below these roots, marked as claimed; `skipped` when somebody else held what had more.
--- What may never be sent (suppressed, expired) is settled on the way.
+-- What may never be sent (suppressed, expired) is settled on the way. Fairly, or in the order of time: then nobody is
+-- charged for it, so that nobody pays for it when the order is fair again.
+DROP FUNCTION IF EXISTS fairpost.pick(fairpost.branch[], bigint, bigint, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pick(
-    roots fairpost.branch[], p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz, OUT ids bigint[], OUT skipped boolean
+    roots fairpost.branch[], p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz, p_fifo boolean, OUT ids bigint[], OUT skipped boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -69,27 +118,31 @@ BEGIN
     skipped := false;
     FOR round IN 1..rounds_max LOOP
         EXIT WHEN cardinality(ids) >= p_limit;
-        branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit - cardinality(ids), '{}', '{}', '{}', '{}')::fairpost.branch
-                          FROM unnest(roots) r);
-        -- Who is next in turn, whoever holds them; and how far this batch would take them: a round, or more if they are few.
-        SELECT array_agg(n.id), n.edge INTO first_ids, edge
-        FROM (SELECT w.id, w.lag, min(w.lag) OVER () + greatest(1, max(w.quota) OVER () / sum(w.weight) OVER ()) + 1e-6 AS edge
-              FROM unnest(branches) r CROSS JOIN LATERAL (
-                  SELECT c.id, c.vtime - r.v AS lag, c.weight, r.quota FROM fairpost.clocks c
-                  WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v
-                  ORDER BY c.vtime LIMIT r.quota) w) n
-        WHERE n.lag < n.edge - 1e-9 GROUP BY n.edge;
-        EXIT WHEN first_ids IS NULL;
-        SELECT array_agg(w.spot), array_agg(w.id) INTO workspaces, our_ids FROM unnest(branches) r CROSS JOIN LATERAL (
-            SELECT c.ctid AS spot, c.id FROM fairpost.clocks c
-            WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime <= r.v + edge
-            ORDER BY c.vtime LIMIT r.quota FOR UPDATE SKIP LOCKED) w;
-        skipped := NOT coalesce(first_ids <@ our_ids, false);
-        branches := fairpost.share_out(branches, 1, coalesce(workspaces, '{}'), CASE WHEN skipped THEN edge END);
-        EXIT WHEN branches IS NULL;
-        FOR depth IN 2..4 LOOP
-            branches := fairpost.share_out(branches, depth, NULL, NULL);
-        END LOOP;
+        IF p_fifo THEN
+            SELECT o.branches, o.skipped INTO branches, skipped FROM fairpost.in_order(roots, p_limit - cardinality(ids), p_now) o;
+        ELSE
+            branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit - cardinality(ids), '{}', '{}', '{}', '{}')::fairpost.branch
+                              FROM unnest(roots) r);
+            -- Who is next in turn, whoever holds them; and how far this batch would take them: a round, or more if they are few.
+            SELECT array_agg(n.id), n.edge INTO first_ids, edge
+            FROM (SELECT w.id, w.lag, min(w.lag) OVER () + greatest(1, max(w.quota) OVER () / sum(w.weight) OVER ()) + 1e-6 AS edge
+                  FROM unnest(branches) r CROSS JOIN LATERAL (
+                      SELECT c.id, c.vtime - r.v AS lag, c.weight, r.quota FROM fairpost.clocks c
+                      WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v
+                      ORDER BY c.vtime LIMIT r.quota) w) n
+            WHERE n.lag < n.edge - 1e-9 GROUP BY n.edge;
+            EXIT WHEN first_ids IS NULL;
+            SELECT array_agg(w.spot), array_agg(w.id) INTO workspaces, our_ids FROM unnest(branches) r CROSS JOIN LATERAL (
+                SELECT c.ctid AS spot, c.id FROM fairpost.clocks c
+                WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime <= r.v + edge
+                ORDER BY c.vtime LIMIT r.quota FOR UPDATE SKIP LOCKED) w;
+            skipped := NOT coalesce(first_ids <@ our_ids, false);
+            branches := fairpost.share_out(branches, 1, coalesce(workspaces, '{}'), CASE WHEN skipped THEN edge END);
+            EXIT WHEN branches IS NULL;
+            FOR depth IN 2..4 LOOP
+                branches := fairpost.share_out(branches, depth, NULL, NULL);
+            END LOOP;
+        END IF;
         EXIT WHEN branches IS NULL;
 
         SELECT array_agg(q.leaf), array_agg(q.id), array_agg(q.due_at), array_agg(q.nth) INTO near_leaf, near_id, near_due, near_nth
@@ -130,7 +183,7 @@ BEGIN
             WHERE g.grp = w.grp GROUP BY w.node, w.spot
         ), moved AS (
             UPDATE fairpost.clocks c SET
-                vtime = c.vtime + t.live / c.weight,
+                vtime = c.vtime + CASE WHEN p_fifo THEN 0 ELSE t.live / c.weight END,
                 waiting = c.waiting - t.n,
                 v = greatest(c.v, t.v),
                 head_due = CASE WHEN s.node IS NULL OR s.last_id IS NULL THEN c.head_due ELSE coalesce(s.next_due, s.last_due) END,
@@ -140,7 +193,7 @@ BEGIN
             FROM step t LEFT JOIN stock s ON s.node = t.node
             WHERE c.ctid = t.spot   -- where it was read: by its id, every version that vacuum could not remove would be walked
         )
-        SELECT ARRAY(SELECT j.id FROM judged j WHERE j.taken),
+        SELECT ARRAY(SELECT j.id FROM judged j WHERE j.taken ORDER BY CASE WHEN p_fifo THEN j.due END, CASE WHEN p_fifo THEN j.id END),
                ARRAY(SELECT s.node FROM stock s WHERE coalesce(s.next_due > p_now, true))
         INTO taken, idle;
 
@@ -148,7 +201,7 @@ BEGIN
         PERFORM fairpost.finish_unsendable(q.id, p_now) FROM unnest(barred) q(id) WHERE q.id = ANY (taken);
         UPDATE fairpost.queue q SET state = 'claimed', waiting = false, account_id = p_account, epoch = p_epoch, claimed_at = p_now, begun_at = NULL
         WHERE q.id = ANY (taken) AND q.id <> ALL (barred) AND q.state = 'waiting';
-        ids := ids || ARRAY(SELECT t.id FROM unnest(taken) t(id) WHERE t.id <> ALL (barred));
+        ids := ids || ARRAY(SELECT t.id FROM unnest(taken) WITH ORDINALITY t(id, place) WHERE t.id <> ALL (barred) ORDER BY t.place);
 
         IF cardinality(taken) = 0 AND cardinality(idle) = 0 THEN
             skipped := true;   -- everything in reach is locked, by a cancellation that has not committed
@@ -170,8 +223,9 @@ DECLARE
     lease fairpost.leases;
     account fairpost.accounts;
     routes text[];
-    urgent fairpost.branch[];
-    bulk fairpost.branch[];
+    f fairpost.fairness;
+    served double precision[];
+    open boolean[] := '{f,f,f,f,f}';
     for_bulk integer;
     got record;
     urgent_ids bigint[];
@@ -206,24 +260,26 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
 
     again := fairpost.stage(routes, t);
-    urgent := fairpost.roots_of(routes, 'urgent');
-    bulk := fairpost.roots_of(routes, 'bulk');
+    SELECT * INTO f FROM fairpost.fairness;
+    served := lease.lanes_served;
 
     -- Urgent goes first, and bulk keeps a tenth; the account remembers what it owes it.
     for_bulk := least(p_limit, (lease.urgent_run + p_limit) / 10);
-    got := fairpost.pick(urgent, p_account, p_epoch, p_limit - for_bulk, t);
+    got := fairpost.pick_by_lanes(routes, 'urgent', f, p_account, p_epoch, p_limit - for_bulk, t, served, open);
     again := again OR got.skipped;
     urgent_ids := got.ids;
-    got := fairpost.pick(bulk, p_account, p_epoch, p_limit - cardinality(urgent_ids), t);
+    got := fairpost.pick_by_lanes(routes, 'bulk', f, p_account, p_epoch, p_limit - cardinality(urgent_ids), t, got.served, got.open);
     again := again OR got.skipped;
     bulk_ids := got.ids;
     IF cardinality(urgent_ids) = p_limit - for_bulk AND cardinality(bulk_ids) < for_bulk THEN
-        got := fairpost.pick(urgent, p_account, p_epoch, for_bulk - cardinality(bulk_ids), t);
+        got := fairpost.pick_by_lanes(routes, 'urgent', f, p_account, p_epoch, for_bulk - cardinality(bulk_ids), t, got.served, got.open);
         urgent_ids := urgent_ids || got.ids;
     END IF;
     ids := urgent_ids || bulk_ids;
-    IF urgent_ids <> '{}' OR lease.urgent_run > 0 THEN
-        UPDATE fairpost.leases l SET urgent_run = least(9, greatest(0, l.urgent_run + cardinality(urgent_ids) - 9 * cardinality(bulk_ids)))
+    served := fairpost.carry_over(got.served, got.open);
+    IF urgent_ids <> '{}' OR lease.urgent_run > 0 OR served <> lease.lanes_served THEN
+        UPDATE fairpost.leases l SET
+            urgent_run = least(9, greatest(0, l.urgent_run + cardinality(urgent_ids) - 9 * cardinality(bulk_ids))), lanes_served = served
         WHERE l.account_id = p_account;
     END IF;
     IF cardinality(ids) = 0 AND NOT again THEN
@@ -231,11 +287,12 @@ BEGIN
     END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION fairpost.roots_of(routes text[], p_class fairpost.email_class) RETURNS fairpost.branch[]
+DROP FUNCTION IF EXISTS fairpost.roots_of(text[], fairpost.email_class);
+CREATE OR REPLACE FUNCTION fairpost.roots_of(routes text[], p_class fairpost.email_class, lane text) RETURNS fairpost.branch[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT array_agg(ROW(n.id, c.v, NULL, NULL, NULL, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}', '{}')::fairpost.branch)
-            FROM unnest(routes) r JOIN fairpost.nodes n ON n.parent = 0 AND n.key = r || E'\x1f' || p_class
+            FROM unnest(routes) r JOIN fairpost.nodes n ON n.parent = 0 AND n.key = fairpost.root_key(r, p_class, lane)
             -- v only grows: the newest version of the row comes first, and nobody walks the old ones
             CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);
 END $$;

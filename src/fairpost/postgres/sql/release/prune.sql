@@ -10,7 +10,7 @@ BEGIN
     PERFORM FROM fairpost.routes r WHERE r.route = p_route FOR UPDATE;   -- nobody stages meanwhile
     gone := ARRAY(
         SELECT n.id FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
-        WHERE n.route = p_route AND n.level = 'stream' AND c.waiting = 0 AND c.busy = 0 AND c.wake_at IS NULL AND c.head_due < p_before
+        WHERE n.route = p_route AND n.level = 'stream' AND c.waiting = 0 AND c.busy = 0 AND c.wake_at IS NULL AND (c.head_due < p_before OR c.head_due = 'infinity')
         AND NOT EXISTS (SELECT FROM fairpost.arrivals a WHERE a.flow = n.flow)
         LIMIT p_max);
     mine := ARRAY(SELECT c.id FROM fairpost.clocks c

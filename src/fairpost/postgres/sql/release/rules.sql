@@ -1,4 +1,4 @@
--- Rules: what an operator or a policy says of one name in a workspace, at once for everything that hangs on it and
+-- Rules: what a person or a policy says of one name in a workspace, at once for everything that hangs on it and
 -- for what is still to come. Each costs the depth of the tree, never the number of e-mails waiting.
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint
@@ -20,6 +20,36 @@ BEGIN
     RETURN named;
 END $$;
 
+-- The share of a name among its siblings: what a person gave it, times what its tier is worth where tiers are weights.
+CREATE OR REPLACE FUNCTION fairpost.weight_of(p_weight double precision, p_tier smallint, f fairpost.fairness) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT coalesce(p_weight, 1) * CASE WHEN f.lanes THEN 1 ELSE f.weights[coalesce(p_tier, 1) + 2] / f.weights[3] END
+$$;
+
+-- When nothing stands in the way any more; null: nothing does.
+CREATE OR REPLACE FUNCTION fairpost.held_until(r fairpost.rules, p_now timestamptz) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT nullif(greatest(r.held_until, r.throttled_until, p_now), p_now)
+$$;
+
+-- Makes these nodes, whose workspaces the caller has locked, what the rule says. The next staging wakes what is free again.
+CREATE OR REPLACE FUNCTION fairpost.obey(named bigint[], r fairpost.rules, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    until CONSTANT timestamptz := fairpost.held_until(r, p_now);
+    new_weight CONSTANT double precision := (SELECT fairpost.weight_of(r.weight, r.tier, f) FROM fairpost.fairness f);
+    stopped bigint[];
+BEGIN
+    IF until IS NULL THEN
+        UPDATE fairpost.clocks c SET held_until = p_now WHERE c.id = ANY (named) AND c.held_until > p_now;
+    ELSE
+        stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (named) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
+        UPDATE fairpost.clocks c SET held_until = until WHERE c.id = ANY (named) AND c.held_until IS DISTINCT FROM until;
+        PERFORM fairpost.deactivate(stopped);
+    END IF;
+    UPDATE fairpost.clocks c SET weight = new_weight WHERE c.id = ANY (named) AND c.weight <> new_weight;
+END $$;
+
 -- Nothing below this name goes out until the given moment ('infinity': until released). With `p_at_least`, a hold that lasts
 -- longer stays as it is: what a policy imposes does not shorten what a person has.
 DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz);
@@ -31,23 +61,22 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqs
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     named CONSTANT bigint[] := fairpost.lock_named(p_workspace, p_level, p_key);
-    stopped bigint[];
+    rule fairpost.rules;
 BEGIN
     INSERT INTO fairpost.rules AS r (workspace, level, key, held_until, hold_reason)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_until, p_reason)
     ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = excluded.held_until, hold_reason = excluded.hold_reason
-    WHERE NOT p_at_least OR coalesce(r.held_until < excluded.held_until, true);
+    WHERE NOT p_at_least OR coalesce(r.held_until < excluded.held_until, true)
+    RETURNING * INTO rule;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (named) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
-    UPDATE fairpost.clocks c SET held_until = p_until WHERE c.id = ANY (named);
-    PERFORM fairpost.deactivate(stopped);
+    PERFORM fairpost.obey(named, rule, t);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     VALUES (t, 'held', p_workspace, p_level || ' ' || p_key, jsonb_build_object('until', p_until, 'reason', p_reason));
 END $$;
 
--- Ends a hold. The next staging wakes what hangs on it.
+-- Ends a hold. A throttle that stands beside it stays.
 CREATE OR REPLACE FUNCTION fairpost.release(
     p_workspace text, p_level fairpost.node_level, p_key text, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -55,13 +84,15 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqs
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     named CONSTANT bigint[] := fairpost.lock_named(p_workspace, p_level, p_key);
+    rule fairpost.rules;
 BEGIN
     UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL
-    WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END AND r.held_until > t;
+    WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END AND r.held_until > t
+    RETURNING * INTO rule;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE fairpost.clocks c SET held_until = least(c.held_until, t) WHERE c.id = ANY (named) AND c.held_until IS NOT NULL;
+    PERFORM fairpost.obey(named, rule, t);
     INSERT INTO fairpost.events (at, kind, workspace, subject) VALUES (t, 'released', p_workspace, p_level || ' ' || p_key);
     RETURN true;
 END $$;
@@ -71,9 +102,39 @@ CREATE OR REPLACE FUNCTION fairpost.set_weight(p_workspace text, p_level fairpos
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     named CONSTANT bigint[] := fairpost.lock_named(p_workspace, p_level, p_key);
+    rule fairpost.rules;
 BEGIN
-    INSERT INTO fairpost.rules (workspace, level, key, weight)
+    INSERT INTO fairpost.rules AS r (workspace, level, key, weight)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_weight)
-    ON CONFLICT (workspace, level, key) DO UPDATE SET weight = excluded.weight;
-    UPDATE fairpost.clocks c SET weight = p_weight WHERE c.id = ANY (named);
+    ON CONFLICT (workspace, level, key) DO UPDATE SET weight = excluded.weight
+    RETURNING * INTO rule;
+    UPDATE fairpost.clocks c SET weight = fairpost.weight_of(rule.weight, rule.tier, f) FROM fairpost.fairness f WHERE c.id = ANY (named);
+END $$;
+
+-- The tier of a workspace or user, and how long nothing of it goes out (null: no throttle), from now on and for what is
+-- already queued.
+CREATE OR REPLACE FUNCTION fairpost.set_tier(
+    p_workspace text, p_level fairpost.node_level, p_key text, p_tier smallint, p_throttled_until timestamptz, p_reason text, p_now timestamptz DEFAULT NULL
+) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    has_lanes boolean;
+    named bigint[];
+    rule fairpost.rules;
+BEGIN
+    IF p_level NOT IN ('workspace', 'user') THEN
+        RAISE EXCEPTION 'tier: a % has none, only workspaces and users do', p_level USING ERRCODE = 'FP002';
+    END IF;
+    SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- first of all: whoever lays it anew waits for us, or we for him
+    named := fairpost.lock_named(p_workspace, p_level, p_key);
+    INSERT INTO fairpost.rules AS r (workspace, level, key, tier, throttled_until, throttle_reason)
+    VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_tier, p_throttled_until, p_reason)
+    ON CONFLICT (workspace, level, key) DO UPDATE SET
+        tier = excluded.tier, throttled_until = excluded.throttled_until, throttle_reason = excluded.throttle_reason
+    RETURNING * INTO rule;
+    PERFORM fairpost.obey(named, rule, t);
+    IF has_lanes THEN
+        PERFORM fairpost.change_lanes(p_workspace, CASE p_level WHEN 'user' THEN p_key END, t);
+    END IF;
 END $$;

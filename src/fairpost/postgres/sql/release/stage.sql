@@ -9,17 +9,21 @@ DECLARE
     levels CONSTANT fairpost.node_level[] := '{route,workspace,domain,user,stream}';
     parents bigint[] := array_fill(0::bigint, ARRAY[cardinality(arrived)]);
     depth integer;
+    f fairpost.fairness;
+    lanes text[];
 BEGIN
+    SELECT * INTO f FROM fairpost.fairness;   -- under the locks: whoever lays it anew has moved everybody
+    lanes := ARRAY(SELECT fairpost.lane_of(a.workspace, a.user_name, f) FROM unnest(arrived) a);
     FOR depth IN 0..4 LOOP
         WITH wanted AS (
             SELECT nextval('fairpost.node_serial') AS id, w.*, coalesce(p.path, '{}') AS above
             FROM (
                 SELECT DISTINCT a.route, a.class, parents[a.ord] AS parent,
                     CASE WHEN depth = 0 THEN '' ELSE a.workspace END AS workspace,
-                    CASE depth WHEN 0 THEN a.route || E'\x1f' || a.class WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
+                    CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
                                WHEN 3 THEN a.user_name ELSE a.stream END AS key,
                     CASE depth WHEN 4 THEN a.flow END AS flow
-                FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, ord)
+                FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
             ) w
             LEFT JOIN fairpost.nodes p ON p.id = w.parent
             WHERE NOT EXISTS (SELECT FROM fairpost.nodes o WHERE o.parent = w.parent AND o.key = w.key)
@@ -30,16 +34,19 @@ BEGIN
             FROM wanted w
             RETURNING n.*
         )
-        INSERT INTO fairpost.clocks (id, parent, key, route, flow, weight, held_until)
-        SELECT g.id, g.parent, g.key, g.route, g.flow, coalesce(r.weight, 1), CASE WHEN r.held_until > p_now THEN r.held_until END
+        INSERT INTO fairpost.clocks (id, parent, key, route, flow, head_due, weight, held_until, fifo_root)
+        SELECT g.id, g.parent, g.key, g.route, g.flow, CASE depth WHEN 4 THEN 'infinity' ELSE '-infinity' END::timestamptz, fairpost.weight_of(r.weight, r.tier, f), fairpost.held_until(r, p_now),
+               CASE WHEN depth = 4 AND f.share < 100 THEN
+                   (SELECT root.id FROM fairpost.nodes w JOIN fairpost.nodes root ON root.id = w.parent
+                    WHERE w.id = g.path[1] AND root.key = fairpost.root_key(g.route, g.class, 'fifo')) END
         FROM grown g
         LEFT JOIN fairpost.rules r ON r.workspace = g.workspace AND r.level = g.level
             AND r.key = CASE g.level WHEN 'workspace' THEN '' ELSE g.key END;
 
         SELECT array_agg(n.id ORDER BY a.ord) INTO parents
-        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, ord)
+        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
         JOIN fairpost.nodes n ON n.parent = parents[a.ord]
-            AND n.key = CASE depth WHEN 0 THEN a.route || E'\x1f' || a.class WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
+            AND n.key = CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
                                    WHEN 3 THEN a.user_name ELSE a.stream END;
     END LOOP;
 END $$;
@@ -91,7 +98,8 @@ BEGIN
 
     -- Scans of this route's workspaces start here from now on; newcomers join here.
     UPDATE fairpost.clocks o SET v = first.vtime
-    FROM unnest(fairpost.roots_of(ARRAY[r.route], 'urgent') || fairpost.roots_of(ARRAY[r.route], 'bulk')) root
+    FROM (SELECT b.* FROM fairpost.fairness f, unnest(fairpost.lane_names(), fairpost.lane_shares(f)) l(name, share),
+                 unnest(fairpost.roots_of(ARRAY[r.route], 'urgent', l.name) || fairpost.roots_of(ARRAY[r.route], 'bulk', l.name)) b WHERE l.share > 0) root
     CROSS JOIN LATERAL (
         SELECT c.vtime FROM fairpost.clocks c
         WHERE c.parent = root.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
@@ -103,8 +111,19 @@ BEGIN
         RETURN false;
     END IF;
 
-    WITH gone AS (DELETE FROM fairpost.arrivals a WHERE a.ctid = ANY (notes) RETURNING a.*)
-    SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id)::fairpost.arrivals)
+    WITH gone AS (
+        DELETE FROM fairpost.arrivals a WHERE a.ctid = ANY (notes) RETURNING a.*
+    ), planned AS (
+        SELECT g.workspace, g.user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n
+        FROM gone g WHERE g.fresh > 0 AND g.user_name <> '' GROUP BY 1, 2, 3
+    ), booked AS (
+        INSERT INTO fairpost.activity AS o (workspace, user_name, hour, writer, volume) SELECT p.workspace, p.user_name, p.hour, r.route, p.n FROM planned p
+        ON CONFLICT (workspace, user_name, hour, writer) DO UPDATE SET volume = o.volume + excluded.volume
+    ), stirred AS (
+        INSERT INTO fairpost.stirs (workspace, user_name)
+        SELECT p.workspace, p.user_name FROM planned p, fairpost.fairness f WHERE f.is_scoring AND p.hour <= p_now
+    )
+    SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id, 0)::fairpost.arrivals)
     INTO arrived
     FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id
           FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
@@ -151,7 +170,7 @@ BEGIN
     ), noted AS (
         UPDATE fairpost.clocks c SET
             waiting = c.waiting + x.n,
-            head_id = CASE WHEN x.due_at < c.head_due THEN 0 WHEN x.due_at = c.head_due THEN least(c.head_id, x.first_id) ELSE c.head_id END,
+            head_id = CASE WHEN x.due_at < c.head_due THEN coalesce(x.first_id, 0) WHEN x.due_at = c.head_due THEN least(c.head_id, x.first_id) ELSE c.head_id END,
             head_due = least(c.head_due, x.due_at),
             busy = CASE WHEN x.wake_at <= p_now THEN 1 ELSE c.busy END,
             wake_at = CASE WHEN x.busy = 0 AND x.wake_at > p_now AND x.wake_at < 'infinity' THEN x.wake_at END

@@ -89,7 +89,7 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN EXISTS (
         SELECT FROM fairpost.rules r
-        WHERE r.workspace = p_workspace AND r.held_until > p_now
+        WHERE r.workspace = p_workspace AND greatest(r.held_until, r.throttled_until) > p_now
         AND (r.level, r.key) IN (('workspace', ''), ('domain', p_domain), ('user', p_user), ('stream', p_stream)));
 END $$;
 
@@ -100,6 +100,6 @@ BEGIN
     RETURN EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > p_now)
     OR EXISTS (
         SELECT FROM fairpost.rules r
-        WHERE r.workspace = p_workspace AND r.held_until > p_now
+        WHERE r.workspace = p_workspace AND greatest(r.held_until, r.throttled_until) > p_now
         AND (r.level, r.key) IN (('workspace', ''), ('domain', p_domain), ('user', p_user), ('stream', p_stream)));
 END $$;

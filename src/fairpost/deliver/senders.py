@@ -1,0 +1,121 @@
+"""Looks after the senders: scores those who have been busy, ends what is over, tells the operators, and sees how the queue is.
+
+Part of every engine's mind. Several engines do the same work twice at worst: a decision on old knowledge is not written.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+
+from fairpost.deliver.notices import notice_of_throttles
+from fairpost.model.sender import Fairness, Sender, SenderId
+from fairpost.policy.health import health
+from fairpost.policy.senders import SenderPolicy, look
+from fairpost.postgres import senders
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+
+LOOK_S = 0.5  # a burst is noticed within this, and what its accounts take to write down what they did
+TELL_EVERY = timedelta(minutes=1)  # a storm of throttles is one e-mail a minute, not a storm of e-mails
+HEALTH_EVERY = timedelta(seconds=10)
+FOLD_EVERY = timedelta(minutes=10)
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderOptions:
+    policy: SenderPolicy
+    fairness: Fairness
+    operators: tuple[str, ...] = ()  # who is told of throttles
+
+
+class SenderWatch:
+    def __init__(self, store: Store, options: SenderOptions, log: Callable[[str], None]) -> None:
+        self._store = store
+        self._options = options
+        self._log = log
+        self._hour: datetime | None = None
+        self._told_at = self._health_at = self._folded_at = LONG_AGO
+
+    async def start(self) -> None:
+        """Lays what the settings say, and looks at everybody who is throttled: the settings may free them."""
+        if await senders.lay_fairness(self._store, self._options.fairness):
+            self._log(f"fairness: {_in_words(self._options.fairness)}")
+        await senders.look_at_throttled(self._store)
+
+    async def run(self) -> None:
+        while True:
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await self.step()
+            await asyncio.sleep(LOOK_S)
+
+    async def step(self) -> None:
+        now = await self._now()
+        await self._begin_hour(now)
+        stirs = await senders.stirred(self._store)
+        ids = dict.fromkeys((*stirs.users, *await senders.to_look_at(self._store, now=now)))
+        await self._look_at(list(ids), now)
+        await senders.settled(self._store, stirs)
+        if now >= self._told_at + TELL_EVERY:
+            await self._tell(now)
+        if now >= self._health_at + HEALTH_EVERY:
+            self._health_at = now
+            await self._see_how_the_queue_is(now)
+        if now >= self._folded_at + FOLD_EVERY:
+            self._folded_at = now
+            await senders.fold(self._store)
+
+    async def _now(self) -> datetime:
+        """The database's own, as everywhere; ours only where somebody has stopped it."""
+        return clock.stated() or await self._store.value("SELECT clock_timestamp()")
+
+    async def _begin_hour(self, now: datetime) -> None:
+        """What was planned for this hour is volume from now on."""
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        if hour != self._hour:
+            await senders.stir_hour(self._store, hour)
+            self._hour = hour
+
+    async def _look_at(self, ids: Sequence[SenderId], now: datetime) -> None:
+        for active in await senders.with_activity(self._store, ids) if ids else ():
+            decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
+            if decided is None:
+                continue
+            is_written = await senders.decide(self._store, decided.after, is_new=decided.is_new)
+            if is_written and decided.is_new:
+                self._log(_throttled(decided.after))
+
+    async def _tell(self, now: datetime) -> None:
+        about = await senders.untold(self._store)
+        if not about:
+            return
+        self._told_at = now
+        emails = [notice_of_throttles(about, to, now=now) for to in self._options.operators]
+        await senders.tell(self._store, [sender.id for sender in about], emails)
+
+    async def _see_how_the_queue_is(self, now: datetime) -> None:
+        queued, oldest_at = await senders.queue_now(self._store)
+        found = health(
+            queued=queued,
+            queue_max=self._options.fairness.queue_max,
+            oldest_wait=now - oldest_at if oldest_at else None,
+        )
+        await senders.set_health(self._store, queued=queued, oldest_at=oldest_at, multiplier=found.multiplier, now=now)
+
+
+def _in_words(fairness: Fairness) -> str:
+    tiers = "lanes" if fairness.has_lanes else "weights"
+    if fairness.share == 0:
+        return "off, everything goes out in the order of time"
+    share = "on" if fairness.share == 100 else f"for {fairness.share} % of the workspaces"
+    return f"{share}, tiers are {tiers}"
+
+
+def _throttled(sender: Sender) -> str:
+    assert sender.throttle is not None
+    verb = "is throttled" if sender.is_enforced else "would be throttled"
+    return f"{sender.id} {verb} until {sender.throttle.until:%Y-%m-%d %H:%M:%S %Z}: {'; '.join(sender.reasons)}"

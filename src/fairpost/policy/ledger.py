@@ -1,0 +1,74 @@
+"""What an account has done since it last wrote it down: outcomes by sender, and how long things took.
+
+Kept in memory and written now and then, because a commit for each e-mail would cost as much as the e-mail.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from fairpost.model.sender import Tier
+from fairpost.policy.inequality import Waits
+
+
+class Measure(StrEnum):
+    WAIT = "wait"  # from due to begun, in the fair queue
+    WAIT_FIFO = "wait_fifo"  # the same, outside of it
+    SEND = "send"  # the transport
+    CLAIM = "claim"  # the database
+    COMMIT = "commit"  # the database: an outcome, and the beginning of the next
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """Of one user, in e-mails; `bounces` in addresses, and `handled` is what the account's bounce rate refers to."""
+
+    handled: int = 0
+    bounces: int = 0
+    sent: int = 0
+    bounced: int = 0
+    rejected: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    outcomes: dict[tuple[str, str], Outcomes] = field(default_factory=dict)
+    measures: dict[tuple[Measure, Tier], Waits] = field(default_factory=dict)
+    handled: int = 0  # since it was last written down
+
+    def count(
+        self,
+        workspace: str,
+        user: str,
+        *,
+        is_handled: bool,
+        bounces: int = 0,
+        is_sent: bool = False,
+        is_bounced: bool = False,
+        is_rejected: bool = False,
+    ) -> None:
+        """An attempt with a verdict on the e-mail. One that only puts it off is not `handled`, and may have bounces."""
+        of_user = self.outcomes.setdefault((workspace, user), Outcomes())
+        of_user.handled += is_handled
+        of_user.bounces += bounces
+        of_user.sent += is_sent
+        of_user.bounced += is_bounced
+        of_user.rejected += is_rejected
+        self.handled += 1
+
+    def measure(self, kind: Measure, took: timedelta, tier: Tier = Tier.NORMAL) -> None:
+        self.measures.setdefault((kind, tier), Waits()).add(took)
+
+    def take(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Outcomes and measures as the database reads them; from here on they are its business."""
+        outcomes = [{"workspace": w, "user": u, **asdict(each)} for (w, u), each in self.outcomes.items()]
+        measures = list(_measured(self.measures.items()))
+        self.outcomes, self.measures, self.handled = {}, {}, 0
+        return outcomes, measures
+
+
+def _measured(measures: Iterable[tuple[tuple[Measure, Tier], Waits]]) -> Iterable[dict[str, Any]]:
+    for (kind, tier), waits in measures:
+        yield {"kind": kind, "tier": int(tier), "n": waits.count, **waits.to_json()}

@@ -1,0 +1,255 @@
+"""Senders in the database: what is known of them, what they did, and what was decided. The decisions are made elsewhere."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from fairpost.model.sender import Counts, Fairness, Sender, SenderId, SenderLevel, Throttle, Tier
+from fairpost.system import clock
+
+if TYPE_CHECKING:
+    from fairpost.postgres.store import Store
+
+STIRS_AT_ONCE = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Active:
+    """A sender, the last hours of it and those planned, and the volume of each day before."""
+
+    sender: Sender
+    hours: Mapping[datetime, Counts]
+    days: Mapping[date, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Stirred:
+    """Users whose counters have changed; `marks` are given back when all of them were looked at."""
+
+    users: tuple[SenderId, ...]
+    marks: tuple[int, ...]
+
+
+# ── what is known ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def set_sender(store: "Store", id_: SenderId, *, plan: str | None, since: datetime | None) -> None:
+    """Its tier is decided by the next engine that looks, or by whoever does it now."""
+    user = id_.name if id_.level is SenderLevel.USER else None
+    await store.value("SELECT fairpost.set_sender($1, $2, $3, $4)", id_.workspace, user, plan, since)
+
+
+async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, waiting_max: int | None) -> None:
+    """For whatever this user hands in, on any way. None: no limit of his own."""
+    await store.value(
+        """INSERT INTO fairpost.senders AS s (workspace, level, name, daily_max, waiting_max) VALUES ($1, 'user', $2, $3, $4)
+           ON CONFLICT (workspace, level, name) DO UPDATE SET daily_max = $3, waiting_max = $4""",
+        *(id_.workspace, id_.name, daily_max, waiting_max),
+    )
+
+
+async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]:
+    """In the order asked for. One that nobody registered is there as well, as far as it is known."""
+    rows = await store.fetch(
+        "SELECT * FROM fairpost.senders_with_activity($1, $2, $3, $4)", *_columns(ids), clock.stated()
+    )
+    found = {_id(row): _active(row) for row in rows}
+    return [found[id_] for id_ in ids]
+
+
+async def known(
+    store: "Store", *, workspace: str | None = None, throttled: bool = False, most: int = 100
+) -> list[Sender]:
+    """Those that were registered or decided on; the throttled first."""
+    rows = await store.fetch(
+        """SELECT s.* FROM fairpost.senders s
+           WHERE ($1::text IS NULL OR s.workspace = $1) AND (s.throttled_since IS NOT NULL OR NOT $2)
+           ORDER BY s.throttled_since IS NULL, s.workspace, s.level, s.name LIMIT $3""",
+        *(workspace, throttled, most),
+    )
+    return [_sender(row) for row in rows]
+
+
+# ── what is to be decided, and what was ───────────────────────────────────────────────────────────────────
+
+
+async def stirred(store: "Store") -> Stirred:
+    rows = await store.fetch(
+        "SELECT s.id, s.workspace, s.user_name FROM fairpost.stirs s ORDER BY s.id LIMIT $1", STIRS_AT_ONCE
+    )
+    users = dict.fromkeys(SenderId(workspace=row["workspace"], name=row["user_name"]) for row in rows)
+    return Stirred(tuple(users), tuple(row["id"] for row in rows))
+
+
+async def settled(store: "Store", stirs: Stirred) -> None:
+    await store.value("DELETE FROM fairpost.stirs s WHERE s.id = ANY ($1::bigint[])", list(stirs.marks))
+
+
+async def to_look_at(store: "Store", *, now: datetime, most: int = 1_000) -> list[SenderId]:
+    """Those whose moment has come: grown up, or at the end of a throttle, or registered just now."""
+    rows = await store.fetch(
+        "SELECT s.workspace, s.level::text, s.name FROM fairpost.senders s WHERE s.look_at <= $1 ORDER BY s.look_at LIMIT $2",
+        *(now, most),
+    )
+    return [_id(row) for row in rows]
+
+
+async def look_at_throttled(store: "Store") -> None:
+    """All of them, with the next look."""
+    await store.value("UPDATE fairpost.senders SET look_at = '-infinity' WHERE throttled_since IS NOT NULL")
+
+
+async def next_look(store: "Store") -> datetime | None:
+    moment: datetime | None = await store.value(
+        "SELECT min(s.look_at) FROM fairpost.senders s WHERE isfinite(s.look_at)"
+    )
+    return moment
+
+
+async def stir_hour(store: "Store", hour: datetime) -> None:
+    await store.value("SELECT fairpost.stir_hour($1)", hour)
+
+
+async def fold(store: "Store", *, now: datetime | None = None) -> bool:
+    """Hours become days, and what is too old is forgotten. False: another is at it."""
+    return bool(await store.value("SELECT fairpost.fold_activity($1)", now or clock.stated()))
+
+
+async def decide(store: "Store", after: Sender, *, is_new: bool, now: datetime | None = None) -> bool:
+    """Writes what was decided on the sender as it was at `after.revision`, and lets it count. False: it has changed meanwhile.
+
+    `is_new`: a throttle begins, and the operators are to be told.
+    """
+    throttle = after.throttle
+    return bool(
+        await store.value(
+            "SELECT fairpost.decide($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+            after.id.workspace,
+            after.id.level,
+            after.id.name,
+            after.revision,
+            int(after.tier),
+            after.look_at,
+            throttle and throttle.since,
+            throttle and throttle.until,
+            after.is_enforced,
+            after.is_by_hand,
+            after.immune_until,
+            after.score,
+            after.confidence,
+            list(after.reasons),
+            after.scored_at,
+            is_new,
+            now or clock.stated(),
+        )
+    )
+
+
+async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
+    """Those with a throttle of which the operators have not been told."""
+    rows = await store.fetch("SELECT s.* FROM fairpost.senders s WHERE s.untold ORDER BY s.workspace LIMIT $1", most)
+    return [_sender(row) for row in rows]
+
+
+async def tell(
+    store: "Store", about: Sequence[SenderId], emails: Sequence[Mapping[str, Any]], *, now: datetime | None = None
+) -> bool:
+    """Enqueues the e-mails, and remembers it, in one commit. False: somebody else told them."""
+    written = json.dumps(list(emails))
+    return bool(
+        await store.value("SELECT fairpost.tell($1, $2, $3, $4, $5)", *_columns(about), written, now or clock.stated())
+    )
+
+
+# ── the installation ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def lay_fairness(store: "Store", fairness: Fairness) -> bool:
+    """True: it was another before, and everybody has been moved and weighed anew."""
+    return bool(
+        await store.value(
+            "SELECT fairpost.lay_fairness($1, $2, $3, $4, $5, $6, $7)",
+            fairness.share,
+            fairness.has_lanes,
+            list(fairness.weights),
+            list(fairness.shares),
+            fairness.is_scoring,
+            fairness.queue_max,
+            clock.stated(),
+        )
+    )
+
+
+async def fairness_now(store: "Store") -> Fairness:
+    row = await store.row("SELECT * FROM fairpost.fairness")
+    return Fairness(
+        share=row["share"],
+        has_lanes=row["lanes"],
+        weights=tuple(row["weights"]),
+        shares=tuple(row["shares"]),
+        is_scoring=row["is_scoring"],
+        queue_max=row["queue_max"],
+    )
+
+
+async def queue_now(store: "Store", *, now: datetime | None = None) -> tuple[int, datetime | None]:
+    """How much is queued, and since when the oldest that is due and not held has been waiting."""
+    row = await store.row("SELECT * FROM fairpost.queue_now($1)", now or clock.stated())
+    return row["queued"], row["oldest_at"]
+
+
+async def set_health(
+    store: "Store", *, queued: int, oldest_at: datetime | None, multiplier: float, now: datetime
+) -> None:
+    await store.value(
+        "UPDATE fairpost.fairness SET queued = $1, oldest_at = $2, multiplier = $3, looked_at = $4",
+        *(queued, oldest_at, multiplier, now),
+    )
+
+
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _columns(ids: Sequence[SenderId]) -> tuple[list[str], list[str], list[str]]:
+    return [i.workspace for i in ids], [str(i.level) for i in ids], [i.name for i in ids]
+
+
+def _id(row: Any) -> SenderId:
+    return SenderId(workspace=row["workspace"], level=SenderLevel(row["level"]), name=row["name"])
+
+
+def _active(row: Any) -> Active:
+    hours = json.loads(row["hours"] or "{}")
+    days = json.loads(row["days"] or "{}")
+    return Active(
+        sender=_sender(row["known"]) if row["known"] is not None else Sender(id=_id(row)),
+        hours={
+            datetime.fromisoformat(hour).astimezone(UTC): Counts(volume=v, sent=s, bounced=b, rejected=r)
+            for hour, (v, s, b, r) in hours.items()
+        },
+        days={date.fromisoformat(day): volume for day, volume in days.items()},
+    )
+
+
+def _sender(row: Any) -> Sender:
+    since, until = row["throttled_since"], row["throttled_until"]
+    return Sender(
+        id=_id(row),
+        plan=row["plan"],
+        since=row["since"],
+        tier=Tier(row["tier"]),
+        look_at=row["look_at"],
+        throttle=Throttle(since, until) if since else None,
+        is_enforced=row["is_enforced"],
+        is_by_hand=row["is_by_hand"],
+        immune_until=row["immune_until"],
+        score=row["score"],
+        confidence=row["confidence"],
+        reasons=tuple(row["reasons"]),
+        scored_at=row["scored_at"],
+        daily_max=row["daily_max"],
+        waiting_max=row["waiting_max"],
+        revision=row["revision"],
+    )

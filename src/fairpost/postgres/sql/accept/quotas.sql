@@ -1,0 +1,82 @@
+-- How much one user may submit in a day, and have waiting: for those who come over SMTP or HTTP, and for whoever has a
+-- limit of his own, on any way.
+
+CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+                     WHERE n.workspace = p_workspace AND n.level = 'user' AND n.key = p_user), 0)
+         + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0)
+$$;
+
+-- How many more e-mails a user may hand in now, and if that is fewer than `p_asked`: why, and when it will be that many (null:
+-- never, or nobody can say). His other submissions wait until this transaction is over.
+CREATE OR REPLACE FUNCTION fairpost.room_for(
+    p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
+    OUT room integer, OUT why text, OUT until timestamptz
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    day_room integer := 2147483647;
+    waiting_room integer := 2147483647;
+    used bigint;
+    waiting bigint;
+    per_hour double precision;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('fairpost quota of ' || p_workspace || E'\x1f' || p_user, 0));
+    IF p_daily_max IS NOT NULL THEN
+        used := (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s
+                 WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour > p_now - interval '24 hours');
+        day_room := greatest(0, p_daily_max - used);
+    END IF;
+    IF p_waiting_max IS NOT NULL THEN
+        waiting := fairpost.waiting_of(p_workspace, p_user);
+        waiting_room := greatest(0, p_waiting_max - waiting);
+    END IF;
+    room := least(day_room, waiting_room);
+    IF room >= p_asked THEN
+        RETURN;
+    ELSIF day_room <= waiting_room THEN
+        -- An hour leaves the day when it began 24 hours ago.
+        until := (SELECT min(h.gone_at) FROM (
+                      SELECT s.hour + interval '24 hours' AS gone_at, sum(s.n) OVER (ORDER BY s.hour) AS freed FROM fairpost.submissions s
+                      WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour > p_now - interval '24 hours') h
+                  WHERE used - h.freed + least(p_asked, p_daily_max) <= p_daily_max);
+        why := format('%s of %s e-mails in 24 hours are used up', used, p_daily_max);
+    ELSE
+        per_hour := (SELECT coalesce(sum(a.sent + a.bounced + a.rejected), 0) FROM fairpost.activity a
+                     WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_now - interval '1 hour' AND a.hour <= p_now);
+        until := CASE WHEN per_hour > 0 THEN date_trunc('second', p_now) + make_interval(secs => ceil((least(p_asked, p_waiting_max) - waiting_room) / per_hour * 3600)) END;
+        why := format('%s e-mails of this user are waiting, and %s may', waiting, p_waiting_max);
+    END IF;
+END $$;
+
+-- Which of these e-mails are too many, as {"ord": complaint}; null: none. Those whose key is known are none: they were taken
+-- before. The first of a user that find room are taken, in the order given.
+CREATE OR REPLACE FUNCTION fairpost.too_many(emails jsonb, p_daily_max integer, p_waiting_max integer, p_now timestamptz) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE
+    refused jsonb;
+    u record;
+    r record;
+BEGIN
+    FOR u IN
+        SELECT e.workspace, e.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, coalesce(min(s.daily_max), p_daily_max) AS daily_max,
+               coalesce(min(s.waiting_max), p_waiting_max) AS waiting_max
+        FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, coalesce(e.value ->> 'user', '') AS user_name,
+                     e.value ->> 'idempotency_key' AS key
+              FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
+        LEFT JOIN fairpost.senders s ON s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name
+        WHERE e.user_name <> '' AND (s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL OR p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.key_hash(e.workspace, e.key))
+        GROUP BY 1, 2 ORDER BY 1, 2
+    LOOP
+        r := fairpost.room_for(u.workspace, u.user_name, cardinality(u.ords), u.daily_max, u.waiting_max, p_now);
+        CONTINUE WHEN r.why IS NULL;
+        refused := coalesce(refused, '{}') || (
+            SELECT jsonb_object_agg(ord::text, jsonb_build_object('field', 'user', 'code', 'too_many', 'until', r.until, 'message', format(
+                'has sent too much: %s%s', r.why, coalesce('; there is room again at ' || to_char(r.until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                                                           '; there is room again when some of it has gone out'))))
+            FROM unnest(u.ords[r.room + 1:]) ord);
+    END LOOP;
+    RETURN refused;
+END $$;

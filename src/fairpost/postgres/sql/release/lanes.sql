@@ -1,0 +1,217 @@
+-- Lanes: a root of the flow tree for each route and class, and where lanes are used, for each lane. Which lane a user's
+-- mail is in is a matter of his tier; a workspace outside the fair queue has all of it in the lane `fifo`.
+
+-- Throttled, low, normal, high and FIFO, in this order everywhere. Normal is where everybody is without lanes.
+CREATE OR REPLACE FUNCTION fairpost.lane_names() RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT '{throttled,low,"",high,fifo}'::text[]
+$$;
+
+-- What each lane may have of the capacity; 0: it is not in use.
+CREATE OR REPLACE FUNCTION fairpost.lane_shares(f fairpost.fairness) RETURNS integer[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN f.lanes THEN ARRAY(SELECT s * f.share FROM unnest(f.shares) s) || 100 * (100 - f.share)
+                ELSE ARRAY[0, 0, f.share, 0, 100 - f.share] END
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.root_key(p_route text, p_class fairpost.email_class, lane text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT p_route || E'\x1f' || p_class || CASE lane WHEN '' THEN '' ELSE E'\x1f' || lane END
+$$;
+
+-- The lower of what is said of the user and of the workspace.
+CREATE OR REPLACE FUNCTION fairpost.tier_of(p_workspace text, p_user text) RETURNS smallint
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(min(r.tier), 1::smallint) FROM fairpost.rules r
+    WHERE r.workspace = p_workspace AND (r.level, r.key) IN (('workspace', ''), ('user', p_user))
+$$;
+
+-- Whether the fair queue serves a workspace: always the same ones for a share, and those of a smaller share are among them.
+CREATE OR REPLACE FUNCTION fairpost.is_fair(p_workspace text, p_share smallint) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT p_share >= 100 OR abs(hashtextextended('fairpost ' || p_workspace, 0) % 100) < p_share
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.lane_of(p_workspace text, p_user text, f fairpost.fairness) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF NOT fairpost.is_fair(p_workspace, f.share) THEN
+        RETURN 'fifo';
+    ELSIF NOT f.lanes THEN
+        RETURN '';
+    END IF;
+    RETURN (fairpost.lane_names())[fairpost.tier_of(p_workspace, p_user) + 2];
+END $$;
+
+-- The node of this name below a parent, made if need be, with what the rules say of it. The caller holds what keeps
+-- others from making it at the same time.
+CREATE OR REPLACE FUNCTION fairpost.node_at(
+    p_parent bigint, p_level fairpost.node_level, p_route text, p_class fairpost.email_class, p_workspace text, p_key text, p_now timestamptz
+) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    found bigint := (SELECT n.id FROM fairpost.nodes n WHERE n.parent = p_parent AND n.key = p_key);
+BEGIN
+    IF found IS NULL THEN
+        found := nextval('fairpost.node_serial');
+        INSERT INTO fairpost.nodes (id, parent, level, route, class, workspace, key, path)
+        SELECT found, p_parent, p_level, p_route, p_class, p_workspace, p_key,
+               CASE p_level WHEN 'route' THEN '{}' ELSE (SELECT p.path FROM fairpost.nodes p WHERE p.id = p_parent) || found END;
+        INSERT INTO fairpost.clocks (id, parent, key, route, weight, held_until)
+        SELECT found, p_parent, p_key, p_route, fairpost.weight_of(r.weight, r.tier, f), fairpost.held_until(r, p_now)
+        FROM fairpost.fairness f LEFT JOIN fairpost.rules r ON r.workspace = p_workspace AND r.level = p_level
+            AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END;
+    END IF;
+    RETURN found;
+END $$;
+
+-- Puts the users of a workspace (or one of them) into the lanes they belong to now. Costs their nodes, not their e-mails.
+CREATE OR REPLACE FUNCTION fairpost.change_lanes(p_workspace text, p_user text, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    f fairpost.fairness;
+    u record;
+    to_root bigint; to_workspace bigint; to_domain bigint;
+    was record;
+BEGIN
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
+    SELECT * INTO f FROM fairpost.fairness;
+    PERFORM c.id FROM fairpost.clocks c
+    WHERE c.id IN (SELECT n.id FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY c.id FOR UPDATE;
+    PERFORM FROM fairpost.routes r   -- nobody makes roots meanwhile
+    WHERE r.route IN (SELECT n.route FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY r.route FOR UPDATE;
+    FOR u IN
+        SELECT n.id, n.route, n.class, n.path, d.key AS domain, fairpost.lane_of(p_workspace, n.key, f) AS lane, r.key AS root_key
+        FROM fairpost.nodes n JOIN fairpost.nodes d ON d.id = n.path[2] JOIN fairpost.nodes w ON w.id = n.path[1] JOIN fairpost.nodes r ON r.id = w.parent
+        WHERE n.workspace = p_workspace AND n.level = 'user' AND (p_user IS NULL OR n.key = p_user) ORDER BY n.id
+    LOOP
+        CONTINUE WHEN u.root_key = fairpost.root_key(u.route, u.class, u.lane);
+        to_root := fairpost.node_at(0, 'route', u.route, u.class, '', fairpost.root_key(u.route, u.class, u.lane), p_now);
+        to_workspace := fairpost.node_at(to_root, 'workspace', u.route, u.class, p_workspace, p_workspace, p_now);
+        to_domain := fairpost.node_at(to_workspace, 'domain', u.route, u.class, p_workspace, u.domain, p_now);
+        SELECT c.waiting, c.busy > 0 AND c.held_until IS NULL AS active INTO was FROM fairpost.clocks c WHERE c.id = u.id;
+        IF was.active THEN
+            PERFORM fairpost.deactivate(ARRAY[u.id]);
+        END IF;
+        UPDATE fairpost.clocks c SET waiting = c.waiting - was.waiting WHERE c.id = ANY (u.path[1:2]);
+        UPDATE fairpost.nodes n SET parent = to_domain, path = ARRAY[to_workspace, to_domain, n.id] WHERE n.id = u.id;
+        UPDATE fairpost.nodes n SET path = ARRAY[to_workspace, to_domain, u.id, n.id] WHERE n.parent = u.id;
+        UPDATE fairpost.clocks c SET parent = to_domain, vtime = 0 WHERE c.id = u.id;
+        UPDATE fairpost.clocks c SET fifo_root = CASE u.lane WHEN 'fifo' THEN to_root END WHERE c.parent = u.id;
+        UPDATE fairpost.clocks c SET waiting = c.waiting + was.waiting WHERE c.id IN (to_workspace, to_domain);
+        IF was.active THEN
+            PERFORM fairpost.activate(ARRAY[u.id]);
+        END IF;
+        PERFORM fairpost.remove_if_childless(u.path[2]);
+        PERFORM fairpost.remove_if_childless(u.path[1]);
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.remove_if_childless(p_node bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM fairpost.nodes n WHERE n.id = p_node AND NOT EXISTS (SELECT FROM fairpost.nodes child WHERE child.parent = p_node);
+    IF FOUND THEN
+        DELETE FROM fairpost.clocks c WHERE c.id = p_node;
+    END IF;
+END $$;
+
+-- Up to `p_limit` e-mails of one class, out of the lanes by their shares: slot by slot to the one that has had least for
+-- its share, judged by the middle of the slot to come. What a lane cannot fill goes to the others. While others have
+-- something, a lane has no more in hand than its tier may, by the health of the queue. `served` and `open` go from
+-- class to class: what each lane has had, and whether it had more.
+CREATE OR REPLACE FUNCTION fairpost.pick_by_lanes(
+    routes text[], p_class fairpost.email_class, f fairpost.fairness, p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz,
+    INOUT served double precision[], INOUT open boolean[], OUT ids bigint[], OUT skipped boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    names CONSTANT text[] := fairpost.lane_names();
+    shares CONSTANT integer[] := fairpost.lane_shares(f);
+    factors CONSTANT double precision[] := '{0.1,0.5,1,1.5,1000}';
+    room integer[];
+    able boolean[];
+    quota integer[];
+    virtual double precision[];
+    chosen integer;
+    got record;
+    n integer;
+BEGIN
+    IF NOT f.lanes AND f.share = 100 THEN
+        SELECT p.ids, p.skipped INTO ids, skipped
+        FROM fairpost.pick(fairpost.roots_of(routes, p_class, ''), p_account, p_epoch, p_limit, p_now, false) p;
+        RETURN;
+    END IF;
+    ids := '{}';
+    skipped := false;
+    able := ARRAY(SELECT s > 0 FROM unnest(shares) s);
+    FOR is_bounded IN REVERSE 1..0 LOOP
+        FOR i IN 1..5 LOOP
+            room[i] := CASE WHEN NOT able[i] THEN 0 WHEN is_bounded = 1 AND f.lanes THEN greatest(1, floor(p_limit * f.multiplier * factors[i])) ELSE p_limit END;
+        END LOOP;
+        WHILE cardinality(ids) < p_limit LOOP
+            quota := '{0,0,0,0,0}';
+            virtual := served;
+            FOR slot IN 1..p_limit - cardinality(ids) LOOP
+                SELECT i INTO chosen FROM generate_series(1, 5) i WHERE able[i] AND quota[i] < room[i] ORDER BY virtual[i] + 0.5 / shares[i], i LIMIT 1;
+                EXIT WHEN chosen IS NULL;
+                quota[chosen] := quota[chosen] + 1;
+                virtual[chosen] := virtual[chosen] + 1.0 / shares[chosen];
+            END LOOP;
+            EXIT WHEN quota = '{0,0,0,0,0}';
+            FOR i IN 1..5 LOOP
+                CONTINUE WHEN quota[i] = 0;
+                got := fairpost.pick(fairpost.roots_of(routes, p_class, names[i]), p_account, p_epoch, quota[i], p_now, names[i] = 'fifo');
+                n := cardinality(got.ids);
+                ids := ids || got.ids;
+                skipped := skipped OR got.skipped;
+                served[i] := served[i] + n::double precision / shares[i];
+                room[i] := room[i] - n;
+                able[i] := n = quota[i];
+            END LOOP;
+        END LOOP;
+    END LOOP;
+    FOR i IN 1..5 LOOP
+        open[i] := open[i] OR able[i];
+    END LOOP;
+END $$;
+
+-- What is kept of it until the next claim. A lane that got all it wanted saves nothing up, and only distances count.
+CREATE OR REPLACE FUNCTION fairpost.carry_over(served double precision[], open boolean[]) RETURNS double precision[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN true = ANY (open) THEN
+        (SELECT array_agg(greatest(s, now_at) - now_at ORDER BY i) FROM unnest(served) WITH ORDINALITY x(s, i),
+                (SELECT min(s) AS now_at FROM unnest(served, open) y(s, o) WHERE o) first)
+        ELSE '{0,0,0,0,0}' END
+$$;
+
+-- Lays how mail is shared out, and moves and weighs everybody anew where that changed: all at once. Says whether it did.
+CREATE OR REPLACE FUNCTION fairpost.lay_fairness(
+    p_share smallint, p_lanes boolean, p_weights double precision[], p_shares integer[], p_scoring boolean, p_queue_max bigint, p_now timestamptz DEFAULT NULL
+) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    before fairpost.fairness;
+    w text;
+BEGIN
+    SELECT * INTO before FROM fairpost.fairness FOR UPDATE;
+    IF (before.share, before.lanes, before.weights, before.shares, before.is_scoring, before.queue_max)
+        = (p_share, p_lanes, p_weights, p_shares, p_scoring, p_queue_max) THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- nobody stages by what held before
+    UPDATE fairpost.fairness f SET share = p_share, lanes = p_lanes, weights = p_weights, shares = p_shares, is_scoring = p_scoring, queue_max = p_queue_max;
+    IF (before.share, before.lanes, before.weights) <> (p_share, p_lanes, p_weights) THEN
+        FOR w IN SELECT DISTINCT n.workspace FROM fairpost.nodes n WHERE n.level = 'workspace' ORDER BY 1 LOOP
+            PERFORM fairpost.change_lanes(w, NULL, t);
+            UPDATE fairpost.clocks c SET weight = fairpost.weight_of(r.weight, r.tier, f)
+            FROM fairpost.rules r JOIN fairpost.nodes n ON n.workspace = r.workspace AND n.level = r.level AND (r.level = 'workspace' OR n.key = r.key), fairpost.fairness f
+            WHERE r.workspace = w AND c.id = n.id AND c.weight <> fairpost.weight_of(r.weight, r.tier, f);
+        END LOOP;
+    END IF;
+    INSERT INTO fairpost.events (at, kind, subject, detail)
+    SELECT t, 'fairness', 'everything', jsonb_build_object('share', f.share, 'lanes', f.lanes, 'weights', f.weights, 'shares', f.shares)
+    FROM fairpost.fairness f;
+    RETURN true;
+END $$;

@@ -1,0 +1,181 @@
+-- What is known of senders, and what they have been doing.
+
+-- Registers a workspace (no name) or a user, or changes what is known of it: in the caller's own transaction, such as the one
+-- in which somebody signs up or pays. An engine decides the tier, within a second.
+CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+BEGIN
+    IF p_workspace IS NULL OR p_workspace = '' OR length(p_workspace) > 200 OR length(p_user) > 200 OR length(p_plan) > 100 THEN
+        RAISE EXCEPTION 'sender: a workspace and a user have 1 to 200 characters, a plan at most 100' USING ERRCODE = 'FP001';
+    END IF;
+    INSERT INTO fairpost.senders AS s (workspace, level, name, plan, since, look_at)
+    VALUES (p_workspace, CASE WHEN p_user IS NULL THEN 'workspace' ELSE 'user' END::fairpost.node_level, coalesce(p_user, ''), p_plan, p_since, '-infinity')
+    ON CONFLICT (workspace, level, name) DO UPDATE SET plan = excluded.plan, since = excluded.since, look_at = '-infinity', revision = s.revision + 1;
+END $$;
+
+-- The tier, throttle and score that somebody decided on what he read at `p_revision`, and their effect on everything queued.
+-- False: it has changed meanwhile, and nothing was written. A throttle that is only observed has no effect.
+CREATE OR REPLACE FUNCTION fairpost.decide(
+    p_workspace text, p_level fairpost.node_level, p_name text, p_revision bigint, p_tier smallint, p_look_at timestamptz,
+    p_since timestamptz, p_until timestamptz, p_enforced boolean, p_by_hand boolean, p_immune_until timestamptz,
+    p_score smallint, p_confidence double precision, p_reasons text[], p_scored_at timestamptz, p_new boolean, p_now timestamptz DEFAULT NULL
+) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    stop_until CONSTANT timestamptz := CASE WHEN p_enforced THEN p_until END;
+    words CONSTANT text := CASE WHEN p_enforced THEN left(array_to_string(p_reasons, '; '), 1000) END;
+BEGIN
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
+    INSERT INTO fairpost.senders (workspace, level, name) SELECT p_workspace, p_level, p_name WHERE p_revision = 0 ON CONFLICT DO NOTHING;
+    UPDATE fairpost.senders s SET
+        tier = p_tier, look_at = p_look_at, throttled_since = p_since, throttled_until = p_until, is_enforced = p_enforced, is_by_hand = p_by_hand,
+        immune_until = p_immune_until, score = p_score, confidence = p_confidence, reasons = p_reasons, scored_at = p_scored_at,
+        untold = s.untold AND p_since IS NOT NULL OR p_new, revision = s.revision + 1
+    WHERE s.workspace = p_workspace AND s.level = p_level AND s.name = p_name AND s.revision = p_revision;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF NOT EXISTS (
+        SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name
+        AND (r.tier, r.throttled_until, r.throttle_reason) IS NOT DISTINCT FROM (p_tier, stop_until, words)
+    ) AND (p_tier <> 1 OR stop_until IS NOT NULL OR EXISTS (
+        SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name AND r.tier IS NOT NULL)) THEN
+        PERFORM fairpost.set_tier(p_workspace, p_level, p_name, p_tier, stop_until, words, t);
+        INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
+        VALUES (t, CASE WHEN stop_until > t THEN 'throttled' ELSE 'tier' END, p_workspace, p_level || ' ' || p_name,
+                jsonb_strip_nulls(jsonb_build_object('tier', p_tier, 'until', stop_until, 'reason', words, 'score', p_score)));
+    END IF;
+    RETURN true;
+END $$;
+
+-- The operators' e-mail about these throttles, if nobody has told them meanwhile. The e-mail is enqueued in the same commit.
+CREATE OR REPLACE FUNCTION fairpost.tell(p_workspaces text[], p_levels text[], p_names text[], p_emails jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    n integer;
+BEGIN
+    UPDATE fairpost.senders s SET untold = false
+    FROM unnest(p_workspaces, p_levels, p_names) w(workspace, level, name)
+    WHERE s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name AND s.untold;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    IF n = 0 THEN
+        RETURN false;
+    END IF;
+    PERFORM fairpost.enqueue(e, p_now) FROM jsonb_array_elements(p_emails) e;
+    RETURN true;
+END $$;
+
+-- Senders with everything that a score and a tier are decided by: the hours of the last day and those of it still to come,
+-- and the volume of each day before.
+CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    RETURN QUERY
+    SELECT s, w.workspace, w.level, w.name,
+        (SELECT jsonb_object_agg(h.hour, ARRAY[h.volume, h.sent, h.bounced, h.rejected])
+         FROM (SELECT a.hour, sum(a.volume) AS volume, sum(a.sent) AS sent, sum(a.bounced) AS bounced, sum(a.rejected) AS rejected FROM fairpost.activity a
+               WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour > t - interval '24 hours' AND w.level = 'user' GROUP BY a.hour) h),
+        (SELECT jsonb_object_agg(d.day, d.volume) FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user')
+    FROM unnest(p_workspaces, p_levels, p_names) w(workspace, level, name)
+    LEFT JOIN fairpost.senders s ON s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name;
+END $$;
+
+-- Users with something planned for this hour count as stirred when it begins.
+CREATE OR REPLACE FUNCTION fairpost.stir_hour(p_hour timestamptz) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO fairpost.stirs (workspace, user_name)
+    SELECT DISTINCT a.workspace, a.user_name FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0 AND a.user_name <> ''
+$$;
+
+-- What an account did, since it last said so. Adds to its own counters, and returns what each workspace has sent through it on its
+-- day and what of it bounced. `p_outcomes`: [{workspace, user, handled, bounces, sent, bounced, rejected}], the first two numbers for the
+-- account's day (e-mails and addresses), the others for the user (e-mails). `p_measures`: [{kind, tier, n, total_us, buckets}].
+DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
+CREATE OR REPLACE FUNCTION fairpost.book(p_account bigint, p_epoch bigint, p_outcomes jsonb, p_measures jsonb, p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (workspace text, sent integer, bounced integer)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    today timestamptz;
+BEGIN
+    SELECT l.day_started_at INTO today FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM set_config('synchronous_commit', 'off', true);   -- counters: what a crash of the server forgets of them hurts nobody
+    INSERT INTO fairpost.activity AS a (workspace, user_name, hour, writer, sent, bounced, rejected)
+    SELECT o.workspace, o."user", fairpost.hour_of(t), '#' || p_account, o.sent, o.bounced, o.rejected
+    FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, sent integer, bounced integer, rejected integer)
+    ON CONFLICT (workspace, user_name, hour, writer) DO UPDATE SET
+        sent = a.sent + excluded.sent, bounced = a.bounced + excluded.bounced, rejected = a.rejected + excluded.rejected;
+    INSERT INTO fairpost.stirs (workspace, user_name)
+    SELECT o.workspace, o."user" FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer), fairpost.fairness f
+    WHERE f.is_scoring AND o."user" <> '' AND o.bounced + o.rejected > 0;   -- what went well breaks no rule
+    INSERT INTO fairpost.measures AS m (hour, account_id, kind, tier, n, total_us, buckets)
+    SELECT fairpost.hour_of(t), p_account, o.kind, o.tier, o.n, o.total_us, o.buckets
+    FROM jsonb_to_recordset(p_measures) o(kind text, tier smallint, n bigint, total_us bigint, buckets jsonb)
+    ON CONFLICT (hour, account_id, kind, tier) DO UPDATE SET
+        n = m.n + excluded.n, total_us = m.total_us + excluded.total_us, buckets = fairpost.add_counts(m.buckets, excluded.buckets);
+    IF today IS NULL OR p_outcomes = '[]' THEN
+        RETURN;
+    END IF;
+    INSERT INTO fairpost.tallies AS d (account_id, workspace, day, sent, bounced)
+    SELECT p_account, o.workspace, today, sum(o.handled), sum(o.bounces)
+    FROM jsonb_to_recordset(p_outcomes) o(workspace text, handled integer, bounces integer) GROUP BY o.workspace
+    ON CONFLICT (account_id, workspace) DO UPDATE SET
+        day = excluded.day,
+        sent = excluded.sent + CASE WHEN d.day = excluded.day THEN d.sent ELSE 0 END,
+        bounced = excluded.bounced + CASE WHEN d.day = excluded.day THEN d.bounced ELSE 0 END;
+    RETURN QUERY SELECT d.workspace, d.sent, d.bounced FROM fairpost.tallies d WHERE d.account_id = p_account AND d.day = today;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.add_counts(a jsonb, b jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT coalesce(jsonb_object_agg(k, n), '{}') FROM (
+        SELECT k, sum(n::bigint) AS n FROM (SELECT * FROM jsonb_each_text(a) UNION ALL SELECT * FROM jsonb_each_text(b)) both_of_them(k, n) GROUP BY k) summed
+$$;
+
+-- Hours that are over for good become days, and what is too old is forgotten. One engine at a time; false: another is at it.
+CREATE OR REPLACE FUNCTION fairpost.fold_activity(p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    -- Days of which no hour is among the last 24 any more.
+    before CONSTANT timestamptz := date_trunc('day', t - interval '24 hours');
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('fairpost fold', 0)) THEN
+        RETURN false;
+    END IF;
+    WITH gone AS (
+        DELETE FROM fairpost.activity a WHERE a.hour < before RETURNING a.*
+    )
+    INSERT INTO fairpost.activity_days AS d (workspace, user_name, day, volume)
+    SELECT g.workspace, g.user_name, g.hour::date, sum(g.volume) FROM gone g WHERE g.user_name <> '' GROUP BY 1, 2, 3 HAVING sum(g.volume) > 0
+    ON CONFLICT (workspace, user_name, day) DO UPDATE SET volume = d.volume + excluded.volume;
+    DELETE FROM fairpost.activity_days d WHERE d.day < (t - interval '31 days')::date;
+    DELETE FROM fairpost.measures m WHERE m.hour < t - interval '8 days';
+    DELETE FROM fairpost.submissions s WHERE s.hour < t - interval '25 hours';
+    RETURN true;
+END $$;
+
+-- How much is queued, and since when the oldest of what is due and not held has been waiting. Costs the number of senders, never of e-mails:
+-- of the thousand that have waited longest by their place, one is looked for that nobody holds.
+CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    queued := (SELECT coalesce(sum(w.waiting), 0) FROM fairpost.waiting_by_route(t) w);
+    oldest_at := (
+        SELECT min(q.due_at)
+        FROM (SELECT c.id, c.flow, c.head_due FROM fairpost.clocks c WHERE c.flow IS NOT NULL AND c.busy > 0 ORDER BY c.head_due LIMIT 1000) c
+        JOIN fairpost.nodes n ON n.id = c.id
+        CROSS JOIN LATERAL (SELECT q.due_at FROM fairpost.queue q WHERE q.flow = c.flow AND q.waiting AND q.due_at >= c.head_due ORDER BY q.due_at LIMIT 1) q
+        WHERE q.due_at <= t AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) JOIN fairpost.clocks h ON h.id = w.id WHERE h.held_until > t));
+END $$;

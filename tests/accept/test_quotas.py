@@ -1,0 +1,113 @@
+"""How much a user may hand in: what is too much is refused one by one, with the moment when there is room again."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fairpost.model.account import Limits
+from fairpost.model.sender import SenderId
+from fairpost.postgres import senders
+from fairpost.postgres.store import Store
+from tests.simulation.world import draft
+
+NOW = datetime(2030, 1, 10, 12, 30, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+MICROSECOND = timedelta(microseconds=1)
+
+
+async def hand_in(store: Store, n: int, now: datetime = NOW, *, daily_max: int | None = 10, **fields: Any) -> list[Any]:
+    emails = [draft(**{"user": "ann", **fields}) for _ in range(n)]
+    return await store.enqueue_many(emails, daily_max=daily_max, now=now)
+
+
+def accepted(rows: list[Any]) -> int:
+    return sum(row["error"] is None for row in rows)
+
+
+async def test_the_first_that_find_room_are_taken_and_the_others_are_told_when(store: Store) -> None:
+    assert accepted(await hand_in(store, 4, NOW - 3 * HOUR)) == 4
+    rows = await hand_in(store, 9)
+    assert [row["error"] is None for row in rows] == [True] * 6 + [False] * 3
+    import json
+
+    error = json.loads(rows[-1]["error"])
+    # Nine at once fit when the four of three hours ago and the six of now have left the day.
+    assert error["field"] == "user"
+    assert error["until"].startswith("2030-01-11T09:00:00") or error["until"].startswith("2030-01-11T12:00:00")
+    assert "4 of 10" in error["message"]
+    assert "there is room again at 2030-01-11T" in error["message"]
+    assert await store.value("SELECT count(*) FROM fairpost.queue") == 10
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_the_moment_named_is_the_first_at_which_it_fits(store: Store, seed: int) -> None:
+    chance = random.Random(seed)
+    now = NOW - 30 * HOUR
+    for _ in range(12):
+        now += timedelta(minutes=chance.randrange(200))
+        await hand_in(store, chance.randrange(1, 6), now, daily_max=12)
+    asked = chance.randrange(1, 13)
+    sql = "SELECT * FROM fairpost.room_for('w1', 'ann', $1, 12, NULL, $2)"
+    found = await store.row(sql, asked, now)
+    assert (found["room"] < asked) == (found["why"] is not None)
+    if found["why"] is None:
+        return
+    until = found["until"]
+    assert (await store.row(sql, asked, until))["room"] >= asked
+    assert (await store.row(sql, asked, until - MICROSECOND))["room"] < asked
+
+
+async def test_what_was_taken_before_is_taken_again_and_does_not_count(store: Store) -> None:
+    one = [draft(user="ann", idempotency_key=f"k{i}") for i in range(10)]
+    first = await store.enqueue_many(one, daily_max=10, now=NOW)
+    again = await store.enqueue_many(one, daily_max=10, now=NOW)
+    assert accepted(again) == 10
+    assert [row["id"] for row in again] == [row["id"] for row in first]
+    assert accepted(await hand_in(store, 1)) == 0
+
+
+async def test_what_is_refused_or_rolled_back_does_not_count(store: Store) -> None:
+    assert accepted(await hand_in(store, 5, to="nonsense")) == 0
+    assert accepted(await hand_in(store, 10)) == 10
+
+
+async def test_users_do_not_count_for_each_other_and_nobody_for_the_nameless(store: Store) -> None:
+    assert accepted(await hand_in(store, 10)) == 10
+    assert accepted(await hand_in(store, 10, user="bob")) == 10
+    assert accepted(await hand_in(store, 10, workspace="w2")) == 10
+    assert accepted(await hand_in(store, 50, user="")) == 50
+
+
+async def test_nobody_has_a_limit_who_writes_from_within(store: Store) -> None:
+    assert accepted(await hand_in(store, 400, daily_max=None)) == 400
+    assert await store.value("SELECT count(*) FROM fairpost.submissions") == 0
+
+
+async def test_a_limit_of_his_own_counts_on_every_way_and_before_the_common_one(store: Store) -> None:
+    ann = SenderId(workspace="w1", name="ann")
+    await senders.set_limits(store, ann, daily_max=3, waiting_max=None)
+    assert accepted(await hand_in(store, 5, daily_max=None)) == 3
+    assert accepted(await hand_in(store, 5, daily_max=300)) == 0
+    assert accepted(await hand_in(store, 5, user="bob", daily_max=None)) == 5
+    await senders.set_limits(store, ann, daily_max=None, waiting_max=None)
+    assert accepted(await hand_in(store, 5, daily_max=None)) == 5
+
+
+async def test_the_waiting_are_bounded_staged_or_not(store: Store) -> None:
+    await store.add_account("a", address="a@post.test", limits=Limits())
+    emails = [draft(user="ann") for _ in range(8)]
+    assert accepted(await store.enqueue_many(emails, waiting_max=10, now=NOW)) == 8
+    await store.value("SELECT fairpost.stage('{default}', $1)", NOW)
+    rows = await store.enqueue_many(emails, waiting_max=10, now=NOW)
+    assert accepted(rows) == 2
+    assert "8 e-mails of this user are waiting, and 10 may" in rows[-1]["error"]
+    assert "when some of it has gone out" in rows[-1]["error"], "nothing went out yet, so nobody can say when"
+    await store.value(
+        """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, sent)
+           VALUES ('w1', 'ann', fairpost.hour_of($1), '#1', 60)""",
+        NOW,
+    )
+    rows = await store.enqueue_many(emails[:1], waiting_max=10, now=NOW)
+    assert "there is room again at 2030-01-10T12:31:00Z" in rows[-1]["error"], "at sixty an hour, one takes a minute"

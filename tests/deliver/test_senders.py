@@ -1,0 +1,198 @@
+"""The watch over senders, on the real database: a burst is caught, held, told of once, and let go."""
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fairpost.deliver.runner import Runner
+from fairpost.deliver.senders import TELL_EVERY, SenderOptions, SenderWatch
+from fairpost.model.account import Limits
+from fairpost.model.email import Outgoing
+from fairpost.model.report import Reached, Reply, Report, Step
+from fairpost.model.sender import AbuseMode, Fairness, SenderId, Tier
+from fairpost.policy.abuse import AbusePolicy
+from fairpost.policy.senders import SenderPolicy, lift
+from fairpost.postgres import senders
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+from fairpost.transport.scripted import ScriptedTransport
+from tests.simulation.world import draft
+
+START = datetime(2030, 1, 10, 12, 30, tzinfo=UTC)
+BAD = SenderId(workspace="w1", name="bad")
+
+
+def watch_of(store: Store, mode: AbuseMode = AbuseMode.ENFORCE, **fairness: Any) -> SenderWatch:
+    return SenderWatch(
+        store,
+        SenderOptions(
+            policy=SenderPolicy(abuse=AbusePolicy(mode=mode)),
+            fairness=Fairness(**fairness),
+            operators=("ops@here.test", "boss@here.test"),
+        ),
+        print,
+    )
+
+
+@pytest.fixture
+def hands() -> Iterator[clock.ManualClock]:
+    with clock.stopped_at(START) as hands:
+        yield hands
+
+
+def answer(email: Outgoing) -> Report:
+    is_dead = email.envelope[0].startswith("bounce")
+    reply = Reply(550, "5.1.1 no such user") if is_dead else Reply(250, "2.0.0 taken")
+    return Report(reached=Reached.REPLIED, reply=reply, step=Step.RCPT if is_dead else None)
+
+
+@pytest.fixture
+async def runner(store: Store, hands: clock.ManualClock) -> AsyncIterator[Runner]:
+    id_ = await store.add_account("anna", address="anna@post.test", limits=Limits(bounce_percent_max=None))
+    runner = await Runner.start(store, ScriptedTransport(always=answer), id_, owner="test", lease_s=1e7)
+    assert runner is not None
+    yield runner
+    await runner.stop()
+
+
+async def tier_of(store: Store, id_: SenderId = BAD) -> Tier:
+    return Tier(await store.value("SELECT fairpost.tier_of($1, $2)", id_.workspace, id_.name))
+
+
+async def notices(store: Store) -> list[str]:
+    rows = await store.fetch(
+        """SELECT c.subject FROM (SELECT content_id, workspace FROM fairpost.queue UNION ALL SELECT content_id, workspace FROM fairpost.emails) e
+           JOIN fairpost.contents c ON c.id = e.content_id WHERE e.workspace = 'fairpost'"""
+    )
+    return [row["subject"] for row in rows]
+
+
+async def a_burst(store: Store, n: int = 150, bounce_every: int = 5) -> None:
+    """A fresh account, and a list of which every fifth address does not exist."""
+    await senders.set_sender(store, BAD, plan=None, since=clock.now())
+    mail = [
+        draft(user="bad", stream="blast", to=f"{'bounce' if i % bounce_every == 0 else 'ok'}{i}@there.test")
+        for i in range(n)
+    ]
+    await store.enqueue_many(mail)
+
+
+async def test_a_burst_is_caught_while_it_happens_and_let_go(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    watch = watch_of(store)
+    await watch.start()
+    await watch.step()
+    await a_burst(store)
+    sent = 0
+    while await tier_of(store) is not Tier.THROTTLED:
+        await runner.step()
+        sent += 1
+        await watch.step()
+        assert sent <= 150, "the whole burst went out"
+    assert sent < 130, "15 bounces of 150 take 75 e-mails, and they are written down every 50"
+    await runner.run_until_idle()
+    left = await store.value("SELECT count(*) FROM fairpost.queue WHERE user_name = 'bad'")
+    assert left > 20, "nothing of it goes out any more"
+
+    (bad,) = await senders.known(store, throttled=True)
+    assert bad.score == 70
+    assert bad.throttle is not None
+    assert bad.throttle.until == bad.throttle.since + timedelta(hours=8)
+    assert len(await notices(store)) == 2, "one to each operator"
+    hands.advance(TELL_EVERY)
+    await watch.step()
+    assert len(await notices(store)) == 2, "and not once more"
+
+    assert await senders.decide(store, lift(bad, policy=SenderPolicy(), now=clock.now()).after, is_new=False)
+    await watch.step()
+    assert await tier_of(store) is Tier.LOW, "young, as it is"
+    await runner.run_until_idle()
+    assert await store.value("SELECT count(*) FROM fairpost.queue WHERE user_name = 'bad'") == 0
+
+
+async def test_a_throttle_ends_by_itself_and_the_weight_when_the_score_has_fallen(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    watch = watch_of(store)
+    await watch.start()
+    await a_burst(store)
+    await runner.run_until_idle()
+    await watch.step()
+    assert await tier_of(store) is Tier.THROTTLED
+    hands.advance(timedelta(seconds=8 * 3600 + 1))
+    await watch.step()
+    assert await tier_of(store) is Tier.THROTTLED, "the score is still what it was"
+    await store.enqueue_many([draft(user="bad")])
+    await runner.run_until_idle()
+    assert await store.value("SELECT count(*) FROM fairpost.queue WHERE user_name = 'bad'") == 0, "but it is not held"
+    for _ in range(30):
+        hands.advance(timedelta(seconds=3600))
+        await watch.step()
+    assert await tier_of(store) is Tier.LOW
+    hands.advance(timedelta(seconds=7 * 86400))
+    await watch.step()
+    assert await tier_of(store) is Tier.NORMAL, "and grown up"
+
+
+@pytest.mark.parametrize("mode", [AbuseMode.OBSERVE, AbuseMode.OFF])
+async def test_who_is_only_observed_is_told_of_and_not_stopped(
+    store: Store, runner: Runner, hands: clock.ManualClock, mode: AbuseMode
+) -> None:
+    watch = watch_of(store, mode)
+    await watch.start()
+    await a_burst(store)
+    await runner.run_until_idle()
+    await watch.step()
+    assert await store.value("SELECT count(*) FROM fairpost.queue WHERE user_name = 'bad'") == 0
+    assert await tier_of(store) is Tier.LOW
+    assert len(await notices(store)) == (2 if mode is AbuseMode.OBSERVE else 0)
+
+
+async def test_another_mode_frees_those_who_were_throttled(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    watch = watch_of(store)
+    await watch.start()
+    await a_burst(store)
+    await runner.run_until_idle()
+    await watch.step()
+    assert await tier_of(store) is Tier.THROTTLED
+    watch = watch_of(store, AbuseMode.OFF)
+    await watch.start()
+    await watch.step()
+    assert await tier_of(store) is Tier.LOW
+
+
+async def test_what_is_planned_counts_when_its_hour_begins(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    watch = watch_of(store)
+    await watch.start()
+    await senders.set_sender(store, BAD, plan=None, since=START)
+    await store.enqueue_many([draft(user="bad", due_at=START + timedelta(hours=2)) for _ in range(120)])
+    await runner.run_until_idle()
+    await watch.step()
+    (active,) = await senders.with_activity(store, [BAD])
+    assert active.sender.score == 0
+    hands.advance(timedelta(seconds=1.6 * 3600))
+    await watch.step()
+    (active,) = await senders.with_activity(store, [BAD])
+    assert active.hours[START.replace(minute=0) + timedelta(hours=2)].volume == 120
+
+
+async def test_health_is_seen_and_written(store: Store, runner: Runner, hands: clock.ManualClock) -> None:
+    watch = watch_of(store, queue_max=100)
+    await watch.start()
+    await store.enqueue_many([draft(user="u", due_at=START - timedelta(hours=1)) for _ in range(90)])
+    await store.value("SELECT fairpost.stage('{default}', $1)", START)
+    await watch.step()
+    row = await store.row("SELECT queued, oldest_at, multiplier FROM fairpost.fairness")
+    assert tuple(row) == (90, START - timedelta(hours=1), pytest.approx(0.35))
+    await store.hold("w1", "user", "u", reason="test")
+    hands.advance(timedelta(seconds=11))
+    await watch.step()
+    row = await store.row("SELECT queued, oldest_at, multiplier FROM fairpost.fairness")
+    assert tuple(row) == (90, None, pytest.approx(0.7)), "what is held waits for nobody"
