@@ -9,14 +9,17 @@ import os
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import asyncpg
 import pytest
 
 from fairpost.model.account import Lease, Limits, Usage
 from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.sender import Fairness, SenderId, SenderLevel, Throttle, Tier
 from fairpost.model.verdict import InDoubt, Retry, Sent, Untouched
+from fairpost.postgres import senders
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 from tests.simulation.world import broken_promises, draft
@@ -24,6 +27,7 @@ from tests.simulation.world import broken_promises, draft
 SECONDS = float(os.environ.get("FAIRPOST_HAMMER_S", "60"))
 SEED = int(os.environ.get("FAIRPOST_SEED", "7"))
 LEASE_S = 0.4
+KINDS = (Fairness(), Fairness(has_lanes=True), Fairness(share=0), Fairness(share=50, has_lanes=True))
 CUT = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -152,6 +156,22 @@ class Hammer:
         await asyncio.sleep(self.dice.random() * 0.1)
         await self.store.release(workspace, level, key)  # type: ignore[arg-type]
 
+    async def change_tiers(self) -> None:
+        """With a throttle that is over in a moment."""
+        tier = self.dice.choice(list(Tier))
+        until = clock.now() + timedelta(seconds=self.dice.random()) if tier is Tier.THROTTLED else None
+        level, name = self.dice.choice([("workspace", ""), ("user", "u1"), ("user", "u2"), ("user", "u3")])
+        id_ = SenderId(workspace=self.dice.choice(["w1", "w2", "w3"]), level=SenderLevel(level), name=name)
+        (active,) = await senders.with_activity(self.store, [id_])
+        throttle = Throttle(clock.now(), until) if until else None
+        after = replace(active.sender, tier=tier, throttle=throttle, is_enforced=throttle is not None)
+        await senders.decide(self.store, after, is_new=False)
+        await asyncio.sleep(self.dice.random() * 0.05)
+
+    async def change_fairness(self) -> None:
+        await senders.lay_fairness(self.store, self.dice.choice(KINDS))
+        await asyncio.sleep(self.dice.random() * 0.5)
+
     async def decide_doubts(self) -> None:
         for account in self.accounts:
             for email in await self.store.doubts(account, most=20):
@@ -184,6 +204,7 @@ class Hammer:
             "SELECT workspace, level::text, key FROM fairpost.rules WHERE held_until IS NOT NULL"
         ):
             await self.store.release(row["workspace"], row["level"], row["key"])
+        await asyncio.sleep(1)  # the last throttle is over
         for _ in range(3):
             await self.decide_doubts()
             for account in self.accounts:
@@ -207,6 +228,7 @@ async def hammer_and_check(hammer: Hammer, store: Store) -> None:
     hammer.accounts = [await store.add_account(f"h{i}", address="h@post.test", limits=Limits()) for i in range(4)]
     work = [hammer.send_mail] * 2 + [hammer.drive] * 6
     work += [hammer.cancel, hammer.hold_and_release, hammer.decide_doubts, hammer.tidy, hammer.cut_connections]
+    work += [hammer.change_tiers, hammer.change_tiers, hammer.change_fairness]
     await asyncio.gather(*(hammer.keep(one) for one in work))
     await hammer.drain()
 

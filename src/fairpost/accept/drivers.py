@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 # Text in, plain columns out: json codecs and row factories that the caller has set have nothing to bite on.
 _SQL = """
-SELECT id, new, error ->> 'field', error ->> 'message'
+SELECT id, new, error ->> 'field', error ->> 'message', error ->> 'until'
 FROM fairpost.enqueue_many(CAST(CAST({} AS text) AS jsonb)) ORDER BY ord
 """
 _FORMAT_SQL = _SQL.format("%s")
@@ -19,7 +19,7 @@ _SQLALCHEMY_SQL = _SQL.format(":emails")
 
 
 class Row(Protocol):
-    """id, new, and where the e-mail is refused: field, message."""
+    """id, new, and where the e-mail is refused: field, message, and until when if it was one too many."""
 
     def __getitem__(self, place: int, /) -> Any: ...
 

@@ -98,10 +98,14 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What is wrong with one e-mail of many. Nothing of it was written."""
+    """What is wrong with one e-mail of many. Nothing of it was written.
+
+    `until`: it was one too many of its user, and from this moment on there is room again.
+    """
 
     field: str
     message: str
+    until: datetime | None = None
 
 
 @overload
@@ -165,7 +169,7 @@ async def _run_async(link: AsyncLink, steps: Steps[T]) -> T:
 def _enqueue_one(email: Email) -> Steps[Enqueued]:
     (result,) = yield from _enqueue_chunks([email])
     if isinstance(result, Rejected):
-        raise InvalidEmail(result.field, result.message)
+        raise InvalidEmail(result.field, result.message, result.until)
     return result
 
 
@@ -193,7 +197,9 @@ def _chunks(emails: Iterable[str | Rejected]) -> Iterator[list[str | Rejected]]:
 
 
 def _answer(row: Row) -> Enqueued | Rejected:
-    return Enqueued(row[0], row[1]) if row[3] is None else Rejected(row[2], row[3])
+    if row[3] is None:
+        return Enqueued(row[0], row[1])
+    return Rejected(row[2], row[3], datetime.fromisoformat(row[4]) if row[4] else None)
 
 
 def _to_json(email: Email | Mapping[str, Any]) -> str | Rejected:

@@ -3,6 +3,8 @@
 Expected outcomes (a refused recipient, a full quota) are values, not errors: they do not belong here.
 """
 
+from datetime import datetime
+
 
 class FairpostError(Exception):
     """Base of all our errors. The message says what happened and what to type next."""
@@ -13,12 +15,16 @@ class EmbeddedServerError(FairpostError):
 
 
 class InvalidEmail(FairpostError):
-    """An e-mail was refused, and nothing of it was written. `field` names what is wrong with it."""
+    """An e-mail was refused, and nothing of it was written. `field` names what is wrong with it.
 
-    def __init__(self, field: str, message: str) -> None:
+    `until`: it was one too many of its user, and from this moment on there is room again.
+    """
+
+    def __init__(self, field: str, message: str, until: datetime | None = None) -> None:
         super().__init__(f"{field}: {message}" if field else message)
         self.field = field
         self.message = message
+        self.until = until
 
 
 class MigrationError(FairpostError):

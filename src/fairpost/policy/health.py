@@ -4,7 +4,6 @@ The limits only ever decide between tiers. They never leave capacity unused whil
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -40,16 +39,3 @@ def health(*, queued: int, queue_max: int, oldest_wait: timedelta | None) -> Hea
 def adaptive_limits(base: int, multiplier: float) -> dict[Tier, int]:
     """How much of each tier may be in flight. At least one: a limit of none would be a pause."""
     return {each: max(1, math.floor(base * multiplier * FACTORS[each])) for each in Tier}
-
-
-def allowed_in_flight(
-    tier: Tier, *, limits: Mapping[Tier, int], in_flight: Mapping[Tier, int], eligible: Mapping[Tier, int]
-) -> int | None:
-    """How much of the tier may be in flight at the most. None: as much as there is room for.
-
-    `eligible`: what each tier could send now through the capacity in question. A limit makes room for others, so it holds
-    only while another tier has something eligible and is itself below its limit: if not, the room would stay empty.
-    """
-    others = (each for each in Tier if each is not tier)
-    is_wanted = any(eligible.get(each, 0) and in_flight.get(each, 0) < limits[each] for each in others)
-    return limits[tier] if is_wanted else None

@@ -8,8 +8,8 @@ LANGUAGE sql STABLE AS $$
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0)
 $$;
 
--- How many more e-mails a user may hand in now, and if that is fewer than `p_asked`: why, and when it will be that many (null:
--- never, or nobody can say). His other submissions wait until this transaction is over.
+-- How many more e-mails a user may hand in now, and if that is fewer than `p_asked`: why, and when the others will find room, once
+-- these are taken (null: nobody can say). His other submissions wait until this transaction is over.
 CREATE OR REPLACE FUNCTION fairpost.room_for(
     p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
     OUT room integer, OUT why text, OUT until timestamptz
@@ -32,21 +32,23 @@ BEGIN
         waiting := fairpost.waiting_of(p_workspace, p_user);
         waiting_room := greatest(0, p_waiting_max - waiting);
     END IF;
-    room := least(day_room, waiting_room);
-    IF room >= p_asked THEN
+    room := least(day_room, waiting_room, p_asked);
+    IF room = p_asked THEN
         RETURN;
     ELSIF day_room <= waiting_room THEN
         -- An hour leaves the day when it began 24 hours ago.
         until := (SELECT min(h.gone_at) FROM (
-                      SELECT s.hour + interval '24 hours' AS gone_at, sum(s.n) OVER (ORDER BY s.hour) AS freed FROM fairpost.submissions s
-                      WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour > p_now - interval '24 hours') h
-                  WHERE used - h.freed + least(p_asked, p_daily_max) <= p_daily_max);
-        why := format('%s of %s e-mails in 24 hours are used up', used, p_daily_max);
+                      SELECT s.hour + interval '24 hours' AS gone_at, sum(s.n) OVER (ORDER BY s.hour) AS freed
+                      FROM (SELECT s.hour, s.n FROM fairpost.submissions s
+                            WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour > p_now - interval '24 hours'
+                            UNION ALL SELECT fairpost.hour_of(p_now), room) s) h
+                  WHERE used + room - h.freed + least(p_asked - room, p_daily_max) <= p_daily_max);
+        why := format('%s of %s e-mails in 24 hours are used up', used + room, p_daily_max);
     ELSE
         per_hour := (SELECT coalesce(sum(a.sent + a.bounced + a.rejected), 0) FROM fairpost.activity a
                      WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_now - interval '1 hour' AND a.hour <= p_now);
-        until := CASE WHEN per_hour > 0 THEN date_trunc('second', p_now) + make_interval(secs => ceil((least(p_asked, p_waiting_max) - waiting_room) / per_hour * 3600)) END;
-        why := format('%s e-mails of this user are waiting, and %s may', waiting, p_waiting_max);
+        until := CASE WHEN per_hour > 0 THEN date_trunc('second', p_now) + make_interval(secs => ceil(least(p_asked - room, p_waiting_max) / per_hour * 3600)) END;
+        why := format('%s e-mails of this user are waiting, and %s may', waiting + room, p_waiting_max);
     END IF;
 END $$;
 

@@ -26,6 +26,7 @@ DECLARE
     stop_until CONSTANT timestamptz := CASE WHEN p_enforced THEN p_until END;
     words CONSTANT text := CASE WHEN p_enforced THEN left(array_to_string(p_reasons, '; '), 1000) END;
 BEGIN
+    PERFORM FROM fairpost.fairness f FOR SHARE;   -- first of all, as set_tier has it
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     INSERT INTO fairpost.senders (workspace, level, name) SELECT p_workspace, p_level, p_name WHERE p_revision = 0 ON CONFLICT DO NOTHING;
     UPDATE fairpost.senders s SET
