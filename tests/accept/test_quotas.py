@@ -125,7 +125,7 @@ async def test_in_python_the_refusal_has_the_moment(store: Store, url: str) -> N
         assert isinstance(first, Enqueued)
         assert isinstance(second, Rejected)
         assert second.until is not None
-        with pytest.raises(InvalidEmail, match="^user: has sent too much: 1 of 1 e-mails") as refused:
+        with pytest.raises(InvalidEmail, match=r"^user: has sent too much: 1 of 1 e-mails") as refused:
             await enqueue(conn, to="p@there.test", subject="s", text="t", workspace="w1", user="ann")
         assert refused.value.until == second.until
     finally:
