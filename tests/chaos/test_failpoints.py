@@ -72,6 +72,7 @@ POINTS = {
     "after_send": Death(in_doubt=1, arrived=1),
     "after_settle": Death(in_doubt=0, limits=PAUSES),
     "after_settle_and_begin": Death(in_doubt=1),
+    "after_book": Death(nth=1, in_doubt=0),
     "after_give_back": Death(nth=1, in_doubt=0, prepare=hang_up_once),
     "after_rest": Death(nth=1, in_doubt=0, prepare=hang_up_once),
     "after_suspend": Death(nth=1, in_doubt=0, prepare=refuse_login, mended_by={"status": "active"}),

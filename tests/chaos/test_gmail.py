@@ -60,6 +60,7 @@ POINTS = {
     "before_dot": Death(),
     "after_send": Death(),
     "after_settle": Death(),
+    "after_book": Death(nth=1),
     "after_asking": Death(nth=1, faults=(NEVER_ANSWERED,)),
     "after_sending_a_doubt": Death(nth=1, faults=(NEVER_ANSWERED,)),
 }
