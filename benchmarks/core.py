@@ -1,6 +1,6 @@
-"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|smtp|send|pickup|memory|enqueue|claim --json`."""
+"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|smtp|send|pickup|memory|enqueue|claim|fairness --json`."""
 
-from fairpost.cli.bench import claim, compose, enqueue, memory, pickup, send, smtp
+from fairpost.cli.bench import claim, compose, enqueue, fairness, memory, pickup, send, smtp
 
 if __name__ == "__main__":
     compose()
@@ -10,3 +10,4 @@ if __name__ == "__main__":
     memory()
     enqueue()
     claim()
+    fairness()

@@ -69,6 +69,7 @@ def fairness_of(settings: Settings) -> Fairness:
         shares=tuple(settings.lane_shares[tier] for tier in sorted(Tier)),
         is_scoring=settings.abuse_detection is not AbuseMode.OFF,
         queue_max=settings.max_queue,
+        plans=f"paid {sorted(settings.paid_plans)} free {sorted(settings.free_plans)}",
     )
 
 

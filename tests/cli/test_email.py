@@ -280,3 +280,48 @@ def test_what_is_in_doubt_is_resolved_as_decided(cli: Cli, url: str, decision: s
 def test_what_is_not_in_doubt_cannot_be_resolved(cli: Cli) -> None:
     id_ = send(cli)
     assert f"E-mail {id_} is not in doubt: it is ready" in cli.error("email", "resolve", id_, "--as", "sent")
+
+
+def test_a_waiting_e_mail_says_what_holds_it_back_and_how_to_end_that(cli: Cli, url: str) -> None:
+    id_ = send(cli, "--workspace", "acme", "--user", "ann", "--stream", "spring", "--from", "x@here.test")
+    assert cli.json("email", "show", id_)["held_back_by"] == []
+    cli.ok("user", "throttle", "acme", "ann", "--until", "2099-01-31T09:00:00Z", "--reason", "a bought list")
+    cli.ok("hold", "acme", "--stream", "spring", "--reason", "wrong prices")
+    cli.ok("hold", "acme", "--user", "bob", "--reason", "another's")
+    cli.ok("hold", "other", "--reason", "another's")
+    throttle, hold = cli.json("email", "show", id_)["held_back_by"]
+    assert throttle == {
+        "workspace": "acme",
+        "level": "user",
+        "key": "ann",
+        "until": "2099-01-31T09:00:00Z",
+        "reason": "a bought list",
+        "is_throttle": True,
+    }
+    assert (hold["level"], hold["key"], hold["until"], hold["is_throttle"]) == ("stream", "spring", None, False)
+    page = cli.ok("email", "show", id_)
+    assert "throttled     user ann, until 2099-01-31 09:00:00 UTC: a bought list\n" in page
+    assert "held          stream spring, until released: wrong prices\n" in page
+    assert "next          fairpost user lift acme ann\nnext          fairpost release acme --stream spring\n" in page
+
+
+@pytest.mark.parametrize("name", [(), ("--user", "ann"), ("--domain", "here.test")], ids=lambda n: " ".join(n) or "all")
+def test_a_hold_on_any_name_of_an_e_mail_is_named(cli: Cli, name: tuple[str, ...]) -> None:
+    id_ = send(cli, "--workspace", "acme", "--user", "ann", "--from", "x@here.test")
+    cli.ok("hold", "acme", *name, "--for", "1h", "--reason", "unpaid")
+    assert f"next          {' '.join(('fairpost release acme', *name))}\n" in cli.ok("email", "show", id_)
+
+
+def test_a_hold_and_a_throttle_on_one_name_are_both_told(cli: Cli) -> None:
+    id_ = send(cli, "--workspace", "acme", "--user", "ann")
+    cli.ok("hold", "acme", "--user", "ann", "--reason", "unpaid")
+    cli.ok("user", "throttle", "acme", "ann", "--reason", "a bought list")
+    stops = cli.json("email", "show", id_)["held_back_by"]
+    assert [stop["is_throttle"] for stop in stops] == [False, True]
+
+
+def test_nothing_holds_back_what_is_sent(cli: Cli, url: str) -> None:
+    id_ = send(cli, "--workspace", "acme")
+    deliver(url)
+    cli.ok("hold", "acme", "--reason", "unpaid")
+    assert cli.json("email", "show", id_)["held_back_by"] == []

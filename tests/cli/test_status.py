@@ -161,6 +161,34 @@ def test_a_hold_with_mail_behind_it_is_a_reason(cli: Cli, db: Db, name: tuple[st
     assert causes(cli) == []
 
 
+@pytest.mark.parametrize("names", [("acme",), ("acme", "ann")], ids=["workspace", "user"])
+def test_a_throttle_with_mail_behind_it_is_a_reason_and_is_lifted(cli: Cli, db: Db, names: tuple[str, ...]) -> None:
+    add_account(cli)
+    take_lease(db)
+    send(cli, "--workspace", "acme", "--user", "ann")
+    cli.ok("user", "throttle", *names, "--reason", "a bought list")
+    status = cli.json("status")
+    assert [hold["is_throttle"] for hold in status["holds"]] == [True]
+    (reason,) = status["reasons"]
+    assert reason["cause"] == "held"
+    assert reason["text"].startswith("1 e-mail is waiting behind a throttle on ")
+    assert reason["then"] == " ".join(("fairpost user lift", *names))
+    assert "(throttled)" in cli.ok("status")
+    cli.ok("user", "lift", *names)
+    assert causes(cli) == []
+
+
+def test_of_a_hold_and_a_throttle_the_one_that_lasts_longer_is_told(cli: Cli, db: Db) -> None:
+    add_account(cli)
+    take_lease(db)
+    send(cli, "--workspace", "acme", "--user", "ann")
+    cli.ok("user", "throttle", "acme", "ann", "--for", "2h", "--reason", "a bought list")
+    cli.ok("hold", "acme", "--user", "ann", "--for", "1h", "--reason", "unpaid")
+    assert cli.json("status")["reasons"][0]["then"] == "fairpost user lift acme ann"
+    cli.ok("hold", "acme", "--user", "ann", "--reason", "unpaid")
+    assert cli.json("status")["reasons"][0]["then"] == "fairpost release acme --user ann"
+
+
 def test_a_hold_with_nothing_behind_it_is_shown_but_no_reason(cli: Cli) -> None:
     add_account(cli)
     cli.ok("hold", "acme", "--reason", "spam")

@@ -14,6 +14,7 @@ from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.model.sender import AbuseMode, Fairness, SenderId, Tier
 from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.senders import SenderPolicy, lift
+from fairpost.policy.tiers import Plans
 from fairpost.postgres import senders
 from fairpost.postgres.store import Store
 from fairpost.system import clock
@@ -196,3 +197,16 @@ async def test_health_is_seen_and_written(store: Store, runner: Runner, hands: c
     await watch.step()
     row = await store.row("SELECT queued, oldest_at, multiplier FROM fairpost.fairness")
     assert tuple(row) == (90, None, pytest.approx(0.7)), "what is held waits for nobody"
+
+
+async def test_other_plans_are_looked_at_by_the_next_engine(store: Store, hands: clock.ManualClock) -> None:
+    await senders.set_sender(store, BAD, plan="gold", since=START - timedelta(days=30))
+    watch = watch_of(store, plans="before")
+    await watch.start()
+    await watch.step()
+    assert await tier_of(store) is Tier.NORMAL
+    policy = SenderPolicy(plans=Plans(paid=frozenset({"gold"})))
+    watch = SenderWatch(store, SenderOptions(policy=policy, fairness=Fairness(plans="after")), print)
+    await watch.start()
+    await watch.step()
+    assert await tier_of(store) is Tier.HIGH

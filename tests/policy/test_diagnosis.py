@@ -149,6 +149,18 @@ def test_a_hold_on_a_name_says_which_and_until_when() -> None:
     assert reason.until == LATER
 
 
+def test_a_throttle_is_told_as_such_and_is_lifted() -> None:
+    throttle = hold(level="user", key="ann lee", until=LATER, reason="too many bounces", is_throttle=True)
+    reason = only_reason(replace(ALL_WELL, holds=[throttle]))
+    assert reason.text == (
+        '7 e-mails are waiting behind a throttle on user "ann lee" of workspace "acme", '
+        "until 2030-01-01 12:30:00 UTC: too many bounces."
+    )
+    assert reason.then == "fairpost user lift acme 'ann lee'"
+    reason = only_reason(replace(ALL_WELL, holds=[hold(until=LATER, is_throttle=True)]))
+    assert reason.then == "fairpost user lift acme"
+
+
 def test_a_hold_with_nothing_behind_it_keeps_nothing_back() -> None:
     assert diagnose(replace(ALL_WELL, holds=[hold(waiting=0)])) == []
 

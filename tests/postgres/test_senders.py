@@ -83,9 +83,11 @@ async def test_hours_become_days_when_none_of_the_day_counts_any_more(store: Sto
     await put(datetime(2030, 1, 8, 23, tzinfo=UTC), 7)
     await put(datetime(2030, 1, 8, 1, tzinfo=UTC), 2)
     await put(datetime(2030, 1, 9, 13, tzinfo=UTC), 5)
+    before = await active(store)
+    assert before.days == {date(2030, 1, 8): 9}, "also before somebody folds them"
     assert await senders.fold(store, now=NOW)
     found = await active(store)
-    assert found.days == {date(2030, 1, 8): 9}
+    assert found == before
     assert found.hours == {datetime(2030, 1, 9, 13, tzinfo=UTC): Counts(volume=5)}
     assert await senders.fold(store, now=NOW + timedelta(days=40))
     assert (await active(store)).days == {}, "nobody's habits of last month count"

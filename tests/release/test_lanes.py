@@ -234,7 +234,7 @@ async def test_whatever_is_changed_while_mail_waits_nothing_is_lost_or_served_tw
                 )
             case 6:
                 await store.value(
-                    "SELECT fairpost.lay_fairness($1, $2, $3, $4, true, 1000, $5)",
+                    "SELECT fairpost.lay_fairness($1, $2, $3, $4, true, 1000, '', $5)",
                     *_laid(chance.choice(KINDS)),
                     now,
                 )

@@ -25,8 +25,8 @@ _FILL = """
 WITH mail AS (
     INSERT INTO fairpost.queue (id, flow, due_at, attempts_max, created_at, content_id, class, on_doubt, route, workspace, domain,
         user_name, stream, recipients, addresses)
-    SELECT fairpost.new_id(), fairpost.flow_of('default', 'bulk', w, 'd.test', 'u', ''), clock_timestamp(), 4, clock_timestamp(), 1,
-        'bulk', 'hold', 'default', w, 'd.test', 'u', '', '[{"kind": "to", "address": "p@there.test"}]', ARRAY['p@there.test']
+    SELECT fairpost.new_id(), fairpost.flow_of('default', 'bulk', w, 'd.test', $3, ''), clock_timestamp(), 4, clock_timestamp(), 1,
+        'bulk', 'hold', 'default', w, 'd.test', $3, '', '[{"kind": "to", "address": "p@there.test"}]', ARRAY['p@there.test']
     FROM unnest($1::text[]) w CROSS JOIN generate_series(1, $2)
     RETURNING *
 )
@@ -69,8 +69,9 @@ async def empty(store: Store) -> Lease:
     return lease
 
 
-async def fill(store: Store, workspaces: list[str], each: int) -> None:
-    await store.value(_FILL, workspaces, each)
+async def fill(store: Store, workspaces: list[str], each: int, *, user: str = "u") -> None:
+    """So many e-mails of this user in each workspace."""
+    await store.value(_FILL, workspaces, each, user)
 
 
 async def stage_all(store: Store) -> None:

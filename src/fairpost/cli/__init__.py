@@ -19,14 +19,17 @@ from fairpost.cli import (
     email,
     emulate,
     explain,
+    fairness,
     hold,
     inbox,
+    metrics,
     pause,
     secrets,
     simulate,
     status,
     suppress,
     up,
+    user,
     work,
 )
 from fairpost.cli.output import error_line
@@ -75,6 +78,8 @@ def options(
 app.command("up")(up.up)
 app.command("work")(work.work)
 app.command("status")(status.status)
+app.command("fairness")(fairness.fairness)
+app.command("metrics")(metrics.metrics)
 app.command("doctor")(doctor.doctor)
 app.command("explain")(explain.explain)
 app.add_typer(email.app, name="email")
@@ -84,6 +89,7 @@ app.command("pause")(pause.pause)
 app.command("resume")(pause.resume)
 app.command("hold")(hold.hold)
 app.command("release")(hold.release)
+app.add_typer(user.app, name="user")
 app.add_typer(suppress.app, name="suppress")
 app.command("unsuppress")(suppress.unsuppress)
 app.add_typer(inbox.app, name="inbox")

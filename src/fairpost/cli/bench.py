@@ -23,6 +23,14 @@ MEANING: dict[str, str] = {
     "claim_ms_after_churn": "claim of 50, after 500,000 have passed (to reach: 2 × large)",
     "claim_ms_held_xmin": "the same, under a transaction held open (to reach: 3 × large)",
     "hold_ms": "holding a sender with 1,000,000 waiting (to reach: below 20 ms)",
+    "metrics_ms": "what `fairpost metrics` reads, 1,000,000 waiting of 100,000 users in 1,000 workspaces (to reach: 200 ms)",
+    "report_ms": "the same of 24 hours, as `fairpost fairness` reads it",
+    "metrics_ms_workspaces": "the same as the first, 500,000 waiting of 100,000 workspaces",
+    "group_by_senders_ms": "for comparison: counting those 1,000,000 by sender",
+    "throttle_ms": "throttling a sender with 1,000,000 waiting (to reach: below 20 ms)",
+    "lift_ms": "ending that throttle",
+    "claim_ms_free": "claim of 50, 100,000 senders, none throttled",
+    "claim_ms_throttled": "the same, 99 % of them throttled (to reach: 2 × free)",
     "group_by_ms_small": "for comparison: counting by sender, 10,000 waiting",
     "group_by_ms_large": "for comparison: counting by sender, 1,000,000 waiting",
     "fifo_ms_large": "for comparison: first come, first served, 1,000,000 waiting",
@@ -69,6 +77,20 @@ def claim(as_json: AsJson = False) -> None:
     from fairpost.bench.claim import bench_claim
 
     _run(bench_claim, as_json)
+
+
+@app.command()
+def fairness(as_json: AsJson = False) -> None:
+    """How long it takes to see who waits, and to throttle one. Takes some minutes.
+
+    Example: fairpost bench fairness --json
+    """
+    from functools import partial
+
+    from fairpost.bench.fairness import bench_fairness
+    from fairpost.observe.fairness import read_fairness
+
+    _run(partial(bench_fairness, look=read_fairness), as_json)
 
 
 @app.command()

@@ -10,6 +10,7 @@ import typer
 from fairpost.cli.arguments import email_id, moment
 from fairpost.cli.output import AsJson, error_line, iso, jsonable, note, plain, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
+from fairpost.cli.user_view import next_steps, stop_lines
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.ids import EmailId
 from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass, State
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from fairpost.accept.enqueue import Attachment, EmailFields, Enqueued
-    from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail
+    from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail, Stop
     from fairpost.postgres.store import Store
 
     Act = Callable[[Store, EmailId], Awaitable[str]]
@@ -135,18 +136,22 @@ def list_(
 def show(id_: Id, as_json: AsJson = False) -> None:
     """Show everything about one e-mail.
 
-    Its state and what that means, its content, each attempt with its code, reply and response time.
+    Its state and what that means, what holds it back, its content, each attempt with its code, reply and response time.
 
     \b
     Example: fairpost email show 1861234567890123456
     """
-    from fairpost.observe.emails import show_email
+    from fairpost.observe.emails import show_email, stops_of
 
-    email = with_store(lambda store: show_email(store, EmailId(id_)))
+    async def work(store: "Store") -> "tuple[ShownEmail, list[Stop]]":
+        email = await show_email(store, EmailId(id_))
+        return email, await stops_of(store, email)
+
+    email, stops = with_store(work)
     if as_json:
-        print_json({**_for_programs(email), "meaning": MEANING[email.state]})
+        print_json({**_for_programs(email), "meaning": MEANING[email.state], "held_back_by": stops})
     else:
-        _print_email(email)
+        _print_email(email, stops)
 
 
 @app.command()
@@ -294,12 +299,14 @@ def _row(email: "ListedEmail") -> tuple[object, ...]:
     return email.id, email.state, email.workspace, to, subject, tried, f"{email.due_at:%Y-%m-%d %H:%M:%S}"
 
 
-def _print_email(email: "ShownEmail") -> None:
+def _print_email(email: "ShownEmail", stops: "Sequence[Stop]") -> None:
     print_pairs(
         [
             ("id", email.id),
             ("state", f"{email.state}: {MEANING[email.state]} (outbox: {OUTBOX_WORDS[email.state]})"),
             ("reason", email.reason),
+            *stop_lines(stops),
+            *(("next", step) for step in next_steps(stops)),
             *_people(email),
             ("subject", email.subject),
             ("workspace", email.workspace),

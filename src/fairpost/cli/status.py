@@ -111,7 +111,7 @@ def _print_holds(facts: "Facts") -> None:
         rows = [
             (
                 h.workspace,
-                f"{h.level} {h.key}".strip(),
+                f"{h.level} {h.key}".strip() + (" (throttled)" if h.is_throttle else ""),
                 when(h.until, facts.now) or "released",
                 f"{h.waiting:,}",
                 h.reason,

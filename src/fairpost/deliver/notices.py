@@ -1,5 +1,6 @@
 """E-mails of Fairpost's own, to those who run it. They go through the queue like any other."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -38,13 +39,13 @@ def _verb(sender: Sender) -> str:
 
 def _paragraph(sender: Sender) -> str:
     assert sender.throttle is not None
-    names = f"{sender.id.workspace} {sender.id.name}" if sender.id.level is SenderLevel.USER else sender.id.workspace
+    names = [sender.id.workspace, sender.id.name] if sender.id.level is SenderLevel.USER else [sender.id.workspace]
     return "\n".join(
         [
             f"{str(sender.id)[0].upper()}{str(sender.id)[1:]} {_verb(sender)}",
             f"  since {sender.throttle.since:%Y-%m-%d %H:%M:%S %Z}, until {sender.throttle.until:%Y-%m-%d %H:%M:%S %Z}",
             f"  score {sender.score} of 100, confidence {sender.confidence:.2f}",
             *(f"  - {reason}" for reason in sender.reasons),
-            f"  To let it go: fairpost user lift {names}",
+            f"  To let it go: fairpost user lift {shlex.join(names)}",
         ]
     )

@@ -81,13 +81,17 @@ class SenderWatch:
             self._hour = hour
 
     async def _look_at(self, ids: Sequence[SenderId], now: datetime) -> None:
-        for active in await senders.with_activity(self._store, ids) if ids else ():
-            decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
-            if decided is None:
-                continue
-            is_written = await senders.decide(self._store, decided.after, is_new=decided.is_new)
-            if is_written and decided.is_new:
-                self._log(_throttled(decided.after))
+        while ids:
+            changed: list[SenderId] = []  # meanwhile, by somebody else: looked at again
+            for active in await senders.with_activity(self._store, ids):
+                decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
+                if decided is None:
+                    continue
+                if not await senders.decide(self._store, decided.after, is_new=decided.is_new):
+                    changed.append(active.sender.id)
+                elif decided.is_new:
+                    self._log(_throttled(decided.after))
+            ids = changed
 
     async def _tell(self, now: datetime) -> None:
         about = await senders.untold(self._store)

@@ -112,3 +112,4 @@ class Fairness:
     shares: tuple[int, ...] = (5, 15, 40, 40)
     is_scoring: bool = True
     queue_max: int = 1_000_000
+    plans: str = ""  # which are paid and which are free: when that changes, everybody with a plan is looked at

@@ -94,6 +94,18 @@ class ShownEmail:
     log: tuple[Attempt, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Nothing of this name goes out before `until`; None: until released."""
+
+    workspace: str
+    level: str
+    key: str
+    until: datetime | None
+    reason: str | None
+    is_throttle: bool
+
+
 async def list_emails(
     store: Store,
     *,
@@ -130,6 +142,35 @@ async def show_email(store: Store, email_id: EmailId, *, now: datetime | None = 
             "log": tuple(_attempts(log)),
         }
     )
+
+
+async def stops_of(store: Store, email: ShownEmail, *, now: datetime | None = None) -> list[Stop]:
+    """What keeps a waiting e-mail from going out, of all that bears on it."""
+    if email.state not in (State.SCHEDULED, State.READY):
+        return []
+    return await stops_on(store, email.workspace, domain=email.domain, user=email.user, stream=email.stream, now=now)
+
+
+async def stops_on(
+    store: Store,
+    workspace: str,
+    *,
+    domain: str | None = None,
+    user: str | None = None,
+    stream: str | None = None,
+    now: datetime | None = None,
+) -> list[Stop]:
+    """Holds and throttles on a workspace and on these names in it. A name may have one of each."""
+    rows = await store.fetch(
+        """SELECT r.workspace, r.level::text, r.key, nullif(s.until, 'infinity') AS until, s.reason, s.is_throttle
+           FROM fairpost.rules r
+           CROSS JOIN LATERAL (VALUES (r.held_until, r.hold_reason, false), (r.throttled_until, r.throttle_reason, true)) s(until, reason, is_throttle)
+           WHERE r.workspace = $1 AND (r.level, r.key) IN (('workspace', ''), ('domain', $2), ('user', $3), ('stream', $4))
+           AND s.until > coalesce($5, clock_timestamp())
+           ORDER BY r.level, s.is_throttle""",
+        *(workspace, domain, user, stream, now),
+    )
+    return [Stop(**row) for row in rows]
 
 
 _NAMES = {"user_name": "user", "class": "email_class", "text_body": "text", "html_body": "html"}

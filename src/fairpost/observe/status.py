@@ -18,7 +18,7 @@ async def read_facts(store: Store, *, now: datetime | None = None) -> Facts:
     """A look at each part after the other, not one moment frozen: good for people, no ground for decisions."""
     now = now or await store.value("SELECT clock_timestamp()")
     routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
-    holds = await store.fetch("SELECT * FROM fairpost.holds($1, $2)", HOLDS_MAX, now)
+    holds = await store.fetch(_HOLDS, HOLDS_MAX, now)
     finished = await store.fetch("SELECT * FROM fairpost.finished_since($1)", now - FINISHED_WITHIN)
     pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
     return Facts(
@@ -37,6 +37,11 @@ async def read_posts(store: Store) -> list[Post]:
     return [_post(account, leases[account.id]) for account in await store.accounts() if account.id in leases]
 
 
+# What is held both by a person and by a throttle is what holds it longer.
+_HOLDS = """
+    SELECT h.*, coalesce(r.throttled_until > coalesce(r.held_until, '-infinity'), false) AS is_throttle
+    FROM fairpost.holds($1, $2) h LEFT JOIN fairpost.rules r USING (workspace, level, key)
+    ORDER BY h.waiting DESC, h.workspace, h.level, h.key"""
 _IN_HAND = "SELECT * FROM fairpost.in_hand()"
 _LEASES = """
     SELECT l.account_id, l.owner, CASE WHEN isfinite(l.until) THEN l.until END AS until, l.sent_total

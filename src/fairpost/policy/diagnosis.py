@@ -83,7 +83,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`until` None: until released."""
+    """`until` None: until released. `is_throttle`: not a person's hold, but a throttle of a workspace or user."""
 
     workspace: str
     level: str
@@ -91,6 +91,7 @@ class Hold:
     until: datetime | None
     reason: str | None
     waiting: int
+    is_throttle: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,14 +216,21 @@ def _limits_reached(route: Route, blocked: Mapping[str, NotBefore]) -> Reason:
 def _held(hold: Hold) -> Reason:
     what = f"{hold.level} {_quoted(hold.key)} of workspace" if hold.key else "workspace"
     until = f"until {_moment(hold.until)}" if hold.until else "until released"
-    option = f" --{hold.level} {shlex.quote(hold.key)}" if hold.key else ""
+    kind = "throttle" if hold.is_throttle else "hold"
     return Reason(
         cause=Cause.HELD,
-        text=f"{_emails(hold.waiting)} waiting behind a hold on {what} {_quoted(hold.workspace)}, {until}: "
+        text=f"{_emails(hold.waiting)} waiting behind a {kind} on {what} {_quoted(hold.workspace)}, {until}: "
         f"{hold.reason or 'no reason given'}.",
-        then=f"fairpost release {shlex.quote(hold.workspace)}{option}",
+        then=how_to_end(hold.workspace, hold.level, hold.key, is_throttle=hold.is_throttle),
         until=hold.until,
     )
+
+
+def how_to_end(workspace: str, level: str, key: str, *, is_throttle: bool) -> str:
+    """What to type to end a hold or a throttle."""
+    if is_throttle:
+        return shlex.join(("fairpost", "user", "lift", workspace, *([key] if level == "user" else [])))
+    return shlex.join(("fairpost", "release", workspace, *([f"--{level}", key] if level != "workspace" else [])))
 
 
 def _scheduled(facts: Facts) -> Iterable[Reason]:

@@ -170,13 +170,14 @@ async def lay_fairness(store: "Store", fairness: Fairness) -> bool:
     """True: it was another before, and everybody has been moved and weighed anew."""
     return bool(
         await store.value(
-            "SELECT fairpost.lay_fairness($1, $2, $3, $4, $5, $6, $7)",
+            "SELECT fairpost.lay_fairness($1, $2, $3, $4, $5, $6, $7, $8)",
             fairness.share,
             fairness.has_lanes,
             list(fairness.weights),
             list(fairness.shares),
             fairness.is_scoring,
             fairness.queue_max,
+            fairness.plans,
             clock.stated(),
         )
     )
@@ -191,6 +192,7 @@ async def fairness_now(store: "Store") -> Fairness:
         shares=tuple(row["shares"]),
         is_scoring=row["is_scoring"],
         queue_max=row["queue_max"],
+        plans=row["plans"],
     )
 
 

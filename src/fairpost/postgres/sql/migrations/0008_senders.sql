@@ -98,6 +98,7 @@ CREATE TABLE fairpost.fairness (
     weights     double precision[] NOT NULL DEFAULT '{0.1,0.5,1,2}',             -- throttled, low, normal, high
     shares      integer[] NOT NULL DEFAULT '{5,15,40,40}',
     is_scoring  boolean NOT NULL DEFAULT true,
+    plans       text NOT NULL DEFAULT '',        -- which are paid and which are free, to see when that changes
     queue_max   bigint NOT NULL DEFAULT 1000000,
     queued      bigint NOT NULL DEFAULT 0,
     oldest_at   timestamptz,

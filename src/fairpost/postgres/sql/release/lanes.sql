@@ -187,7 +187,7 @@ $$;
 
 -- Lays how mail is shared out, and moves and weighs everybody anew where that changed: all at once. Says whether it did.
 CREATE OR REPLACE FUNCTION fairpost.lay_fairness(
-    p_share smallint, p_lanes boolean, p_weights double precision[], p_shares integer[], p_scoring boolean, p_queue_max bigint, p_now timestamptz DEFAULT NULL
+    p_share smallint, p_lanes boolean, p_weights double precision[], p_shares integer[], p_scoring boolean, p_queue_max bigint, p_plans text DEFAULT '', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -196,12 +196,16 @@ DECLARE
     w text;
 BEGIN
     SELECT * INTO before FROM fairpost.fairness FOR UPDATE;
-    IF (before.share, before.lanes, before.weights, before.shares, before.is_scoring, before.queue_max)
-        = (p_share, p_lanes, p_weights, p_shares, p_scoring, p_queue_max) THEN
+    IF (before.share, before.lanes, before.weights, before.shares, before.is_scoring, before.queue_max, before.plans)
+        = (p_share, p_lanes, p_weights, p_shares, p_scoring, p_queue_max, p_plans) THEN
         RETURN false;
     END IF;
     PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- nobody stages by what held before
-    UPDATE fairpost.fairness f SET share = p_share, lanes = p_lanes, weights = p_weights, shares = p_shares, is_scoring = p_scoring, queue_max = p_queue_max;
+    UPDATE fairpost.fairness f SET share = p_share, lanes = p_lanes, weights = p_weights, shares = p_shares, is_scoring = p_scoring, queue_max = p_queue_max,
+        plans = p_plans;
+    IF before.plans <> p_plans THEN
+        UPDATE fairpost.senders s SET look_at = '-infinity' WHERE s.plan IS NOT NULL;
+    END IF;
     IF (before.share, before.lanes, before.weights) <> (p_share, p_lanes, p_weights) THEN
         FOR w IN SELECT DISTINCT n.workspace FROM fairpost.nodes n WHERE n.level = 'workspace' ORDER BY 1 LOOP
             PERFORM fairpost.change_lanes(w, NULL, t);

@@ -71,17 +71,24 @@ END $$;
 -- and the volume of each day before.
 CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    unfolded CONSTANT timestamptz := date_trunc('day', t - interval '24 hours');
 BEGIN
     RETURN QUERY
     SELECT s, w.workspace, w.level, w.name,
         (SELECT jsonb_object_agg(h.hour, ARRAY[h.volume, h.sent, h.bounced, h.rejected])
          FROM (SELECT a.hour, sum(a.volume) AS volume, sum(a.sent) AS sent, sum(a.bounced) AS bounced, sum(a.rejected) AS rejected FROM fairpost.activity a
                WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour > t - interval '24 hours' AND w.level = 'user' GROUP BY a.hour) h),
-        (SELECT jsonb_object_agg(d.day, d.volume) FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user')
+        (SELECT jsonb_object_agg(d.day, d.volume)
+         FROM (SELECT d.day, sum(d.volume) AS volume
+               FROM (SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user'
+                     UNION ALL   -- days that are over and not folded yet
+                     SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume FROM fairpost.activity a
+                     WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour < unfolded AND w.level = 'user') d
+               GROUP BY d.day) d)
     FROM unnest(p_workspaces, p_levels, p_names) w(workspace, level, name)
     LEFT JOIN fairpost.senders s ON s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name;
 END $$;

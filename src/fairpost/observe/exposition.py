@@ -1,0 +1,189 @@
+"""The fairness report as Prometheus reads it. No label names a sender: there may be any number of them.
+
+What is of a window comes as gauges, histograms too: they fall when an hour is left behind, and `rate()` of them would be wrong.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairpost.model.sender import Tier
+from fairpost.observe.fairness import FAIR, FIFO, TIERS, Evenness, FairnessReport
+from fairpost.policy.inequality import BUCKET_ENDS_US, Waits
+from fairpost.policy.ledger import Measure
+
+BOUNDS = range(0, 225, 8)  # of the 301 buckets, those that are told: each ends at twice the last, from 1 ms to 22 days
+
+Values = Mapping[tuple[str, ...], float]
+
+
+def exposition(report: FairnessReport) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(_Collector(report))
+    return generate_latest(registry)
+
+
+class _Collector(Collector):
+    def __init__(self, report: FairnessReport) -> None:
+        self._report = report
+
+    def collect(self) -> Iterator[Metric]:
+        report = self._report
+        yield from _queue(report)
+        yield from _served(report)
+        yield from _histograms(report)
+        yield from _engines(report)
+
+
+def _queue(report: FairnessReport) -> Iterator[Metric]:
+    tiers = report.waiting.tiers
+    yield _gauge(
+        "fairpost_queue_emails", "E-mails waiting, due or not.", ("tier",), {(t,): w.emails for t, w in tiers.items()}
+    )
+    yield _gauge(
+        "fairpost_queue_senders", "Users with e-mails waiting.", ("tier",), {(t,): w.senders for t, w in tiers.items()}
+    )
+    yield _plain(
+        "fairpost_queue_oldest_seconds",
+        "How long the oldest e-mail has waited that is due and not held.",
+        report.queue.oldest_wait_s or 0.0,
+    )
+    yield _plain("fairpost_queue_health", "0.1: falls behind. 2: keeps up with ease.", report.queue.health)
+    yield _plain("fairpost_queue_gini", "Of what users have waiting. 0: all the same.", report.waiting.users.gini)
+    yield _plain(
+        "fairpost_queue_largest_share",
+        "Of what waits, the part of the user with the most.",
+        report.waiting.users.largest_share,
+    )
+    yield _plain("fairpost_senders_throttled", "Throttled for abuse.", report.throttling.throttled)
+    yield _plain(
+        "fairpost_senders_stopped", "Throttled for abuse, and nothing goes out now.", report.throttling.stopped
+    )
+    yield _plain("fairpost_senders_observed", "Would be throttled, if it counted.", report.throttling.observed)
+    yield _plain(
+        "fairpost_names_held", "Workspaces, domains, users and streams held by a person.", report.throttling.held
+    )
+
+
+def _served(report: FairnessReport) -> Iterator[Metric]:
+    by_queue = {queue: report.served_by[queue] for queue in report.mode.queues}
+    evenness: dict[tuple[str, ...], Evenness] = {}
+    for queue, served in by_queue.items():
+        evenness["workspaces", queue] = served.workspaces
+        evenness["users", queue] = served.users
+    of = ("of", "queue")
+    yield _plain(
+        "fairpost_window_seconds", "What counts as served, and histograms, are of the last so long.", report.window_s
+    )
+    yield _gauge(
+        "fairpost_gini", "Of what was served. 0: all had the same.", of, {k: e.gini for k, e in evenness.items()}
+    )
+    yield _gauge(
+        "fairpost_jain", "Of what was served. 1: all had the same.", of, {k: e.jain for k, e in evenness.items()}
+    )
+    yield _gauge(
+        "fairpost_largest_share",
+        "Of what was served, the part of the one with the most.",
+        of,
+        {k: e.largest_share for k, e in evenness.items()},
+    )
+    yield _gauge(
+        "fairpost_served_emails",
+        "What became of e-mails in the window.",
+        ("outcome", "queue"),
+        {
+            (outcome, queue): getattr(served, outcome)
+            for queue, served in by_queue.items()
+            for outcome in ("sent", "bounced", "rejected")
+        },
+    )
+    yield _gauge(
+        "fairpost_emails_per_hour",
+        "Served in the last sixty minutes, about.",
+        ("queue",),
+        {(queue,): served.per_hour for queue, served in by_queue.items()},
+    )
+    sent = CounterMetricFamily("fairpost_sent", "E-mails sent by the account.", labels=("account",))
+    for account, total in report.sent_total.items():
+        sent.add_metric((account,), total)
+    yield sent
+
+
+def _histograms(report: FairnessReport) -> Iterator[Metric]:
+    measured = report.histograms
+    queues = {Measure.WAIT: FAIR, Measure.WAIT_FIFO: FIFO}
+    yield _histogram(
+        "fairpost_wait_seconds",
+        "From due to begun.",
+        ("tier", "queue"),
+        (((TIERS[t], queues[k]), waits) for (k, t), waits in measured.items() if k in queues),
+    )
+    yield _histogram(
+        "fairpost_send_seconds",
+        "What the mail server took for an e-mail.",
+        (),
+        (((), waits) for (kind, _), waits in measured.items() if kind is Measure.SEND),
+    )
+    yield _histogram(
+        "fairpost_database_seconds",
+        "What the database took for a claim, and for an outcome.",
+        ("operation",),
+        (((kind.value,), measured[kind, Tier.NORMAL]) for kind in _OPERATIONS if (kind, Tier.NORMAL) in measured),
+    )
+
+
+_OPERATIONS = (Measure.CLAIM, Measure.COMMIT)
+
+
+def _engines(report: FairnessReport) -> Iterator[Metric]:
+    engine = ("engine",)
+    engines = report.engines
+    yield _plain("fairpost_engines", "Engines seen in the last minute.", len(engines))
+    yield _gauge(
+        "fairpost_engine_processes",
+        "Processes of the engine.",
+        engine,
+        {(e.id,): e.processes for e in engines if e.processes is not None},
+    )
+    yield _gauge(
+        "fairpost_engine_cpu_seconds",
+        "CPU time that the processes of the engine have used.",
+        engine,
+        {(e.id,): e.cpu_s for e in engines if e.cpu_s is not None},
+    )
+    yield _gauge(
+        "fairpost_engine_memory_bytes",
+        "Resident memory of the processes of the engine.",
+        engine,
+        {(e.id,): e.rss_bytes for e in engines if e.rss_bytes is not None},
+    )
+
+
+def _plain(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=value)
+
+
+def _gauge(name: str, words: str, labels: tuple[str, ...], values: Values) -> Metric:
+    family = GaugeMetricFamily(name, words, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _histogram(
+    name: str, words: str, labels: tuple[str, ...], measured: Iterable[tuple[tuple[str, ...], Waits]]
+) -> Metric:
+    family = GaugeHistogramMetricFamily(name, words, labels=labels)
+    for key, waits in measured:
+        family.add_metric(key, list(_buckets(waits)), waits.total_us / 1e6)
+    return family
+
+
+def _buckets(waits: Waits) -> Iterator[tuple[str, float]]:
+    """How many took no longer than each bound; exact, because every bound is the end of a bucket."""
+    for bound in BOUNDS:
+        within = sum(times for bucket, times in waits.buckets.items() if bucket <= bound)
+        yield str(BUCKET_ENDS_US[bound] / 1e6), within
+    yield "+Inf", waits.count

@@ -1,0 +1,377 @@
+"""Reads who waits, who was served and how evenly. Costs the number of senders, never that of e-mails.
+
+Counters by the hour are counted whole: a window of a day has the 25 hours that it touches.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fairpost.model.errors import FairpostError
+from fairpost.model.sender import Priority, Tier
+from fairpost.policy.health import adaptive_limits, health
+from fairpost.policy.inequality import Waits, gini, jain, largest_share
+from fairpost.policy.ledger import Measure
+from fairpost.postgres import senders
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+
+HOUR = timedelta(hours=1)
+WINDOW_MIN, WINDOW_MAX = HOUR, timedelta(hours=24)  # counters by the hour are kept for a day
+LISTED_MAX = 20
+HEALTH_AGE_MAX = timedelta(minutes=1)  # an engine looks far more often; older is nobody's
+ENGINE_AGE_MAX = timedelta(minutes=1)
+LIMITS_OF = 100  # limits are said for a claim of so many
+
+FAIR, FIFO = "fair", "fifo"
+QUEUES = (FAIR, FIFO)
+TIERS = {tier: tier.name.lower() for tier in Tier}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """How mail is shared out. `fair_percent` of the workspaces are in the fair queue, the others are served by arrival."""
+
+    fair_percent: int
+    priority: Priority
+    weights: Mapping[str, float]
+    lane_shares: Mapping[str, int]
+    is_scoring: bool
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """Those that serve somebody."""
+        used = {FAIR: self.fair_percent > 0, FIFO: self.fair_percent < 100}
+        return tuple(name for name in QUEUES if used[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """`limits`: of a claim of 100, how many of a tier at the most while others have something. They hold with lanes."""
+
+    queued: int
+    queue_max: int
+    oldest_wait_s: float | None  # of what is due and not held
+    health: float  # 0.1 is bad, 2.0 is very good
+    limits: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evenness:
+    senders: int
+    emails: int
+    gini: float
+    jain: float
+    largest_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """`name` is the domain or user, and empty of a workspace. `share` is of all that is counted here."""
+
+    workspace: str
+    name: str
+    emails: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierWaiting:
+    emails: int
+    senders: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What waits, due or not, held or not. Domains are those of the workspaces listed."""
+
+    emails: int
+    tiers: Mapping[str, TierWaiting]
+    users: Evenness
+    top_workspaces: Sequence[Portion]
+    top_domains: Sequence[Portion]
+    top_users: Sequence[Portion]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What was sent, bounced or rejected in the window; `hours` from the oldest to the one that runs."""
+
+    emails: int
+    sent: int
+    bounced: int
+    rejected: int
+    per_hour: float  # now
+    hours: Sequence[int]
+    workspaces: Evenness
+    users: Evenness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Took:
+    count: int
+    mean_s: float
+    p50_s: float
+    p99_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottledSender:
+    """`found_after_s`: at most so long after its first e-mail; None where that cannot be said."""
+
+    workspace: str
+    level: str
+    name: str
+    since: datetime
+    until: datetime
+    is_enforced: bool
+    is_by_hand: bool
+    score: int
+    reasons: Sequence[str]
+    found_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttling:
+    """`stopped`: of those throttled, nothing goes out now. `observed`: they would be, if it counted. `held`: by a person."""
+
+    throttled: int
+    stopped: int
+    observed: int
+    held: int
+    latest: Sequence[ThrottledSender]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    id: str
+    is_asleep: bool
+    processes: int | None
+    cpu_s: float | None
+    rss_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairnessReport:
+    """Mode, queue, durations, engines and accounts are always of the whole installation; the rest may be of one workspace."""
+
+    now: datetime
+    window_s: float
+    workspace: str | None
+    mode: Mode
+    queue: Queue
+    waiting: Waiting
+    served: Served
+    served_by: Mapping[str, Served]  # the fair queue, and the other
+    top_workspaces: Sequence[Portion]  # served
+    top_users: Sequence[Portion]
+    waits: Mapping[str, Mapping[str, Took]]  # from due to begun, by queue and tier
+    durations: Mapping[str, Took]  # send, claim, commit
+    throttling: Throttling
+    engines: Sequence[Engine]
+    sent_total: Mapping[str, int]  # by account, since it was added
+    histograms: Mapping[tuple[Measure, Tier], Waits]  # what waits and durations were read from
+
+
+async def read_fairness(
+    store: Store, *, now: datetime | None = None, window: timedelta = WINDOW_MAX, workspace: str | None = None
+) -> FairnessReport:
+    """A look at each part after the other, not one moment frozen: good for people, no ground for decisions."""
+    if not WINDOW_MIN <= window <= WINDOW_MAX:
+        raise FairpostError(f"A window has 1 to 24 hours, got {window}: counters by the hour are kept for a day.")
+    row = await store.row(_FAIRNESS, now or clock.stated())
+    now = row["now"]
+    since = now - window
+    waiting = _waiting(await store.fetch("SELECT * FROM fairpost.waiting_by_sender($1, $2)", workspace, LISTED_MAX))
+    served = await store.fetch("SELECT * FROM fairpost.served_by_sender($1, $2, $3)", workspace, since, LISTED_MAX)
+    took = await _histograms(store, since)
+    return FairnessReport(
+        now=now,
+        window_s=window.total_seconds(),
+        workspace=workspace,
+        mode=_mode(row),
+        queue=await _queue(store, row, queued=waiting.emails if workspace is None else None, now=now),
+        waiting=waiting,
+        served=_served(served, QUEUES, since=since, now=now),
+        served_by={queue: _served(served, (queue,), since=since, now=now) for queue in QUEUES},
+        top_workspaces=_portions(served, "workspace", total=_total(served)),
+        top_users=_portions(served, "user", total=_total(served)),
+        waits={FAIR: _by_tier(took, Measure.WAIT), FIFO: _by_tier(took, Measure.WAIT_FIFO)},
+        durations=_durations(took),
+        throttling=await _throttling(store, workspace, now),
+        engines=[_engine(each) for each in await store.fetch(_ENGINES, now - ENGINE_AGE_MAX)],
+        sent_total={each["name"]: each["sent_total"] for each in await store.fetch(_SENT_TOTAL)},
+        histograms=took,
+    )
+
+
+_FAIRNESS = "SELECT f.*, coalesce($1, clock_timestamp()) AS now FROM fairpost.fairness f"
+_ENGINES = "SELECT e.* FROM fairpost.engines e WHERE e.seen_at > $1 ORDER BY e.id"
+_SENT_TOTAL = """
+    SELECT a.name, l.sent_total FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id ORDER BY a.name"""
+
+
+def _mode(row: Any) -> Mode:
+    """Arrays begin with the lowest tier, which is -1."""
+    return Mode(
+        fair_percent=row["share"],
+        priority=Priority.LANES if row["lanes"] else Priority.WEIGHTS,
+        weights={name: row["weights"][tier + 1] for tier, name in TIERS.items()},
+        lane_shares={name: row["shares"][tier + 1] for tier, name in TIERS.items()},
+        is_scoring=row["is_scoring"],
+    )
+
+
+async def _queue(store: Store, row: Any, *, queued: int | None, now: datetime) -> Queue:
+    """As the engines saw it last, or looked at here where none has for a while."""
+    looked_at, known, oldest_at, multiplier = row["looked_at"], row["queued"], row["oldest_at"], row["multiplier"]
+    is_fresh = looked_at is not None and abs(now - looked_at) < HEALTH_AGE_MAX
+    if not is_fresh:
+        known, oldest_at = await senders.queue_now(store, now=now)
+    wait = max(timedelta(), now - oldest_at) if oldest_at else None
+    if not is_fresh:
+        multiplier = health(queued=known, queue_max=row["queue_max"], oldest_wait=wait).multiplier
+    return Queue(
+        queued=known if queued is None else queued,
+        queue_max=row["queue_max"],
+        oldest_wait_s=wait.total_seconds() if wait is not None else None,
+        health=multiplier,
+        limits={TIERS[tier]: limit for tier, limit in adaptive_limits(LIMITS_OF, multiplier).items()},
+    )
+
+
+def _waiting(rows: Sequence[Any]) -> Waiting:
+    spread = [row for row in rows if row["of"] == "spread"]
+    users = _evenness(spread)
+    return Waiting(
+        emails=users.emails,
+        tiers={name: _tier_waiting(row for row in spread if row["tier"] == tier) for tier, name in TIERS.items()},
+        users=users,
+        top_workspaces=_portions(rows, "workspace", total=users.emails),
+        top_domains=_portions(rows, "domain", total=users.emails),
+        top_users=_portions(rows, "user", total=users.emails),
+    )
+
+
+def _tier_waiting(rows: Iterable[Any]) -> TierWaiting:
+    pairs = [(row["n"], row["times"]) for row in rows]
+    return TierWaiting(emails=sum(n * times for n, times in pairs), senders=sum(times for _, times in pairs))
+
+
+def _served(rows: Sequence[Any], queues: Sequence[str], *, since: datetime, now: datetime) -> Served:
+    ours = [row for row in rows if _queue_of(row) in queues]
+    by_hour = Counter[datetime]()
+    for row in ours:
+        if row["of"] == "hour":
+            by_hour[row["hour"]] += row["n"]
+    counted = [row for row in ours if row["of"] == "hour"]
+    first, last = _hour_of(since), _hour_of(now)
+    left = 1 - (now - last) / HOUR  # of the hour that runs; so much of the one before still counts
+    return Served(
+        emails=by_hour.total(),
+        sent=sum(row["sent"] for row in counted),
+        bounced=sum(row["bounced"] for row in counted),
+        rejected=sum(row["rejected"] for row in counted),
+        per_hour=by_hour[last] + left * by_hour[last - HOUR],
+        hours=[by_hour[first + n * HOUR] for n in range((last - first) // HOUR + 1)],
+        workspaces=_evenness(row for row in ours if row["of"] == "workspaces"),
+        users=_evenness(row for row in ours if row["of"] == "users"),
+    )
+
+
+def _queue_of(row: Any) -> str:
+    return FAIR if row["is_fair"] else FIFO
+
+
+def _hour_of(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def _total(rows: Iterable[Any]) -> int:
+    return sum(row["n"] for row in rows if row["of"] == "hour")
+
+
+def _evenness(rows: Iterable[Any]) -> Evenness:
+    """From how often each number of e-mails occurs."""
+    spread = Counter[float]()
+    for row in rows:
+        spread[row["n"]] += row["times"]
+    return Evenness(
+        senders=spread.total(),
+        emails=int(sum(n * times for n, times in spread.items())),
+        gini=gini(spread),
+        jain=jain(spread),
+        largest_share=largest_share(spread),
+    )
+
+
+def _portions(rows: Iterable[Any], of: str, *, total: int) -> list[Portion]:
+    found = [
+        Portion(workspace=row["workspace"], name=row["name"], emails=row["n"], share=row["n"] / total)
+        for row in rows
+        if row["of"] == of
+    ]
+    return sorted(found, key=lambda each: (-each.emails, each.workspace, each.name))
+
+
+async def _histograms(store: Store, since: datetime) -> dict[tuple[Measure, Tier], Waits]:
+    rows = await store.fetch("SELECT * FROM fairpost.measured_since($1)", since)
+    return {
+        (Measure(row["kind"]), Tier(row["tier"])): Waits.from_json(
+            {"total_us": row["total_us"], "buckets": json.loads(row["buckets"])}
+        )
+        for row in rows
+    }
+
+
+def _by_tier(took: Mapping[tuple[Measure, Tier], Waits], kind: Measure) -> dict[str, Took]:
+    return {TIERS[tier]: _took(took[kind, tier]) for tier in Tier if (kind, tier) in took}
+
+
+def _durations(took: Mapping[tuple[Measure, Tier], Waits]) -> dict[str, Took]:
+    kinds = (Measure.SEND, Measure.CLAIM, Measure.COMMIT)
+    return {str(kind): _took(took[kind, Tier.NORMAL]) for kind in kinds if (kind, Tier.NORMAL) in took}
+
+
+def _took(waits: Waits) -> Took:
+    mean, p50, p99 = waits.mean, waits.quantile(0.5), waits.quantile(0.99)
+    assert mean is not None, "nothing is booked for nothing"
+    assert p50 is not None
+    assert p99 is not None
+    return Took(count=waits.count, mean_s=mean.total_seconds(), p50_s=p50.total_seconds(), p99_s=p99.total_seconds())
+
+
+async def _throttling(store: Store, workspace: str | None, now: datetime) -> Throttling:
+    counts = await store.row("SELECT * FROM fairpost.count_throttled($1, $2)", workspace, now)
+    rows = await store.fetch("SELECT * FROM fairpost.throttled($1, $2)", workspace, LISTED_MAX)
+    return Throttling(**counts, latest=[_throttled(row) for row in rows])
+
+
+def _throttled(row: Any) -> ThrottledSender:
+    found_after = row["found_after"]
+    return ThrottledSender(
+        workspace=row["workspace"],
+        level=row["level"],
+        name=row["name"],
+        since=row["since"],
+        until=row["until"],
+        is_enforced=row["is_enforced"],
+        is_by_hand=row["is_by_hand"],
+        score=row["score"],
+        reasons=list(row["reasons"]),
+        found_after_s=found_after.total_seconds() if found_after is not None else None,
+    )
+
+
+def _engine(row: Any) -> Engine:
+    vitals = json.loads(row["vitals"]) if row["vitals"] else {}
+    return Engine(
+        id=row["id"],
+        is_asleep=row["asleep"],
+        processes=vitals.get("processes"),
+        cpu_s=vitals.get("cpu_s"),
+        rss_bytes=vitals.get("rss_bytes"),
+    )

@@ -1,0 +1,93 @@
+"""Serves the figures to Prometheus on /metrics: in the running loop, without handling any signal."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import asyncpg
+import uvicorn
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fairpost.model.errors import FairpostError
+from fairpost.system import clock
+
+KEPT_S = 1.0  # however many ask: one look a second
+BACKLOG = 128
+STOP_S_MAX = 5  # for an answer under way, if the database keeps it waiting
+
+# Strangers' mistakes are answered; without a handler they would land on stderr, too.
+logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
+
+
+class Scrapes:
+    """The figures, looked at when somebody asks, and kept for a second."""
+
+    def __init__(self, look: Callable[[], Awaitable[bytes]]) -> None:
+        self._look = look
+        self._one_at_a_time = asyncio.Lock()
+        self._page = b""
+        self._looked_s: float | None = None
+
+    async def page(self) -> bytes:
+        async with self._one_at_a_time:
+            if self._looked_s is None or clock.monotonic() >= self._looked_s + KEPT_S:
+                self._page = await self._look()
+                self._looked_s = clock.monotonic()
+            return self._page
+
+    async def answer(self, _: Request) -> Response:
+        """A database that is away is no reason to stop: Prometheus asks again."""
+        try:
+            return Response(await self.page(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        except (OSError, FairpostError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            return Response(f"The database does not answer: {error}\n", status_code=503, media_type="text/plain")
+
+
+@asynccontextmanager
+async def served(look: Callable[[], Awaitable[bytes]], *, host: str, port: int) -> AsyncIterator[int]:
+    """Listens until the end of the block; gives the port, which 0 leaves to the system."""
+    listener = _listener(host, port)
+    config = uvicorn.Config(
+        Starlette(routes=[Route("/metrics", Scrapes(look).answer)]),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=STOP_S_MAX,
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listener])  # and not serve(), which takes over the signals
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        await server.shutdown(sockets=[listener])
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise FairpostError(
+            f"Cannot listen on {host} port {port}: {error.strerror or error}. "
+            "Take another: fairpost metrics --listen 127.0.0.1:9465"
+        ) from error
+    return listener

@@ -1,0 +1,68 @@
+"""One sender as people look at it: what is known, what it did, what it scores now, and what holds its mail back."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairpost.model.errors import NotFound
+from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel
+from fairpost.observe.emails import Stop, stops_on
+from fairpost.policy.abuse import Day, Score, last_day
+from fairpost.policy.senders import SenderPolicy, activity_of, score_of
+from fairpost.postgres import senders
+from fairpost.postgres.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSender:
+    """`score` is that of this moment, None where nobody is scored; the sender's own is that of the last decision."""
+
+    sender: Sender
+    score: Score | None
+    day: Day
+    waiting: int
+    stops: tuple[Stop, ...]
+    fairness: Fairness
+    now: datetime
+
+
+async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> ShownSender:
+    """Also one that nobody registered, if it ever sent anything."""
+    now = await store.value("SELECT clock_timestamp()")
+    (active,) = await senders.with_activity(store, [id_])
+    activity = activity_of(active.sender, active.hours, active.days, now=now)
+    shown = ShownSender(
+        sender=active.sender,
+        score=score_of(active.sender, activity, policy, now=now),
+        day=last_day(activity, now=now),
+        waiting=await waiting_behind(store, id_),
+        stops=tuple(await stops_on(store, id_.workspace, user=_user(id_))),
+        fairness=await senders.fairness_now(store),
+        now=now,
+    )
+    is_blank = shown.sender == Sender(id=id_) and not shown.waiting
+    if is_blank and not await store.value(_HAS_SENT, id_.workspace, _user(id_)):
+        raise NotFound(
+            f"There is no {id_}: nobody registered it, and nothing of it was ever sent. See: fairpost user list"
+        )
+    return shown
+
+
+async def waiting_behind(store: Store, id_: SenderId) -> int:
+    """How many e-mails of it wait, scheduled or ready. Read from the tree and the notes, never from the queue."""
+    user = _user(id_)
+    if user is not None:
+        return int(await store.value("SELECT fairpost.waiting_of($1, $2)", id_.workspace, user))
+    return int(await store.value(_WAITING_OF_WORKSPACE, id_.workspace))
+
+
+def _user(id_: SenderId) -> str | None:
+    return id_.name if id_.level is SenderLevel.USER else None
+
+
+_WAITING_OF_WORKSPACE = """
+    SELECT coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+                     WHERE n.workspace = $1 AND n.level = 'workspace'), 0)
+         + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = $1), 0)"""
+_HAS_SENT = """
+    SELECT EXISTS (SELECT FROM fairpost.activity a WHERE a.workspace = $1 AND ($2::text IS NULL OR a.user_name = $2))
+        OR EXISTS (SELECT FROM fairpost.activity_days d WHERE d.workspace = $1 AND ($2::text IS NULL OR d.user_name = $2))"""

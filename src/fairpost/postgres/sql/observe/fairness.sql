@@ -1,0 +1,131 @@
+-- What `fairpost fairness` shows. By the tree's own counts, the notes it has not read, and counters by the hour: costs the
+-- number of senders and of their hours, never of e-mails. `p_workspace` (null: all) looks inside one. Senders are hashed, not sorted:
+-- by names that takes twice as long, and the planner takes them for few.
+
+-- Who has how much waiting, in one look, because reading the tree is what costs. `of` says what a row is about:
+--   spread             `times` users of this tier have `n` e-mails each: what inequality is computed from
+--   workspace, user    those with the most, at most `p_max` of each; `name` is empty of a workspace
+--   domain             the same, of the domains of those workspaces
+CREATE OR REPLACE FUNCTION fairpost.waiting_by_sender(p_workspace text, p_max integer)
+RETURNS TABLE (of text, workspace text, name text, tier smallint, n bigint, times bigint)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH users AS MATERIALIZED (
+        SELECT x.workspace, x.user_name, sum(x.n) AS n
+        FROM (SELECT d.workspace, c.key AS user_name, c.waiting::double precision AS n   -- added up faster than bigint, and as exact
+              FROM fairpost.nodes d JOIN fairpost.clocks c ON c.parent = d.id   -- what hangs on a domain is a user, and there are fewer domains
+              WHERE p_workspace IS NULL AND d.level = 'domain' AND c.waiting <> 0
+              UNION ALL
+              SELECT u.workspace, u.key, c.waiting FROM fairpost.nodes u JOIN fairpost.clocks c ON c.id = u.id
+              WHERE u.workspace = p_workspace AND u.level = 'user'
+              UNION ALL
+              SELECT a.workspace, a.user_name, a.n FROM fairpost.arrivals a WHERE p_workspace IS NULL OR a.workspace = p_workspace) x
+        GROUP BY 1, 2 HAVING sum(x.n) > 0
+    ), workspaces AS MATERIALIZED (
+        SELECT u.workspace, sum(u.n) AS n FROM users u GROUP BY 1 ORDER BY 2 DESC LIMIT p_max
+    ), domains AS (
+        SELECT x.workspace, x.domain, sum(x.n) AS n
+        FROM (SELECT d.workspace, d.key AS domain, c.waiting AS n
+              FROM workspaces w JOIN fairpost.nodes d ON d.workspace = w.workspace AND d.level = 'domain' JOIN fairpost.clocks c ON c.id = d.id
+              UNION ALL
+              SELECT a.workspace, a.domain, a.n FROM workspaces w JOIN fairpost.arrivals a ON a.workspace = w.workspace) x
+        GROUP BY 1, 2 HAVING sum(x.n) > 0
+    ), said AS MATERIALIZED (
+        SELECT r.workspace, r.level, r.key, r.tier FROM fairpost.rules r
+        WHERE r.tier IS NOT NULL AND r.level IN ('workspace', 'user') AND (p_workspace IS NULL OR r.workspace = p_workspace)
+    )
+    SELECT 'spread', NULL, NULL, x.tier, x.n::bigint, count(*)
+    FROM (SELECT coalesce(least(of_user.tier, of_all.tier), 1::smallint) AS tier, u.n FROM users u   -- as tier_of has it
+          LEFT JOIN said of_user ON of_user.level = 'user' AND of_user.workspace = u.workspace AND of_user.key = u.user_name
+          LEFT JOIN said of_all ON of_all.level = 'workspace' AND of_all.workspace = u.workspace) x
+    GROUP BY x.tier, x.n
+    UNION ALL
+    SELECT 'workspace', w.workspace, '', NULL, w.n::bigint, 1 FROM workspaces w
+    UNION ALL
+    (SELECT 'domain', d.workspace, d.domain, NULL, d.n::bigint, 1 FROM domains d ORDER BY d.n DESC LIMIT p_max)
+    UNION ALL
+    (SELECT 'user', u.workspace, u.user_name, NULL, u.n::bigint, 1 FROM users u ORDER BY u.n DESC LIMIT p_max);
+END $$;
+
+-- Who was served since then: sent, bounced and rejected together. `is_fair` is the queue that serves the workspace now.
+--   hour        what each hour brought; `n` in all, and what of it
+--   workspace, user    those with the most, at most `p_max` of each
+--   workspaces, users  `times` of them had `n` each: what inequality is computed from
+CREATE OR REPLACE FUNCTION fairpost.served_by_sender(p_workspace text, p_since timestamptz, p_max integer)
+RETURNS TABLE (of text, is_fair boolean, workspace text, name text, hour timestamptz, n bigint, sent bigint, bounced bigint, rejected bigint, times bigint)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+    share CONSTANT smallint := (SELECT f.share FROM fairpost.fairness f);
+    since CONSTANT timestamptz := fairpost.hour_of(p_since);   -- an hour counts whole
+BEGIN
+    RETURN QUERY
+    WITH users AS MATERIALIZED (
+        SELECT a.workspace, a.user_name, sum((a.sent + a.bounced + a.rejected)::double precision) AS n FROM fairpost.activity a
+        WHERE a.hour >= since AND a.sent + a.bounced + a.rejected > 0 AND (p_workspace IS NULL OR a.workspace = p_workspace) GROUP BY 1, 2
+    ), workspaces AS MATERIALIZED (
+        SELECT u.workspace, fairpost.is_fair(u.workspace, share) AS is_fair, sum(u.n) AS n FROM users u GROUP BY 1
+    )
+    SELECT 'hour', x.is_fair, NULL, NULL, x.hour, sum(x.sent + x.bounced + x.rejected), sum(x.sent), sum(x.bounced), sum(x.rejected), 1::bigint
+    FROM (SELECT fairpost.is_fair(a.workspace, share) AS is_fair, a.hour, a.sent, a.bounced, a.rejected FROM fairpost.activity a
+          WHERE a.hour >= since AND a.sent + a.bounced + a.rejected > 0 AND (p_workspace IS NULL OR a.workspace = p_workspace)) x
+    GROUP BY x.is_fair, x.hour
+    UNION ALL
+    (SELECT 'workspace', w.is_fair, w.workspace, '', NULL, w.n::bigint, NULL, NULL, NULL, 1 FROM workspaces w ORDER BY w.n DESC LIMIT p_max)
+    UNION ALL
+    (SELECT 'user', fairpost.is_fair(u.workspace, share), u.workspace, u.user_name, NULL, u.n::bigint, NULL, NULL, NULL, 1 FROM users u ORDER BY u.n DESC LIMIT p_max)
+    UNION ALL
+    SELECT 'workspaces', w.is_fair, NULL, NULL, NULL, w.n::bigint, NULL, NULL, NULL, count(*) FROM workspaces w GROUP BY w.is_fair, w.n
+    UNION ALL
+    SELECT 'users', x.is_fair, NULL, NULL, NULL, x.n::bigint, NULL, NULL, NULL, count(*)
+    FROM (SELECT fairpost.is_fair(u.workspace, share) AS is_fair, u.n FROM users u) x GROUP BY x.is_fair, x.n;
+END $$;
+
+-- How long things took since then, all accounts together: a histogram for each kind and tier.
+CREATE OR REPLACE FUNCTION fairpost.measured_since(p_since timestamptz)
+RETURNS TABLE (kind text, tier smallint, total_us bigint, buckets jsonb)
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+    WITH kept AS MATERIALIZED (
+        SELECT m.* FROM fairpost.measures m WHERE m.hour >= fairpost.hour_of(p_since)
+    ), counted AS (
+        SELECT k.kind, k.tier, b.key, sum(b.value::bigint) AS n FROM kept k CROSS JOIN LATERAL jsonb_each_text(k.buckets) b GROUP BY 1, 2, 3
+    )
+    SELECT t.kind, t.tier, t.total_us, c.buckets
+    FROM (SELECT k.kind, k.tier, sum(k.total_us)::bigint AS total_us FROM kept k GROUP BY 1, 2) t
+    JOIN (SELECT c.kind, c.tier, jsonb_object_agg(c.key, c.n) AS buckets FROM counted c GROUP BY 1, 2) c USING (kind, tier)
+$$;
+
+-- Those who are throttled, the latest first. `found_after`: at most so long after the first e-mail of one who never sent
+-- before that day; null where that cannot be said. By the index senders_throttled.
+CREATE OR REPLACE FUNCTION fairpost.throttled(p_workspace text, p_max integer)
+RETURNS TABLE (
+    workspace text, level text, name text, since timestamptz, until timestamptz, is_enforced boolean, is_by_hand boolean, score smallint, reasons text[],
+    found_after interval
+)
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+    SELECT s.workspace, s.level::text, s.name, s.throttled_since, s.throttled_until, s.is_enforced, s.is_by_hand, s.score, s.reasons,
+           CASE WHEN NOT s.is_by_hand THEN s.throttled_since - began.hour END
+    FROM (SELECT s.* FROM fairpost.senders s WHERE s.throttled_since IS NOT NULL AND (p_workspace IS NULL OR s.workspace = p_workspace)
+          ORDER BY s.throttled_since DESC, s.workspace, s.level, s.name LIMIT p_max) s
+    LEFT JOIN LATERAL (
+        SELECT min(a.hour) AS hour FROM fairpost.activity a
+        WHERE s.level = 'user' AND a.workspace = s.workspace AND a.user_name = s.name AND a.hour <= s.throttled_since
+        AND NOT EXISTS (SELECT FROM fairpost.activity_days d WHERE d.workspace = s.workspace AND d.user_name = s.name)) began ON true
+    ORDER BY s.throttled_since DESC, s.workspace, s.level, s.name
+$$;
+
+-- How many are throttled (`stopped`: nothing of theirs goes out now), how many would be if it counted, how many names are held by a person.
+CREATE OR REPLACE FUNCTION fairpost.count_throttled(
+    p_workspace text, p_now timestamptz DEFAULT NULL, OUT throttled bigint, OUT stopped bigint, OUT observed bigint, OUT held bigint
+)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    SELECT count(*) FILTER (WHERE s.is_enforced), count(*) FILTER (WHERE s.is_enforced AND s.throttled_until > t), count(*) FILTER (WHERE NOT s.is_enforced)
+    INTO throttled, stopped, observed
+    FROM fairpost.senders s WHERE s.throttled_since IS NOT NULL AND (p_workspace IS NULL OR s.workspace = p_workspace);
+    held := (SELECT count(*) FROM fairpost.rules r WHERE r.held_until > t AND (p_workspace IS NULL OR r.workspace = p_workspace));
+END $$;

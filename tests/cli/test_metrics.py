@@ -1,0 +1,108 @@
+"""`fairpost metrics`, read by Prometheus' own parser: printed once, and scraped over HTTP."""
+
+import json
+import os
+import re
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from fairpost.transport.scripted import OK
+from tests.cli.conftest import PROCESS_S_MAX, Cli, deliver, send
+
+Db = psycopg.Connection[Any]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+
+
+def families(text: str) -> dict[str, Metric]:
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def value(found: dict[str, Metric], name: str, **labels: str) -> float:
+    (sample,) = [s for family in found.values() for s in family.samples if s.name == name and s.labels == labels]
+    return sample.value
+
+
+def test_an_empty_installation_has_figures_too(cli: Cli) -> None:
+    found = families(cli.ok("metrics"))
+    assert value(found, "fairpost_queue_emails", tier="high") == 0
+    assert value(found, "fairpost_queue_health") == 1.5
+    assert value(found, "fairpost_gini", of="users", queue="fair") == 0
+    assert value(found, "fairpost_window_seconds") == 3600
+    assert not found["fairpost_wait_seconds"].samples
+
+
+def test_every_metric_is_on_the_page_and_no_other(cli: Cli) -> None:
+    table = PAGE[PAGE.index("| metric |") : PAGE.index("- `queue` has only")]
+    documented = set(re.findall(r"`(fairpost_\w+)`", table))
+    assert documented == set(re.findall(r"^# TYPE (\S+)", cli.ok("metrics"), re.MULTILINE))
+
+
+def test_what_was_sent_is_in_the_figures(cli: Cli, url: str, db: Db) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test", "--provider", "none")
+    for user in ("ann", "ann", "bob"):
+        send(cli, "--workspace", 'ac"me', "--user", user)
+    deliver(url, OK, OK, OK)
+    send(cli)
+    vitals = json.dumps({"processes": 2, "cpu_s": 1.5, "rss_bytes": 4096})
+    db.execute(
+        "INSERT INTO fairpost.engines VALUES ('here', clock_timestamp(), false, clock_timestamp(), %s)", (vitals,)
+    )
+    text = cli.ok("metrics")
+    labels = {label for family in families(text).values() for s in family.samples for label in s.labels.values()}
+    assert not {"ann", "bob", 'ac"me'} & labels, "no label names a sender"
+    found = families(text)
+    assert value(found, "fairpost_queue_emails", tier="normal") == 1
+    assert value(found, "fairpost_served_emails", outcome="sent", queue="fair") == 3
+    assert value(found, "fairpost_largest_share", of="users", queue="fair") == 2 / 3
+    assert value(found, "fairpost_sent_total", account="sales") == 3
+    assert found["fairpost_sent"].type == "counter"
+    assert value(found, "fairpost_wait_seconds_bucket", tier="normal", queue="fair", le="+Inf") == 3
+    assert value(found, "fairpost_wait_seconds_gcount", tier="normal", queue="fair") == 3
+    counts = [s.value for s in found["fairpost_send_seconds"].samples]
+    assert counts == sorted(counts), "each bucket holds those before it"
+    assert value(found, "fairpost_database_seconds_gcount", operation="claim") > 0
+    assert value(found, "fairpost_engine_memory_bytes", engine="here") == 4096
+    assert value(found, "fairpost_engine_cpu_seconds", engine="here") == 1.5
+
+
+def test_prometheus_can_scrape_it_until_it_is_stopped(cli: Cli, db: Db) -> None:
+    send(cli)
+    server = cli.start("metrics", "--listen", "127.0.0.1:0")
+    try:
+        assert server.stdout is not None
+        ready = server.stdout.readline()
+        assert ready.startswith("ready: "), ready
+        where = ready.split()[-1]
+        with urllib.request.urlopen(where, timeout=30) as answer:
+            assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+            assert value(families(answer.read().decode()), "fairpost_queue_emails", tier="normal") == 1
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(where.replace("/metrics", "/"), timeout=30)
+        os.kill(server.pid, signal.SIGTERM)
+        out, err = server.communicate(timeout=PROCESS_S_MAX)
+        assert (server.returncode, out, err) == (0, "", "")
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_an_address_in_use_says_what_to_type(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = cli.error("metrics", "--listen", f"127.0.0.1:{port}")
+    assert f"Cannot listen on 127.0.0.1 port {port}" in said
+    assert "fairpost metrics --listen" in said
+
+
+def test_an_address_that_is_none_is_told_at_once(cli: Cli) -> None:
+    assert "write it like 127.0.0.1:9464" in cli.error("metrics", "--listen", "9464", code=2)

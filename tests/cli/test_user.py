@@ -1,0 +1,408 @@
+"""Who sends: registered, shown, listed, throttled and let go by hand."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from fairpost.cli import app
+from fairpost.model.sender import Sender, SenderId
+from fairpost.postgres import senders
+from fairpost.postgres.store import Store
+from tests.cli.conftest import Cli, deliver, send
+
+Db = psycopg.Connection[Any]
+
+ANN = ("acme", "ann")
+TO_SPAM = ("--reason", "a bought list")
+
+
+@pytest.fixture
+def sales(cli: Cli) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test", "--provider", "none")
+
+
+@pytest.fixture
+def strict(cli: Cli) -> Cli:
+    """Where scores have consequences."""
+    return Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": "enforce"})
+
+
+@pytest.fixture
+def lenient(cli: Cli) -> Cli:
+    """Where they are only observed."""
+    return Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": "observe"})
+
+
+def be_busy(db: Db, *, user: str = "ann", hours_ago: int = 0, **counts: int) -> None:
+    """Ten a day before, and this in one hour."""
+    db.execute(
+        """INSERT INTO fairpost.activity_days (workspace, user_name, day, volume)
+           SELECT 'acme', %s, (now() AT TIME ZONE 'UTC')::date - n, 10 FROM generate_series(2, 4) n ON CONFLICT DO NOTHING""",
+        (user,),
+    )
+    names = ("volume", "sent", "bounced", "rejected")
+    db.execute(
+        """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume, sent, bounced, rejected)
+           VALUES ('acme', %s, fairpost.hour_of(now() - make_interval(hours => %s)), 'default', %s, %s, %s, %s)""",
+        (user, hours_ago, *(counts.get(name, 0) for name in names)),
+    )
+
+
+def be_bad(db: Db, *, user: str = "ann") -> None:
+    """55 points."""
+    be_busy(db, user=user, volume=100, sent=70, bounced=30)
+
+
+def days_ago(days: float) -> str:
+    return (datetime.now(UTC) - timedelta(days=days)).isoformat()
+
+
+def state(cli: Cli, id_: str) -> str:
+    shown: str = cli.json("email", "show", id_)["state"]
+    return shown
+
+
+# ── set ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("names", [("acme",), ANN], ids=["workspace", "user"])
+def test_plan_and_age_make_the_tier_at_once(cli: Cli, db: Db, names: tuple[str, ...]) -> None:
+    assert "tier low, plan team" in cli.ok("user", "set", *names, "--plan", "team", "--since", days_ago(1))
+    assert cli.json("user", "show", *names)["weight"] == 0.5
+    assert "tier high, plan team" in cli.ok("user", "set", *names, "--since", days_ago(7.1))
+    assert cli.json("user", "show", *names)["weight"] == 2
+    assert "tier low, plan free" in cli.ok("user", "set", *names, "--plan", "free")
+    assert "tier normal, plan unknown" in cli.ok("user", "set", *names, "--plan", "")
+    assert db.execute("SELECT tier FROM fairpost.rules").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("since", ["2020-01-31", "2020-01-31T00:00:00Z", "2020-01-31T02:00:00+02:00"])
+def test_an_age_is_a_day_or_a_moment(cli: Cli, since: str) -> None:
+    assert cli.ok("user", "set", *ANN, "--since", since) == (
+        "set user ann of workspace acme: tier normal, plan unknown, since 2020-01-31 00:00:00 UTC\n"
+    )
+
+
+def test_what_is_not_named_stays(cli: Cli) -> None:
+    cli.ok("user", "set", *ANN, "--plan", "team", "--since", "2020-01-31", "--daily-max", 50)
+    cli.ok("user", "set", *ANN, "--waiting-max", 500)
+    cli.ok("user", "set", *ANN, "--plan", "gold")
+    known = {
+        "plan": "gold",
+        "since": "2020-01-31T00:00:00Z",
+        "tier": "normal",
+        "daily_max": 50,
+        "waiting_max": 500,
+        "throttle": None,
+        "immune_until": None,
+    }
+    shown = cli.json("user", "show", *ANN)
+    assert {name: shown[name] for name in known} == known
+    cli.ok("user", "set", *ANN, "--daily-max", "none")
+    shown = cli.json("user", "show", *ANN)
+    assert (shown["daily_max"], shown["waiting_max"]) == (None, 500)
+
+
+def test_which_plans_are_paid_is_set(cli: Cli) -> None:
+    golden = Cli({**cli.environment, "FAIRPOST_PAID_PLANS": "gold"})
+    assert "tier high" in golden.ok("user", "set", *ANN, "--plan", "gold")
+
+
+def test_who_is_registered_is_scored_at_once(lenient: Cli, strict: Cli, db: Db) -> None:
+    be_bad(db)
+    assert "tier high" in lenient.ok("user", "set", *ANN, "--plan", "team")
+    assert lenient.json("user", "show", *ANN)["throttle"]["is_enforced"] is False
+    assert "tier throttled" in strict.ok("user", "set", *ANN, "--plan", "team")
+    assert strict.json("user", "show", *ANN)["throttle"]["is_enforced"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (ANN, "give at least one of"),
+        (("acme", "--daily-max", "5"), "are of a user: name one"),
+        ((*ANN, "--plan", "x" * 101), "100 characters at most"),
+        (("acme", "", "--plan", "team"), "a user has a name"),
+        (("a" * 201, "--plan", "team"), "a workspace has a name"),
+        ((*ANN, "--since", "yesterday"), "is no time"),
+        ((*ANN, "--since", "2020-01-31T09:00:00"), "has no zone"),
+        ((*ANN, "--daily-max", "0"), "is no limit"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(bare: Cli, arguments: tuple[str, ...], error: str) -> None:
+    assert error in " ".join(bare.error("user", "set", *arguments, code=2).split())
+
+
+def test_nobody_begins_in_the_future(cli: Cli) -> None:
+    error = cli.error("user", "set", *ANN, "--since", "2099-01-31")
+    assert error == "error: --since must not lie in the future, got 2099-01-31T00:00:00Z\n"
+
+
+# ── show ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_everything_about_a_user_is_shown(strict: Cli, db: Db) -> None:
+    be_bad(db)
+    be_busy(db, hours_ago=20, volume=5, rejected=1)
+    send(strict, "--workspace", "acme", "--user", "ann")
+    strict.ok("user", "set", *ANN, "--plan", "team", "--since", "2020-01-31", "--daily-max", 50)
+    shown = strict.json("user", "show", *ANN)
+    throttle, (stop,) = shown.pop("throttle"), shown.pop("held_back_by")
+    reasons = [
+        "30 of 105 e-mails bounced, more than 10 %",
+        "105 e-mails in 24 hours, more than 5 times the usual 10.0 a day",
+    ]
+    assert shown == {
+        "workspace": "acme",
+        "user": "ann",
+        "plan": "team",
+        "since": "2020-01-31T00:00:00Z",
+        "tier": "throttled",
+        "weight": 0.1,
+        "immune_until": None,
+        "daily_max": 50,
+        "waiting_max": None,
+        "score": 55,
+        "confidence": round(105 / 125, 3),
+        "reasons": reasons,
+        "last_24h": {"volume": 105, "sent": 70, "bounced": 30, "rejected": 1},
+        "usual_per_day": 10.0,
+        "waiting": 1,
+        "next": ["fairpost user lift acme ann"],
+    }
+    known = {"is_enforced": True, "is_by_hand": False, "score": 55, "reasons": reasons}
+    assert {name: throttle[name] for name in known} == known
+    length = datetime.fromisoformat(throttle["until"]) - datetime.fromisoformat(throttle["since"])
+    assert length == timedelta(hours=4)
+    assert (stop["is_throttle"], stop["until"], stop["reason"]) == (True, throttle["until"], "; ".join(reasons))
+
+
+def test_the_page_of_a_user_says_it_in_words(strict: Cli, db: Db) -> None:
+    be_bad(db)
+    strict.ok("user", "set", *ANN, "--plan", "team", "--since", "2020-01-31", "--daily-max", 50)
+    page = strict.ok("user", "show", *ANN)
+    for line in (
+        "tier       throttled: weight 0.1",
+        "limits     50 in 24 hours; 10,000 waiting, over SMTP and HTTP",
+        "last 24 h  100 e-mails due; 70 sent, 30 bounced, 0 rejected",
+        "usual      10.0 a day",
+        "score      55 of 100, confidence 0.83; above 50 is throttled",
+        "because    30 of 100 e-mails bounced, more than 10 %",
+        "waiting    0 e-mails",
+        "next       fairpost user lift acme ann",
+    ):
+        assert f"{line}\n" in page
+    assert "by its score: 30 of 100 e-mails bounced" in page
+
+
+def test_when_a_young_user_grows_up_is_shown(cli: Cli) -> None:
+    cli.ok("user", "set", *ANN, "--since", days_ago(1))
+    assert "low: weight 0.5, until " in cli.ok("user", "show", *ANN)
+    assert "(in 6 d)" in cli.ok("user", "show", *ANN)
+
+
+def test_a_user_nobody_registered_is_shown_if_it_ever_sent(cli: Cli, db: Db) -> None:
+    be_busy(db, user="bob", hours_ago=30, volume=3)
+    shown = cli.json("user", "show", "acme", "bob")
+    assert (shown["plan"], shown["tier"], shown["score"]) == (None, "normal", 0)
+    assert shown["last_24h"]["volume"] == 0
+    assert shown["next"] == ["fairpost user set acme bob --plan PLAN --since DATE"]
+    send(cli, "--workspace", "acme", "--user", "eve")
+    assert cli.json("user", "show", "acme", "eve")["waiting"] == 1
+    assert cli.json("user", "show", "acme")["waiting"] == 1
+
+
+@pytest.mark.parametrize("names", [("acme", "nobody"), ("nobody",)], ids=["user", "workspace"])
+def test_who_never_was_is_an_error(cli: Cli, db: Db, names: tuple[str, ...]) -> None:
+    be_busy(db, volume=1)
+    assert "nobody registered it" in cli.error("user", "show", *names)
+
+
+def test_a_workspace_has_no_score_and_no_limits(cli: Cli, db: Db) -> None:
+    be_bad(db)
+    cli.ok("user", "set", "acme", "--plan", "team")
+    assert cli.json("user", "show", "acme")["score"] is None
+    page = cli.ok("user", "show", "acme")
+    assert "(the workspace itself)" in page
+    assert "score" not in page
+    assert "limits" not in page
+
+
+def test_who_was_registered_in_sql_is_shown_before_an_engine_has_looked(cli: Cli, db: Db) -> None:
+    db.execute("SELECT fairpost.set_sender('acme', 'ann', 'team', now())")
+    assert cli.json("user", "show", *ANN)["plan"] == "team"
+    assert "team" in cli.ok("user", "show", *ANN)
+    assert "team" in cli.ok("user", "list")
+
+
+def test_where_tiers_are_lanes_the_lane_is_shown(cli: Cli, db: Db) -> None:
+    cli.ok("user", "set", *ANN, "--plan", "free")
+    db.execute("UPDATE fairpost.fairness SET lanes = true")
+    assert "low: the lane with 15 % of the capacity" in cli.ok("user", "show", *ANN)
+
+
+def test_where_nobody_is_scored_the_page_says_so(cli: Cli) -> None:
+    off = Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": "off", "FAIRPOST_USER_DAILY_MAX": "0"})
+    off.ok("user", "set", *ANN, "--plan", "team")
+    page = off.ok("user", "show", *ANN)
+    assert "none: nobody is scored" in page
+    assert "any number in 24 hours" in page
+    assert off.json("user", "show", *ANN)["score"] is None
+
+
+def test_a_hold_beside_is_shown_with_what_ends_it(cli: Cli) -> None:
+    cli.ok("user", "set", *ANN, "--plan", "team")
+    cli.ok("hold", "acme", "--user", "ann", "--reason", "unpaid")
+    page = cli.ok("user", "show", *ANN)
+    assert "held       user ann, until released: unpaid" in page
+    assert cli.json("user", "show", *ANN)["next"] == ["fairpost release acme --user ann"]
+
+
+# ── list ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def listed(cli: Cli, *options: object) -> list[tuple[str, str | None]]:
+    return [(row["workspace"], row["user"]) for row in cli.json("user", "list", *options)]
+
+
+def test_the_throttled_are_listed_first_or_alone(cli: Cli) -> None:
+    cli.ok("user", "set", "acme", "--plan", "team")
+    cli.ok("user", "set", "acme", "ann", "--plan", "team")
+    cli.ok("user", "throttle", "beta", "bob", *TO_SPAM)
+    assert listed(cli) == [("beta", "bob"), ("acme", None), ("acme", "ann")]
+    assert listed(cli, "--throttled") == [("beta", "bob")]
+    assert listed(cli, "--workspace", "acme") == [("acme", None), ("acme", "ann")]
+    assert listed(cli, "--limit", 1) == [("beta", "bob")]
+    table = cli.ok("user", "list")
+    assert "a bought list" in table
+    assert "(the workspace itself)" in table
+    more = CliRunner().invoke(app, ["user", "list", "--limit", "1"], env=cli.environment)
+    assert "--limit" in more.stderr
+
+
+def test_an_empty_list_says_so(cli: Cli) -> None:
+    assert cli.ok("user", "list").startswith("nobody is registered")
+    assert cli.ok("user", "list", "--throttled") == "nobody is throttled\n"
+    assert cli.json("user", "list") == []
+
+
+def test_what_is_only_observed_is_listed_as_such(lenient: Cli, db: Db) -> None:
+    be_bad(db)
+    lenient.ok("user", "set", *ANN, "--plan", "team")
+    assert "observed, until" in lenient.ok("user", "list", "--throttled")
+
+
+# ── throttle and lift ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.usefixtures("sales")
+@pytest.mark.parametrize("names", [("acme",), ANN], ids=["workspace", "user"])
+@pytest.mark.parametrize("mode", ["off", "observe", "enforce"])
+def test_what_is_throttled_by_hand_waits_until_it_is_lifted(
+    cli: Cli, url: str, names: tuple[str, ...], mode: str
+) -> None:
+    cli = Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": mode})
+    held, other = send(cli, "--workspace", "acme", "--user", "ann"), send(cli, "--workspace", "beta")
+    told = cli.ok("user", "throttle", *names, "--for", "4h", *TO_SPAM)
+    assert told.endswith("; waiting behind it: 1 e-mail\n")
+    deliver(url)
+    assert (state(cli, held), state(cli, other)) == ("ready", "sent")
+    told = cli.ok("user", "lift", *names)
+    assert "; waiting: 1 e-mail; immune until " in told
+    deliver(url)
+    assert state(cli, held) == "sent"
+
+
+def until(cli: Cli) -> datetime:
+    return datetime.fromisoformat(cli.json("user", "show", *ANN)["throttle"]["until"])
+
+
+def test_a_throttle_lasts_a_day_or_a_span_or_until_a_moment(cli: Cli) -> None:
+    cli.ok("user", "throttle", *ANN, *TO_SPAM)
+    assert timedelta(hours=23) < until(cli) - datetime.now(UTC) <= timedelta(hours=24)
+    cli.ok("user", "throttle", *ANN, "--for", "90m", *TO_SPAM)
+    assert timedelta(minutes=80) < until(cli) - datetime.now(UTC) <= timedelta(minutes=90)
+    cli.ok("user", "throttle", *ANN, "--until", "2099-01-31T09:00:00Z", *TO_SPAM)
+    assert until(cli) == datetime(2099, 1, 31, 9, tzinfo=UTC)
+    throttle = cli.json("user", "show", *ANN)["throttle"]
+    assert (throttle["is_by_hand"], throttle["reasons"]) == (True, ["a bought list"])
+    assert "by hand: a bought list" in cli.ok("user", "show", *ANN)
+
+
+def test_a_throttle_until_a_moment_that_has_passed_is_refused(cli: Cli) -> None:
+    error = cli.error("user", "throttle", *ANN, "--until", "2001-01-31T09:00:00Z", *TO_SPAM)
+    assert error == "error: --until must lie in the future, got 2001-01-31T09:00:00Z\n"
+    assert cli.json("user", "list") == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ANN,
+        (*ANN, *TO_SPAM, "--for", "1h", "--until", "2099-01-31T09:00:00Z"),
+        (*ANN, *TO_SPAM, "--for", "soon"),
+        ("acme", "", *TO_SPAM),
+    ],
+)
+def test_a_throttle_that_makes_no_sense_is_a_usage_error(bare: Cli, arguments: tuple[str, ...]) -> None:
+    bare.error("user", "throttle", *arguments, code=2)
+
+
+def test_a_throttle_by_score_is_lifted_and_not_put_back(strict: Cli, db: Db) -> None:
+    be_bad(db)
+    strict.ok("user", "set", *ANN, "--plan", "team")
+    strict.ok("user", "lift", *ANN, "--immune-for", "2h")
+    assert "tier high" in strict.ok("user", "set", *ANN, "--plan", "team"), "looked at again, with the same score"
+    shown = strict.json("user", "show", *ANN)
+    assert (shown["score"], shown["throttle"]) == (55, None)
+    immune = datetime.fromisoformat(shown["immune_until"]) - datetime.now(UTC)
+    assert timedelta(minutes=110) < immune <= timedelta(hours=2)
+    assert "no score throttles it before " in strict.ok("user", "show", *ANN)
+
+
+def test_lifting_what_is_not_throttled_is_an_error_that_says_where_to_look(cli: Cli) -> None:
+    cli.ok("user", "throttle", "acme", *TO_SPAM)
+    error = cli.error("user", "lift", "acme", "ann lee")
+    assert error == (
+        "error: There is no throttle on user ann lee of workspace acme. See: fairpost user show acme 'ann lee'\n"
+    )
+    assert [row["user"] for row in cli.json("user", "list")] == [None], "and nobody is registered by it"
+
+
+def test_lifting_says_what_still_stands_in_the_way(cli: Cli) -> None:
+    cli.ok("user", "throttle", *ANN, *TO_SPAM)
+    cli.ok("hold", "acme", "--reason", "unpaid")
+    _, still, then = cli.ok("user", "lift", *ANN).splitlines()
+    assert still == "still held: workspace acme, until released: unpaid"
+    assert then == "next: fairpost release acme"
+
+
+def test_a_decision_that_comes_too_late_is_made_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between reading and writing, the application says that the user pays now."""
+    real = senders.decide
+    tries: list[bool] = []
+
+    async def disturbed(store: Store, after: Sender, **more: Any) -> bool:
+        if not tries:
+            await senders.set_sender(store, SenderId(workspace="acme", name="ann"), plan="team", since=None)
+        tries.append(await real(store, after, **more))
+        return tries[-1]
+
+    cli.ok("user", "set", *ANN, "--plan", "free")
+    monkeypatch.setattr(senders, "decide", disturbed)
+    cli.ok("user", "throttle", *ANN, *TO_SPAM)
+    assert tries == [False, True]
+    shown = cli.json("user", "show", *ANN)
+    assert (shown["plan"], shown["tier"]) == ("team", "throttled")
+
+
+def test_who_is_changed_all_the_time_is_given_up_with_a_word(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: Any, **__: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(senders, "decide", never)
+    error = cli.error("user", "throttle", *ANN, *TO_SPAM)
+    assert error == "error: Others keep changing user ann of workspace acme. Try again.\n"
