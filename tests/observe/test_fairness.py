@@ -338,12 +338,32 @@ async def test_engines_say_what_they_use_where_they_do(store: Store) -> None:
 # ── what it costs ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+class InTurn:
+    """One connection for looks that come at once."""
+
+    def __init__(self, conn: "asyncpg.Connection") -> None:
+        self._conn = conn
+        self._turn = asyncio.Lock()
+
+    async def fetch(self, sql: str, *args: Any) -> Any:
+        async with self._turn:
+            return await self._conn.fetch(sql, *args)
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        async with self._turn:
+            return await self._conn.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        async with self._turn:
+            return await self._conn.fetchval(sql, *args)
+
+
 async def rows_read(url: str, *tables: str, **options: Any) -> tuple[int, FairnessReport]:
     """Counted by the database itself, on a connection that has done nothing else."""
     conn = await asyncpg.connect(url)
     try:
         async with conn.transaction():
-            report = await read_fairness(Store(conn), **options)
+            report = await read_fairness(Store(InTurn(conn)), **options)
             read = await conn.fetchval(
                 """SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables
                    WHERE schemaname = 'fairpost' AND relname = ANY ($1)""",

@@ -39,7 +39,7 @@ def fairness(
     from fairpost.observe.fairness import read_fairness
 
     length = span(window)
-    report = with_store(lambda store: read_fairness(store, window=length, workspace=workspace))
+    report = with_store(lambda store: read_fairness(store, window=length, workspace=workspace), connections_max=3)
     if as_json:
         print_json({f.name: getattr(report, f.name) for f in fields(report) if f.name != "histograms"})
     else:

@@ -38,7 +38,7 @@ def metrics(
 
     length = span(window)
     if listen is None:
-        typer.echo(with_store(lambda store: _look(store, length)), nl=False)
+        typer.echo(with_store(lambda store: _look(store, length), connections_max=3), nl=False)
     else:
         host, port = _host_and_port(listen)
         asyncio.run(_serve(host, port, window=length))

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def with_store(work: "Callable[[Store], Awaitable[T]]", *, settings: Settings | None = None) -> T:
+def with_store(
+    work: "Callable[[Store], Awaitable[T]]", *, settings: Settings | None = None, connections_max: int = 1
+) -> T:
     """Runs the work and returns what came of it; printing is for afterwards."""
     import asyncio
 
     from fairpost.app import open_store
 
     async def run() -> T:
-        async with open_store(settings or read_settings(), connections_max=1) as store:
+        async with open_store(settings or read_settings(), connections_max=connections_max) as store:
             return await work(store)
 
     return asyncio.run(run())

@@ -3,6 +3,7 @@
 Counters by the hour are counted whole: a window of a day has the 25 hours that it touches.
 """
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -179,15 +180,19 @@ class FairnessReport:
 async def read_fairness(
     store: Store, *, now: datetime | None = None, window: timedelta = WINDOW_MAX, workspace: str | None = None
 ) -> FairnessReport:
-    """A look at each part after the other, not one moment frozen: good for people, no ground for decisions."""
+    """Several looks, at once where there are connections for it, and not one moment frozen: good for people, no ground for
+    decisions."""
     if not WINDOW_MIN <= window <= WINDOW_MAX:
         raise FairpostError(f"A window has 1 to 24 hours, got {window}: counters by the hour are kept for a day.")
     row = await store.row(_FAIRNESS, now or clock.stated())
     now = row["now"]
     since = now - window
-    waiting = _waiting(await store.fetch("SELECT * FROM fairpost.waiting_by_sender($1, $2)", workspace, LISTED_MAX))
-    served = await store.fetch("SELECT * FROM fairpost.served_by_sender($1, $2, $3)", workspace, since, LISTED_MAX)
-    took = await _histograms(store, since)
+    waiting_rows, served, took = await asyncio.gather(
+        store.fetch("SELECT * FROM fairpost.waiting_by_sender($1, $2)", workspace, LISTED_MAX),
+        store.fetch("SELECT * FROM fairpost.served_by_sender($1, $2, $3)", workspace, since, LISTED_MAX),
+        _histograms(store, since),
+    )
+    waiting = _waiting(waiting_rows)
     return FairnessReport(
         now=now,
         window_s=window.total_seconds(),
