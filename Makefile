@@ -23,8 +23,9 @@ $(STAMP): pyproject.toml
 up: $(STAMP)  ## start everything and show it at work
 	@$(BIN)/fairpost up
 
-test: $(STAMP)  ## run all tests
-	@$(BIN)/python -m pytest $(ARGS)
+# Shared among processes; tests/conftest.py says how many, and what stays together. ARGS=-n0 is one process, -n2 two.
+test: $(STAMP)  ## run all tests (some: ARGS='tests/cli -k pause')
+	@$(BIN)/python -m pytest -n auto $(ARGS)
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

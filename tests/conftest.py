@@ -1,20 +1,28 @@
-"""One embedded server for the whole run, a database of its own for each test that asks for one."""
+"""One embedded server for each process of the run, a database of its own for each test that asks for one.
+
+`make test` shares the tests among processes (pytest-xdist, -n auto); `make test ARGS=-n0` runs them in one.
+"""
 
 import asyncio
 import itertools
 import os
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
+from fairpost.model.errors import EmbeddedServerError
 from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.migrations import migrate
+from fairpost.postgres.postmaster import is_alive
 from fairpost.postgres.store import Store
 from tests.simulation.world import broken_promises
 
@@ -32,8 +40,25 @@ TEST_SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
     "shared_buffers": "256MB",
+    "max_wal_size": "256MB",
     "autovacuum_naptime": "1s",
 }
+
+TEST_URL = os.environ.get("FAIRPOST_TEST_URL")
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 4 << 30  # free, for the servers of all processes; containers often have only 64 MB
+# Many tests copy a database of 10 MB: that takes 100 to 400 ms on a disk, and 30 ms here.
+IN_MEMORY = not TEST_URL and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES_MIN
+COPYING = "STRATEGY FILE_COPY" if IN_MEMORY else ""  # where writing is cheap, without the log
+
+HOME_PREFIX = "fairpost-test-"  # then the process that made it
+
+PROCESSES_MAX = 8
+
+# What one process runs from its beginning to its end: tests that share something which takes long to make, and worlds of
+# many processes, two of which at once would only test the patience of the machine. (The groups that xdist has itself
+# do nothing with pytest 9.2.)
+TOGETHER = ("tests/chaos/", "tests/cli/test_up.py")
 
 _numbers = itertools.count(1)
 
@@ -50,17 +75,56 @@ async def _on(url: str, work: Callable[["asyncpg.Connection"], Awaitable[T]]) ->
         await conn.close()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Twice as many as there are cores, for many tests wait. 0: this process alone, where one file
+    would not be worth the start of others, and where all would have to share the server that was given to us."""
+    is_one_file = len(config.args) == 1 and config.args[0].partition("::")[0].endswith(".py")
+    return 0 if is_one_file or TEST_URL else min(2 * (os.cpu_count() or 1), PROCESSES_MAX)
+
+
+class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
+    """Test by test to whoever is free, but for what stays together: that begins first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
+    return Scheduler(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """When shared among processes, what takes long begins first: at the end, nobody is to be waited for."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A run that was killed leaves its servers behind, and in memory they are in the way."""
+    if not IN_MEMORY or hasattr(session.config, "workerinput"):
+        return
+    for home in MEMORY.glob(f"{HOME_PREFIX}*"):
+        maker = int(home.name.removeprefix(HOME_PREFIX).partition("-")[0])
+        if home.stat().st_uid == os.getuid() and not is_alive(maker):
+            with suppress(EmbeddedServerError):  # another run does the same
+                EmbeddedServer(home).stop("immediate")
+            shutil.rmtree(home, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
     """The shared server, with a template database that holds the newest schema.
 
     FAIRPOST_TEST_URL names another server to test against, by a superuser who may create databases.
     """
-    if given := os.environ.get("FAIRPOST_TEST_URL"):
-        asyncio.run(_on(given, lambda conn: conn.execute("DROP DATABASE IF EXISTS pattern")))
-        yield from _with_pattern(given)
+    if TEST_URL:
+        asyncio.run(_on(TEST_URL, lambda conn: conn.execute("DROP DATABASE IF EXISTS pattern")))
+        yield from _with_pattern(TEST_URL)
         return
-    with tempfile.TemporaryDirectory(prefix="fp") as home:
+    prefix = f"{HOME_PREFIX}{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=MEMORY if IN_MEMORY else None) as home:
         server = EmbeddedServer(Path(home), settings=TEST_SETTINGS)
         url = server.start()
         try:
@@ -89,7 +153,7 @@ def url(server_url: str) -> Iterator[str]:
 
 def _database(server_url: str, template: str) -> Iterator[str]:
     name = f"test_{next(_numbers)}"
-    asyncio.run(_on(server_url, lambda conn: conn.execute(f"CREATE DATABASE {name} TEMPLATE {template}")))
+    asyncio.run(_on(server_url, lambda conn: conn.execute(f"CREATE DATABASE {name} TEMPLATE {template} {COPYING}")))
     yield at_database(server_url, name)
     asyncio.run(_on(server_url, lambda conn: conn.execute(f"DROP DATABASE {name} WITH (FORCE)")))
 

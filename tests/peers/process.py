@@ -16,6 +16,9 @@ from pathlib import Path
 HOST = "127.0.0.1"
 # Below the range that the kernel gives to outgoing connections, so that no client takes the port before the server.
 PORTS = range(20_000, 32_000)
+# Each process of a parallel run has its own share of them: none takes the port that another has just found free.
+PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 READY_S_MAX = 30.0
 STOP_S_MAX = 3.0
 POLL_S = 0.02
@@ -31,7 +34,7 @@ class PeerBroken(Exception):
 
 
 def free_port() -> int:
-    for port in random.sample(PORTS, 100):
+    for port in random.sample(PORTS[PROCESS::PROCESSES], 100):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):

@@ -209,7 +209,7 @@ def test_lines_may_be_broken_anywhere_between_words(code: int, text: str, phase:
 )
 def test_a_huge_text_takes_no_time(piece: str) -> None:
     text = piece * (100_000 // len(piece))
-    began = time.perf_counter()
+    began = time.process_time()  # ours alone: other tests are running
     for code in (450, 550):
         meaning(Reply(code, text), phase=Step.RCPT)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
