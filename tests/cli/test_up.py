@@ -96,7 +96,7 @@ def test_it_says_when_it_is_ready_and_shows_the_engine_at_work(shown: Shown) -> 
     assert "smtp://127.0.0.1:" in ready
     assert "fairpost email send" in ready
     assert f"demo-flood {SENDERS['demo-flood']}/{SENDERS['demo-flood']}" in shown.lines[-2]
-    assert shown.took_s < 60
+    assert shown.took_s < 150
 
 
 def test_the_small_are_done_long_before_the_flood(shown: Shown) -> None:
