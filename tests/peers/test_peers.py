@@ -276,7 +276,7 @@ class TestTheEnd:
     def test_nothing_is_left_when_a_test_fails(self, name: Name) -> None:
         server, family = start_and_fail(starter(name, tls=False))
         assert not [pid for pid in family if is_alive(pid)]
-        assert not server.log.exists()
+        assert not server.log.parent.exists()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((server.host, server.port))
 
@@ -317,7 +317,7 @@ def start_and_fail(start: Start) -> tuple[Server, list[int]]:
     family: list[int] = []
     try:
         with start() as server:
-            assert server.log.exists()
+            assert server.log.parent.is_dir()  # the file itself comes with the first word, which may be later
             family = descendants(server.pid)
             raise ZeroDivisionError
     except ZeroDivisionError:
