@@ -130,3 +130,10 @@ async def test_in_python_the_refusal_has_the_moment(store: Store, url: str) -> N
         assert refused.value.until == second.until
     finally:
         await conn.close()
+
+
+async def test_what_is_bad_or_said_twice_takes_no_room(store: Store) -> None:
+    bad = [draft(user="ann", to="nonsense") for _ in range(3)]
+    twice = [draft(user="ann", idempotency_key="k") for _ in range(3)]
+    rows = await store.enqueue_many([*bad, *twice, draft(user="ann")], daily_max=2, now=NOW)
+    assert [row["error"] is None for row in rows] == [False] * 3 + [True] * 4

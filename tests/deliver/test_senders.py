@@ -1,9 +1,11 @@
 """The watch over senders, on the real database: a burst is caught, held, told of once, and let go."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from fairpost.deliver.runner import Runner
@@ -210,3 +212,62 @@ async def test_other_plans_are_looked_at_by_the_next_engine(store: Store, hands:
     await watch.start()
     await watch.step()
     assert await tier_of(store) is Tier.HIGH
+
+
+async def test_a_look_that_fails_is_not_the_last(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    watch = SenderWatch(store, SenderOptions(policy=SenderPolicy(), fairness=Fairness()), said.append)
+    looks = 0
+    twice = asyncio.Event()
+
+    async def step() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            twice.set()
+        raise ValueError("nonsense")
+
+    monkeypatch.setattr(watch, "step", step)
+    running = asyncio.create_task(watch.run())
+    await asyncio.wait_for(twice.wait(), 10)
+    running.cancel()
+    assert said[0] == "looking after senders: ValueError: nonsense"
+
+
+async def test_a_sender_that_an_application_has_locked_is_looked_at_later(
+    store: Store, url: str, hands: clock.ManualClock
+) -> None:
+    watch = watch_of(store)
+    await watch.start()
+    await senders.set_sender(store, BAD, plan="free", since=None)
+    conn = await asyncpg.connect(url)
+    try:
+        async with conn.transaction():
+            await conn.execute("SELECT fairpost.set_sender('w1', 'bad', 'team', NULL)")
+            await watch.step()
+            await store.hold("w1", "user", "bad", reason="nobody waits for the application")
+        await watch.step()
+        assert await tier_of(store) is Tier.HIGH
+    finally:
+        await conn.close()
+
+
+async def test_hours_in_which_no_engine_looked_are_looked_at(store: Store, hands: clock.ManualClock) -> None:
+    await store.value(
+        """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume, bounced)
+           VALUES ('w1', 'bad', fairpost.hour_of($1) - interval '3 hours', 'default', 500, 100)""",
+        START,
+    )
+    await senders.set_sender(store, BAD, plan=None, since=START - timedelta(hours=5))
+    await store.value("UPDATE fairpost.senders SET look_at = NULL")
+    await senders.set_health(store, queued=0, oldest_at=None, multiplier=1, now=START - timedelta(hours=4))
+    watch = watch_of(store)
+    await watch.start()
+    await watch.step()
+    assert await tier_of(store) is Tier.THROTTLED
+
+
+@pytest.mark.parametrize("since", ["infinity", "-infinity", "12000-01-01", "0001-01-01"])
+async def test_an_age_that_nobody_can_have_is_refused(store: Store, since: str) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="between the years 1970 and 2200"):
+        await store.value("SELECT fairpost.set_sender('w1', 'ann', NULL, $1::text::timestamptz)", since)

@@ -1,5 +1,6 @@
 """Lanes by tier, and the order of time where the fair queue is off: shares hold, nothing idles, nothing is left behind."""
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -288,3 +289,60 @@ async def test_nobody_gives_himself_a_tier(store: Store, field: str) -> None:
     (row,) = await store.enqueue_many([{**draft(), field: 2}], now=START)
     assert row["error"] is not None
     assert field in row["error"]
+
+
+async def test_one_at_a_time_an_empty_lane_saves_nothing_up(store: Store) -> None:
+    lease = await lease_of(store)
+    await senders.lay_fairness(store, LANES)
+    await set_tier(store, "w0", "vip", Tier.HIGH)
+    await fill(store, 90, {"plain": Tier.NORMAL}, workspaces=1)
+    for _ in range(40):
+        await claimed(store, lease, 1)
+    await fill(store, 30, {"vip": Tier.HIGH}, workspaces=1)
+    served = [(await claimed(store, lease, 1))[0]["user_name"] for _ in range(20)]
+    by_user = Counter(served)
+    assert by_user == {"vip": 10, "plain": 10}
+
+
+async def test_a_route_that_comes_while_everybody_is_moved_is_not_left_behind(store: Store, url: str) -> None:
+    await lease_of(store)
+    await store.enqueue_many([draft(pool="other")], now=START)
+    async with Store.open(url) as another, store._pool.acquire() as conn:
+        moving = conn.transaction()
+        await moving.start()
+        await senders.lay_fairness(Store(conn), FIFO)
+        adding = asyncio.create_task(another.add_account("b", address="b@post.test", pool="other", limits=Limits()))
+        await asyncio.wait([adding], timeout=0.3)
+        assert not adding.done(), "it waits until all are moved"
+        await moving.commit()
+        lease = await another.take_lease(await adding, owner="test", seconds=1e9, now=START)
+        assert lease is not None
+        assert len((await another.claim(lease, limit=5, now=START)).ids) == 1
+
+
+async def test_the_lower_tier_counts_and_normal_is_what_nobody_needs_to_say(store: Store) -> None:
+    async def tier(user: str) -> int:
+        return int(await store.value("SELECT fairpost.tier_of('w1', $1)", user))
+
+    await store.value("SELECT fairpost.set_tier('w1', 'workspace', '', 2::smallint, NULL, NULL)")
+    await set_tier(store, "w1", "once_low", Tier.LOW)
+    assert await tier("once_low") == Tier.LOW
+    await set_tier(store, "w1", "once_low", Tier.NORMAL)
+    assert await tier("once_low") == await tier("never_seen") == Tier.HIGH
+    await store.value("SELECT fairpost.set_tier('w1', 'workspace', '', 0::smallint, NULL, NULL)")
+    await set_tier(store, "w1", "vip", Tier.HIGH)
+    assert await tier("vip") == Tier.LOW
+
+
+async def test_however_many_names_there_are_the_locks_are_a_thousand(store: Store) -> None:
+    locks = await store.row(
+        """SELECT count(DISTINCT fairpost.rules_lock('w' || i)) AS rules, count(DISTINCT fairpost.quota_lock('w', 'u' || i)) AS quotas
+           FROM generate_series(1, 20000) i"""
+    )
+    assert tuple(locks) == (1024, 1024)
+    overlap = await store.value(
+        """SELECT count(*) FROM generate_series(1, 5000) i
+           WHERE fairpost.rules_lock('w' || i) IN (SELECT fairpost.quota_lock('w', 'u' || j) FROM generate_series(1, 5000) j)
+              OR fairpost.rules_lock('w' || i) = fairpost.pause_lock()"""
+    )
+    assert overlap == 0

@@ -5,7 +5,6 @@ Part of every engine's mind. Several engines do the same work twice at worst: a 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -23,6 +22,7 @@ LOOK_S = 0.5  # a burst is noticed within this, and what its accounts take to wr
 TELL_EVERY = timedelta(minutes=1)  # a storm of throttles is one e-mail a minute, not a storm of e-mails
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -39,6 +39,7 @@ class SenderWatch:
         self._options = options
         self._log = log
         self._hour: datetime | None = None
+        self._later: list[SenderId] = []  # somebody had them locked
         self._told_at = self._health_at = self._folded_at = LONG_AGO
 
     async def start(self) -> None:
@@ -48,16 +49,22 @@ class SenderWatch:
         await senders.look_at_throttled(self._store)
 
     async def run(self) -> None:
+        """Whatever goes wrong with one look, the next one comes: nobody else watches."""
         while True:
-            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            try:
                 await self.step()
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                pass  # the orchestrator says so
+            except Exception as error:
+                self._log(f"looking after senders: {type(error).__name__}: {error}")
             await asyncio.sleep(LOOK_S)
 
     async def step(self) -> None:
         now = await self._now()
         await self._begin_hour(now)
         stirs = await senders.stirred(self._store)
-        ids = dict.fromkeys((*stirs.users, *await senders.to_look_at(self._store, now=now)))
+        ids = dict.fromkeys((*self._later, *stirs.users, *await senders.to_look_at(self._store, now=now)))
+        self._later.clear()
         await self._look_at(list(ids), now)
         await senders.settled(self._store, stirs)
         if now >= self._told_at + TELL_EVERY:
@@ -76,9 +83,12 @@ class SenderWatch:
     async def _begin_hour(self, now: datetime) -> None:
         """What was planned for this hour is volume from now on."""
         hour = now.replace(minute=0, second=0, microsecond=0)
-        if hour != self._hour:
-            await senders.stir_hour(self._store, hour)
-            self._hour = hour
+        if self._hour is None:  # and for those in which no engine looked
+            last = await senders.last_look(self._store)
+            self._hour = max(hour - DAY, last.replace(minute=0, second=0, microsecond=0) - HOUR if last else hour - DAY)
+        while self._hour < hour:
+            self._hour += HOUR
+            await senders.stir_hour(self._store, self._hour)
 
     async def _look_at(self, ids: Sequence[SenderId], now: datetime) -> None:
         while ids:
@@ -87,10 +97,13 @@ class SenderWatch:
                 decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
                 if decided is None:
                     continue
-                if not await senders.decide(self._store, decided.after, is_new=decided.is_new):
-                    changed.append(active.sender.id)
-                elif decided.is_new:
-                    self._log(_throttled(decided.after))
+                match await senders.decide(self._store, decided.after, is_new=decided.is_new):
+                    case None:
+                        self._later.append(active.sender.id)
+                    case False:
+                        changed.append(active.sender.id)
+                    case True if decided.is_new:
+                        self._log(_throttled(decided.after))
             ids = changed
 
     async def _tell(self, now: datetime) -> None:

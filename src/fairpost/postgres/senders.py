@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
+
+import asyncpg
 
 from fairpost.model.sender import Counts, Fairness, Sender, SenderId, SenderLevel, Throttle, Tier
 from fairpost.system import clock
@@ -108,6 +111,12 @@ async def next_look(store: "Store") -> datetime | None:
     return moment
 
 
+async def last_look(store: "Store") -> datetime | None:
+    """When an engine last saw how the queue is; None: never."""
+    moment: datetime | None = await store.value("SELECT f.looked_at FROM fairpost.fairness f")
+    return moment
+
+
 async def stir_hour(store: "Store", hour: datetime) -> None:
     await store.value("SELECT fairpost.stir_hour($1)", hour)
 
@@ -117,34 +126,37 @@ async def fold(store: "Store", *, now: datetime | None = None) -> bool:
     return bool(await store.value("SELECT fairpost.fold_activity($1)", now or clock.stated()))
 
 
-async def decide(store: "Store", after: Sender, *, is_new: bool, now: datetime | None = None) -> bool:
+async def decide(store: "Store", after: Sender, *, is_new: bool, now: datetime | None = None) -> bool | None:
     """Writes what was decided on the sender as it was at `after.revision`, and lets it count. False: it has changed meanwhile.
+    None: somebody has it locked, so later.
 
     `is_new`: a throttle begins, and the operators are to be told.
     """
     throttle = after.throttle
-    return bool(
-        await store.value(
-            "SELECT fairpost.decide($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-            after.id.workspace,
-            after.id.level,
-            after.id.name,
-            after.revision,
-            int(after.tier),
-            after.look_at,
-            throttle and throttle.since,
-            throttle and throttle.until,
-            after.is_enforced,
-            after.is_by_hand,
-            after.immune_until,
-            after.score,
-            after.confidence,
-            list(after.reasons),
-            after.scored_at,
-            is_new,
-            now or clock.stated(),
+    with suppress(asyncpg.LockNotAvailableError):
+        return bool(
+            await store.value(
+                "SELECT fairpost.decide($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                after.id.workspace,
+                after.id.level,
+                after.id.name,
+                after.revision,
+                int(after.tier),
+                after.look_at,
+                throttle and throttle.since,
+                throttle and throttle.until,
+                after.is_enforced,
+                after.is_by_hand,
+                after.immune_until,
+                after.score,
+                after.confidence,
+                list(after.reasons),
+                after.scored_at,
+                is_new,
+                now or clock.stated(),
+            )
         )
-    )
+    return None
 
 
 async def untold(store: "Store", *, most: int = 50) -> list[Sender]:

@@ -108,7 +108,10 @@ BEGIN
     IF jsonb_typeof(value) <> 'string' OR (value #>> '{}') !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' THEN
         RETURN fairpost.complaint(field, 'must be a time with its zone, like 2030-01-31T09:00:00Z');
     END IF;
-    PERFORM (value #>> '{}')::timestamptz;
+    -- Far from the ends of what programs can say: a moment of the year 10000 is an error in most of them.
+    IF (value #>> '{}')::timestamptz NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
+        RETURN fairpost.complaint(field, 'must lie between the years 1970 and 2200');
+    END IF;
     RETURN NULL;
 EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format OR invalid_time_zone_displacement_value THEN
     RETURN fairpost.complaint(field, format('is no time that exists: %s', value #>> '{}'));

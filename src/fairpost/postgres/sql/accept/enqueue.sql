@@ -1,5 +1,5 @@
 -- Into the queue, inside the caller's transaction. Nothing here waits for another transaction, unless both
--- name the same idempotency key.
+-- name the same idempotency key, or e-mails of one user who has a limit.
 
 -- Everybody a checked e-mail is for, each marked with its kind.
 CREATE OR REPLACE FUNCTION fairpost.recipients_of(e jsonb) RETURNS jsonb
@@ -52,7 +52,7 @@ BEGIN
             WHERE jsonb_typeof(e) = 'object' AND e ->> 'content_id' ~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$'));
     END IF;
     IF is_limited THEN
-        too_many := fairpost.too_many(emails, p_daily_max, p_waiting_max, t);
+        too_many := fairpost.too_many(emails, shared, p_daily_max, p_waiting_max, t);
     END IF;
 
     WITH seen AS MATERIALIZED (

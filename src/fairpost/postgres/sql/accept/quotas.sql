@@ -8,6 +8,12 @@ LANGUAGE sql STABLE AS $$
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0)
 $$;
 
+-- A thousand for all users: a call that names ten thousand must not fill the server's table of locks.
+CREATE OR REPLACE FUNCTION fairpost.quota_lock(p_workspace text, p_user text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT 7381526668557579264 + (hashtextextended(p_workspace || E'\x1f' || p_user, 0) & 1023)
+$$;
+
 -- How many more e-mails a user may hand in now, and if that is fewer than `p_asked`: why, and when the others will find room, once
 -- these are taken (null: nobody can say). His other submissions wait until this transaction is over.
 CREATE OR REPLACE FUNCTION fairpost.room_for(
@@ -22,7 +28,7 @@ DECLARE
     waiting bigint;
     per_hour double precision;
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended('fairpost quota of ' || p_workspace || E'\x1f' || p_user, 0));
+    PERFORM pg_advisory_xact_lock(fairpost.quota_lock(p_workspace, p_user));
     IF p_daily_max IS NOT NULL THEN
         used := (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s
                  WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour > p_now - interval '24 hours');
@@ -53,8 +59,8 @@ BEGIN
 END $$;
 
 -- Which of these e-mails are too many, as {"ord": complaint}; null: none. Those whose key is known are none: they were taken
--- before. The first of a user that find room are taken, in the order given.
-CREATE OR REPLACE FUNCTION fairpost.too_many(emails jsonb, p_daily_max integer, p_waiting_max integer, p_now timestamptz) RETURNS jsonb
+-- before; nor are those that are bad anyway. The first of a user that find room are taken, in the order given.
+CREATE OR REPLACE FUNCTION fairpost.too_many(emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_now timestamptz) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
     refused jsonb;
@@ -65,12 +71,14 @@ BEGIN
         SELECT e.workspace, e.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, coalesce(min(s.daily_max), p_daily_max) AS daily_max,
                coalesce(min(s.waiting_max), p_waiting_max) AS waiting_max
         FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, coalesce(e.value ->> 'user', '') AS user_name,
-                     e.value ->> 'idempotency_key' AS key
+                     e.value ->> 'idempotency_key' AS key, e.value AS e,
+                     row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
               FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
         LEFT JOIN fairpost.senders s ON s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name
         WHERE e.user_name <> '' AND (s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL OR p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL)
         AND NOT EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.key_hash(e.workspace, e.key))
-        GROUP BY 1, 2 ORDER BY 1, 2
+        AND e.nth = 1 AND (fairpost.is_plain(e.e, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
+        GROUP BY 1, 2 ORDER BY fairpost.quota_lock(e.workspace, e.user_name), 1, 2   -- everybody in the order of the locks
     LOOP
         r := fairpost.room_for(u.workspace, u.user_name, cardinality(u.ords), u.daily_max, u.waiting_max, p_now);
         CONTINUE WHEN r.why IS NULL;

@@ -121,3 +121,8 @@ CREATE INDEX clocks_in_order ON fairpost.clocks (fifo_root, head_due, head_id) W
 
 -- What the processes of an engine use.
 ALTER TABLE fairpost.engines ADD COLUMN vitals jsonb;
+
+-- Where each leaf begins to look, for those that were never served: their order is by it.
+UPDATE fairpost.clocks c SET (head_due, head_id) = (
+    SELECT coalesce(min(q.due_at), 'infinity'), 0 FROM fairpost.queue q WHERE q.flow = c.flow AND q.waiting)
+WHERE c.flow IS NOT NULL AND c.head_due = '-infinity';

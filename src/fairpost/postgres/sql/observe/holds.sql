@@ -21,7 +21,7 @@ BEGIN
     FROM held h
     CROSS JOIN LATERAL (
         SELECT sum(c.waiting) AS n FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
-        WHERE n.workspace = h.workspace AND n.level = h.level AND (h.level = 'workspace' OR n.key = h.key)) tree
+        WHERE n.workspace = h.workspace AND n.level = h.level AND n.key = CASE h.level WHEN 'workspace' THEN h.workspace ELSE h.key END) tree
     CROSS JOIN LATERAL (
         SELECT sum(n.n) AS n FROM noted n WHERE n.workspace = h.workspace
         AND h.key = CASE h.level WHEN 'domain' THEN n.domain WHEN 'user' THEN n.user_name WHEN 'stream' THEN n.stream ELSE '' END) notes

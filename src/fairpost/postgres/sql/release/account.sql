@@ -11,6 +11,7 @@ DECLARE
     added CONSTANT bigint := coalesce(p_id, fairpost.next_account_id());
 BEGIN
     PERFORM fairpost.expect_keys(p_keys);
+    PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- whoever lays it anew knows all routes
     INSERT INTO fairpost.routes (route) VALUES (p_pool), ('@' || p_name) ON CONFLICT DO NOTHING;
     INSERT INTO fairpost.accounts (id, name, address, pool, transport, created_at) OVERRIDING SYSTEM VALUE
     VALUES (added, p_name, p_address, p_pool, p_transport, coalesce(p_now, clock_timestamp()));
@@ -33,6 +34,7 @@ DECLARE
     has_status CONSTANT boolean := p_changes ? 'status';
 BEGIN
     PERFORM fairpost.expect_keys(p_keys);
+    PERFORM FROM fairpost.fairness f FOR KEY SHARE;
     INSERT INTO fairpost.routes (route) SELECT p_changes ->> 'pool' WHERE p_changes ? 'pool' ON CONFLICT DO NOTHING;
     -- The lease first, as everybody has it.
     SELECT l.account_id INTO changed FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id WHERE a.name = p_name FOR UPDATE OF l;

@@ -65,14 +65,17 @@ BEGIN
     RETURN found;
 END $$;
 
--- Puts the users of a workspace (or one of them) into the lanes they belong to now. Costs their nodes, not their e-mails.
+-- Puts the users of a workspace (or one of them) into the lanes they belong to now. Costs their nodes, not their e-mails: all of them at
+-- once, for one by one the nodes above them would get a new version with each, and everybody walk them all.
 CREATE OR REPLACE FUNCTION fairpost.change_lanes(p_workspace text, p_user text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     f fairpost.fairness;
-    u record;
+    g record;
     to_root bigint; to_workspace bigint; to_domain bigint;
-    was record;
+    users bigint[] := '{}'; domains bigint[] := '{}'; workspaces bigint[] := '{}'; fifo_roots bigint[] := '{}';   -- where each goes
+    left_behind bigint[];
+    active bigint[];
 BEGIN
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     SELECT * INTO f FROM fairpost.fairness;
@@ -80,41 +83,55 @@ BEGIN
     WHERE c.id IN (SELECT n.id FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY c.id FOR UPDATE;
     PERFORM FROM fairpost.routes r   -- nobody makes roots meanwhile
     WHERE r.route IN (SELECT n.route FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY r.route FOR UPDATE;
-    FOR u IN
-        SELECT n.id, n.route, n.class, n.path, d.key AS domain, fairpost.lane_of(p_workspace, n.key, f) AS lane, r.key AS root_key
-        FROM fairpost.nodes n JOIN fairpost.nodes d ON d.id = n.path[2] JOIN fairpost.nodes w ON w.id = n.path[1] JOIN fairpost.nodes r ON r.id = w.parent
-        WHERE n.workspace = p_workspace AND n.level = 'user' AND (p_user IS NULL OR n.key = p_user) ORDER BY n.id
+
+    FOR g IN
+        SELECT u.route, u.class, u.lane, u.domain, array_agg(u.id) AS users
+        FROM (SELECT n.id, n.route, n.class, d.key AS domain, fairpost.lane_of(p_workspace, n.key, f) AS lane, r.key AS root_key
+              FROM fairpost.nodes n JOIN fairpost.nodes d ON d.id = n.path[2] JOIN fairpost.nodes w ON w.id = n.path[1] JOIN fairpost.nodes r ON r.id = w.parent
+              WHERE n.workspace = p_workspace AND n.level = 'user' AND (p_user IS NULL OR n.key = p_user)) u
+        WHERE u.root_key <> fairpost.root_key(u.route, u.class, u.lane) GROUP BY 1, 2, 3, 4
     LOOP
-        CONTINUE WHEN u.root_key = fairpost.root_key(u.route, u.class, u.lane);
-        to_root := fairpost.node_at(0, 'route', u.route, u.class, '', fairpost.root_key(u.route, u.class, u.lane), p_now);
-        to_workspace := fairpost.node_at(to_root, 'workspace', u.route, u.class, p_workspace, p_workspace, p_now);
-        to_domain := fairpost.node_at(to_workspace, 'domain', u.route, u.class, p_workspace, u.domain, p_now);
-        SELECT c.waiting, c.busy > 0 AND c.held_until IS NULL AS active INTO was FROM fairpost.clocks c WHERE c.id = u.id;
-        IF was.active THEN
-            PERFORM fairpost.deactivate(ARRAY[u.id]);
-        END IF;
-        UPDATE fairpost.clocks c SET waiting = c.waiting - was.waiting WHERE c.id = ANY (u.path[1:2]);
-        UPDATE fairpost.nodes n SET parent = to_domain, path = ARRAY[to_workspace, to_domain, n.id] WHERE n.id = u.id;
-        UPDATE fairpost.nodes n SET path = ARRAY[to_workspace, to_domain, u.id, n.id] WHERE n.parent = u.id;
-        UPDATE fairpost.clocks c SET parent = to_domain, vtime = 0 WHERE c.id = u.id;
-        UPDATE fairpost.clocks c SET fifo_root = CASE u.lane WHEN 'fifo' THEN to_root END WHERE c.parent = u.id;
-        UPDATE fairpost.clocks c SET waiting = c.waiting + was.waiting WHERE c.id IN (to_workspace, to_domain);
-        IF was.active THEN
-            PERFORM fairpost.activate(ARRAY[u.id]);
-        END IF;
-        PERFORM fairpost.remove_if_childless(u.path[2]);
-        PERFORM fairpost.remove_if_childless(u.path[1]);
+        to_root := fairpost.node_at(0, 'route', g.route, g.class, '', fairpost.root_key(g.route, g.class, g.lane), p_now);
+        to_workspace := fairpost.node_at(to_root, 'workspace', g.route, g.class, p_workspace, p_workspace, p_now);
+        to_domain := fairpost.node_at(to_workspace, 'domain', g.route, g.class, p_workspace, g.domain, p_now);
+        users := users || g.users;
+        domains := domains || array_fill(to_domain, ARRAY[cardinality(g.users)]);
+        workspaces := workspaces || array_fill(to_workspace, ARRAY[cardinality(g.users)]);
+        fifo_roots := fifo_roots || array_fill(CASE g.lane WHEN 'fifo' THEN to_root END, ARRAY[cardinality(g.users)]);
+    END LOOP;
+    IF users = '{}' THEN
+        RETURN;
+    END IF;
+
+    left_behind := ARRAY(SELECT DISTINCT w.id FROM fairpost.nodes n, unnest(n.path[1:2]) w(id) WHERE n.id = ANY (users));
+    active := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (users) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
+    PERFORM fairpost.deactivate(active);
+    PERFORM fairpost.count_above(users, -1);
+    UPDATE fairpost.nodes n SET parent = m.domain, path = ARRAY[m.workspace, m.domain, n.id]
+    FROM unnest(users, domains, workspaces) m(id, domain, workspace) WHERE n.id = m.id;
+    UPDATE fairpost.nodes n SET path = u.path || n.id FROM fairpost.nodes u WHERE u.id = ANY (users) AND n.parent = u.id;
+    UPDATE fairpost.clocks c SET parent = m.domain, vtime = 0 FROM unnest(users, domains) m(id, domain) WHERE c.id = m.id;
+    UPDATE fairpost.clocks c SET fifo_root = m.root
+    FROM unnest(users, fifo_roots) m(id, root) JOIN fairpost.nodes n ON n.parent = m.id WHERE c.id = n.id AND c.fifo_root IS DISTINCT FROM m.root;
+    PERFORM fairpost.count_above(users, 1);
+    PERFORM fairpost.activate(active);
+    FOR depth IN REVERSE 2..1 LOOP
+        WITH gone AS (
+            DELETE FROM fairpost.nodes n WHERE n.id = ANY (left_behind) AND cardinality(n.path) = depth
+            AND NOT EXISTS (SELECT FROM fairpost.nodes child WHERE child.parent = n.id) RETURNING n.id)
+        DELETE FROM fairpost.clocks c USING gone WHERE c.id = gone.id;
     END LOOP;
 END $$;
 
-CREATE OR REPLACE FUNCTION fairpost.remove_if_childless(p_node bigint) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM fairpost.nodes n WHERE n.id = p_node AND NOT EXISTS (SELECT FROM fairpost.nodes child WHERE child.parent = p_node);
-    IF FOUND THEN
-        DELETE FROM fairpost.clocks c WHERE c.id = p_node;
-    END IF;
-END $$;
+-- Adds what waits below these users to their domains and workspaces, or takes it off.
+CREATE OR REPLACE FUNCTION fairpost.count_above(users bigint[], sign integer) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE fairpost.clocks c SET waiting = c.waiting + sign * above.n
+    FROM (SELECT w.id, sum(u.waiting) AS n FROM fairpost.nodes n JOIN fairpost.clocks u ON u.id = n.id, unnest(n.path[1:2]) w(id)
+          WHERE n.id = ANY (users) GROUP BY w.id HAVING sum(u.waiting) <> 0) above
+    WHERE c.id = above.id
+$$;
+DROP FUNCTION IF EXISTS fairpost.remove_if_childless(bigint);
 
 -- Up to `p_limit` e-mails of one class, out of the lanes by their shares: slot by slot to the one that has had least for
 -- its share, judged by the middle of the slot to come. What a lane cannot fill goes to the others. While others have
@@ -137,13 +154,15 @@ DECLARE
     got record;
     n integer;
 BEGIN
-    IF NOT f.lanes AND f.share = 100 THEN
+    ids := '{}';
+    skipped := false;
+    IF p_limit <= 0 THEN   -- nobody was asked, so nobody had anything left
+        RETURN;
+    ELSIF NOT f.lanes AND f.share = 100 THEN
         SELECT p.ids, p.skipped INTO ids, skipped
         FROM fairpost.pick(fairpost.roots_of(routes, p_class, ''), p_account, p_epoch, p_limit, p_now, false) p;
         RETURN;
     END IF;
-    ids := '{}';
-    skipped := false;
     able := ARRAY(SELECT s > 0 FROM unnest(shares) s);
     FOR is_bounded IN REVERSE 1..0 LOOP
         FOR i IN 1..5 LOOP
@@ -200,12 +219,13 @@ BEGIN
         = (p_share, p_lanes, p_weights, p_shares, p_scoring, p_queue_max, p_plans) THEN
         RETURN false;
     END IF;
+    IF before.plans <> p_plans THEN   -- first: an application may have one of them locked, and nobody else is to wait for it
+        UPDATE fairpost.senders s SET look_at = '-infinity' WHERE s.plan IS NOT NULL;
+    END IF;
     PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- nobody stages by what held before
     UPDATE fairpost.fairness f SET share = p_share, lanes = p_lanes, weights = p_weights, shares = p_shares, is_scoring = p_scoring, queue_max = p_queue_max,
         plans = p_plans;
-    IF before.plans <> p_plans THEN
-        UPDATE fairpost.senders s SET look_at = '-infinity' WHERE s.plan IS NOT NULL;
-    END IF;
+
     IF (before.share, before.lanes, before.weights) <> (p_share, p_lanes, p_weights) THEN
         FOR w IN SELECT DISTINCT n.workspace FROM fairpost.nodes n WHERE n.level = 'workspace' ORDER BY 1 LOOP
             PERFORM fairpost.change_lanes(w, NULL, t);

@@ -3,7 +3,7 @@
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT hashtextextended('fairpost rules of ' || workspace, 0)
+    SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- a thousand for all: whoever lays everything anew takes every one
 $$;
 
 -- The nodes that bear a name, with their workspaces locked. Nobody stages a new one meanwhile.
@@ -112,7 +112,7 @@ BEGIN
 END $$;
 
 -- The tier of a workspace or user, and how long nothing of it goes out (null: no throttle), from now on and for what is
--- already queued.
+-- already queued. Normal is what nobody needs to say, and is not kept: so a user without a tier of his own has his workspace's.
 CREATE OR REPLACE FUNCTION fairpost.set_tier(
     p_workspace text, p_level fairpost.node_level, p_key text, p_tier smallint, p_throttled_until timestamptz, p_reason text, p_now timestamptz DEFAULT NULL
 ) RETURNS void
@@ -123,13 +123,13 @@ DECLARE
     named bigint[];
     rule fairpost.rules;
 BEGIN
-    IF p_level NOT IN ('workspace', 'user') THEN
-        RAISE EXCEPTION 'tier: a % has none, only workspaces and users do', p_level USING ERRCODE = 'FP002';
+    IF p_level NOT IN ('workspace', 'user') OR p_tier NOT BETWEEN -1 AND 2 THEN
+        RAISE EXCEPTION 'tier: must be -1 to 2, of a workspace or a user, got % of a %', p_tier, p_level USING ERRCODE = 'FP002';
     END IF;
     SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- first of all: whoever lays it anew waits for us, or we for him
     named := fairpost.lock_named(p_workspace, p_level, p_key);
     INSERT INTO fairpost.rules AS r (workspace, level, key, tier, throttled_until, throttle_reason)
-    VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_tier, p_throttled_until, p_reason)
+    VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, nullif(p_tier, 1), p_throttled_until, p_reason)
     ON CONFLICT (workspace, level, key) DO UPDATE SET
         tier = excluded.tier, throttled_until = excluded.throttled_until, throttle_reason = excluded.throttle_reason
     RETURNING * INTO rule;

@@ -8,27 +8,32 @@ BEGIN
     IF p_workspace IS NULL OR p_workspace = '' OR length(p_workspace) > 200 OR length(p_user) > 200 OR length(p_plan) > 100 THEN
         RAISE EXCEPTION 'sender: a workspace and a user have 1 to 200 characters, a plan at most 100' USING ERRCODE = 'FP001';
     END IF;
+    IF p_since NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
+        RAISE EXCEPTION 'since: must lie between the years 1970 and 2200, got %', p_since USING ERRCODE = 'FP001';
+    END IF;
     INSERT INTO fairpost.senders AS s (workspace, level, name, plan, since, look_at)
     VALUES (p_workspace, CASE WHEN p_user IS NULL THEN 'workspace' ELSE 'user' END::fairpost.node_level, coalesce(p_user, ''), p_plan, p_since, '-infinity')
     ON CONFLICT (workspace, level, name) DO UPDATE SET plan = excluded.plan, since = excluded.since, look_at = '-infinity', revision = s.revision + 1;
 END $$;
 
 -- The tier, throttle and score that somebody decided on what he read at `p_revision`, and their effect on everything queued.
--- False: it has changed meanwhile, and nothing was written. A throttle that is only observed has no effect.
+-- False: it has changed meanwhile, and nothing was written. Whoever has to wait for somebody for more than a second gets an error. A throttle that is only observed has no effect.
 CREATE OR REPLACE FUNCTION fairpost.decide(
     p_workspace text, p_level fairpost.node_level, p_name text, p_revision bigint, p_tier smallint, p_look_at timestamptz,
     p_since timestamptz, p_until timestamptz, p_enforced boolean, p_by_hand boolean, p_immune_until timestamptz,
     p_score smallint, p_confidence double precision, p_reasons text[], p_scored_at timestamptz, p_new boolean, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     stop_until CONSTANT timestamptz := CASE WHEN p_enforced THEN p_until END;
     words CONSTANT text := CASE WHEN p_enforced THEN left(array_to_string(p_reasons, '; '), 1000) END;
 BEGIN
-    PERFORM FROM fairpost.fairness f FOR SHARE;   -- first of all, as set_tier has it
-    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
+    -- The sender first, holding nothing that others need: an application may have it locked for as long as it likes.
     INSERT INTO fairpost.senders (workspace, level, name) SELECT p_workspace, p_level, p_name WHERE p_revision = 0 ON CONFLICT DO NOTHING;
+    PERFORM FROM fairpost.senders s WHERE s.workspace = p_workspace AND s.level = p_level AND s.name = p_name FOR UPDATE;
+    PERFORM FROM fairpost.fairness f FOR SHARE;   -- before the rules, as set_tier has it
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     UPDATE fairpost.senders s SET
         tier = p_tier, look_at = p_look_at, throttled_since = p_since, throttled_until = p_until, is_enforced = p_enforced, is_by_hand = p_by_hand,
         immune_until = p_immune_until, score = p_score, confidence = p_confidence, reasons = p_reasons, scored_at = p_scored_at,
@@ -39,9 +44,9 @@ BEGIN
     END IF;
     IF NOT EXISTS (
         SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name
-        AND (r.tier, r.throttled_until, r.throttle_reason) IS NOT DISTINCT FROM (p_tier, stop_until, words)
+        AND (r.tier, r.throttled_until, r.throttle_reason) IS NOT DISTINCT FROM (nullif(p_tier, 1), stop_until, words)
     ) AND (p_tier <> 1 OR stop_until IS NOT NULL OR EXISTS (
-        SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name AND r.tier IS NOT NULL)) THEN
+        SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name AND (r.tier IS NOT NULL OR r.throttled_until IS NOT NULL))) THEN
         PERFORM fairpost.set_tier(p_workspace, p_level, p_name, p_tier, stop_until, words, t);
         INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
         VALUES (t, CASE WHEN stop_until > t THEN 'throttled' ELSE 'tier' END, p_workspace, p_level || ' ' || p_name,
@@ -81,7 +86,7 @@ BEGIN
     SELECT s, w.workspace, w.level, w.name,
         (SELECT jsonb_object_agg(h.hour, ARRAY[h.volume, h.sent, h.bounced, h.rejected])
          FROM (SELECT a.hour, sum(a.volume) AS volume, sum(a.sent) AS sent, sum(a.bounced) AS bounced, sum(a.rejected) AS rejected FROM fairpost.activity a
-               WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour > t - interval '24 hours' AND w.level = 'user' GROUP BY a.hour) h),
+               WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour > t - interval '24 hours' AND a.hour <= t + interval '24 hours' AND w.level = 'user' GROUP BY a.hour) h),
         (SELECT jsonb_object_agg(d.day, d.volume)
          FROM (SELECT d.day, sum(d.volume) AS volume
                FROM (SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user'
