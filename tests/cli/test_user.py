@@ -383,9 +383,9 @@ def test_lifting_says_what_still_stands_in_the_way(cli: Cli) -> None:
 def test_a_decision_that_comes_too_late_is_made_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between reading and writing, the application says that the user pays now."""
     real = senders.decide
-    tries: list[bool] = []
+    tries: list[bool | None] = []
 
-    async def disturbed(store: Store, after: Sender, **more: Any) -> bool:
+    async def disturbed(store: Store, after: Sender, **more: Any) -> bool | None:
         if not tries:
             await senders.set_sender(store, SenderId(workspace="acme", name="ann"), plan="team", since=None)
         tries.append(await real(store, after, **more))
