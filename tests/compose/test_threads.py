@@ -111,5 +111,5 @@ def test_where_headers_are_the_envelope_they_name_exactly_it(people: tuple[Recip
     by_smtp = compose(
         replace(some.email_of(content, people), envelope=envelope), prepare(content), sender=SHOP, date=NOW
     )
-    assert sorted(found) == sorted(set(by_smtp.recipients))
+    assert set(found) == set(by_smtp.recipients)  # a domain in two scripts is named as often as it was written
     assert f"Message-ID: {by_smtp.message_id}\r\n".encode() in data  # the same for every attempt
