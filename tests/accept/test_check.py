@@ -54,7 +54,9 @@ class Judge:
             xid = self.conn.execute("SELECT pg_current_xact_id_if_assigned()").fetchone()
         assert len(rows) == len(emails)
         for email_id, new, field, message in rows:
-            assert (email_id is None) == (not new) == (field is not None) == bool(message)
+            is_refused = field is not None
+            assert (email_id is None) == is_refused == bool(message)
+            assert not (new and is_refused), "and one whose key came before is not new"
         if all(row[0] is None for row in rows):
             assert xid == (None,), "something was written"
         return [Judgement(row[0], row[2], row[3]) for row in rows]
