@@ -24,6 +24,7 @@ from fairpost.cli import (
     inbox,
     metrics,
     pause,
+    prospects,
     secrets,
     simulate,
     status,
@@ -90,6 +91,7 @@ app.command("resume")(pause.resume)
 app.command("hold")(hold.hold)
 app.command("release")(hold.release)
 app.add_typer(user.app, name="user")
+app.add_typer(prospects.app, name="prospects")
 app.add_typer(suppress.app, name="suppress")
 app.command("unsuppress")(suppress.unsuppress)
 app.add_typer(inbox.app, name="inbox")

@@ -1,16 +1,12 @@
 """`fairpost suppress` and `unsuppress`: the addresses that get no mail any more."""
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from fairpost.cli.output import AsJson, iso, note, plain, print_json, print_table
+from fairpost.cli.files import STANDARD, TOLD_EVERY, created, opened, tell_bad_lines, watched, with_connection
+from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
 from fairpost.cli.progress import progress
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError, NotFound
@@ -18,18 +14,10 @@ from fairpost.model.suppression import EVERYBODY, SuppressionKind
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     import asyncpg
 
-    from fairpost.model.suppression import BadLine, Entry, Imported
+    from fairpost.model.suppression import Imported
     from fairpost.postgres.store import Store
-
-T = TypeVar("T")
-
-STANDARD = "-"  # standard input or output, instead of a file
-BAD_LINES_SHOWN = 20
-TOLD_EVERY = 1_000  # lines
 
 
 class AddressOrCommand(TyperGroup):
@@ -191,14 +179,14 @@ def import_(
     name = "standard input" if file == STANDARD else file
 
     async def work(conn: "asyncpg.Connection") -> "Imported":
-        with _opened(file) as source:
+        with opened(file) as source:
             lines = read_list(source, name=name, defaults=defaults)
-            return await import_list(conn, _watched(lines, source), skip_bad=skip_bad)
+            return await import_list(conn, watched(lines, source), skip_bad=skip_bad)
 
     try:
-        imported = _with_connection(work)
+        imported = with_connection(work)
     except BadList as error:
-        _tell_bad_lines(error.imported)
+        tell_bad_lines(error.imported.bad, error.imported.bad_lines)
         raise
     if as_json:
         print_json(imported)
@@ -206,7 +194,7 @@ def import_(
     typer.echo(
         f"added {imported.added:,}, known {imported.known:,}, duplicates {imported.duplicates:,}, bad {imported.bad:,}"
     )
-    _tell_bad_lines(imported)
+    tell_bad_lines(imported.bad, imported.bad_lines)
 
 
 @app.command()
@@ -227,7 +215,7 @@ def export(
 
     async def work(conn: "asyncpg.Connection") -> int:
         total, written = await count(conn, workspace=workspace, kind=kind), 0
-        with _created(file, force) as out, rows_into(out) as write, progress("writing", total) as reach:
+        with created(file, force) as out, rows_into(out) as write, progress("writing", total) as reach:
             async for entry in exported(conn, workspace=workspace, kind=kind):
                 write(cells(entry))
                 written += 1
@@ -235,7 +223,7 @@ def export(
                     reach(written)
         return written
 
-    written = _with_connection(work)
+    written = with_connection(work)
     if file != STANDARD:
         typer.echo(f"wrote {written:,} addresses to {file}")
 
@@ -272,75 +260,3 @@ def _scope(workspace: str | None, everywhere: bool) -> str:
 
 def _in_words(workspace: str) -> str:
     return "all workspaces" if workspace == EVERYBODY else f"workspace {workspace}"
-
-
-def _with_connection(work: "Callable[[asyncpg.Connection], Awaitable[T]]") -> T:
-    """For what is one long transaction of its own."""
-    import asyncio
-
-    from fairpost.app import connect, prepare_database
-
-    async def run() -> T:
-        async with connect(await prepare_database(read_settings())) as conn:
-            return await work(conn)
-
-    return asyncio.run(run())
-
-
-@contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
-    if file == STANDARD:
-        yield sys.stdin.buffer
-        return
-    try:
-        source = Path(file).open("rb")  # noqa: SIM115 - below: only its opening is meant here
-    except OSError as error:
-        raise FairpostError(f"{file} cannot be read: {error.strerror}.") from error
-    with source:
-        yield source
-
-
-def _watched(lines: "Iterator[Entry | BadLine]", source: BinaryIO) -> "Iterator[Entry | BadLine]":
-    """Of a file, by its bytes; of a pipe, by its lines."""
-    size = _size(source)
-    with progress("reading", size) as reach:
-        for number, line in enumerate(lines):
-            if number % TOLD_EVERY == 0:
-                reach(source.tell() if size else number)
-            yield line
-
-
-def _size(source: BinaryIO) -> int | None:
-    try:
-        return os.fstat(source.fileno()).st_size or None
-    except OSError:  # nothing with a number: a test's input
-        return None
-
-
-@contextmanager
-def _created(file: str, force: bool) -> Iterator[BinaryIO]:
-    """Complete or not at all: until then it has another name."""
-    if file == STANDARD:
-        yield sys.stdout.buffer
-        return
-    path = Path(file)
-    if path.exists() and not force:
-        raise FairpostError(f"{file} is there already. Overwrite it with --force.")
-    unfinished = path.with_name(f"{path.name}.part")
-    try:
-        with unfinished.open("wb") as out:
-            yield out
-        unfinished.replace(path)
-    except ConnectionError:
-        raise  # the database's
-    except OSError as error:
-        raise FairpostError(f"{file} cannot be written: {error.strerror}.") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _tell_bad_lines(imported: "Imported") -> None:
-    for bad in imported.bad_lines[:BAD_LINES_SHOWN]:
-        note(plain(f"line {bad.line}: {bad.why}"))
-    if imported.bad > BAD_LINES_SHOWN:
-        note(f"… and {imported.bad - BAD_LINES_SHOWN:,} more")

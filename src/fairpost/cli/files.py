@@ -1,0 +1,103 @@
+"""Files that commands read and write: `-` is standard input or output, progress is shown, and a file is complete or not there."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
+
+from fairpost.cli.output import note, plain
+from fairpost.cli.progress import progress
+from fairpost.model.errors import FairpostError
+from fairpost.settings import read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    import asyncpg
+
+T = TypeVar("T")
+
+STANDARD = "-"  # standard input or output, instead of a file
+BAD_LINES_SHOWN = 20
+TOLD_EVERY = 1_000  # lines
+
+
+class BadLine(Protocol):
+    @property
+    def line(self) -> int: ...
+    @property
+    def why(self) -> str: ...
+
+
+def with_connection(work: "Callable[[asyncpg.Connection], Awaitable[T]]") -> T:
+    """For what is one long transaction of its own."""
+    import asyncio
+
+    from fairpost.app import connect, prepare_database
+
+    async def run() -> T:
+        async with connect(await prepare_database(read_settings())) as conn:
+            return await work(conn)
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def opened(file: str) -> Iterator[BinaryIO]:
+    if file == STANDARD:
+        yield sys.stdin.buffer
+        return
+    try:
+        source = Path(file).open("rb")  # noqa: SIM115 - below: only its opening is meant here
+    except OSError as error:
+        raise FairpostError(f"{file} cannot be read: {error.strerror}.") from error
+    with source:
+        yield source
+
+
+def watched(lines: Iterable[T], source: BinaryIO) -> Iterator[T]:
+    """Of a file, by its bytes; of a pipe, by its lines."""
+    size = _size(source)
+    with progress("reading", size) as reach:
+        for number, line in enumerate(lines):
+            if number % TOLD_EVERY == 0:
+                reach(source.tell() if size else number)
+            yield line
+
+
+def _size(source: BinaryIO) -> int | None:
+    try:
+        return os.fstat(source.fileno()).st_size or None
+    except OSError:  # nothing with a number: a test's input
+        return None
+
+
+@contextmanager
+def created(file: str, force: bool) -> Iterator[BinaryIO]:
+    """Complete or not at all: until then it has another name."""
+    if file == STANDARD:
+        yield sys.stdout.buffer
+        return
+    path = Path(file)
+    if path.exists() and not force:
+        raise FairpostError(f"{file} is there already. Overwrite it with --force.")
+    unfinished = path.with_name(f"{path.name}.part")
+    try:
+        with unfinished.open("wb") as out:
+            yield out
+        unfinished.replace(path)
+    except ConnectionError:
+        raise  # the database's
+    except OSError as error:
+        raise FairpostError(f"{file} cannot be written: {error.strerror}.") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def tell_bad_lines(bad: int, first: "Sequence[BadLine]") -> None:
+    for each in first[:BAD_LINES_SHOWN]:
+        note(plain(f"line {each.line}: {each.why}"))
+    if bad > BAD_LINES_SHOWN:
+        note(f"… and {bad - BAD_LINES_SHOWN:,} more")

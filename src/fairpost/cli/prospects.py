@@ -1,0 +1,241 @@
+"""`fairpost prospects`: people to write to, in lists that come from CSV files."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairpost.cli.files import opened, tell_bad_lines, watched, with_connection
+from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
+from fairpost.cli.session import with_store
+from fairpost.model.errors import FairpostError
+from fairpost.settings import read_settings
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from fairpost.model.prospect import ImportedProspects, Prospect
+    from fairpost.postgres.store import Store
+
+app = typer.Typer(no_args_is_help=True, help="Import, list, pause and remove the people you write to.")
+
+Workspace = Annotated[str | None, typer.Option(help="Of this workspace. [default: FAIRPOST_WORKSPACE]")]
+Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The e-mail address; case does not matter.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or - for standard input.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column", metavar="NAME=FIELD", help="Which field a column fills; NAME= leaves it out. Again for others."
+    ),
+]
+Encoding = Annotated[str | None, typer.Option(help="Of the file, where it is not found out: utf-8, cp1252, utf-16.")]
+Delimiter = Annotated[str | None, typer.Option(help="Between its columns, where it is not found out.")]
+FIELDS_SHOWN = 60  # characters
+
+
+@app.command("import")
+def import_(
+    list_name: Annotated[str, typer.Argument(metavar="LIST", help="The list they come into; made if there is none.")],
+    file: File,
+    workspace: Workspace = None,
+    column: Columns = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out bad lines instead of taking nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take everybody in a CSV file into a list, or nobody.
+
+    Its first line names the columns. One must be the e-mail address; `timezone` and `id` have a meaning, and every other column is a field
+    for templates. Who is known already gets the fields of the line beside those he has.
+
+    \b
+    Example: fairpost prospects import spring leads.csv --column "Vorname=first_name"
+    """
+    from fairpost.postgres.prospects import BadProspects, import_prospects
+    from fairpost.prospects.csv_reader import read_prospects
+
+    _require_name(list_name)
+    where = workspace or read_settings().workspace
+
+    async def work(conn: "asyncpg.Connection") -> "ImportedProspects":
+        with opened(file) as source:
+            lines = read_prospects(source, mapping=_mapping(column), encoding=encoding, delimiter=delimiter)
+            return await import_prospects(
+                conn, watched(lines, source), workspace=where, list_name=list_name, skip_bad=skip_bad
+            )
+
+    try:
+        imported = with_connection(work)
+    except BadProspects as error:
+        tell_bad_lines(error.imported.bad, error.imported.bad_lines)
+        raise
+    if as_json:
+        print_json(imported)
+        return
+    typer.echo(
+        f"added {imported.added:,}, changed {imported.changed:,}, known {imported.same:,}, "
+        f"duplicates {imported.duplicates:,}, bad {imported.bad:,}"
+    )
+    tell_bad_lines(imported.bad, imported.bad_lines)
+
+
+@app.command()
+def columns(
+    file: File, column: Columns = None, encoding: Encoding = None, delimiter: Delimiter = None, as_json: AsJson = False
+) -> None:
+    """Show how a CSV file would be read.
+
+    Its encoding, its delimiter, and which field each column fills. Nothing is changed.
+
+    \b
+    Example: fairpost prospects columns leads.csv
+    """
+    from fairpost.prospects.csv_reader import read_header
+
+    with opened(file) as source:
+        header = read_header(source, mapping=_mapping(column), encoding=encoding, delimiter=delimiter)
+    if as_json:
+        print_json(header)
+        return
+    typer.echo(f"encoding {header.encoding}, columns apart by {header.delimiter!r}")
+    print_table(("column", "field"), ((plain(name), field or "(left out)") for name, field in header.columns.items()))
+
+
+@app.command("list")
+def list_(
+    workspace: Workspace = None,
+    list_name: Annotated[str | None, typer.Option("--list", metavar="LIST", help="Only those on this list.")] = None,
+    search: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only those with this in the address or a field.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    after: Annotated[int, typer.Option(metavar="ID", help="Go on after this one.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """List prospects, in the order in which they came.
+
+    \b
+    Example: fairpost prospects list --list spring --search berlin
+    """
+    from fairpost.postgres.prospects import listed
+
+    where = workspace or read_settings().workspace
+    found = with_store(
+        lambda store: listed(store, workspace=where, list_name=list_name, search=search, after=after, most=limit)
+    )
+    if as_json:
+        print_json(found)
+    elif found:
+        rows = ((str(p.id), p.address, _fields(p), p.timezone or "", ", ".join(p.lists)) for p in found)
+        print_table(("id", "address", "fields", "timezone", "lists"), rows)
+    else:
+        typer.echo("no prospects; take some in: fairpost prospects import LIST FILE")
+
+
+@app.command()
+def lists(workspace: Workspace = None, as_json: AsJson = False) -> None:
+    """List the lists, and how many are on each.
+
+    \b
+    Example: fairpost prospects lists
+    """
+    from fairpost.postgres.prospects import lists as all_lists
+
+    where = workspace or read_settings().workspace
+    found = with_store(lambda store: all_lists(store, where))
+    if as_json:
+        print_json([{"name": name, "prospects": n, "created_at": created_at} for name, n, created_at in found])
+    elif found:
+        print_table(("list", "prospects", "since"), ((name, f"{n:,}", iso(at)) for name, n, at in found))
+    else:
+        typer.echo("no lists; make one: fairpost prospects import LIST FILE")
+
+
+@app.command()
+def show(address: Address, workspace: Workspace = None, as_json: AsJson = False) -> None:
+    """Show everything that is known of one prospect.
+
+    \b
+    Example: fairpost prospects show ann@example.com
+    """
+    prospect = with_store(lambda store: _known(store, workspace, address))
+    if as_json:
+        print_json(prospect)
+        return
+    typer.echo(plain(f"{prospect.address}, id {prospect.key}{', paused' if prospect.is_paused else ''}"))
+    typer.echo(f"since {iso(prospect.created_at)}, on the lists: {', '.join(prospect.lists) or 'none'}")
+    for name, value in {**prospect.fields, **({"timezone": prospect.timezone} if prospect.timezone else {})}.items():
+        typer.echo(plain(f"  {name}: {value}"))
+
+
+@app.command()
+def pause(address: Address, workspace: Workspace = None) -> None:
+    """Schedule nothing for a prospect until resumed.
+
+    \b
+    Example: fairpost prospects pause ann@example.com
+    """
+    with_store(lambda store: _pause(store, workspace, address, is_paused=True))
+    typer.echo(f"paused {address}; end it with: fairpost prospects resume {address}")
+
+
+@app.command()
+def resume(address: Address, workspace: Workspace = None) -> None:
+    """End the pause of a prospect.
+
+    \b
+    Example: fairpost prospects resume ann@example.com
+    """
+    with_store(lambda store: _pause(store, workspace, address, is_paused=False))
+    typer.echo(f"resumed {address}")
+
+
+@app.command()
+def remove(address: Address, workspace: Workspace = None) -> None:
+    """Remove a prospect from all lists, for good.
+
+    What was sent stays in history. To write to somebody never again, suppress the address: a list may bring it back.
+
+    \b
+    Example: fairpost prospects remove ann@example.com
+    """
+    from fairpost.postgres.prospects import remove as removed
+
+    async def work(store: "Store") -> None:
+        await removed(store, [await _known(store, workspace, address)])
+
+    with_store(work)
+    typer.echo(f"removed {address}")
+
+
+async def _known(store: "Store", workspace: str | None, address: str) -> "Prospect":
+    from fairpost.postgres.prospects import known_by
+
+    return await known_by(store, workspace or read_settings().workspace, address)
+
+
+async def _pause(store: "Store", workspace: str | None, address: str, *, is_paused: bool) -> None:
+    from fairpost.postgres.prospects import pause as set_paused
+
+    await set_paused(store, await _known(store, workspace, address), is_paused=is_paused)
+
+
+def _mapping(columns: list[str] | None) -> dict[str, str]:
+    pairs = [each.rpartition("=") for each in columns or []]
+    if any(not name for name, _, _ in pairs):
+        raise FairpostError('--column must be NAME=FIELD, like "Vorname=first_name"')
+    return {name: field for name, _, field in pairs}
+
+
+def _require_name(name: str) -> None:
+    import re
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise FairpostError(f"LIST must be letters, digits and ._- (1..100), like spring; got {name!r}")
+
+
+def _fields(prospect: "Prospect") -> str:
+    text = plain(", ".join(f"{name} {value}" for name, value in prospect.fields.items()))
+    return text if len(text) <= FIELDS_SHOWN else f"{text[: FIELDS_SHOWN - 1]}…"

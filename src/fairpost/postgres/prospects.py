@@ -1,0 +1,239 @@
+"""Prospects in the database: brought in by lists of any length, asked, paused and removed.
+
+A list comes in as one transaction: it is read to its end and written, or nothing is changed. Its lines go into a table of
+their own first, so memory does not grow with them and nobody waits for us while we read.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.prospect import BadProspectLine, ImportedProspects, Prospect, ProspectLine
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from fairpost.postgres.store import Store
+
+BAD_LINES_KEPT = 100
+FIELDS_BYTES_MAX = 65_536  # of an e-mail, too: what does not fit there could never be sent
+
+
+class BadProspects(FairpostError):
+    """A list with bad lines, of which nothing was taken."""
+
+    def __init__(self, imported: ImportedProspects) -> None:
+        self.imported = imported
+        super().__init__(
+            f"{imported.bad:,} lines are bad, and nothing was changed. Correct them, or leave them out with --skip-bad."
+        )
+
+
+# ── brought in ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _BadLines:
+    count: int = 0
+    first: list[BadProspectLine] = field(default_factory=list)
+
+    def note(self, bad: BadProspectLine) -> None:
+        self.count += 1
+        if len(self.first) < BAD_LINES_KEPT:
+            self.first.append(bad)
+
+
+async def import_prospects(
+    conn: "asyncpg.Connection",
+    lines: Iterable[ProspectLine | BadProspectLine],
+    *,
+    workspace: str,
+    list_name: str,
+    skip_bad: bool,
+    now: datetime | None = None,
+) -> ImportedProspects:
+    """Into a list, which is made if there is none. Who is known gets the fields of the line beside those he has.
+
+    Raises BadProspects where lines are bad, unless those are to be left out.
+    """
+    async with conn.transaction():
+        await conn.execute(_INCOMING)
+        bad = _BadLines()
+        await conn.copy_records_to_table("incoming", records=_records(lines, bad))
+        await conn.execute(_FOLD)
+        for row in await conn.fetch(_TAKEN_IDS, workspace):
+            bad.note(BadProspectLine(line=row["line"], text=row["address"], why=_taken(row)))
+        told = tuple(sorted(bad.first, key=lambda each: each.line))
+        if bad.count and not skip_bad:
+            raise BadProspects(_imported(bad=bad.count, bad_lines=told))
+        list_id = await conn.fetchval(_LIST, workspace, list_name, now)
+        row = await conn.fetchrow(_UPSERT, workspace, now)
+        await conn.execute(_MEMBERS, workspace, list_id)
+    return _imported(**row, bad=bad.count, bad_lines=told)
+
+
+def _imported(
+    *,
+    bad: int,
+    bad_lines: tuple[BadProspectLine, ...],
+    lines: int = 0,
+    chosen: int = 0,
+    added: int = 0,
+    changed: int = 0,
+) -> ImportedProspects:
+    return ImportedProspects(
+        added=added,
+        changed=changed,
+        same=chosen - added - changed,
+        duplicates=lines - chosen,
+        bad=bad,
+        bad_lines=bad_lines,
+    )
+
+
+def _records(lines: Iterable[ProspectLine | BadProspectLine], bad: _BadLines) -> Iterator[tuple[object, ...]]:
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    for each in lines:
+        if isinstance(each, BadProspectLine):
+            bad.note(each)
+            continue
+        fields = encode(each.fields)
+        if len(fields) * 4 > FIELDS_BYTES_MAX and len(fields.encode()) > FIELDS_BYTES_MAX:
+            why = f"has fields of more than {FIELDS_BYTES_MAX:,} bytes together"
+            bad.note(BadProspectLine(line=each.line, text=each.address, why=why))
+            continue
+        folded = each.address.lower() if each.address.isascii() else None
+        yield each.line, each.address, folded, each.external_id, fields, each.timezone
+
+
+def _taken(row: Any) -> str:
+    return f"the id {row['external_id']!r} belongs to {row['other']}"
+
+
+_INCOMING = """
+    SET LOCAL work_mem = '64MB';
+    SET LOCAL jit = off;
+    CREATE TEMP TABLE incoming (
+        line integer, address text, folded text, external_id text, fields jsonb, timezone text
+    ) ON COMMIT DROP"""
+
+# What is ASCII was folded on the way; the rest by the one who has the rules.
+_FOLD = """
+    UPDATE incoming SET folded = fairpost.fold(address) WHERE folded IS NULL;
+    CREATE TEMP TABLE chosen ON COMMIT DROP AS
+    SELECT DISTINCT ON (i.folded) i.* FROM incoming i ORDER BY i.folded, i.line;
+    ANALYZE chosen"""
+
+# An id stands for one person: not for two of the list, nor for one of the list and another who is known.
+_TAKEN_IDS = """
+    WITH known AS (
+        SELECT c.line, o.address AS other FROM chosen c
+        JOIN fairpost.prospects o ON o.workspace = $1 AND o.external_id = c.external_id AND o.folded <> c.folded
+    ), taken AS (
+        SELECT k.line, k.other FROM known k
+        UNION ALL
+        SELECT t.line, t.first FROM (
+            SELECT c.line, first_value(c.address) OVER w AS first, row_number() OVER w AS nth
+            FROM chosen c WHERE c.external_id IS NOT NULL AND NOT EXISTS (SELECT FROM known k WHERE k.line = c.line)
+            WINDOW w AS (PARTITION BY c.external_id ORDER BY c.line)) t
+        WHERE t.nth > 1
+    ), gone AS (
+        DELETE FROM chosen c USING taken t WHERE t.line = c.line RETURNING c.line, c.address, c.external_id, t.other
+    ), counted AS (
+        DELETE FROM incoming i USING gone g WHERE i.line = g.line
+    )
+    SELECT g.* FROM gone g ORDER BY g.line"""
+
+_LIST = """
+    INSERT INTO fairpost.lists (workspace, name, created_at) VALUES ($1, $2, coalesce($3::timestamptz, statement_timestamp()))
+    ON CONFLICT (workspace, name) DO UPDATE SET name = excluded.name RETURNING id"""
+
+# By the alphabet: two lists that come in at once may wait for each other, but never in a circle.
+_UPSERT = """
+    WITH written AS (
+        INSERT INTO fairpost.prospects AS p (workspace, address, folded, external_id, fields, timezone, created_at, changed_at)
+        SELECT $1::text, c.address, c.folded, c.external_id, c.fields, c.timezone, coalesce($2::timestamptz, statement_timestamp()), coalesce($2::timestamptz, statement_timestamp())
+        FROM chosen c ORDER BY c.folded
+        ON CONFLICT (workspace, folded) DO UPDATE SET
+            fields = p.fields || excluded.fields, external_id = coalesce(excluded.external_id, p.external_id),
+            timezone = coalesce(excluded.timezone, p.timezone), changed_at = excluded.changed_at
+        WHERE (p.fields || excluded.fields, coalesce(excluded.external_id, p.external_id), coalesce(excluded.timezone, p.timezone))
+            IS DISTINCT FROM (p.fields, p.external_id, p.timezone)
+        RETURNING p.id, p.folded, p.xmax = 0 AS is_new
+    )
+    SELECT (SELECT count(*) FROM incoming)::integer AS lines, (SELECT count(*) FROM chosen)::integer AS chosen,
+           count(*) FILTER (WHERE w.is_new)::integer AS added, count(*) FILTER (WHERE NOT w.is_new)::integer AS changed
+    FROM written w"""
+
+# A statement of its own: it sees those whom another list brought in while this one waited for it.
+_MEMBERS = """
+    INSERT INTO fairpost.list_members (list_id, prospect_id)
+    SELECT $2, p.id FROM chosen c JOIN fairpost.prospects p ON p.workspace = $1 AND p.folded = c.folded
+    ON CONFLICT DO NOTHING"""
+
+
+# ── asked and changed ─────────────────────────────────────────────────────────────────────────────────────
+
+_SHOWN = """
+    SELECT p.id, p.workspace, p.address, p.external_id, p.fields, p.timezone, p.is_paused, p.created_at,
+           ARRAY(SELECT l.name FROM fairpost.list_members m JOIN fairpost.lists l ON l.id = m.list_id WHERE m.prospect_id = p.id ORDER BY 1) AS lists
+    FROM fairpost.prospects p"""
+
+
+async def listed(
+    store: "Store",
+    *,
+    workspace: str,
+    list_name: str | None = None,
+    search: str | None = None,
+    after: int = 0,
+    most: int,
+) -> list[Prospect]:
+    """In the order in which they came. `search` is a part of the address or of a field."""
+    rows = await store.fetch(
+        f"""{_SHOWN} WHERE p.workspace = $1 AND p.id > $4
+            AND ($2::text IS NULL OR EXISTS (SELECT FROM fairpost.list_members m JOIN fairpost.lists l ON l.id = m.list_id
+                                             WHERE m.prospect_id = p.id AND l.workspace = $1 AND l.name = $2))
+            AND ($3::text IS NULL OR strpos(p.folded, lower($3)) > 0 OR strpos(lower(p.fields::text), lower($3)) > 0)
+            ORDER BY p.id LIMIT $5""",
+        *(workspace, list_name, search, after, most),
+    )
+    return [_prospect(row) for row in rows]
+
+
+async def known_by(store: "Store", workspace: str, address: str) -> Prospect:
+    row = await store.row(f"{_SHOWN} WHERE p.workspace = $1 AND p.folded = fairpost.fold($2)", workspace, address)
+    if row is None:
+        raise NotFound(f"{address} is no prospect of workspace {workspace}. See: fairpost prospects list")
+    return _prospect(row)
+
+
+async def lists(store: "Store", workspace: str) -> list[tuple[str, int, datetime]]:
+    """Their names, how many are on each, and since when there is one."""
+    rows = await store.fetch(
+        """SELECT l.name, l.created_at, (SELECT count(*) FROM fairpost.list_members m WHERE m.list_id = l.id) AS n
+           FROM fairpost.lists l WHERE l.workspace = $1 ORDER BY l.name""",
+        workspace,
+    )
+    return [(row["name"], row["n"], row["created_at"]) for row in rows]
+
+
+async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
+    """Nothing is scheduled for one who is paused."""
+    await store.value("UPDATE fairpost.prospects SET is_paused = $2 WHERE id = $1", prospect.id, is_paused)
+
+
+async def remove(store: "Store", prospects: Sequence[Prospect]) -> None:
+    """From all lists, and for good. What was sent to them stays in history."""
+    await store.value(
+        """WITH gone AS (DELETE FROM fairpost.prospects p WHERE p.id = ANY ($1::bigint[]) RETURNING p.id)
+           DELETE FROM fairpost.list_members m USING gone g WHERE m.prospect_id = g.id""",
+        [each.id for each in prospects],
+    )
+
+
+def _prospect(row: Any) -> Prospect:
+    return Prospect(**{**row, "fields": json.loads(row["fields"]), "lists": tuple(row["lists"])})

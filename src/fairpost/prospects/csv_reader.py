@@ -1,0 +1,407 @@
+"""Prospects from a CSV file of any size, a record at a time and in bounded memory, as spreadsheets and other programs write it.
+
+Says what each line holds, or what is wrong with it. Who is known already, and what is written, is the database's business.
+"""
+
+import codecs
+import csv
+import io
+import re
+import sys
+import unicodedata
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import BinaryIO
+from zoneinfo import available_timezones
+
+from fairpost.model.errors import FairpostError
+from fairpost.model.prospect import BadProspectLine, ProspectLine
+from fairpost.prospects.addresses import parse
+
+DELIMITERS = ",;\t|"
+SAMPLE_BYTES = 1_048_576  # what the encoding is guessed from, and the most a header can be
+COLUMNS_MAX = 1_000
+COLUMN_NAME_CHARS_MAX = 100
+FIELD_CHARS_MAX = 100_000
+RECORD_CHARS_MAX = 1_000_000
+REREAD_CHARS_MAX = 100_000_000  # a second or two, whatever the file was made to cost
+EXTERNAL_ID_CHARS_MAX = 200  # it is part of a key of 500
+TEXT_CHARS_SHOWN = 100
+COLUMNS_SHOWN = 20
+
+
+class UnreadableFile(FairpostError):
+    """Not a file of prospects; found out before its first line, unless the encoding was given and turns out wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """How the file is to be read. `columns`: the name of each, and the field it fills; an empty one is left out."""
+
+    encoding: str
+    delimiter: str
+    columns: dict[str, str]
+
+
+def read_header(
+    file: BinaryIO,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+) -> Header:
+    """What `read_prospects` would make of the file, for a preview. Reads its beginning: seek back before reading on."""
+    return _header(file.read(SAMPLE_BYTES), mapping or {}, encoding, delimiter)[0]
+
+
+def read_prospects(
+    file: BinaryIO,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+) -> Iterator[ProspectLine | BadProspectLine]:
+    """`mapping` says which field a column fills where its name does not, or "" to leave it out. The file may be a pipe.
+
+    Raises UnreadableFile at once, not at the first line.
+    """
+    head = file.read(SAMPLE_BYTES)
+    header, header_lines = _header(head, mapping or {}, encoding, delimiter)
+    text = _decoded(io.BufferedReader(_Rejoined(head, file)), header.encoding)
+    return _prospects(_Lines(text, skip=header_lines), header)
+
+
+# ── bytes to text ─────────────────────────────────────────────────────────────────────────────────────────
+
+_BROKEN = re.compile(r"[\ud800-\udfff]")
+_MARKED = "fairpost.broken"
+
+
+def _marked(error: UnicodeError) -> tuple[str, int]:
+    """A byte that is no letter becomes U+DC00 and its number, which no file can hold: so the line can be named later."""
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_MARKED, _marked)
+
+
+class _Rejoined(io.RawIOBase):
+    """The file from its beginning, of which the head was read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = io.BytesIO(head)
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # that is what BufferedReader hands over
+        data = self._head.read(len(buffer)) or self._rest.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _decoded(file: io.BufferedReader | io.BytesIO, encoding: str) -> io.TextIOWrapper:
+    if encoding == "utf-8":  # whose own handler leaves the same marks, and sooner
+        return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    return io.TextIOWrapper(file, encoding=encoding, errors=_MARKED, newline="")
+
+
+def _guessed(head: bytes) -> str:
+    """Windows-1252 is what is not UTF-8. A few broken bytes among letters that are UTF-8 are just that: broken."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(head)
+    beyond_ascii = re.sub(r"[\x00-\x7f]+", "", text)
+    letters = len(_BROKEN.sub("", beyond_ascii))
+    return "utf-8" if letters >= len(beyond_ascii) - letters else "cp1252"
+
+
+# ── the header ────────────────────────────────────────────────────────────────────────────────────────────
+
+# By letters and digits alone, without accents.
+_SPELLINGS = {
+    "email": "email emailaddress emailadresse emailadres mail mailaddress mailadresse adressemail adresseemail courriel correo correoelectronico recipient",
+    "first_name": "firstname first givenname forename vorname prenom",
+    "last_name": "lastname last surname familyname nachname familienname nomdefamille apellido apellidos",
+    "name": "name fullname displayname contactname",
+    "company": "company companyname firma firmenname organisation organization unternehmen entreprise empresa",
+    "timezone": "timezone tz zeitzone",
+    "external_id": "id externalid prospectid",
+}
+_KNOWN = {spelling: field for field, spellings in _SPELLINGS.items() for spelling in spellings.split()}
+_ADDRESS_MAYBE = {"address": "email", "adresse": "email"}  # where nothing else is; else it is where somebody lives
+_ADDRESS_NAMES = {*_SPELLINGS["email"].split(), *_ADDRESS_MAYBE}
+
+
+def _header(head: bytes, mapping: Mapping[str, str], encoding: str | None, delimiter: str | None) -> tuple[Header, int]:
+    """And the number of lines up to its end."""
+    if delimiter is not None and delimiter not in tuple(DELIMITERS):
+        raise UnreadableFile(f"delimiter must be one of {', '.join(map(repr, DELIMITERS))}; got {delimiter!r}")
+    try:
+        encoding = codecs.lookup(encoding).name if encoding else _guessed(head)
+        firsts = [(each, *_first_row(_decoded(io.BytesIO(head), encoding), each)) for each in delimiter or DELIMITERS]
+    except UnicodeError as error:
+        raise UnreadableFile(f"the file is not {encoding}: {error}") from error
+    except (LookupError, ValueError):
+        raise UnreadableFile(f"{encoding!r} is no encoding of text that is known; try utf-8 or cp1252") from None
+    asked = {_slug(column) for column in mapping}
+
+    def promise(first: tuple[str, list[str], int]) -> tuple[bool, int]:
+        names = first[1][:COLUMNS_MAX]
+        return any(_bare(name) in _ADDRESS_NAMES or _slug(name) in asked for name in names), len(names)
+
+    sign, row, lines = max(firsts, key=promise)
+    return Header(encoding=encoding, delimiter=sign, columns=_columns(row, mapping)), lines
+
+
+def _first_row(text: io.TextIOWrapper, delimiter: str) -> tuple[list[str], int]:
+    """The first that is not empty, nor the word to Excel which separator follows; and the number of its last line."""
+    rows = csv.reader(iter(partial(text.readline, RECORD_CHARS_MAX), ""), delimiter=delimiter, strict=True)
+    try:
+        for row in rows:
+            if any(cell.strip() for cell in row) and not row[0].startswith("sep="):
+                return row, rows.line_num
+    except csv.Error:  # with this delimiter; another may do
+        return [], 0
+    raise UnreadableFile('the file is empty. Its first line must name the columns, one of them "email".')
+
+
+def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
+    if not row:
+        raise UnreadableFile("the header has a quote that does not end, or is far too long. Is it a CSV file?")
+    if any("\0" in cell for cell in row):
+        raise UnreadableFile("the file is UTF-16 without its mark, or no text at all. Save it as CSV in UTF-8.")
+    if len(row) > COLUMNS_MAX or max(map(len, row)) > COLUMN_NAME_CHARS_MAX:
+        raise UnreadableFile(
+            f"the header must have at most {COLUMNS_MAX:,} columns with names of at most {COLUMN_NAME_CHARS_MAX} characters. Is it a CSV file?"
+        )
+    names = [_shown(cell.strip()) or f"column {number}" for number, cell in enumerate(row, 1)]
+    slugs = [_slug(name) or f"column_{number}" for number, name in enumerate(names, 1)]
+    _refuse_twins(names, names)
+    _refuse_twins(names, slugs)
+    asked = {_slug(column): _field(wanted) for column, wanted in mapping.items()}
+    if strangers := [column for column in mapping if _slug(column) not in slugs]:
+        raise UnreadableFile(f"there is no column {_shown(strangers[0])!r}. The columns are: {_listed(names)}")
+    fields = [asked.get(slug, field) for slug, field in zip(slugs, _guessed_fields(names, slugs, asked), strict=True)]
+    if "email" not in fields:
+        hint = " The first line holds an address: put the names of the columns above it." if "@" in "".join(row) else ""
+        raise UnreadableFile(
+            f'no column is known to hold the e-mail address: name it "email", or map it. The columns are: {_listed(names)}.{hint}'
+        )
+    _refuse_twins(names, fields)
+    return dict(zip(names, fields, strict=True))
+
+
+def _guessed_fields(names: list[str], slugs: list[str], asked: dict[str, str]) -> list[str]:
+    """By their names; those that the mapping gives to another column stay themselves."""
+    guesses = [_KNOWN.get(_bare(name)) for name in names]
+    if "email" not in guesses and "email" not in asked.values():
+        guesses = [guess or _ADDRESS_MAYBE.get(_bare(name)) for guess, name in zip(guesses, names, strict=True)]
+    taken = set(asked.values())
+    return [guess if guess and guess not in taken else slug for guess, slug in zip(guesses, slugs, strict=True)]
+
+
+def _field(wanted: str) -> str:
+    return _KNOWN.get(_bare(wanted)) or _slug(wanted)
+
+
+def _bare(name: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name).lower()))
+
+
+def _slug(name: str) -> str:
+    """A name for templates: words of letters and digits in any script, joined by underscores; no digit first."""
+    letters = unicodedata.normalize("NFKC", name).lower()
+    slug = "_".join("".join(c if f"_{c}".isidentifier() and c != "_" else " " for c in letters).split())
+    return f"_{slug}" if slug and not slug.isidentifier() else slug
+
+
+def _refuse_twins(names: list[str], fields: list[str]) -> None:
+    first: dict[str, int] = {}
+    for place, field in enumerate(fields):
+        if field and (other := first.setdefault(field, place)) != place:
+            raise UnreadableFile(
+                f"columns {other + 1} ({names[other]!r}) and {place + 1} ({names[place]!r}) are both {field!r}. "
+                "Rename one, or map it to another field."
+            )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - COLUMNS_SHOWN} more" if len(names) > COLUMNS_SHOWN else ""
+    return ", ".join(names[:COLUMNS_SHOWN]) + more
+
+
+# ── lines to records ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Lines:
+    """The lines of a file, for csv to make records of. Those of the record at hand are kept, and can be given back."""
+
+    def __init__(self, text: io.TextIOWrapper, *, skip: int) -> None:
+        self._text = text
+        self._again: deque[str] = deque()
+        self._reread_chars = 0
+        self.record: list[str] = []
+        self.last = skip  # the number of the newest line of the record
+        self.doubtful = (
+            0  # up to this one, lines may be the inside of a field: a line of somebody's notes is no prospect
+        )
+        for _ in range(skip):
+            self._fresh()
+
+    def __iter__(self) -> Iterator[str]:
+        """Ends with the file, or where the record has grown too long."""
+        size = 0
+        while line := self._again.popleft() if self._again else self._fresh():
+            size = size + len(line) if self.record else len(line)
+            self.record.append(line)
+            self.last += 1
+            if size >= RECORD_CHARS_MAX:
+                return
+            yield line
+
+    def _fresh(self) -> str:
+        """Of a line that is too long, the beginning."""
+        line = rest = self._text.readline(RECORD_CHARS_MAX)
+        while len(rest) == RECORD_CHARS_MAX and rest[-1] not in "\r\n":
+            rest = self._text.readline(RECORD_CHARS_MAX)
+        return line
+
+    def give_back(self, *, doubtful: int) -> None:
+        """All lines of the record but the first, unless that was done too often."""
+        self.doubtful = max(self.doubtful, doubtful)
+        others = self.record[1:]
+        self._reread_chars += sum(map(len, others))
+        if self._reread_chars <= REREAD_CHARS_MAX:
+            self.last -= len(others)
+            self._again.extendleft(reversed(others))
+
+
+def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadProspectLine]:
+    """A record over several lines that does not fit is most likely a quote that was never closed: then the first of them is
+    bad, and the others are read by themselves. Where it would have ended nobody knows: from there on, rows must be whole.
+    """
+    plan = _Plan.of(header)
+    rows = csv.reader(lines, delimiter=header.delimiter, strict=True)
+    while True:
+        lines.record.clear()
+        first = lines.last + 1
+        try:
+            row = next(rows, None)
+        except csv.Error:
+            row = None
+        except UnicodeError as error:
+            raise UnreadableFile(f"line {first} cannot be read as {header.encoding}: {error}") from error
+        if not lines.record:
+            return
+        text = "".join(lines.record)
+        if row is None:
+            found: ProspectLine | str = _unparsed(text)
+            rows = csv.reader(lines, delimiter=header.delimiter, strict=True)  # the old one takes it for the end
+            lines.give_back(doubtful=sys.maxsize)
+        elif not any(map(str.strip, row)):
+            continue
+        elif len(row) != plan.width and (
+            misfit := plan.misfit(row, whole=len(lines.record) > 1 or first <= lines.doubtful)
+        ):
+            found = misfit
+            lines.give_back(doubtful=lines.last)
+        else:
+            found = _unstorable(text, row, header.encoding) or plan.prospect(row, first)
+        if isinstance(found, str):
+            reach = f" (lines {first} to {lines.last})" if lines.last > first else ""
+            yield BadProspectLine(line=first, text=_shown(lines.record[0]), why=found + reach)
+        else:
+            yield found
+
+
+def _unparsed(text: str) -> str:
+    if len(text) >= RECORD_CHARS_MAX:
+        return f"has more than {RECORD_CHARS_MAX:,} characters, or a quote that does not end"
+    if len(text) > FIELD_CHARS_MAX:
+        return f"has a field of more than {FIELD_CHARS_MAX:,} characters, or a quote that does not end"
+    return 'has a quote that does not end, or one inside a field that is not doubled ("")'
+
+
+def _unstorable(text: str, row: list[str], encoding: str) -> str | None:
+    if len(text) > FIELD_CHARS_MAX and max(map(len, row)) > FIELD_CHARS_MAX:
+        return f"has a field of more than {FIELD_CHARS_MAX:,} characters"
+    if "\0" in text:
+        return "has a zero byte"
+    if not text.isascii():
+        try:
+            text.encode()  # the quickest way to find a mark
+        except UnicodeEncodeError as error:
+            byte = ord(text[error.start]) & 0xFF
+            before = _shown(text[max(0, error.start - 20) : error.start])
+            return f"is not {encoding}: byte 0x{byte:02x} after {before!r}. If the file has another encoding, name it"
+    return None
+
+
+def _shown(text: str) -> str:
+    """On one line, short, and harmless to a terminal."""
+    text = text.rstrip("\r\n")
+    start = "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text[:TEXT_CHARS_SHOWN])
+    return f"{start}…" if len(text) > TEXT_CHARS_SHOWN else start
+
+
+# ── records to prospects ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """Where in a row the fields are. What has no column is found behind the last one, in a cell that is always empty."""
+
+    width: int
+    email: int
+    timezone: int
+    external_id: int
+    others: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, header: Header) -> "_Plan":
+        places = {field: place for place, field in enumerate(header.columns.values()) if field}
+        width = len(header.columns)
+        email, timezone, external_id = (places.pop(field, width) for field in ("email", "timezone", "external_id"))
+        others = tuple((place, field) for field, place in places.items())
+        return cls(width=width, email=email, timezone=timezone, external_id=external_id, others=others)
+
+    def misfit(self, row: list[str], *, whole: bool) -> str | None:
+        """Spreadsheets leave empty cells at the end away, or add some. Anything else moved what follows to other columns."""
+        if any(row[self.width :]) or (whole and len(row) < self.width):
+            return f"has {len(row):,} fields where the header has {self.width:,}; a delimiter or line break in a field needs quotes"
+        return None
+
+    def prospect(self, row: list[str], line: int) -> ProspectLine | str:
+        if len(row) != self.width:
+            row[self.width :] = [""] * (self.width - len(row))
+        row.append("")
+        mailbox = parse(row[self.email])
+        if mailbox is None:
+            written = row[self.email].strip()
+            return f"{_shown(written)!r} is no e-mail address" if written else "has no e-mail address"
+        timezone = row[self.timezone].strip()
+        if timezone and timezone not in _zones():
+            return f"timezone must be a name like Europe/Berlin; got {_shown(timezone)!r}"
+        external_id = row[self.external_id].strip()
+        if ":" in external_id or len(external_id) > EXTERNAL_ID_CHARS_MAX or not external_id.isprintable():
+            return f'id must be at most {EXTERNAL_ID_CHARS_MAX} characters on one line, without ":"; got {_shown(external_id)!r}'
+        fields = {field: value for place, field in self.others if (value := row[place].strip())}
+        if mailbox.name is not None:
+            fields.setdefault("name", mailbox.name)
+        return ProspectLine(
+            line=line,
+            address=mailbox.address,
+            fields=fields,
+            timezone=timezone or None,
+            external_id=external_id or None,
+        )
+
+
+@cache
+def _zones() -> set[str]:
+    return available_timezones()
