@@ -1,7 +1,7 @@
 """Prospects that come in by lists: all or nobody, each once, with what was known before."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import asyncpg
@@ -142,3 +142,15 @@ async def test_who_is_removed_is_on_no_list(conn: "asyncpg.Connection", store: S
     assert (await prospects.known_by(store, "acme", "ann@example.com")).is_paused
     await prospects.remove(store, [ann])
     assert [(name, n) for name, n, _ in await prospects.lists(store, "acme")] == [("spring", 0)]
+
+
+async def test_an_import_that_is_cut_off_leaves_nothing(conn: "asyncpg.Connection", store: Store) -> None:
+    def lines() -> Iterator[ProspectLine]:
+        yield from (line(n, f"p{n}@example.com") for n in range(5_000))
+        conn.terminate()
+        yield line(5_000, "last@example.com")
+
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError)):
+        await import_prospects(conn, lines(), workspace="acme", list_name="spring", skip_bad=False)
+    assert await prospects.listed(store, workspace="acme", most=9) == []
+    assert await prospects.lists(store, "acme") == []

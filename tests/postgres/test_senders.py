@@ -124,7 +124,6 @@ async def test_a_decision_counts_for_what_is_queued_and_for_what_comes(store: St
     assert ann.revision == 1
     assert [s.id for s in await senders.untold(store)] == [ANN]
     assert await senders.to_look_at(store, now=until) == [ANN]
-    assert await senders.next_look(store) == until
     claim = await store.claim(lease, limit=10, now=until)
     assert [e.user for e in await store.load(claim.ids)] == ["ann", "ann"], "it ends by itself"
     weights = await store.fetch("SELECT weight FROM fairpost.clocks WHERE key = 'ann'")

@@ -104,13 +104,6 @@ async def look_at_throttled(store: "Store") -> None:
     await store.value("UPDATE fairpost.senders SET look_at = '-infinity' WHERE throttled_since IS NOT NULL")
 
 
-async def next_look(store: "Store") -> datetime | None:
-    moment: datetime | None = await store.value(
-        "SELECT min(s.look_at) FROM fairpost.senders s WHERE isfinite(s.look_at)"
-    )
-    return moment
-
-
 async def last_look(store: "Store") -> datetime | None:
     """When an engine last saw how the queue is; None: never."""
     moment: datetime | None = await store.value("SELECT f.looked_at FROM fairpost.fairness f")
