@@ -1,0 +1,93 @@
+"""How much a workspace may send on a day of its own clock, and how that grows at first.
+
+What was sent is counted elsewhere and given here. When the next day begins is known to `windows`.
+"""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from fairpost.model.window import Quota, SendingWindow
+
+RAMP_UP_DAYS_MAX = 365
+
+
+def problem_of_quota(quota: Quota) -> str | None:
+    """What is wrong with a quota, by field, rule and value; None: it can be used."""
+    if quota.daily_max is not None and quota.daily_max < 1:
+        return f"daily_max must be at least 1, or none for no quota, got {quota.daily_max}: nothing would ever be sent"
+    if not 0 <= quota.ramp_up_days <= RAMP_UP_DAYS_MAX:
+        return f"ramp_up_days must be 0..{RAMP_UP_DAYS_MAX}, got {quota.ramp_up_days}"
+    if len(quota.ramp_up_percents) > RAMP_UP_DAYS_MAX:
+        return f"ramp_up_percents must be for at most {RAMP_UP_DAYS_MAX} days, got {len(quota.ramp_up_percents)}"
+    if wrong := [each for each in quota.ramp_up_percents if not 1 <= each <= 100]:
+        return f"ramp_up_percents must be 1..100 each, got {wrong[0]}"
+    if quota.ramp_up_days and quota.ramp_up_percents:
+        return "ramp_up_days and ramp_up_percents must not both be set: the one is even, the other a list"
+    if quota.daily_max is None and (quota.ramp_up_days or quota.ramp_up_percents):
+        return "daily_max must be set for a ramp-up: it says what to grow to, got none"
+    return None
+
+
+def allowed_on(quota: Quota, day_number: int) -> int | None:
+    """How much goes out on the n-th day, rounded up; None: as much as you like."""
+    assert day_number >= 1
+    if quota.daily_max is None:
+        return None
+    if day_number <= len(quota.ramp_up_percents):
+        return _part(quota.daily_max, quota.ramp_up_percents[day_number - 1], 100)
+    if day_number <= quota.ramp_up_days:
+        return _part(quota.daily_max, day_number, quota.ramp_up_days)
+    return quota.daily_max
+
+
+def day_number(first_day: date, day: date, window: SendingWindow | None = None) -> int:
+    """The how-manieth day this is since the first, which is 1, whether or not anything was sent on the days between.
+
+    With a window only its own days count: a ramp-up that rose over the weekend would leap on Monday.
+    """
+    count = (day - first_day).days + 1 if window is None else _open_days(window, first_day, day)
+    return max(1, count)  # whose clock was moved west may be back on the day before the first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaStatus:
+    used: int
+    allowed: int | None  # None: no quota
+    resets_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    count: int  # of those asked for: all, or what is left
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaReached:
+    """`until` None: not before a person does something."""
+
+    until: datetime | None
+    words: str
+
+
+def admit_quota(status: QuotaStatus, asked: int) -> Granted | QuotaReached:
+    """How many of those asked for may go out today."""
+    if status.allowed is None:
+        return Granted(asked)
+    if status.allowed < 1:
+        return QuotaReached(None, f"the daily quota is {status.allowed}: set it to 1 or more, or to none for no quota")
+    left = status.allowed - status.used
+    if left < 1:
+        return QuotaReached(status.resets_at, f"the daily quota is used up: {status.used} of {status.allowed}")
+    return Granted(min(asked, left))
+
+
+def _part(whole: int, parts: int, of: int) -> int:
+    return -(-whole * parts // of)
+
+
+def _open_days(window: SendingWindow, first: date, last: date) -> int:
+    """Both included. Counted by weeks, as a workspace grows old."""
+    weeks, rest = divmod((last - first).days + 1, 7)
+    odd = {(first.isoweekday() + n - 1) % 7 + 1 for n in range(rest)}
+    off = sum(first <= each <= last and each.isoweekday() in window.days for each in window.holidays)
+    return weeks * len(window.days) + len(odd & window.days) - off

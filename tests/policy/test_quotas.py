@@ -1,0 +1,121 @@
+"""How much goes out on a day: never more than the quota, less at first, and clear words where nothing does."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+from math import ceil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpost.model.window import RAMP_UP_DAYS, Quota, SendingWindow
+from fairpost.policy.quotas import (
+    Granted,
+    QuotaReached,
+    QuotaStatus,
+    admit_quota,
+    allowed_on,
+    day_number,
+    problem_of_quota,
+)
+
+DAY = timedelta(days=1)
+FRIDAY = date(2026, 7, 3)
+RESETS_AT = datetime(2026, 7, 3, 22, tzinfo=UTC)
+WORKDAYS = SendingWindow(timezone="Europe/Berlin", days=frozenset(range(1, 6)), start=time(9), end=time(17))
+
+
+def test_a_ramp_up_grows_by_a_tenth_a_day() -> None:
+    quota = Quota(daily_max=45, ramp_up_days=RAMP_UP_DAYS)
+    assert [allowed_on(quota, n) for n in range(1, 13)] == [5, 9, 14, 18, 23, 27, 32, 36, 41, 45, 45, 45]
+
+
+@given(most=st.integers(1, 10**9), days=st.integers(1, 365), day=st.integers(1, 800))
+def test_a_ramp_up_is_rounded_up_and_ends_at_the_quota(most: int, days: int, day: int) -> None:
+    quota = Quota(daily_max=most, ramp_up_days=days)
+    today, tomorrow = allowed_on(quota, day), allowed_on(quota, day + 1)
+    assert today is not None
+    assert tomorrow is not None
+    assert 1 <= today <= tomorrow <= most
+    assert (today - 1) * days < most * min(day, days) <= today * days
+    assert day < days or today == most
+
+
+def test_a_ramp_up_may_be_a_list_of_percentages() -> None:
+    quota = Quota(daily_max=99, ramp_up_percents=(1, 50, 10))
+    assert [allowed_on(quota, n) for n in range(1, 6)] == [1, ceil(49.5), 10, 99, 99]
+
+
+def test_without_a_ramp_up_the_first_day_is_like_any_other() -> None:
+    assert allowed_on(Quota(daily_max=45), 1) == 45
+    assert allowed_on(Quota(), 1) is None
+
+
+def test_days_are_counted_whether_or_not_anything_is_sent() -> None:
+    assert [day_number(FRIDAY, FRIDAY + n * DAY) for n in range(4)] == [1, 2, 3, 4]
+
+
+def test_with_a_window_only_its_own_days_are_counted() -> None:
+    """Friday is the first, the weekend adds nothing, Monday is the second."""
+    assert [day_number(FRIDAY, FRIDAY + n * DAY, WORKDAYS) for n in range(5)] == [1, 1, 1, 2, 3]
+    holiday = replace(WORKDAYS, holidays=frozenset({FRIDAY + 3 * DAY, FRIDAY + 1 * DAY}))
+    assert [day_number(FRIDAY, FRIDAY + n * DAY, holiday) for n in range(5)] == [1, 1, 1, 1, 2]
+
+
+@given(
+    days=st.frozensets(st.integers(1, 7), min_size=1),
+    holidays=st.frozensets(st.integers(-5, 60).map(lambda n: FRIDAY + n * DAY), max_size=20),
+    first=st.integers(0, 6),
+    length=st.integers(-3, 60),
+)
+def test_counting_by_weeks_is_counting_day_by_day(
+    days: frozenset[int], holidays: frozenset[date], first: int, length: int
+) -> None:
+    window = replace(WORKDAYS, days=days, holidays=holidays)
+    begin = FRIDAY + first * DAY
+    counted = sum(window.opens_on(begin + n * DAY) for n in range(length + 1))
+    assert day_number(begin, begin + length * DAY, window) == max(1, counted)
+
+
+def test_a_clock_that_was_moved_to_the_day_before_is_on_the_first_day() -> None:
+    assert day_number(FRIDAY, FRIDAY - DAY) == 1
+
+
+def test_what_is_left_is_granted_and_no_more() -> None:
+    status = QuotaStatus(used=40, allowed=45, resets_at=RESETS_AT)
+    assert admit_quota(status, 3) == Granted(3)
+    assert admit_quota(status, 50) == Granted(5)
+    assert admit_quota(replace(status, allowed=None), 50) == Granted(50)
+
+
+@pytest.mark.parametrize("used", [45, 60])  # 60: the quota was lowered during the day
+def test_a_quota_that_is_used_up_says_when_there_is_room_again(used: int) -> None:
+    answer = admit_quota(QuotaStatus(used=used, allowed=45, resets_at=RESETS_AT), 1)
+    assert answer == QuotaReached(RESETS_AT, f"the daily quota is used up: {used} of 45")
+
+
+def test_a_quota_of_nothing_waits_for_a_person_and_not_for_tomorrow() -> None:
+    answer = admit_quota(QuotaStatus(used=0, allowed=0, resets_at=RESETS_AT), 1)
+    assert answer == QuotaReached(None, "the daily quota is 0: set it to 1 or more, or to none for no quota")
+
+
+@pytest.mark.parametrize(
+    ("quota", "words"),
+    [
+        (Quota(daily_max=0), "daily_max must be at least 1, or none for no quota, got 0: nothing would ever be sent"),
+        (Quota(daily_max=9, ramp_up_days=-1), "ramp_up_days must be 0..365, got -1"),
+        (Quota(daily_max=9, ramp_up_percents=(10, 0)), "ramp_up_percents must be 1..100 each, got 0"),
+        (Quota(daily_max=9, ramp_up_percents=(1,) * 366), "ramp_up_percents must be for at most 365 days, got 366"),
+        (
+            Quota(daily_max=9, ramp_up_days=10, ramp_up_percents=(50,)),
+            "ramp_up_days and ramp_up_percents must not both be set: the one is even, the other a list",
+        ),
+        (Quota(ramp_up_days=10), "daily_max must be set for a ramp-up: it says what to grow to, got none"),
+        (Quota(), None),
+        (Quota(daily_max=1), None),
+        (Quota(daily_max=500, ramp_up_days=RAMP_UP_DAYS), None),
+        (Quota(daily_max=500, ramp_up_percents=(5, 20, 100)), None),
+    ],
+)
+def test_what_is_wrong_with_a_quota_is_said_by_field_rule_and_value(quota: Quota, words: str | None) -> None:
+    assert problem_of_quota(quota) == words
