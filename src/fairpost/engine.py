@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from fairpost.app import fairness_of, open_store, sender_policy, server_url, vault_of
+from fairpost.deliver.campaigns import CampaignWatch
 from fairpost.deliver.channel import Word
 from fairpost.deliver.nursery import Nursery
 from fairpost.deliver.orchestrator import Orchestrator
@@ -94,9 +95,10 @@ async def _think(
             store, _worker_options(url, options, name), sock, processes_max=options.processes_max, log=log
         )
         sender_watch = SenderWatch(store, _sender_options(settings), log)
+        campaign_watch = CampaignWatch(store, log)
         await sender_watch.start()
         log(f"ready: engine {name} drives the accounts of this database")
-        watching = [asyncio.create_task(watch.run()), asyncio.create_task(sender_watch.run())]
+        watching = [asyncio.create_task(each.run()) for each in (watch, sender_watch, campaign_watch)]
         await orchestrator.run()
         for task in watching:
             task.cancel()

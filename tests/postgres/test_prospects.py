@@ -104,7 +104,7 @@ async def test_an_id_stands_for_one_person(conn: "asyncpg.Connection", store: St
         (2, "the id '7' belongs to ann@example.com"),
         (4, "the id '8' belongs to eve@example.com"),
     ]
-    assert (await prospects.known_by(store, "acme", "eve@example.com")).key == "8"
+    assert (await prospects.known_by(store, "acme", "eve@example.com")).external_id == "8"
 
 
 async def test_workspaces_know_nothing_of_each_other(conn: "asyncpg.Connection", store: Store) -> None:

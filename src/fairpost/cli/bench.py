@@ -38,6 +38,10 @@ MEANING: dict[str, str] = {
     "raw_single_per_s": "for comparison: a bare INSERT of the same JSON",
     "bulk_per_s": "enqueue 1,000 at a time, 2 connections (to reach: 30,000/s)",
     "raw_bulk_per_s": "for comparison: a bare INSERT of the same 1,000",
+    "scheduled_per_s": "rows and keys of a campaign of 1,000,000 prospects, checked and committed (to reach: 25,000/s)",
+    "scheduled_per_s_3_steps": "the same with three steps, of 200,000 prospects",
+    "plain_insert_per_s": "for comparison: the same people into a table with a unique key, and nothing else",
+    "rss_mb": "the most memory that the scheduling process had (to reach: below 200 MB)",
     "emails_per_s": "the engine at work: claimed, composed, sent, settled, 8 accounts (to reach: 3 × naive, 0.5 × ceiling)",
     "naive_emails_per_s": "for comparison: a table, EmailMessage and aiosmtplib, one process with 8 connections",
     "naive_2_processes_per_s": "for comparison: the same in two processes with 4 connections each",
@@ -102,6 +106,17 @@ def enqueue(as_json: AsJson = False) -> None:
     from fairpost.bench.enqueue import bench_enqueue
 
     _run(bench_enqueue, as_json)
+
+
+@app.command()
+def schedule(as_json: AsJson = False) -> None:
+    """How many e-mails of a campaign are scheduled a second, of a million prospects.
+
+    Example: fairpost bench schedule --json
+    """
+    from fairpost.bench.schedule import bench_schedule
+
+    _run(bench_schedule, as_json)
 
 
 @app.command()

@@ -164,7 +164,9 @@ def show(address: Address, workspace: Workspace = None, as_json: AsJson = False)
     if as_json:
         print_json(prospect)
         return
-    typer.echo(plain(f"{prospect.address}, id {prospect.key}{', paused' if prospect.is_paused else ''}"))
+    typer.echo(
+        plain(f"{prospect.address}, id {prospect.external_id or prospect.id}{', paused' if prospect.is_paused else ''}")
+    )
     typer.echo(f"since {iso(prospect.created_at)}, on the lists: {', '.join(prospect.lists) or 'none'}")
     for name, value in {**prospect.fields, **({"timezone": prospect.timezone} if prospect.timezone else {})}.items():
         typer.echo(plain(f"  {name}: {value}"))

@@ -11,7 +11,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairpost.deliver.doubts import ask_about_doubts, resolve_doubts, without
+from fairpost.deliver.personal import personal
 from fairpost.model.account import Account, AccountStatus, Lease, Rest, RestReason
+from fairpost.model.campaign import Gap
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
@@ -19,7 +21,7 @@ from fairpost.model.states import EmailClass
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.bounces import too_many_bounces
 from fairpost.policy.ledger import Ledger, Measure
-from fairpost.policy.limits import Go, NotBefore, Reason, admit, batch_size, refund
+from fairpost.policy.limits import Go, NotBefore, Reason, admit, batch_size, free_at, refund, widened
 from fairpost.policy.retries import back_off_delay, unreachable_delay
 from fairpost.policy.soft_bounces import soft_bounced
 from fairpost.policy.verdicts import grievance, is_about_our_pace, is_rejected, judge, requested_pause, suspicion
@@ -105,6 +107,8 @@ class Runner:
         self._ahead = timedelta()  # how far the database's clock is ahead of ours: its time counts everywhere
         self._missed: set[EmailId] = set()  # locked by somebody when their turn came; they may still be ours
         self._each_s = 0.0  # how long an e-mail takes, of late
+        self._unsendable: dict[EmailId, Report] = {}  # in hand, and why their fields do not fit their words
+        self._gap: Gap | None = None  # the pause that the last e-mail asked for: the next one probably does, too
         self._may_be_urgent = False
         self._is_stopping = False
         self._is_granted = False  # the message under way may be complete
@@ -203,6 +207,9 @@ class Runner:
         admitted = self._admit(now)
         if isinstance(admitted, NotBefore):
             return await self._barred(admitted)
+        waits_until = self._paced_until(self._gap, now)
+        if waits_until is not None and not self._may_be_urgent:
+            return await self._keep_pace(waits_until)
         if not self._batch or self._may_be_urgent:
             if self._is_booking_due() and await self._book():
                 return Rested(Idle.INACTIVE)
@@ -210,7 +217,11 @@ class Runner:
             if rested and not self._batch:
                 return self._until_asked(rested)
         email = self._batch.popleft()
-        draft = await self._draft(email)
+        self._gap = email.gap
+        waits_until = self._paced_until(email.gap, now)
+        if waits_until is not None:
+            return await self._keep_pace(waits_until, email)
+        draft = self._unsendable.pop(email.id, None) or await self._draft(email)
         evidence = None if isinstance(draft, Report) else draft
         begun = await self._store.begin(self._lease, email.id, usage=admitted.usage, evidence=evidence)
         failpoint("after_begin")
@@ -221,6 +232,17 @@ class Runner:
 
     def _admit(self, now: datetime) -> Go | NotBefore:
         return admit(self._account.limits, self._usage, now=now, roll=chance.roll())
+
+    def _paced_until(self, gap: Gap | None, now: datetime) -> datetime | None:
+        """The end of the pause that an e-mail asks for, beside the account's own; None: it is over."""
+        free = free_at(widened(self._account.limits, gap), self._usage) if gap is not None else None
+        return free if free is not None and free > now else None
+
+    async def _keep_pace(self, until: datetime, *emails: Outgoing) -> Rested:
+        """What is in hand goes back meanwhile: others of the pool may be free."""
+        if emails or self._batch:
+            await self._give_back(*emails, *self._batch)
+        return self._until_asked(Rested(Idle.NOT_YET, until))
 
     async def _barred(self, why: NotBefore) -> Rested:
         """A day that is used up ends the work: whoever looks sees it, and the account comes back at the moment named. Where
@@ -275,10 +297,18 @@ class Runner:
         return min(most, max(1, round(IN_HAND_S / self._each_s))) if self._each_s else most
 
     def _take(self, emails: list[Outgoing]) -> None:
-        """Urgent ones go before what is already in hand."""
+        """With each recipient's own words. Urgent ones go before what is already in hand."""
+        emails = [self._personal(email) for email in emails]
         urgent = [email for email in emails if email.email_class is EmailClass.URGENT]
         self._batch.extendleft(reversed(urgent))
         self._batch.extend(email for email in emails if email.email_class is not EmailClass.URGENT)
+
+    def _personal(self, email: Outgoing) -> Outgoing:
+        made = personal(email)
+        if isinstance(made, Report):
+            self._unsendable[email.id] = made
+            return email
+        return made
 
     async def _take_up_missed(self) -> Rested | None:
         held = await self._store.held(self._lease)
@@ -307,12 +337,21 @@ class Runner:
             return Rested(ENDS[begun.verdict])
         if begun.verdict == "held":
             await self._give_back(email)
+        if begun.verdict == "closed":
+            same = [
+                other for other in self._batch if (other.workspace, other.stream) == (email.workspace, email.stream)
+            ]
+            await self._give_back(email, *same)
+            await self._store.set_gates(email.workspace, email.stream)
+            failpoint("after_gates")
         if begun.verdict == "gone":
             self._missed.add(email.id)
         return Handled(email.id, begun.verdict)
 
     async def _give_back(self, *emails: Outgoing) -> None:
         gone = {email.id for email in emails}
+        for id_ in gone:
+            self._unsendable.pop(id_, None)
         self._missed |= gone - set(await self._store.give_back(self._lease, list(gone)))
         failpoint("after_give_back")
         self._batch = deque(email for email in self._batch if email.id not in gone)
@@ -422,7 +461,7 @@ class Runner:
             self._lease, email.id, verdict, report, follower=follower.id, usage=admitted.usage, soft_bounced=soft
         )
         failpoint("after_settle_and_begin")
-        unsent = await self._begun(follower, begun, admitted)
+        unsent = await self._begun(follower, begun, admitted, self._unsendable.pop(follower.id, None))
         if unsent is not None:
             self._told.append(unsent)
         return settled
@@ -434,7 +473,10 @@ class Runner:
             return None
         if clock.monotonic() >= self._renewal_s:  # what is begun must be sent, not wait for a renewal that may fail
             return None
-        admitted = self._admit(self._now())
+        now = self._now()
+        admitted = self._admit(now)
+        if self._paced_until(self._batch[0].gap, now) is not None:
+            return None
         return admitted if isinstance(admitted, Go) else None
 
     async def _blame_the_server(self, report: Report) -> None:

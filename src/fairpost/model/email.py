@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from fairpost.model.campaign import Gap
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
@@ -33,13 +34,14 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    id: int
+    id: int | None  # None: of one e-mail alone
     subject: str
     text: str | None
     html: str | None
     reply_to: Mailbox | None
     headers: Mapping[str, str]
     attachments: tuple[Attachment, ...] = ()
+    is_template: bool = False  # with places for the recipient's fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +77,5 @@ class Outgoing:
     due_at: datetime | None = None
     tier: Tier = Tier.NORMAL  # of who sends it
     is_fair: bool = True  # False: it was served in the order of time
+    stream: str = ""
+    gap: Gap | None = None  # the pause before it, beside the account's own

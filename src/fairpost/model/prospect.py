@@ -48,8 +48,3 @@ class Prospect:
     is_paused: bool
     created_at: datetime
     lists: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """What stands for it in the keys of its e-mails."""
-        return self.external_id or str(self.id)

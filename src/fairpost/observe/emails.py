@@ -26,7 +26,7 @@ class ListedEmail:
     recipients: tuple[Recipient, ...]
     subject: str | None  # None: its content is gone
     created_at: datetime
-    due_at: datetime
+    due_at: datetime | None  # None: when the e-mail before it has been sent, or its prospect is no longer paused
     finished_at: datetime | None
     attempts: int
     attempts_max: int
@@ -69,7 +69,7 @@ class ShownEmail:
     route: str
     account: str | None
     created_at: datetime
-    due_at: datetime
+    due_at: datetime | None  # None: when the e-mail before it has been sent, or its prospect is no longer paused
     expires_at: datetime | None
     claimed_at: datetime | None
     begun_at: datetime | None

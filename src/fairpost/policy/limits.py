@@ -5,17 +5,20 @@ Charged when a send begins, so that a crash never forgets one.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from enum import StrEnum
+from itertools import repeat
 
 from fairpost.model.account import Account, Charge, DailyMode, Limits, RestReason, Usage
+from fairpost.model.campaign import Gap
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more does not count as a step of the warm-up
+ROOM_MAX = 1_000_000_000  # as good as no limit
 
 
 class Reason(StrEnum):
@@ -111,6 +114,14 @@ def free_at(limits: Limits, usage: Usage) -> datetime | None:
     return usage.last_begun_at + timedelta(milliseconds=limits.delay_ms + max(0.0, more))
 
 
+def widened(limits: Limits, gap: Gap | None) -> Limits:
+    """With the pause that an e-mail asks for, where that is longer than the account's own."""
+    if gap is None:
+        return limits
+    shortest = max(limits.delay_ms, round(gap.min_s * 1000))
+    return replace(limits, delay_ms=shortest, gap_max_ms=max(shortest, limits.gap_max_ms or 0, round(gap.max_s * 1000)))
+
+
 def batch_size(limits: Limits, usage: Usage, *, now: datetime) -> int:
     """How many to claim: what every limit leaves, and no more than about a second's worth; at least one if any."""
     usage = roll_windows(limits, usage, now=now)
@@ -125,6 +136,101 @@ def batch_size(limits: Limits, usage: Usage, *, now: datetime) -> int:
         left = limits.units_per_minute - sum(c.units for c in _since(usage, now - MINUTE))
         room = min(room, max(0, left) // limits.units_per_send)
     return max(0, room)
+
+
+def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, roll: float = 0.0) -> int:
+    """How many sends begin without a wait, the first now and then one each interval; 0: not even the first.
+
+    Never too many. It looks no further than to the end of a window that may be full in its next round: then ask again.
+    """
+    usage = roll_windows(limits, usage, now=now)
+    if next(_barriers(limits, usage, now), None) is not None:
+        return 0
+    free = free_at(limits, replace(usage, last_begun_at=now, gap_roll=roll))
+    return 1 if free is not None and free > now + interval else min(_rooms(limits, usage, now, interval))
+
+
+def charge_many(
+    limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, count: int, roll: float = 0.0
+) -> Usage:
+    """What so many sends leave, one each interval from now on, where there is `room` for them: as charged one by one."""
+    assert count >= 1
+    assert interval > timedelta()
+    moment, left = now, count
+    while left:
+        usage = roll_windows(limits, usage, now=moment)
+        hour, day = usage.hour_started_at or moment, usage.day_started_at or _day_start(limits, moment)
+        n = min(left, begins_within(min(hour + HOUR, day + DAY) - moment, interval))
+        usage = replace(
+            usage,
+            hour_started_at=hour,
+            hour_used=usage.hour_used + n,
+            day_started_at=day,
+            day_used=usage.day_used + n,
+        )
+        moment, left = moment + n * interval, left - n
+    last = moment - interval
+    charges = _charges_after(limits, usage, now=now, interval=interval, count=count) if limits.needs_charges else ()
+    return replace(usage, last_begun_at=last, gap_roll=roll, charges=charges)
+
+
+def begins_within(length: timedelta, interval: timedelta) -> int:
+    """How many, one each interval and the first at once, begin before that length of time is over."""
+    return -(-length // interval)
+
+
+def _rooms(limits: Limits, usage: Usage, now: datetime, interval: timedelta) -> Iterator[int]:
+    """What each limit leaves to sends at this pace."""
+    yield ROOM_MAX
+    if limits.hourly_max is not None:
+        hour = usage.hour_started_at or now
+        yield _round_room(hour + HOUR - now, HOUR, usage.hour_used, limits.hourly_max, interval)
+    most, _ = daily_limit(limits, usage)
+    day = usage.day_started_at or _day_start(limits, now)
+    if most is not None and limits.daily_mode is DailyMode.SLIDING:
+        charges = _since(usage, now - DAY)
+        yield _sliding_room(((c.at + DAY - now, 1) for c in charges), DAY, len(charges), most, 1, interval)
+    elif most is not None:
+        yield _round_room(day + DAY - now, DAY, usage.day_used, most, interval)
+    if limits.warm_up is not None:
+        yield begins_within(day + DAY - now, interval)  # the next day has a limit of its own
+    if limits.units_per_minute is not None:
+        charges, most, each = _since(usage, now - MINUTE), limits.units_per_minute, limits.units_per_send
+        ending = ((c.at + MINUTE - now, c.units) for c in charges)
+        yield _sliding_room(ending, MINUTE, sum(c.units for c in charges), most, each, interval)
+
+
+def _round_room(left: timedelta, length: timedelta, used: int, most: int, interval: timedelta) -> int:
+    """For a limit that is new with each round: what is left of this one, and all others where none can be full."""
+    in_round = begins_within(left, interval)
+    if used + in_round <= most and begins_within(length, interval) <= most:
+        return ROOM_MAX
+    return max(1, min(most - used, in_round))
+
+
+def _sliding_room(
+    ending: Iterable[tuple[timedelta, int]], span: timedelta, used: int, most: int, each: int, interval: timedelta
+) -> int:
+    """For a limit that counts back from the moment itself. `ending`: how soon each old charge is past, and its weight."""
+    n = 0
+    for left, weight in ending:
+        free = max(0, most - used) // each
+        n, used = n + free, used + free * each
+        if left > n * interval:
+            return max(1, n)
+        used -= weight
+    return ROOM_MAX if most // each * interval >= span else max(1, most // each)
+
+
+def _charges_after(
+    limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, count: int
+) -> tuple[Charge, ...]:
+    """Those before and those of the run, as far back as a limit looks."""
+    last = now + (count - 1) * interval
+    span = DAY if limits.daily_mode is DailyMode.SLIDING else MINUTE
+    kept = min(count, begins_within(span, interval))
+    moments = (last - n * interval for n in range(kept - 1, -1, -1))
+    return (*_recent(limits, usage, last), *map(Charge, moments, repeat(limits.units_per_send)))
 
 
 def _barriers(limits: Limits, usage: Usage, now: datetime) -> Iterator[NotBefore]:

@@ -22,7 +22,7 @@ class NeverOpens(FairpostError):
 
 def problem_of(window: SendingWindow, now: datetime) -> str | None:
     """What is wrong with a window, by field, rule and value; None: it can be used."""
-    if not _is_zone(window.timezone):
+    if not is_zone(window.timezone):
         return f'timezone must be a name like Europe/Berlin, got "{window.timezone}"'
     if not window.days:
         return "days must name at least one of 1 (Monday) to 7 (Sunday), got none"
@@ -146,7 +146,7 @@ def _horizon(window: SendingWindow, now: datetime) -> date:
     return local_day(window.timezone, now + SEARCH_MAX)
 
 
-def _is_zone(name: str) -> bool:
+def is_zone(name: str) -> bool:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: "Europe" is a folder of zones

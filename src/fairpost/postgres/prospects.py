@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.prospect import BadProspectLine, ImportedProspects, Prospect, ProspectLine
+from fairpost.system import clock
 
 if TYPE_CHECKING:
     import asyncpg
@@ -222,16 +223,18 @@ async def lists(store: "Store", workspace: str) -> list[tuple[str, int, datetime
 
 
 async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
-    """Nothing is scheduled for one who is paused."""
-    await store.value("UPDATE fairpost.prospects SET is_paused = $2 WHERE id = $1", prospect.id, is_paused)
+    """What waits for one who is paused waits for the end of that, too; nothing is cancelled, and nothing repeated."""
+    await store.value("SELECT fairpost.pause_prospect($1, $2, $3)", prospect.id, is_paused, clock.stated())
 
 
 async def remove(store: "Store", prospects: Sequence[Prospect]) -> None:
-    """From all lists, and for good. What was sent to them stays in history."""
+    """From all lists, and for good. What waits for them is cancelled; what was sent to them stays in history."""
     await store.value(
-        """WITH gone AS (DELETE FROM fairpost.prospects p WHERE p.id = ANY ($1::bigint[]) RETURNING p.id)
+        """WITH stopped AS MATERIALIZED (SELECT fairpost.stop_prospect(w.id, NULL, 'the prospect was removed', $2) FROM unnest($1::bigint[]) w(id)),
+                gone AS (DELETE FROM fairpost.prospects p WHERE p.id = ANY ($1::bigint[]) RETURNING p.id)
            DELETE FROM fairpost.list_members m USING gone g WHERE m.prospect_id = g.id""",
         [each.id for each in prospects],
+        clock.stated(),
     )
 
 

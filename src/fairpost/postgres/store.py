@@ -26,6 +26,7 @@ from fairpost.model.account import (
     Usage,
     WarmUp,
 )
+from fairpost.model.campaign import Gap
 from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing, Recipient
 from fairpost.model.errors import DatabaseUnavailable, KeysChanged, NotFound
 from fairpost.model.ids import AccountId, EmailId, Epoch
@@ -40,7 +41,9 @@ from fairpost.system.vitals import Vitals
 
 CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
 
-BeginVerdict = Literal["begun", "stale", "gone", "held", "inactive", "changed", "suppressed", "expired"]
+BeginVerdict = Literal[
+    "begun", "stale", "gone", "held", "closed", "parked", "inactive", "changed", "suppressed", "expired"
+]
 SettleVerdict = Literal["settled", "stale", "evidence", "gone"]
 Level = Literal["workspace", "domain", "user", "stream"]
 Decision = Literal["sent", "failed", "resend"]
@@ -286,6 +289,10 @@ class Store:
     async def release(self, workspace: str, level: Level, key: str = "", *, now: datetime | None = None) -> bool:
         return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, _at(now)))
 
+    async def set_gates(self, workspace: str, stream: str | None = None) -> None:
+        """Shuts or opens the campaigns of a workspace as their hours and their quota say now."""
+        await self.value("SELECT fairpost.set_gates($1, $2, $3)", workspace, stream, clock.stated())
+
     async def set_weight(self, workspace: str, level: Level, key: str = "", *, weight: float) -> None:
         await self.value("SELECT fairpost.set_weight($1, $2, $3, $4)", workspace, level, key, weight)
 
@@ -294,11 +301,12 @@ class Store:
     async def load(self, ids: Sequence[EmailId]) -> list[Outgoing]:
         """The e-mails with their content, in the order asked for; those that are gone are left out."""
         rows = await self.fetch(
-            """SELECT q.*, c.subject, c.text_body, c.html_body, c.reply_to, c.headers,
+            """SELECT q.*, c.subject, c.text_body, c.html_body, c.reply_to, c.headers, c.is_template, p.gap_min_s, p.gap_max_s,
                       fairpost.tier_of(q.workspace, q.user_name) AS tier, fairpost.is_fair(q.workspace, f.share) AS is_fair,
                       EXISTS (SELECT FROM fairpost.attachments a WHERE a.content_id = c.id) AS has_attachments
                FROM unnest($1::bigint[]) WITH ORDINALITY w(id, place)
-               JOIN fairpost.queue q ON q.id = w.id JOIN fairpost.contents c ON c.id = q.content_id, fairpost.fairness f
+               JOIN fairpost.queue q ON q.id = w.id JOIN fairpost.contents c ON c.id = q.content_id
+               LEFT JOIN fairpost.campaigns p ON p.id = q.campaign_id, fairpost.fairness f
                ORDER BY w.place""",
             list(ids),
         )
@@ -581,6 +589,7 @@ def _outgoing(row: Any, attachments: tuple[Attachment, ...], follows: Earlier | 
             reply_to=_mailbox(row["reply_to"]),
             headers=json.loads(row["headers"] or "{}"),
             attachments=attachments,
+            is_template=row["is_template"],
         ),
         account_id=row["account_id"],
         begun_at=row["begun_at"],
@@ -591,6 +600,8 @@ def _outgoing(row: Any, attachments: tuple[Attachment, ...], follows: Earlier | 
         due_at=row["due_at"],
         tier=Tier(row["tier"]),
         is_fair=row["is_fair"],
+        stream=row["stream"],
+        gap=Gap(min_s=row["gap_min_s"], max_s=row["gap_max_s"]) if row["gap_max_s"] is not None else None,
     )
 
 

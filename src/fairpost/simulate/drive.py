@@ -1,6 +1,6 @@
 """Drives accounts as engines do, in a time that passes only when all of them wait for something."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -22,8 +22,17 @@ class _Driven:
 
 
 class Drive:
-    def __init__(self, store: Store, clock: ManualClock, transports: Mapping[AccountId, Transport]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: ManualClock,
+        transports: Mapping[AccountId, Transport],
+        *,
+        mind: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        """`mind`: what an engine looks after beside its accounts, each time before they wait."""
         self._store = store
+        self._mind = mind
         self._clock = clock
         self._accounts = {id_: _Driven(transport, wakes_at=clock.now) for id_, transport in transports.items()}
 
@@ -33,12 +42,23 @@ class Drive:
             for account_id, driven in self._accounts.items():
                 if driven.wakes_at is not None and driven.wakes_at <= self._clock.now:
                     await self._work(account_id, driven)
+            if self._mind is not None:
+                await self._think(self._mind)
             after_each()
             moments = [driven.wakes_at for driven in self._accounts.values() if driven.wakes_at is not None]
             if not moments or min(moments) > until:
                 break
             self._clock.move_to(max(self._clock.now, min(moments)))
         await self.stop()
+
+    async def _think(self, mind: Callable[[], Awaitable[object]]) -> None:
+        await mind()
+        due = {route.route for route in await self._store.routes_with_work() if route.due}
+        for account_id, driven in self._accounts.items():
+            if due and driven.wakes_at is None:
+                account = await self._store.account(account_id)
+                if {account.pool, f"@{account.name}"} & due:
+                    driven.wakes_at = self._clock.now
 
     def wake_all(self) -> None:
         """Something has arrived."""

@@ -22,6 +22,8 @@ class PreparedContents:
         self._by_id: OrderedDict[int, Prepared] = OrderedDict()
 
     def of(self, content: Content) -> Prepared:
+        if content.id is None:
+            return prepare(content)
         found = self._by_id.get(content.id)
         if found is not None:
             self._by_id.move_to_end(content.id)

@@ -43,7 +43,7 @@ BEGIN
     )
     SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
            x.workspace, x.user_name, x.stream, x.class::text, x.route, a.name, x.recipients, c.subject,
-           x.created_at, x.due_at, x.finished_at, x.attempts::integer, x.attempts_max::integer, x.reason
+           x.created_at, nullif(x.due_at, 'infinity'), x.finished_at, x.attempts::integer, x.attempts_max::integer, x.reason
     FROM (SELECT q.id, q.state, q.workspace, q.user_name, q.stream, q.class, q.route, q.account_id, q.recipients, q.content_id,
                  q.created_at, q.due_at, NULL::timestamptz AS finished_at, q.attempts, q.attempts_max, q.last_error AS reason
           FROM newest JOIN fairpost.queue q USING (id)
@@ -72,7 +72,7 @@ BEGIN
     RETURN QUERY
     SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
            x.reason, x.workspace, x.domain, x.user_name, x.stream, x.class::text, x.route, a.name,
-           x.created_at, x.due_at, x.expires_at, x.claimed_at, x.begun_at, x.finished_at,
+           x.created_at, nullif(x.due_at, 'infinity'), x.expires_at, x.claimed_at, x.begun_at, x.finished_at,
            x.attempts::integer, x.attempts_max::integer, x.on_doubt::text, x.idempotency_key, x.message_id, x.thread_id,
            x.sender, x.recipients, x.addresses, x.fields, x.content_id, c.subject, c.text_body, c.html_body, c.reply_to, c.headers,
            (SELECT jsonb_agg(jsonb_build_object('filename', f.filename, 'content_type', f.content_type, 'inline_id', f.inline_id,

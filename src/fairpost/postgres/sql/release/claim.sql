@@ -189,7 +189,7 @@ BEGIN
                 head_due = CASE WHEN s.node IS NULL OR s.last_id IS NULL THEN c.head_due ELSE coalesce(s.next_due, s.last_due) END,
                 head_id = CASE WHEN s.node IS NULL OR s.last_id IS NULL THEN c.head_id ELSE coalesce(s.next_id, s.last_id + 1) END,
                 busy = CASE WHEN s.node IS NOT NULL AND coalesce(s.next_due > p_now, true) THEN 0 ELSE c.busy END,
-                wake_at = CASE WHEN s.next_due > p_now THEN s.next_due END
+                wake_at = CASE WHEN s.next_due > p_now AND s.next_due < 'infinity' THEN s.next_due END
             FROM step t LEFT JOIN stock s ON s.node = t.node
             WHERE c.ctid = t.spot   -- where it was read: by its id, every version that vacuum could not remove would be walked
         )

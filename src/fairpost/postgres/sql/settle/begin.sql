@@ -1,7 +1,7 @@
 -- Intent before effect: committed right before the transport is touched, together with what it costs the account.
 -- `verdict`: begun; or why not, and then nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
 -- ours), held (its sender is held, or everything is paused: give it back), inactive (the account is paused or suspended), changed (its
--- settings are others than when the lease was taken), suppressed, expired. `skip` lists recipients to leave out.
+-- settings are others than when the lease was taken), suppressed, expired; of campaigns also closed and parked (see gates.sql). `skip` lists recipients to leave out.
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
     p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT skip text[], OUT attempt integer, OUT now timestamptz
@@ -77,6 +77,12 @@ BEGIN
     IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, p_now) THEN
         verdict := 'held';
         RETURN;
+    END IF;
+    IF email.campaign_id IS NOT NULL THEN
+        verdict := fairpost.admit_to_campaign(email, p_now);
+        IF verdict IS NOT NULL THEN
+            RETURN;
+        END IF;
     END IF;
     UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = p_now, evidence = p_evidence WHERE q.id = p_id;
     attempt := email.attempts + 1;

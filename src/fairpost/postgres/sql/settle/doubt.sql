@@ -20,7 +20,11 @@ BEGIN
     END IF;
     skip := fairpost.suppressed(email.workspace, email.addresses);
     verdict := CASE WHEN email.expires_at <= now THEN 'expired' WHEN email.addresses <@ skip THEN 'suppressed'
-        WHEN fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, now) THEN 'held' ELSE 'begun' END;
+        WHEN fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, now) THEN 'held'
+        WHEN email.campaign_id IS NOT NULL AND NOT EXISTS (
+            SELECT FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = email.workspace AND s.stream = email.stream
+            WHERE c.id = email.campaign_id AND c.state IN ('scheduled', 'running', 'completed') AND coalesce(s.open @> now, true)) THEN 'held'
+        ELSE 'begun' END;
 END $$;
 
 -- Its provider was asked, and cannot say: from now on its policy decides, or a person.

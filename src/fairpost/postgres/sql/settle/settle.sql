@@ -82,6 +82,9 @@ BEGIN
         RAISE EXCEPTION 'settle: unknown outcome %', p_outcome USING ERRCODE = 'FP002';
     END CASE;
 
+    IF email.campaign_id IS NOT NULL AND p_outcome NOT IN ('sent', 'in_doubt') THEN
+        PERFORM fairpost.refund_quota(email);
+    END IF;
     IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
         PERFORM fairpost.heed_bounces(email, p_outcome, p_detail, t);
     ELSIF p_outcome IN ('sent', 'retry') THEN   -- apart: only now a query, and nearly always one look that finds nothing

@@ -31,6 +31,10 @@ BEGIN
     VALUES (p_workspace, fairpost.fold(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
+        IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- who bounced is met when his turn comes
+            PERFORM fairpost.stop_prospect(p.id, NULL, 'on the suppression list: ' || p_reason, p_now)
+            FROM fairpost.prospects p WHERE p.workspace = p_workspace AND p.folded = fairpost.fold(p_address);
+        END IF;
         RETURN true;
     END IF;
     UPDATE fairpost.suppressions s SET kind = p_kind::fairpost.suppression_kind, reason = left(p_reason, 500)

@@ -1,0 +1,57 @@
+"""Works out what a workspace's schedule means for the weeks ahead, and lays it where mail is let out."""
+
+from datetime import datetime
+
+from fairpost.model.campaign import Schedule
+from fairpost.model.errors import FairpostError
+from fairpost.policy.calendar import HORIZON, RENEWED_BEFORE, openings, problem_of_schedule, quota_days
+from fairpost.policy.windows import local_day
+from fairpost.postgres import schedules
+from fairpost.postgres.store import Store
+
+TRIES_MAX = 20
+
+
+class BadSchedule(FairpostError):
+    """A schedule that cannot be used; nothing was changed."""
+
+
+async def set_schedule(store: Store, workspace: str, schedule: Schedule, *, now: datetime) -> None:
+    """From now on, for everything of the workspace's campaigns, also what is queued already. Raises BadSchedule."""
+    problem = problem_of_schedule(schedule, now)
+    if problem is not None:
+        raise BadSchedule(f"{problem}. Nothing was changed.")
+    await schedules.write_schedule(store, workspace, schedule)
+    await lay(store, workspace, now=now)
+
+
+async def lay(store: Store, workspace: str, *, now: datetime) -> None:
+    """As often as it takes: whoever changes the schedule meanwhile makes us begin anew."""
+    for _ in range(TRIES_MAX):
+        stored = await schedules.schedule_of(store, workspace)
+        if not stored.is_stored:
+            return
+        today = local_day(stored.schedule.timezone, now)
+        if stored.first_day is None and stored.is_sending:
+            await schedules.begin_ramp_up(store, workspace, today)
+            continue
+        until = now + HORIZON
+        zones = {"": None, **{zone: zone for zone in stored.zones}}
+        has_quota = stored.schedule.quota.daily_max is not None
+        is_laid = await schedules.lay_calendar(
+            store,
+            workspace,
+            stored.revision,
+            open_spans={key: openings(stored.schedule, zone, now=now, until=until) for key, zone in zones.items()},
+            days=list(quota_days(stored.schedule, stored.first_day, now=now, until=until)) if has_quota else None,
+            known_until=until,
+        )
+        if is_laid:
+            return
+    raise FairpostError(f"The schedule of workspace {workspace} is being changed all the time. Try again.")
+
+
+async def renew(store: Store, *, now: datetime) -> None:
+    """Those that end before long."""
+    for workspace in await schedules.to_lay(store, before=now + RENEWED_BEFORE):
+        await lay(store, workspace, now=now)

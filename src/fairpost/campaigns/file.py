@@ -1,0 +1,303 @@
+"""A whole campaign in one TOML file, which people keep beside their code: what it may say, and all that is wrong with it.
+
+Only the file and the templates it names are looked at. Whether its lists, accounts and kept templates are there is for
+those who know the database. docs/campaign-file.md explains every key.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairpost.campaigns import values
+from fairpost.campaigns.texts import named_text, text_of
+from fairpost.campaigns.words import EVERY_DAY, NO_RAMP_UP, WHOLE_DAY, shown
+from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
+from fairpost.model.errors import FairpostError
+from fairpost.model.window import Quota, SendingWindow
+from fairpost.policy.quotas import problem_of_quota
+from fairpost.policy.windows import problem_of
+from fairpost.templates.rendering import Template, TemplateError, compile_template
+
+T = TypeVar("T")
+
+FILE_BYTES_MAX = 16_777_216
+STEPS_MAX = 100
+KEY_CHARS_MAX = 100
+UNKNOWN_TOLD_MAX = 20  # of one table: a file of something else has thousands
+
+CONTENT_KEYS = ("subject", "text", "text_file", "html", "html_file")
+KEYS: dict[str, tuple[str, ...]] = {  # of each table; the first is the file itself
+    "": (
+        "name", "workspace", "list", "lists", "pool", "account", "start", "user", "gap", "clock", "schedule", "step",
+    ),
+    "schedule": ("timezone", "days", "hours", "holidays", "quota", "ramp_up"),
+    "step": ("delay", "template", *CONTENT_KEYS),
+}  # fmt: skip
+HOMES = {
+    "": "at the top of the file, above [schedule] and [[step]]",
+    "schedule": "under [schedule]",
+    "step": "under [[step]]",
+}
+IN_THE_FILE = {"daily_max": "quota", "ramp_up_days": "ramp_up (days)", "ramp_up_percents": "ramp_up (percents)"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStep:
+    """Its words are either here, or kept in the database under a name."""
+
+    delay_s: int = 0
+    template_name: str | None = None
+    content: Template | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignFile:
+    name: str
+    workspace: str = "default"
+    lists: tuple[str, ...]
+    route: str = "default"  # a pool of accounts, or @ and one account
+    starts_at: datetime | None = None
+    user: str = ""
+    gap: Gap | None
+    by_recipients_clock: bool = False
+    schedule: Schedule | None = None  # None: it says nothing of the workspace's schedule, which stays as it is
+    steps: tuple[FileStep, ...]
+
+
+class BadCampaignFile(FairpostError):
+    """Each of `problems` says where it is, what the rule is and what was found."""
+
+    def __init__(self, where: str, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(f"{where}: {problem}" for problem in problems))
+        self.where, self.problems = where, tuple(problems)
+
+
+def read_campaign_file(path: Path, *, now: datetime) -> CampaignFile:
+    """Raises BadCampaignFile with everything that is wrong with it."""
+    try:
+        text = text_of(path, FILE_BYTES_MAX)
+    except ValueError as error:
+        raise BadCampaignFile(str(path), [str(error)]) from error
+    return parse_campaign(text, where=str(path), folder=path.parent, now=now)
+
+
+def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> CampaignFile:
+    """`where` is how complaints call the file; `folder` is where the paths in it begin.
+
+    For files of those who run this: it takes hours to parse one that was made for that, and the paths may lead anywhere.
+    """
+    problems: list[str] = []
+    try:
+        top = _Table("", tomllib.loads(text), problems)
+    except RecursionError:
+        raise BadCampaignFile(where, ["is not TOML of use: its brackets go too deep"]) from None
+    except ValueError as error:  # mostly a TOMLDecodeError, which says the line
+        raise BadCampaignFile(where, [f"is not TOML: {error}"]) from error
+    campaign = _campaign(top, folder, now)
+    if problems:
+        raise BadCampaignFile(where, problems)
+    return campaign
+
+
+class _Table:
+    """A table of the file. What is wrong with its values goes to `problems`, and reading goes on."""
+
+    def __init__(self, kind: str, given: Mapping[str, Any], problems: list[str], place: str = "") -> None:
+        self._given, self._problems, self._place = given, problems, place
+        self._complain_of_unknown(kind)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._given
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._given.get(key, default)
+
+    def complain(self, problem: str) -> None:
+        self._problems.append(f"{self._place}{problem}")
+
+    def problems_so_far(self) -> int:
+        return len(self._problems)
+
+    def read(self, key: str, parse: Callable[[Any], T], default: T) -> T:
+        """`parse` raises ValueError with what is to be said behind the key."""
+        if key not in self._given:
+            return default
+        try:
+            return parse(self._given[key])
+        except ValueError as error:
+            self.complain(f"{key} {error}")
+            return default
+
+    def one_of(self, *keys: str) -> str | None:
+        """Which of the keys is there. They say the same thing, so that two are one too many."""
+        there = [key for key in keys if key in self]
+        if len(there) > 1:
+            self.complain(f"{there[0]} and {there[1]} must not both be there: take one of them out")
+        return there[0] if there else None
+
+    def table(self, kind: str, given: Mapping[str, Any], place: str) -> "_Table":
+        return _Table(kind, given, self._problems, place)
+
+    def _complain_of_unknown(self, kind: str) -> None:
+        unknown = [key for key in self._given if key not in KEYS[kind]]
+        for key in unknown[:UNKNOWN_TOLD_MAX]:
+            self.complain(_unknown(key, kind))
+        if len(unknown) > UNKNOWN_TOLD_MAX:
+            self.complain(f"and {len(unknown) - UNKNOWN_TOLD_MAX:,} more keys that are not known")
+
+
+def _unknown(key: str, kind: str) -> str:
+    home = next((other for other, keys in KEYS.items() if key in keys), None)
+    if home is not None:
+        return f"{key} must stand {HOMES[home]}"
+    near = get_close_matches(key[:KEY_CHARS_MAX], KEYS[kind], n=1)
+    known = f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS[kind])}"
+    return f"{shown(key)} is not known: {known}"
+
+
+# ── the campaign ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _campaign(top: _Table, folder: Path, now: datetime) -> CampaignFile:
+    if "name" not in top:
+        top.complain('name must be given, like name = "spring"')
+    steps = top.get("step")
+    return CampaignFile(
+        name=top.read("name", values.name, ""),
+        workspace=top.read("workspace", values.workspace, "default"),
+        lists=_lists(top),
+        route=_route(top),
+        starts_at=top.read("start", values.moment, None),
+        user=top.read("user", values.user, ""),
+        gap=top.read("gap", values.gap, HUMAN_GAP if isinstance(steps, list) and len(steps) > 1 else None),
+        by_recipients_clock=top.read("clock", values.is_recipients, False),
+        schedule=_schedule(top, now),
+        steps=tuple(_step(top, number, given, folder) for number, given in enumerate(_step_tables(top), 1)),
+    )
+
+
+def _lists(top: _Table) -> tuple[str, ...]:
+    key = top.one_of("lists", "list")
+    if key is None:
+        top.complain('lists must be given, like lists = ["customers"]: whom to write to')
+    return top.read("list", values.only_list, ()) if key == "list" else top.read("lists", values.list_names, ())
+
+
+def _route(top: _Table) -> str:
+    if top.one_of("pool", "account") == "account":
+        return top.read("account", lambda value: f"@{values.name(value)}", "")
+    return top.read("pool", values.pool, "default")
+
+
+def _schedule(top: _Table, now: datetime) -> Schedule | None:
+    if "schedule" not in top:
+        return None
+    given = top.get("schedule")
+    if not isinstance(given, dict):
+        top.complain(f"schedule must be one table: write [schedule] above its keys, got {values.said(given)}")
+        return None
+    table = top.table("schedule", given, "schedule: ")
+    window = _window(table)
+    if problem := problem_of(window, now):
+        table.complain(problem)
+    is_limited = any(key in table for key in ("days", "hours", "holidays"))
+    return Schedule(timezone=window.timezone, window=window if is_limited else None, quota=_quota(table))
+
+
+def _window(table: _Table) -> SendingWindow:
+    start, end = table.read("hours", values.hours, WHOLE_DAY)
+    return SendingWindow(
+        timezone=table.read("timezone", values.timezone, "UTC"),
+        days=table.read("days", values.days, EVERY_DAY),
+        start=start,
+        end=end,
+        holidays=table.read("holidays", values.holidays, frozenset()),
+    )
+
+
+def _quota(table: _Table) -> Quota:
+    before = table.problems_so_far()
+    daily_max = table.read("quota", values.daily_max, None)
+    days, percents = table.read("ramp_up", values.ramp_up, NO_RAMP_UP)
+    quota = Quota(daily_max=daily_max, ramp_up_days=days, ramp_up_percents=percents)
+    if table.problems_so_far() == before and (problem := problem_of_quota(quota)):
+        table.complain(re.sub("|".join(IN_THE_FILE), lambda found: IN_THE_FILE[found[0]], problem))
+    return quota
+
+
+# ── its steps ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _step_tables(top: _Table) -> list[Any]:
+    tables = top.get("step", [])
+    if not isinstance(tables, list):
+        top.complain(f"step must be a list of tables: write [[step]] in double brackets, got {values.said(tables)}")
+        return []
+    if not tables:
+        top.complain("step must be there at least once: write [[step]], and under it subject and text")
+    if len(tables) > STEPS_MAX:
+        top.complain(f"step must be there at most {STEPS_MAX} times, got {len(tables):,}")
+    return tables[:STEPS_MAX]
+
+
+def _step(top: _Table, number: int, given: Any, folder: Path) -> FileStep:
+    if not isinstance(given, dict):
+        top.complain(f"step {number} must be a table: write [[step]] above its keys, got {values.said(given)}")
+        return FileStep()
+    table = top.table("step", given, f"step {number}: ")
+    delay_s = _delay_s(table, is_first=number == 1)
+    if "template" not in table:
+        return FileStep(delay_s=delay_s, content=_content(table, folder))
+    if own := [key for key in CONTENT_KEYS if key in table]:
+        table.complain(f"template names one that is kept, so {', '.join(own)} must not be there: take out either")
+    return FileStep(delay_s=delay_s, template_name=table.read("template", values.name, ""))
+
+
+def _delay_s(table: _Table, *, is_first: bool) -> int:
+    if is_first and "delay" in table:
+        table.complain("delay must not be there: the first step is sent at the start; take it out, or use start")
+        return 0
+    if not is_first and "delay" not in table:
+        table.complain('delay must be given, like delay = "3d": how long after the step before')
+    return table.read("delay", values.delay, 0)
+
+
+def _content(table: _Table, folder: Path) -> Template:
+    names = {part: table.one_of(part, f"{part}_file") or "" for part in ("text", "html")}
+    if not any(names.values()):
+        table.complain("text or html must be given (or text_file, html_file), or else template")
+    if "subject" not in table:
+        table.complain('subject must be given, like subject = "Hello"')
+    bodies = {part: _body(table, key, folder) for part, key in names.items()}
+    template = Template(subject=table.read("subject", values.text, ""), **bodies)
+    for error in _template_errors(template):
+        key = names.get(error.part, error.part)
+        file = f" {shown(str(table.get(key)))}" if key.endswith("_file") else ""
+        table.complain(f"{key}{file}, line {error.line}, column {error.column}: {error.message}")
+    return template
+
+
+def _body(table: _Table, key: str, folder: Path) -> str | None:
+    if key.endswith("_file"):
+        return table.read(key, lambda path: values.filled(named_text(path, folder)), None)
+    return table.read(key, values.filled, None)
+
+
+def _template_errors(template: Template) -> Iterable[TemplateError]:
+    """Of each part the first: compiling ends with the first of all."""
+    parts = [Template(subject=template.subject)]
+    parts += [Template(subject="", text=template.text), Template(subject="", html=template.html)]
+    return filter(None, map(_template_error, parts))
+
+
+def _template_error(template: Template) -> TemplateError | None:
+    try:
+        compile_template(template)
+    except TemplateError as error:
+        return error
+    return None

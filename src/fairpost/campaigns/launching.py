@@ -1,0 +1,148 @@
+"""From a draft to e-mails: everything is checked first, then every prospect gets a row and a key for every step."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fairpost.campaigns.calendars import lay
+from fairpost.model.campaign import Campaign, CampaignState
+from fairpost.model.errors import FairpostError
+from fairpost.postgres import campaigns
+from fairpost.postgres.campaigns import LaunchStep
+from fairpost.postgres.store import Store
+from fairpost.postgres.templates import StoredTemplate, template_named
+from fairpost.system.failpoints import failpoint
+from fairpost.templates.rendering import Compiled, Template, compile_template
+
+BATCH = 5000  # prospects a commit
+INCOMPLETE_NAMED = 10
+ERRORS_KEPT = 100
+ALWAYS_KNOWN = frozenset({"email"})
+
+
+class NotLaunched(FairpostError):
+    """Why a campaign cannot be launched as it is; nothing was changed."""
+
+
+@dataclass(slots=True)
+class SchedulingResult:
+    """Of one run. `errors` names the first of those who were left out, and why."""
+
+    scheduled: int = 0
+    skipped: int = 0
+    left_out: int = 0
+    errors: list[str] = field(default_factory=list)
+    is_done: bool = False  # False: the campaign was paused or cancelled meanwhile
+
+
+async def launch(store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime) -> Campaign:
+    """Checked and set going. Raises NotLaunched. Whoever launches it twice gets the same campaign; schedule it next."""
+    if campaign.state is not CampaignState.DRAFT:
+        return campaign
+    steps, required = await _steps(store, campaign)
+    await _check(store, campaign, required, skip_incomplete=skip_incomplete)
+    zones = await campaigns.zones(store, campaign) if campaign.by_recipients_clock else []
+    await campaigns.launch(
+        store, campaign, steps, required=required, zones=zones, skip_incomplete=skip_incomplete, by=by
+    )
+    failpoint("after_launch")
+    await lay(store, campaign.workspace, now=now)
+    return await campaigns.campaign_by_id(store, campaign.id)
+
+
+async def schedule(
+    store: Store, campaign: Campaign, *, progress: Callable[[int], None] = lambda done: None
+) -> SchedulingResult:
+    """Batch by batch to the end; what is done stays done when it is cut off. `progress` hears how many prospects were seen."""
+    result, seen = SchedulingResult(), 0
+    while not result.is_done:
+        planned = await campaigns.plan_batch(store, campaign.id, most=BATCH)
+        failpoint("after_plan")
+        result.scheduled += planned.scheduled
+        result.skipped += planned.skipped
+        result.left_out += len(planned.left_out)
+        for prospect_id in planned.left_out[: ERRORS_KEPT - len(result.errors)]:
+            result.errors.append(f"prospect {prospect_id}: lacks a field that the templates need")
+        seen += planned.prospects
+        progress(seen)
+        if planned.done:
+            break
+    after = await campaigns.campaign_by_id(store, campaign.id)
+    result.is_done = after.planned_at is not None
+    return result
+
+
+async def _steps(store: Store, campaign: Campaign) -> tuple[list[LaunchStep], list[str]]:
+    """What each says, and the fields that they cannot do without."""
+    steps, required = [], set[str]()
+    for number, step in enumerate(campaign.steps, 1):
+        template = await template_named(store, campaign.workspace, step.template)
+        required |= compiled(template).required
+        steps.append(
+            LaunchStep(
+                step=number,
+                template=step.template,
+                delay_s=step.delay_s,
+                subject=template.subject,
+                text=template.text,
+                html=template.html,
+                is_template=_has_places((template.subject, template.text, template.html)),
+            )
+        )
+    if not steps:
+        raise NotLaunched(
+            f"Sequence {campaign.sequence} has no steps. Give it some: fairpost sequence set {campaign.sequence} --help"
+        )
+    return steps, sorted(required - ALWAYS_KNOWN)
+
+
+def compiled(template: StoredTemplate) -> Compiled:
+    return compile_template(Template(subject=template.subject, text=template.text, html=template.html))
+
+
+def _has_places(parts: Iterable[str | None]) -> bool:
+    return any(sign in part for part in parts if part for sign in ("{{", "{%", "{#"))
+
+
+async def _check(store: Store, campaign: Campaign, required: list[str], *, skip_incomplete: bool) -> None:
+    if not await campaigns.members(store, campaign):
+        raise NotLaunched(
+            f"Nobody is on {' or '.join(campaign.lists)}. Bring people in: fairpost prospects import --help"
+        )
+    accounts = [a for a in await store.accounts() if campaign.route in (a.pool, f"@{a.name}")]
+    if not accounts:
+        where = (
+            f"account {campaign.route[1:]}" if campaign.route.startswith("@") else f"account in pool {campaign.route}"
+        )
+        raise NotLaunched(f"There is no {where} that could send it. Add one: fairpost account add --help")
+    if required and not skip_incomplete:
+        await _check_fields(store, campaign, required)
+
+
+async def _check_fields(store: Store, campaign: Campaign, required: list[str]) -> None:
+    count, first = await campaigns.incomplete(store, campaign, required, most=INCOMPLETE_NAMED)
+    if not count:
+        return
+    named = [f"  {address} lacks {', '.join(_missing(fields, required))}" for address, fields in first]
+    more = [f"  and {count - len(first):,} more"] if count > len(first) else []
+    raise NotLaunched(
+        "\n".join(
+            [
+                f"{count:,} of its prospects lack a field that the templates need, and nothing was changed:",
+                *named,
+                *more,
+                "Fill the fields in (fairpost prospects import), write a fallback into the template "
+                f'({{{{ {required[0]} or "something else" }}}}), or leave these people out: --skip-incomplete',
+            ]
+        )
+    )
+
+
+def _missing(fields: dict[str, object], required: list[str]) -> list[str]:
+    return [name for name in required if not str(_value(fields, name) or "").strip()]
+
+
+def _value(fields: object, path: str) -> object:
+    for part in path.split("."):
+        fields = fields.get(part) if isinstance(fields, dict) else None
+    return fields

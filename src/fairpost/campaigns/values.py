@@ -1,0 +1,174 @@
+"""What each key of a campaign's file may say. What it must not raises ValueError with the rule and what was found instead.
+
+The words go behind the key: `must be …, got …`. Whether values fit together is looked at in file.py.
+"""
+
+import re
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from fairpost.campaigns import words
+from fairpost.campaigns.words import shown
+from fairpost.model.campaign import Gap
+from fairpost.model.window import RAMP_UP_DAYS
+
+LISTS_MAX = 100
+HOLIDAYS_MAX = 1_000
+WHOLE_MAX = 1_000_000_000  # more is a slip
+LINE_CHARS_MAX = 200
+POOL_CHARS_MAX = 100
+YEARS = range(1970, 2200)  # as for e-mails
+
+_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def text(value: Any, like: str = "Hello") -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be text in quotes, like {shown(like)}, got {said(value)}")
+    if "\0" in value:
+        raise ValueError(r"must not have \u0000 in it: no database takes that")
+    return value
+
+
+def filled(value: Any) -> str:
+    given = text(value)
+    if not given.strip():
+        raise ValueError("must not be empty: write something, or take it out")
+    return given
+
+
+def line(value: Any, chars_max: int = LINE_CHARS_MAX, like: str = "acme") -> str:
+    given = text(value, like)
+    if len(given) > chars_max or _CONTROLS.search(given):
+        raise ValueError(f"must be one line of at most {chars_max:,} characters, got {shown(given)}")
+    return given
+
+
+def name(value: Any) -> str:
+    given = text(value, "spring")
+    if not _NAME.fullmatch(given):
+        raise ValueError(
+            f"must be 1..100 letters, digits or . _ - and begin with a letter or digit, got {shown(given)}"
+        )
+    return given
+
+
+def workspace(value: Any) -> str:
+    given = line(value)
+    if given in ("", "*"):
+        raise ValueError(f"must be the name of one workspace, got {shown(given)}")
+    return given
+
+
+def user(value: Any) -> str:
+    return line(value, like="ann")
+
+
+def timezone(value: Any) -> str:
+    return line(value, like="Europe/Berlin")
+
+
+def pool(value: Any) -> str:
+    given = line(value, POOL_CHARS_MAX, "default")
+    if given == "" or given.startswith("@"):
+        raise ValueError(f"must be the name of a pool, got {shown(given)}: for one account write account = …")
+    return given
+
+
+def only_list(value: Any) -> tuple[str, ...]:
+    if isinstance(value, list):
+        raise ValueError(f"must be one name, got {said(value)}: for several write lists = …")
+    return (name(value),)
+
+
+def list_names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= LISTS_MAX:
+        raise ValueError(f'must be 1..{LISTS_MAX} names in brackets, like ["customers"], got {said(value)}')
+    names = tuple(map(name, value))
+    if twice := [each for number, each in enumerate(names) if each in names[:number]]:
+        raise ValueError(f"must have each name once, got {shown(twice[0])} twice")
+    return names
+
+
+def moment(value: Any) -> datetime:
+    like = "2027-03-01T09:00:00+01:00"
+    if not isinstance(value, datetime):
+        raise ValueError(f"must be a moment like {like}, without quotes, got {said(value)}")
+    if value.tzinfo is None:
+        raise ValueError(f"must say how far its clock is from UTC, like {like}, got {said(value)}")
+    if value.year not in YEARS or value.astimezone(UTC).year not in YEARS:
+        raise ValueError(f"must lie in the years {YEARS[0]}..{YEARS[-1]}, got {said(value)}")
+    return value.astimezone(UTC)
+
+
+def gap(value: Any) -> Gap | None:
+    return words.gap(text(value, "30-90"))
+
+
+def delay(value: Any) -> int:
+    return words.duration_s(text(value, "3d"))
+
+
+def is_recipients(value: Any) -> bool:
+    if value not in ("workspace", "recipient"):
+        raise ValueError(f'must be "workspace" or "recipient", got {said(value)}')
+    return bool(value == "recipient")
+
+
+def days(value: Any) -> frozenset[int]:
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return words.weekdays(",".join(value))
+    return words.weekdays(text(value, "mon-fri"))
+
+
+def hours(value: Any) -> words.Hours:
+    return words.hours(text(value, "09:00-17:00"))
+
+
+def holidays(value: Any) -> frozenset[date]:
+    if not isinstance(value, list) or len(value) > HOLIDAYS_MAX:
+        raise ValueError(f"must be at most {HOLIDAYS_MAX:,} dates in brackets, like [2027-04-05], got {said(value)}")
+    for each in value:
+        if not isinstance(each, date) or isinstance(each, datetime):
+            raise ValueError(f"must be dates like 2027-04-05, without quotes, got {said(each)}")
+    return frozenset(value)
+
+
+def daily_max(value: Any) -> int | None:
+    if value == "none":
+        return None
+    if not _is_whole(value):
+        raise ValueError(f'must be a whole number of 1..{WHOLE_MAX} e-mails a day, or "none", got {said(value)}')
+    return int(value)
+
+
+def ramp_up(value: Any) -> words.RampUp:
+    if isinstance(value, bool):
+        return (RAMP_UP_DAYS, ()) if value else words.NO_RAMP_UP
+    if isinstance(value, str):
+        return words.ramp_up(value)
+    if _is_whole(value):
+        return value, ()
+    if isinstance(value, list) and value and all(map(_is_whole, value)):
+        return 0, tuple(value)
+    raise ValueError(f"must be true, a number of days, or percents like [10, 20, 50], got {said(value)}")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= WHOLE_MAX
+
+
+def said(value: Any) -> str:
+    """What the file says there, as it would be written in it; of lists and tables only what they are."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, list):
+        return f"a list of {len(value):,}" if value else "an empty list"
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and abs(value) > WHOLE_MAX:
+        return "a huge number"  # some are too long to be printed at all
+    return value.isoformat() if isinstance(value, date | time) else str(value)

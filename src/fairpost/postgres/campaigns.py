@@ -1,0 +1,378 @@
+"""Campaigns in the database: drafted, launched, moved from state to state, and asked how they stand."""
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fairpost.model.campaign import Campaign, CampaignState, Gap, Step
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.ids import EmailId
+from fairpost.system import clock
+
+if TYPE_CHECKING:
+    from fairpost.postgres.store import Store
+
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    workspace: str
+    name: str
+    sequence: str
+    lists: tuple[str, ...]
+    route: str = "default"
+    gap: Gap | None = None
+    by_recipients_clock: bool = False
+    user: str = ""
+    starts_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchStep:
+    """What a step says from now on."""
+
+    step: int
+    template: str
+    delay_s: int
+    subject: str
+    text: str | None
+    html: str | None
+    is_template: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One batch of prospects. `left_out` are those that lack a field."""
+
+    done: bool
+    prospects: int
+    scheduled: int
+    skipped: int
+    left_out: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """`scheduled`, `skipped`, `left_out`: e-mails and prospects, as the planning has counted them."""
+
+    scheduled: int
+    skipped: int
+    left_out: int
+    members: int
+    by_step: Mapping[
+        int, Mapping[str, int]
+    ]  # step: state: how many; `waiting for the step before` and `parked` are apart
+
+    def count(self, *states: str) -> int:
+        return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What became of one e-mail of a campaign."""
+
+    email_id: int
+    step: int
+    address: str
+    prospect_id: int
+    state: str
+    reason: str | None
+    account: str | None
+    at: datetime | None
+    attempts: int
+
+
+_CAMPAIGN = """
+    SELECT c.*, s.name AS sequence, n.steps_templates, n.steps_delays,
+           ARRAY(SELECT l.name FROM unnest(c.lists) WITH ORDINALITY w(id, place) JOIN fairpost.lists l ON l.id = w.id ORDER BY w.place) AS list_names
+    FROM fairpost.campaigns c JOIN fairpost.sequences s ON s.id = c.sequence_id
+    CROSS JOIN LATERAL (
+        SELECT array_agg(x.template ORDER BY x.step) AS steps_templates, array_agg(x.delay_s ORDER BY x.step) AS steps_delays
+        FROM (SELECT y.step, y.template, y.delay_s FROM fairpost.campaign_steps y WHERE y.campaign_id = c.id
+              UNION ALL
+              SELECT y.step, t.name, y.delay_s FROM fairpost.sequence_steps y JOIN fairpost.templates t ON t.id = y.template_id
+              WHERE y.sequence_id = c.sequence_id AND c.launched_at IS NULL) x) n"""
+
+
+# ── drafts ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def put_draft(store: "Store", draft: Draft) -> Campaign:
+    """Made, or changed as long as it is a draft. Raises NotFound for a list or sequence that is not there."""
+    lists = await _list_ids(store, draft.workspace, draft.lists)
+    row = await store.row(
+        """INSERT INTO fairpost.campaigns AS c (workspace, name, sequence_id, lists, route, user_name, gap_min_s, gap_max_s, by_recipients_clock, starts_at, created_at)
+           SELECT $1, $2, s.id, $4, $5, $6, $7, $8, $9, $10, coalesce($11::timestamptz, clock_timestamp()) FROM fairpost.sequences s WHERE s.workspace = $1 AND s.name = $3
+           ON CONFLICT (workspace, name) DO UPDATE SET sequence_id = excluded.sequence_id, lists = excluded.lists, route = excluded.route, user_name = excluded.user_name,
+               gap_min_s = excluded.gap_min_s, gap_max_s = excluded.gap_max_s, by_recipients_clock = excluded.by_recipients_clock, starts_at = excluded.starts_at
+           WHERE c.state = 'draft' RETURNING c.id""",
+        *(draft.workspace, draft.name, draft.sequence, lists, draft.route, draft.user),
+        *((draft.gap.min_s, draft.gap.max_s) if draft.gap else (None, None)),
+        *(draft.by_recipients_clock, draft.starts_at, clock.stated()),
+    )
+    if row is not None:
+        return await campaign_by_id(store, row["id"])
+    known = await find_campaign(store, draft.workspace, draft.name)
+    if known is not None:
+        raise FairpostError(
+            f"Campaign {draft.name} is {known.state}, and only a draft can be changed. Nothing was changed. "
+            "Make another one under a new name: fairpost campaign new --help"
+        )
+    raise NotFound(f"There is no sequence {draft.sequence} in workspace {draft.workspace}. See: fairpost sequence list")
+
+
+async def _list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list[int]:
+    rows = await store.fetch(
+        "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
+    )
+    known = {row["name"]: row["id"] for row in rows}
+    for name in names:
+        if name not in known:
+            raise NotFound(
+                f"There is no list {name} in workspace {workspace}. Bring one in: fairpost prospects import --help"
+            )
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+async def find_campaign(store: "Store", workspace: str, name: str) -> Campaign | None:
+    row = await store.row(f"{_CAMPAIGN} WHERE c.workspace = $1 AND c.name = $2", workspace, name)
+    return _campaign(row) if row else None
+
+
+async def campaign_named(store: "Store", workspace: str, name: str) -> Campaign:
+    found = await find_campaign(store, workspace, name)
+    if found is None:
+        raise NotFound(f"There is no campaign {name} in workspace {workspace}. See: fairpost campaign list")
+    return found
+
+
+async def campaign_by_id(store: "Store", campaign_id: int) -> Campaign:
+    return _campaign(await store.row(f"{_CAMPAIGN} WHERE c.id = $1", campaign_id))
+
+
+async def campaigns(store: "Store", workspace: str | None = None) -> list[Campaign]:
+    """The newest first."""
+    rows = await store.fetch(f"{_CAMPAIGN} WHERE $1::text IS NULL OR c.workspace = $1 ORDER BY c.id DESC", workspace)
+    return [_campaign(row) for row in rows]
+
+
+async def remove_draft(store: "Store", campaign: Campaign) -> bool:
+    """False: it is no draft any more, and what it sent is kept."""
+    sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
+    return bool(await store.value(sql, campaign.id))
+
+
+# ── launched ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def launch(
+    store: "Store",
+    campaign: Campaign,
+    steps: Sequence[LaunchStep],
+    *,
+    required: Sequence[str],
+    zones: Sequence[str],
+    skip_incomplete: bool,
+    by: str,
+) -> bool:
+    """False: it was no draft any more. Its prospects are planned next."""
+    written = json.dumps(
+        [
+            {
+                "step": s.step,
+                "template": s.template,
+                "delay_s": s.delay_s,
+                "subject": s.subject,
+                "text": s.text,
+                "html": s.html,
+                "is_template": s.is_template,
+            }
+            for s in steps
+        ]
+    )
+    row = await store.row(
+        "SELECT (fairpost.launch_campaign($1, $2, $3, $4, $5, $6, $7)).id",
+        *(campaign.id, written, list(required), list(zones), skip_incomplete, by, clock.stated()),
+    )
+    return row["id"] is not None
+
+
+async def plan_batch(store: "Store", campaign_id: int, *, most: int) -> Planned:
+    row = await store.row("SELECT * FROM fairpost.plan_batch($1, $2, $3)", campaign_id, most, clock.stated())
+    return Planned(**{**row, "left_out": tuple(row["left_out"])})
+
+
+async def plan_anew(store: "Store", campaign_id: int) -> None:
+    """From the first prospect on: whoever has come onto its lists meanwhile gets it, too."""
+    sql = """UPDATE fairpost.campaigns SET planned_through = 0, planned_at = NULL, scheduled = 0, skipped = 0, left_out = 0
+             WHERE id = $1 AND state IN ('scheduled', 'running')"""
+    await store.value(sql, campaign_id)
+
+
+async def to_plan(store: "Store") -> list[int]:
+    rows = await store.fetch(
+        "SELECT id FROM fairpost.campaigns WHERE state IN ('scheduled', 'running') AND planned_at IS NULL ORDER BY id"
+    )
+    return [row["id"] for row in rows]
+
+
+async def to_clear(store: "Store") -> list[int]:
+    rows = await store.fetch("SELECT id FROM fairpost.campaigns WHERE state = 'cancelled' AND finished_at IS NULL")
+    return [row["id"] for row in rows]
+
+
+async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
+    """Takes away so many e-mails of a cancelled campaign. True: nothing is left."""
+    return bool(await store.value("SELECT fairpost.clear_campaign($1, $2, $3)", campaign_id, most, clock.stated()))
+
+
+async def advance(store: "Store") -> list[tuple[str, str, CampaignState, str | None]]:
+    """Those that have come to a moment of their own: workspace, name, the state they are in now, and why."""
+    rows = await store.fetch("SELECT * FROM fairpost.advance_campaigns($1)", clock.stated())
+    return [(row["workspace"], row["name"], CampaignState(row["state"]), row["reason"]) for row in rows]
+
+
+async def check_gates(store: "Store") -> int:
+    return int(await store.value("SELECT fairpost.check_gates($1)", clock.stated()))
+
+
+async def pause(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
+    """False: it was not under way."""
+    return bool(
+        await store.value("SELECT fairpost.pause_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
+    )
+
+
+async def resume(store: "Store", campaign: Campaign, *, by: str) -> bool:
+    """False: it was neither paused nor failed."""
+    return bool(await store.value("SELECT fairpost.resume_campaign($1, $2, $3)", campaign.id, by, clock.stated()))
+
+
+async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
+    """False: it was over."""
+    return bool(
+        await store.value("SELECT fairpost.cancel_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
+    )
+
+
+# ── asked ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def members(store: "Store", campaign: Campaign) -> int:
+    """How many people are on its lists now, each counted once."""
+    sql = """SELECT count(DISTINCT m.prospect_id) FROM fairpost.list_members m
+             WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[])"""
+    return int(await store.value(sql, campaign.id))
+
+
+async def zones(store: "Store", campaign: Campaign) -> list[str]:
+    """The timezones of those on its lists."""
+    sql = """SELECT DISTINCT p.timezone FROM fairpost.list_members m JOIN fairpost.prospects p ON p.id = m.prospect_id
+             WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]) AND p.timezone IS NOT NULL ORDER BY 1"""
+    return [row["timezone"] for row in await store.fetch(sql, campaign.id)]
+
+
+async def incomplete(
+    store: "Store", campaign: Campaign, required: Sequence[str], *, most: int
+) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
+    """How many on its lists lack one of these fields, and the first of them: address and fields."""
+    chosen = """FROM fairpost.prospects p WHERE EXISTS (
+                    SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
+                    AND m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]))
+                AND fairpost.lacks(p.fields, $2)"""
+    count = int(await store.value(f"SELECT count(*) {chosen}", campaign.id, list(required)))
+    rows = await store.fetch(
+        f"SELECT p.address, p.fields {chosen} ORDER BY p.id LIMIT $3", campaign.id, list(required), most
+    )
+    return count, [(row["address"], json.loads(row["fields"])) for row in rows]
+
+
+async def progress(store: "Store", campaign: Campaign) -> Progress:
+    rows = await store.fetch(
+        """SELECT e.step, e.state::text, count(*) AS n FROM fairpost.emails e WHERE e.campaign_id = $1 GROUP BY 1, 2
+           UNION ALL
+           SELECT q.step, CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
+                               WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > coalesce($2, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END, count(*)
+           FROM fairpost.queue q WHERE q.campaign_id = $1 GROUP BY 1, 2""",
+        *(campaign.id, clock.stated()),
+    )
+    counted = await store.row("SELECT scheduled, skipped, left_out FROM fairpost.campaigns WHERE id = $1", campaign.id)
+    by_step: dict[int, Counter[str]] = {}
+    for row in rows:
+        by_step.setdefault(row["step"], Counter())[row["state"]] += row["n"]
+    return Progress(
+        **counted, members=await members(store, campaign), by_step={step: by_step[step] for step in sorted(by_step)}
+    )
+
+
+async def receipts(
+    store: "Store", campaign: Campaign, *, states: Sequence[str], after: int = 0, most: int | None = None
+) -> AsyncIterator[Receipt]:
+    """What became of its e-mails, those in these states, by their ids. `most` None: all, page by page."""
+    left = most
+    while left is None or left > 0:
+        size = PAGE if left is None else min(PAGE, left)
+        rows = await store.fetch(_RECEIPTS, campaign.id, list(states), after, size, clock.stated())
+        for row in rows:
+            yield Receipt(**row)
+        if len(rows) < size:
+            return
+        after = rows[-1]["email_id"]
+        left = None if left is None else left - len(rows)
+
+
+_RECEIPTS = """
+    SELECT x.id AS email_id, x.step, x.addresses[1] AS address, x.prospect_id, x.state, x.reason, a.name AS account, x.at, x.attempts
+    FROM (
+        (SELECT e.id, e.step, e.addresses, e.prospect_id, e.state::text, e.reason, e.account_id, e.finished_at AS at, e.attempts
+         FROM fairpost.emails e WHERE e.campaign_id = $1 AND e.state <> 'sent' AND e.state::text = ANY ($2) AND e.id > $3 ORDER BY e.id LIMIT $4)
+        UNION ALL
+        (SELECT e.id, e.step, e.addresses, e.prospect_id, e.state::text, e.reason, e.account_id, e.finished_at, e.attempts
+         FROM fairpost.emails e WHERE 'sent' = ANY ($2) AND e.campaign_id = $1 AND e.state = 'sent' AND e.id > $3 ORDER BY e.id LIMIT $4)
+        UNION ALL
+        (SELECT q.id, q.step, q.addresses, q.prospect_id, s.state, q.last_error, q.account_id, nullif(coalesce(q.parked_due, q.due_at), 'infinity'), q.attempts
+         FROM fairpost.queue q CROSS JOIN LATERAL (
+             SELECT CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
+                         WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > coalesce($5, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END AS state) s
+         WHERE q.campaign_id = $1 AND s.state = ANY ($2) AND q.id > $3 ORDER BY q.id LIMIT $4)
+    ) x LEFT JOIN fairpost.accounts a ON a.id = x.account_id ORDER BY x.id LIMIT $4"""
+
+
+async def retry(store: "Store", ids: Sequence[EmailId]) -> int:
+    """Those that were given up are tried again, and those that were never begun are begun after all. How many."""
+    sql = """SELECT count(*) FROM (SELECT fairpost.retry(w.id, $2, true) AS state FROM unnest($1::bigint[]) w(id)) r WHERE r.state = 'waiting'"""
+    return int(await store.value(sql, list(ids), clock.stated()))
+
+
+async def stop(store: "Store", prospect_id: int, campaign: Campaign | None, *, reason: str) -> int:
+    """A prospect gets nothing more, of this campaign or of any. How many e-mails were cancelled."""
+    sql = "SELECT fairpost.stop_prospect($1, $2, $3, $4)"
+    return int(await store.value(sql, prospect_id, campaign.id if campaign else None, reason, clock.stated()))
+
+
+def _campaign(row: Any) -> Campaign:
+    names, delays = row["steps_templates"] or (), row["steps_delays"] or ()
+    return Campaign(
+        id=row["id"],
+        workspace=row["workspace"],
+        name=row["name"],
+        state=CampaignState(row["state"]),
+        reason=row["reason"],
+        sequence=row["sequence"],
+        sequence_id=row["sequence_id"],
+        steps=tuple(Step(template=name, delay_s=delay_s) for name, delay_s in zip(names, delays, strict=True)),
+        lists=tuple(row["list_names"]),
+        route=row["route"],
+        gap=Gap(min_s=row["gap_min_s"], max_s=row["gap_max_s"]) if row["gap_max_s"] is not None else None,
+        by_recipients_clock=row["by_recipients_clock"],
+        user=row["user_name"],
+        created_at=row["created_at"],
+        starts_at=row["starts_at"],
+        launched_at=row["launched_at"],
+        planned_at=row["planned_at"],
+        finished_at=row["finished_at"],
+    )

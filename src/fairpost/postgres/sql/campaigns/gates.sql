@@ -1,0 +1,175 @@
+-- When a campaign's mail may go out: inside its hours, and while the local day's quota lasts. What is closed is shut in the
+-- tree, so that nobody claims it in vain, and opens by itself at the moment written there.
+
+-- The local day that a moment lies in, where a workspace has a quota.
+CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
+LANGUAGE sql STABLE AS $$
+    SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC LIMIT 1
+$$;
+
+-- Until when nothing of this stream may go out, and why; null: it may.
+CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    hours tstzmultirange;
+    known timestamptz;
+    has_quota boolean;
+    today fairpost.quotas;
+    t timestamptz := p_now;
+BEGIN
+    SELECT s.open, coalesce(w.known_until, '-infinity'), w.daily_max IS NOT NULL INTO hours, known, has_quota
+    FROM fairpost.campaign_streams s LEFT JOIN fairpost.schedules w ON w.workspace = s.workspace
+    WHERE s.workspace = p_workspace AND s.stream = p_stream;
+    IF has_quota THEN
+        today := fairpost.quota_at(p_workspace, p_now);
+        IF today.allowed IS NULL THEN
+            until := p_now + interval '1 minute';   -- an engine works its days out meanwhile
+            why := 'the quota of today is not worked out yet';
+            RETURN;
+        ELSIF today.used >= today.allowed THEN
+            t := today.ends_at;
+            why := format('the daily quota is used up: %s of %s', today.used, today.allowed);
+        END IF;
+    END IF;
+    IF NOT hours @> t THEN
+        t := coalesce((SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > t), greatest(known, p_now + interval '1 minute'));
+        why := coalesce(why, 'the sending window is closed');
+    END IF;
+    until := nullif(t, p_now);
+END $$;
+
+-- Shuts the streams of a workspace (or one of them), or opens them, as their gates say now.
+CREATE OR REPLACE FUNCTION fairpost.set_gates(p_workspace text, p_stream text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t timestamptz;
+    g record;
+    rule fairpost.rules;
+    named bigint[];
+BEGIN
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
+    t := coalesce(p_now, clock_timestamp());
+    FOR g IN
+        SELECT s.stream, x.until, x.why
+        FROM fairpost.campaign_streams s JOIN fairpost.campaigns c ON c.id = s.campaign_id, fairpost.gate_of(p_workspace, s.stream, t) x
+        WHERE s.workspace = p_workspace AND (p_stream IS NULL OR s.stream = p_stream) AND c.state <> 'draft'
+        AND NOT EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream
+                        AND (nullif(greatest(r.throttled_until, t), t), CASE WHEN r.throttled_until > t THEN r.throttle_reason END) IS NOT DISTINCT FROM (x.until, x.why))
+        AND (x.until IS NOT NULL OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream AND r.throttled_until > t))
+        ORDER BY s.stream
+    LOOP
+        named := fairpost.lock_named(p_workspace, 'stream', g.stream);
+        INSERT INTO fairpost.rules AS r (workspace, level, key, throttled_until, throttle_reason)
+        VALUES (p_workspace, 'stream', g.stream, g.until, g.why)
+        ON CONFLICT (workspace, level, key) DO UPDATE SET throttled_until = excluded.throttled_until, throttle_reason = excluded.throttle_reason
+        RETURNING * INTO rule;
+        PERFORM fairpost.obey(named, rule, t);
+    END LOOP;
+END $$;
+
+-- Opens what is shut though it need not be any more (part of a quota was given back), and shuts what nobody has shut yet. Costs the
+-- number of streams that are alive.
+CREATE OR REPLACE FUNCTION fairpost.check_gates(p_now timestamptz DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    wrong record;
+    n integer := 0;
+BEGIN
+    FOR wrong IN
+        SELECT DISTINCT s.workspace
+        FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.campaign_id = c.id
+        LEFT JOIN fairpost.rules r ON r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream, fairpost.gate_of(s.workspace, s.stream, t) x
+        WHERE c.state IN ('scheduled', 'running', 'paused')
+        AND nullif(greatest(r.throttled_until, t), t) IS DISTINCT FROM x.until
+        ORDER BY 1
+    LOOP
+        PERFORM fairpost.set_gates(wrong.workspace, NULL, p_now);
+        n := n + 1;
+    END LOOP;
+    RETURN n;
+END $$;
+
+-- The campaign's part of a begin; the e-mail's row is locked, and so is the pause. Null: it may be begun, and is charged. Else:
+-- held (give it back), closed (its hours or its quota are over: shut the gate), parked (its prospect is paused: it waits for
+-- him), gone (there is no such prospect any more).
+CREATE OR REPLACE FUNCTION fairpost.admit_to_campaign(email fairpost.queue, p_now timestamptz) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    campaign record;
+    is_paused boolean;
+BEGIN
+    SELECT c.state, s.open, w.daily_max INTO campaign
+    FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = email.workspace AND s.stream = email.stream
+    LEFT JOIN fairpost.schedules w ON w.workspace = c.workspace
+    WHERE c.id = email.campaign_id;
+    IF campaign.state NOT IN ('scheduled', 'running', 'completed') THEN   -- what is left of a completed one was held, and is not any more
+        RETURN 'held';
+    ELSIF NOT campaign.open @> p_now THEN
+        RETURN 'closed';
+    END IF;
+    SELECT p.is_paused INTO is_paused FROM fairpost.prospects p WHERE p.id = email.prospect_id;
+    IF NOT FOUND THEN
+        PERFORM fairpost.finish(email.id, 'cancelled', 'the prospect was removed', p_now);
+        RETURN 'gone';
+    ELSIF is_paused THEN
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, parked_due = q.due_at, due_at = 'infinity' WHERE q.id = email.id;
+        PERFORM fairpost.note(ARRAY[email.id], 1);
+        RETURN 'parked';
+    END IF;
+    IF campaign.daily_max IS NOT NULL THEN
+        UPDATE fairpost.quotas q SET used = q.used + 1
+        WHERE q.workspace = email.workspace AND q.starts_at <= p_now AND q.ends_at > p_now AND q.used < q.allowed;
+        IF NOT FOUND THEN
+            RETURN 'closed';
+        END IF;
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Nothing of it was sent: its part of the quota of the day on which it began is free again.
+CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE fairpost.quotas q SET used = greatest(0, q.used - 1)
+    WHERE q.workspace = email.workspace AND q.starts_at <= email.begun_at AND q.ends_at > email.begun_at
+$$;
+
+-- What a workspace's hours and quota mean, worked out for weeks ahead from what was read at `p_revision`. `p_open`: {timezone: multirange}, the workspace's own
+-- under ''; null: no window. False: the schedule is another one by now, or a stream has a timezone that was not worked out; nothing was changed. `p_days`: [{day, starts_at, ends_at, allowed}]; null: no quota. Days that stay what they were keep their count; of others it
+-- is counted anew what was really sent.
+CREATE OR REPLACE FUNCTION fairpost.lay_calendar(
+    p_workspace text, p_revision bigint, p_open jsonb, p_days jsonb, p_known_until timestamptz, p_now timestamptz DEFAULT NULL
+) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    t timestamptz;
+BEGIN
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));   -- before the days: whoever has it may be waiting for those who charge them
+    PERFORM FROM fairpost.schedules w WHERE w.workspace = p_workspace AND w.revision = p_revision FOR UPDATE;
+    IF NOT FOUND OR EXISTS (SELECT FROM fairpost.campaign_streams s WHERE s.workspace = p_workspace AND NOT p_open ? coalesce(s.timezone, '')) THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- whoever is charging is done
+    t := coalesce(p_now, clock_timestamp());
+    DELETE FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.ends_at > t AND NOT EXISTS (
+        SELECT FROM jsonb_to_recordset(p_days) d(starts_at timestamptz, ends_at timestamptz) WHERE d.starts_at = q.starts_at AND d.ends_at = q.ends_at);
+    INSERT INTO fairpost.quotas AS q (workspace, starts_at, ends_at, day, allowed, used)
+    SELECT p_workspace, d.starts_at, d.ends_at, d.day, d.allowed, CASE WHEN d.starts_at <= t THEN fairpost.sent_between(p_workspace, d.starts_at, d.ends_at) ELSE 0 END
+    FROM jsonb_to_recordset(p_days) d(day date, starts_at timestamptz, ends_at timestamptz, allowed integer)
+    ON CONFLICT (workspace, starts_at) DO UPDATE SET allowed = excluded.allowed, day = excluded.day, ends_at = excluded.ends_at;
+    DELETE FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.ends_at < t - interval '400 days';
+    UPDATE fairpost.campaign_streams s SET open = (p_open ->> coalesce(s.timezone, ''))::tstzmultirange WHERE s.workspace = p_workspace;
+    UPDATE fairpost.schedules w SET known_until = p_known_until WHERE w.workspace = p_workspace;
+    PERFORM fairpost.set_gates(p_workspace, NULL, p_now);
+    RETURN true;
+END $$;
+
+-- What went out in campaigns, or may have, counted from history.
+CREATE OR REPLACE FUNCTION fairpost.sent_between(p_workspace text, p_from timestamptz, p_to timestamptz) RETURNS integer
+LANGUAGE sql STABLE AS $$
+    SELECT ((SELECT count(*) FROM fairpost.emails e JOIN fairpost.attempts a ON a.email_id = e.id AND a.n = e.attempts
+             WHERE e.workspace = p_workspace AND e.campaign_id IS NOT NULL AND e.state = 'sent' AND e.finished_at >= p_from
+             AND a.begun_at >= p_from AND a.begun_at < p_to)
+          + (SELECT count(*) FROM fairpost.queue q WHERE q.workspace = p_workspace AND q.campaign_id IS NOT NULL AND NOT q.waiting
+             AND q.state IN ('sending', 'in_doubt') AND q.begun_at >= p_from AND q.begun_at < p_to))::integer
+$$;

@@ -1,0 +1,82 @@
+-- Every prospect of a campaign's lists gets a row and a key for every step: batch by batch, each a commit that remembers how far it
+-- came. Whoever is cut off, or comes twice, or comes at the same time as another, completes it without a duplicate.
+-- Nobody can tell the planner how long its lists are, and compared one by one a batch takes seconds: no nested loops. `prospects`: how many were looked at. `left_out`: who lacks a field that the templates need.
+CREATE OR REPLACE FUNCTION fairpost.plan_batch(
+    p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL,
+    OUT done boolean, OUT prospects integer, OUT scheduled integer, OUT skipped integer, OUT left_out bigint[]
+)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET enable_nestloop = off AS $$
+DECLARE
+    c fairpost.campaigns;
+    t timestamptz;
+    batch bigint[];
+    steps CONSTANT integer := (SELECT count(*) FROM fairpost.campaign_steps s WHERE s.campaign_id = p_campaign);
+BEGIN
+    SELECT * INTO c FROM fairpost.campaigns x WHERE x.id = p_campaign FOR NO KEY UPDATE;
+    t := coalesce(p_now, clock_timestamp());
+    prospects := 0;
+    scheduled := 0;
+    skipped := 0;
+    left_out := '{}';
+    done := c.planned_at IS NOT NULL OR c.state NOT IN ('scheduled', 'running');
+    IF done THEN
+        RETURN;
+    END IF;
+    batch := ARRAY(SELECT DISTINCT m.prospect_id FROM unnest(c.lists) l(id) CROSS JOIN LATERAL (
+                       SELECT m.prospect_id FROM fairpost.list_members m WHERE m.list_id = l.id AND m.prospect_id > c.planned_through
+                       ORDER BY m.prospect_id LIMIT p_max) m
+                   ORDER BY 1 LIMIT p_max);
+    prospects := cardinality(batch);
+    IF c.required <> '{}' THEN
+        left_out := ARRAY(SELECT p.id FROM fairpost.prospects p WHERE p.id = ANY (batch) AND fairpost.lacks(p.fields, c.required) ORDER BY p.id);
+    END IF;
+
+    WITH draft AS MATERIALIZED (
+        SELECT p.id AS prospect_id, p.address, p.fields, p.is_paused, s.step, s.content_id, fairpost.new_id() AS id,
+               coalesce(mine.stream, main.stream) AS stream, coalesce(mine.flow, main.flow) AS flow,
+               p.id || ':' || c.sequence_id || ':' || s.step AS key
+        FROM fairpost.prospects p
+        CROSS JOIN fairpost.campaign_steps s
+        JOIN fairpost.campaign_streams main ON main.campaign_id = c.id AND main.timezone IS NULL
+        LEFT JOIN fairpost.campaign_streams mine ON mine.campaign_id = c.id AND mine.timezone = p.timezone
+        WHERE p.id = ANY (batch) AND p.workspace = c.workspace AND s.campaign_id = c.id AND (left_out = '{}' OR p.id <> ALL (left_out))
+    ), begun AS (
+        -- In the order of the keys, so that two who plan the same queue up instead of deadlocking.
+        INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
+        SELECT fairpost.key_hash(c.workspace, r.key), r.id FROM draft r WHERE r.step = 1 ORDER BY 1
+        ON CONFLICT DO NOTHING RETURNING k.email_id
+    ), followed AS (
+        INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
+        SELECT fairpost.key_hash(c.workspace, r.key), r.id FROM draft r
+        WHERE r.step > 1 AND r.prospect_id IN (SELECT f.prospect_id FROM draft f WHERE f.step = 1 AND f.id IN (SELECT b.email_id FROM begun b)) ORDER BY 1
+        ON CONFLICT DO NOTHING RETURNING k.email_id
+    ), new AS MATERIALIZED (
+        SELECT r.*, lag(r.id) OVER (PARTITION BY r.prospect_id ORDER BY r.step) AS follows,
+               CASE WHEN r.step = 1 THEN greatest(c.starts_at, t) END AS due_at
+        FROM draft r WHERE r.id IN (SELECT b.email_id FROM begun b) OR steps > 1 AND r.id IN (SELECT f.email_id FROM followed f)
+    ), queued AS (
+        INSERT INTO fairpost.queue (id, flow, due_at, parked_due, attempts_max, created_at, content_id, class, on_doubt, route, workspace, domain, user_name, stream,
+            recipients, addresses, fields, idempotency_key, follows, campaign_id, prospect_id, step)
+        SELECT n.id, n.flow, CASE WHEN n.is_paused THEN 'infinity' ELSE coalesce(n.due_at, 'infinity') END, CASE WHEN n.is_paused THEN n.due_at END,
+            4, t, n.content_id, 'bulk', 'hold', c.route, c.workspace, '', c.user_name, n.stream,
+            jsonb_build_array(jsonb_build_object('kind', 'to', 'address', n.address)), ARRAY[n.address], nullif(n.fields, '{}'), n.key, n.follows, c.id, n.prospect_id, n.step
+        FROM new n
+    ), noted AS (
+        INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)
+        SELECT c.route, 'bulk', c.workspace, '', c.user_name, n.stream, n.flow, count(*), count(*) FILTER (WHERE n.is_due), CASE WHEN n.is_due THEN min(n.due_at) ELSE 'infinity' END, min(n.id)
+        FROM (SELECT n.*, n.due_at IS NOT NULL AND NOT n.is_paused AS is_due FROM new n) n GROUP BY n.stream, n.flow, n.is_due
+    )
+    SELECT count(*) INTO scheduled FROM new;
+    skipped := (prospects - cardinality(left_out)) * steps - scheduled;
+    done := prospects < p_max;
+    UPDATE fairpost.campaigns x SET
+        planned_through = coalesce(batch[cardinality(batch)], x.planned_through), planned_at = CASE WHEN plan_batch.done THEN t END,
+        scheduled = x.scheduled + plan_batch.scheduled, skipped = x.skipped + plan_batch.skipped, left_out = x.left_out + cardinality(plan_batch.left_out)
+    WHERE x.id = p_campaign;
+END $$;
+
+-- Whether one of these fields is absent or blank. The address is known of everybody.
+CREATE OR REPLACE FUNCTION fairpost.lacks(fields jsonb, required text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT EXISTS (SELECT FROM unnest(required) r WHERE r <> 'email' AND btrim(coalesce(fields #>> string_to_array(r, '.'), ''), E' \t\r\n\u00a0') = '')
+$$;

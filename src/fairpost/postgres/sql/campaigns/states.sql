@@ -1,0 +1,139 @@
+-- The life of a campaign. Every move names what it moves from, so that two who say the same do it once.
+
+-- Holds or frees a campaign's mail in the tree, whatever its gates say.
+CREATE OR REPLACE FUNCTION fairpost.hold_campaign(p_campaign bigint, p_reason text, p_now timestamptz) RETURNS void
+LANGUAGE sql AS $$
+    SELECT fairpost.hold(s.workspace, 'stream', s.stream, 'infinity', p_reason, p_now)
+    FROM fairpost.campaign_streams s WHERE s.campaign_id = p_campaign ORDER BY s.stream
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.free_campaign(p_campaign bigint, p_now timestamptz) RETURNS void
+LANGUAGE sql AS $$
+    SELECT fairpost.release(s.workspace, 'stream', s.stream, p_now)
+    FROM fairpost.campaign_streams s WHERE s.campaign_id = p_campaign ORDER BY s.stream
+$$;
+
+-- Moves a campaign that is in one of these states; null: it was in none of them, and nothing was changed.
+CREATE OR REPLACE FUNCTION fairpost.move_campaign(
+    p_campaign bigint, p_from fairpost.campaign_state[], p_to fairpost.campaign_state, p_reason text, p_by text, p_now timestamptz DEFAULT NULL
+) RETURNS fairpost.campaigns
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    t timestamptz;
+    before fairpost.campaigns;
+    after fairpost.campaigns;
+BEGIN
+    SELECT * INTO before FROM fairpost.campaigns c WHERE c.id = p_campaign FOR NO KEY UPDATE;
+    t := coalesce(p_now, clock_timestamp());
+    IF before.state <> ALL (p_from) OR before.id IS NULL THEN
+        RETURN NULL;
+    END IF;
+    UPDATE fairpost.campaigns c SET
+        state = CASE WHEN p_to = 'running' AND c.starts_at > t THEN 'scheduled' ELSE p_to END, reason = left(p_reason, 1000),
+        finished_at = CASE WHEN p_to IN ('completed', 'failed') THEN t END
+    WHERE c.id = p_campaign RETURNING * INTO after;
+    INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
+    VALUES (t, 'campaign_' || after.state, after.workspace, after.name, jsonb_strip_nulls(jsonb_build_object('before', before.state, 'reason', p_reason, 'by', p_by)));
+    RETURN after;
+END $$;
+
+-- Nothing of it is begun any more once this is committed; what is in flight finishes.
+CREATE OR REPLACE FUNCTION fairpost.pause_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{scheduled,running}', 'paused', p_reason, p_by, p_now);
+BEGIN
+    IF moved.id IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM fairpost.hold_campaign(p_campaign, format('campaign %s is paused', moved.name), p_now);
+    PERFORM fairpost.await_begins();
+    RETURN true;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.resume_campaign(p_campaign bigint, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{paused,failed}', 'running', NULL, p_by, p_now);
+BEGIN
+    IF moved.id IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM fairpost.free_campaign(p_campaign, p_now);
+    PERFORM fairpost.set_gates(moved.workspace, NULL, p_now);
+    RETURN true;
+END $$;
+
+-- At once for what is to be sent; an engine then takes the rows away, however many they are.
+CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{draft,scheduled,running,paused,failed}', 'cancelled', p_reason, p_by, p_now);
+BEGIN
+    IF moved.id IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM fairpost.hold_campaign(p_campaign, format('campaign %s is cancelled', moved.name), p_now);
+    PERFORM fairpost.await_begins();
+    RETURN true;
+END $$;
+
+-- Takes away what waits of a cancelled campaign, the last steps first. True: nothing is left but what is in somebody's hands.
+CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    words CONSTANT text := (SELECT coalesce(c.reason, 'the campaign was cancelled') FROM fairpost.campaigns c WHERE c.id = p_campaign AND c.state = 'cancelled');
+    gone bigint[];
+BEGIN
+    IF words IS NULL THEN
+        RETURN true;
+    END IF;
+    gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
+    PERFORM fairpost.note(gone, -1);
+    -- All at once, and no step leads on to the next: that one is taken away as well, with the same reason.
+    PERFORM fairpost.archive(gone, 'cancelled', words, t);
+    IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
+        RETURN false;
+    END IF;
+    UPDATE fairpost.campaigns c SET finished_at = t WHERE c.id = p_campaign AND c.finished_at IS NULL;
+    RETURN true;
+END $$;
+
+-- Campaigns that have come to a moment of their own: scheduled ones whose time has come, running ones with nothing left
+-- that could move by itself or with nobody left to send it, completed ones in which something moves again. Costs the number of campaigns that
+-- are alive. Returns those that were moved.
+CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    c fairpost.campaigns;
+    moved fairpost.campaigns;
+    held bigint;
+BEGIN
+    FOR c IN SELECT * FROM fairpost.campaigns x WHERE x.state IN ('scheduled', 'running', 'completed') AND (x.state <> 'completed' OR x.reason IS NOT NULL) ORDER BY x.id LOOP
+        moved := NULL;
+        IF c.state = 'scheduled' AND c.starts_at <= t THEN
+            moved := fairpost.move_campaign(c.id, '{scheduled}', 'running', NULL, 'time', p_now);
+        ELSIF c.state = 'completed' AND fairpost.has_work(c.id) THEN
+            moved := fairpost.move_campaign(c.id, '{completed}', 'running', NULL, 'an e-mail that moves again', p_now);
+        ELSIF c.state = 'running' AND c.planned_at IS NOT NULL AND NOT fairpost.has_work(c.id) THEN
+            held := (SELECT count(*) FROM fairpost.queue q WHERE q.campaign_id = c.id);
+            moved := fairpost.move_campaign(c.id, '{running}', 'completed', CASE WHEN held > 0 THEN format('%s e-mails are held: in doubt, or of paused prospects', held) END, 'itself', p_now);
+        ELSIF c.state = 'running' AND NOT EXISTS (SELECT FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name))
+            AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id AND q.due_at < 'infinity' AND q.route <> c.route) THEN
+            moved := fairpost.move_campaign(c.id, '{running}', 'failed',
+                CASE WHEN left(c.route, 1) = '@' THEN format('there is no account %s any more', substr(c.route, 2)) ELSE format('there is no account in pool %s any more', c.route) END, 'itself', p_now);
+        END IF;
+        IF moved.id IS NOT NULL THEN
+            RETURN QUERY SELECT moved.workspace, moved.name, moved.state, moved.reason;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Whether something of it will move by itself: anything but what is in doubt and held, and what waits for that or for a paused prospect.
+CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.due_at < 'infinity' AND NOT (q.state = 'in_doubt' AND q.on_doubt = 'hold' AND (q.evidence IS NULL OR q.evidence ? 'unknown')))
+$$;

@@ -1,0 +1,92 @@
+-- From one step to the next: what follows an e-mail learns when it is due, or that it will never be.
+
+CREATE OR REPLACE FUNCTION fairpost.not_led() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT 'the e-mail before it was not sent'
+$$;
+
+-- An e-mail of a campaign has just ended. If it was sent, the next step is due so long after it, and goes out through the same
+-- account; else there is none.
+CREATE OR REPLACE FUNCTION fairpost.lead_on(p_id bigint, p_state fairpost.email_state, p_account bigint, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    next fairpost.queue;
+    pinned text;
+    due timestamptz;
+    is_paused boolean;
+BEGIN
+    SELECT * INTO next FROM fairpost.queue q WHERE q.follows = p_id AND q.campaign_id IS NOT NULL AND q.state = 'waiting' AND q.due_at = 'infinity' FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    pinned := '@' || (SELECT a.name FROM fairpost.accounts a WHERE a.id = p_account);
+    IF p_state <> 'sent' OR pinned IS NULL THEN
+        PERFORM fairpost.note(ARRAY[next.id], -1);
+        PERFORM fairpost.finish(next.id, 'cancelled', CASE WHEN p_state <> 'sent' THEN fairpost.not_led() ELSE 'the account of the e-mail before it was removed' END, p_now);
+        RETURN;
+    END IF;
+    due := p_now + make_interval(secs => (SELECT s.delay_s FROM fairpost.campaign_steps s WHERE s.campaign_id = next.campaign_id AND s.step = next.step));
+    is_paused := (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = next.prospect_id);
+    PERFORM fairpost.note(ARRAY[next.id], -1);
+    UPDATE fairpost.queue q SET
+        route = pinned, flow = fairpost.flow_of(pinned, q.class, q.workspace, q.domain, q.user_name, q.stream),
+        due_at = CASE WHEN is_paused THEN q.due_at ELSE due END, parked_due = CASE WHEN is_paused THEN due END
+    WHERE q.id = next.id;
+    INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)
+    SELECT q.route, q.class, q.workspace, q.domain, q.user_name, q.stream, q.flow, 1, (q.due_at < 'infinity')::integer, q.due_at, q.id
+    FROM fairpost.queue q WHERE q.id = next.id;
+END $$;
+
+-- What was cancelled only because this e-mail was not sent waits for it again.
+CREATE OR REPLACE FUNCTION fairpost.revive_followers(p_id bigint, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    follower fairpost.emails;
+BEGIN
+    FOR follower IN DELETE FROM fairpost.emails e WHERE e.follows = p_id AND e.state = 'cancelled' AND e.campaign_id IS NOT NULL AND e.reason = fairpost.not_led() RETURNING e.* LOOP
+        PERFORM fairpost.requeue(follower, p_now);
+    END LOOP;
+END $$;
+
+-- A prospect gets nothing more, of one campaign or (null) of any. What is being sent just now is not called back. How many e-mails were cancelled.
+CREATE OR REPLACE FUNCTION fairpost.stop_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    email bigint;
+    n integer := 0;
+BEGIN
+    -- The last step first: an earlier one would take it along, with another reason.
+    FOR email IN SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign)
+                 ORDER BY q.step DESC, q.id DESC LOOP
+        n := n + (fairpost.cancel(email, p_reason, p_now) IS NOT DISTINCT FROM 'cancelled')::integer;
+    END LOOP;
+    IF n > 0 THEN
+        INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
+        SELECT coalesce(p_now, clock_timestamp()), 'stopped', p.workspace, 'prospect ' || p.id, jsonb_build_object('campaign', p_campaign, 'reason', p_reason, 'emails', n)
+        FROM fairpost.prospects p WHERE p.id = p_prospect;
+    END IF;
+    RETURN n;
+END $$;
+
+-- Paused: whatever waits for this prospect waits for the end of the pause, too. Nothing is cancelled, and nothing is repeated.
+CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    moved bigint[];
+BEGIN
+    UPDATE fairpost.prospects p SET is_paused = p_paused, changed_at = coalesce(p_now, clock_timestamp()) WHERE p.id = p_prospect AND p.is_paused <> p_paused;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF p_paused THEN
+        moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.due_at < 'infinity' ORDER BY q.id FOR UPDATE SKIP LOCKED);
+        UPDATE fairpost.queue q SET parked_due = q.due_at, due_at = 'infinity' WHERE q.id = ANY (moved);
+    ELSE
+        moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.parked_due IS NOT NULL ORDER BY q.id FOR UPDATE);
+        UPDATE fairpost.queue q SET due_at = q.parked_due, parked_due = NULL WHERE q.id = ANY (moved);
+        INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)
+        SELECT q.route, q.class, q.workspace, q.domain, q.user_name, q.stream, q.flow, 0, 0, min(q.due_at), min(q.id)
+        FROM fairpost.queue q WHERE q.id = ANY (moved) GROUP BY 1, 2, 3, 4, 5, 6, 7;
+    END IF;
+    RETURN true;
+END $$;

@@ -1,0 +1,147 @@
+"""Templates and sequences of a workspace, by their names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fairpost.model.campaign import Step
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.system import clock
+
+if TYPE_CHECKING:
+    from fairpost.postgres.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTemplate:
+    id: int
+    workspace: str
+    name: str
+    subject: str
+    text: str | None
+    html: str | None
+    created_at: datetime
+    changed_at: datetime
+    sequences: tuple[str, ...] = ()  # that use it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSequence:
+    id: int
+    workspace: str
+    name: str
+    steps: tuple[Step, ...]
+    created_at: datetime
+    campaigns: tuple[str, ...] = ()  # that send it
+    is_launched: bool = False  # some of them already: its steps stay as they are
+
+
+_TEMPLATE = """
+    SELECT t.id, t.workspace, t.name, t.subject, t.text_body AS text, t.html_body AS html, t.created_at, t.changed_at,
+           ARRAY(SELECT DISTINCT s.name FROM fairpost.sequence_steps x JOIN fairpost.sequences s ON s.id = x.sequence_id
+                 WHERE x.template_id = t.id ORDER BY 1) AS sequences
+    FROM fairpost.templates t"""
+
+_SEQUENCE = """
+    SELECT s.id, s.workspace, s.name, s.created_at,
+           ARRAY(SELECT t.name FROM fairpost.sequence_steps x JOIN fairpost.templates t ON t.id = x.template_id
+                 WHERE x.sequence_id = s.id ORDER BY x.step) AS templates,
+           ARRAY(SELECT x.delay_s FROM fairpost.sequence_steps x WHERE x.sequence_id = s.id ORDER BY x.step) AS delays,
+           ARRAY(SELECT c.name FROM fairpost.campaigns c WHERE c.sequence_id = s.id ORDER BY 1) AS campaigns,
+           EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id AND c.launched_at IS NOT NULL) AS is_launched
+    FROM fairpost.sequences s"""
+
+
+async def put_template(
+    store: "Store", workspace: str, name: str, *, subject: str, text: str | None, html: str | None
+) -> bool:
+    """True: there was none of this name. Campaigns that are launched keep the words they were launched with."""
+    return bool(
+        await store.value(
+            """INSERT INTO fairpost.templates AS t (workspace, name, subject, text_body, html_body, created_at, changed_at)
+               VALUES ($1, $2, $3, $4, $5, coalesce($6::timestamptz, clock_timestamp()), coalesce($6::timestamptz, clock_timestamp()))
+               ON CONFLICT (workspace, name) DO UPDATE SET subject = excluded.subject, text_body = excluded.text_body,
+                   html_body = excluded.html_body, changed_at = excluded.changed_at
+               RETURNING xmax = 0""",
+            *(workspace, name, subject, text, html, clock.stated()),
+        )
+    )
+
+
+async def template_named(store: "Store", workspace: str, name: str) -> StoredTemplate:
+    row = await store.row(f"{_TEMPLATE} WHERE t.workspace = $1 AND t.name = $2", workspace, name)
+    if row is None:
+        raise NotFound(f"There is no template {name} in workspace {workspace}. See: fairpost template list")
+    return _template(row)
+
+
+async def templates(store: "Store", workspace: str) -> list[StoredTemplate]:
+    rows = await store.fetch(f"{_TEMPLATE} WHERE t.workspace = $1 ORDER BY t.name", workspace)
+    return [_template(row) for row in rows]
+
+
+async def remove_template(store: "Store", template: StoredTemplate) -> None:
+    if template.sequences:
+        raise FairpostError(
+            f"Template {template.name} is used by {', '.join(template.sequences)}. Nothing was changed. "
+            "Give those another one first: fairpost sequence set --help"
+        )
+    await store.value("DELETE FROM fairpost.templates WHERE id = $1", template.id)
+
+
+async def put_sequence(store: "Store", workspace: str, name: str, steps: Sequence[Step]) -> bool:
+    """True: there was none of this name. Raises FairpostError where it has been launched, or a template is not there."""
+    result = await store.value(
+        "SELECT fairpost.put_sequence($1, $2, $3, $4, $5)",
+        *(workspace, name, [step.template for step in steps], [step.delay_s for step in steps], clock.stated()),
+    )
+    match result.partition(" "):
+        case "missing", _, template:
+            raise NotFound(f"There is no template {template} in workspace {workspace}. See: fairpost template list")
+        case "launched", _, campaign:
+            raise FairpostError(
+                f"Sequence {name} was launched with campaign {campaign}, and keeps its steps: people are in the middle of "
+                "it. Nothing was changed. Make another one under a new name: fairpost sequence set --help"
+            )
+    return bool(result == "new")
+
+
+async def sequence_named(store: "Store", workspace: str, name: str) -> StoredSequence:
+    row = await store.row(f"{_SEQUENCE} WHERE s.workspace = $1 AND s.name = $2", workspace, name)
+    if row is None:
+        raise NotFound(f"There is no sequence {name} in workspace {workspace}. See: fairpost sequence list")
+    return _sequence(row)
+
+
+async def sequences(store: "Store", workspace: str) -> list[StoredSequence]:
+    rows = await store.fetch(f"{_SEQUENCE} WHERE s.workspace = $1 ORDER BY s.name", workspace)
+    return [_sequence(row) for row in rows]
+
+
+async def remove_sequence(store: "Store", sequence: StoredSequence) -> None:
+    if sequence.campaigns:
+        raise FairpostError(
+            f"Sequence {sequence.name} belongs to {', '.join(sequence.campaigns)}. Nothing was changed. "
+            "Remove those first: fairpost campaign remove --help"
+        )
+    await store.value("DELETE FROM fairpost.sequences WHERE id = $1", sequence.id)
+
+
+def _template(row: Any) -> StoredTemplate:
+    return StoredTemplate(**{**row, "sequences": tuple(row["sequences"])})
+
+
+def _sequence(row: Any) -> StoredSequence:
+    steps = tuple(
+        Step(template=name, delay_s=delay_s) for name, delay_s in zip(row["templates"], row["delays"], strict=True)
+    )
+    return StoredSequence(
+        id=row["id"],
+        workspace=row["workspace"],
+        name=row["name"],
+        steps=steps,
+        created_at=row["created_at"],
+        campaigns=tuple(row["campaigns"]),
+        is_launched=row["is_launched"],
+    )

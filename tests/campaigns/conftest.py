@@ -1,0 +1,13 @@
+from collections.abc import Iterator
+
+import pytest
+
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+from tests.campaigns.world import MONDAY, World
+
+
+@pytest.fixture
+def world(store: Store) -> Iterator[World]:
+    with clock.stopped_at(MONDAY) as manual:
+        yield World(store, manual)

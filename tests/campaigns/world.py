@@ -1,0 +1,168 @@
+"""A workspace with people, templates and accounts, on the real database and a clock moved by hand: what a campaign needs."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from fairpost.campaigns import calendars, launching
+from fairpost.campaigns.launching import SchedulingResult
+from fairpost.deliver.campaigns import CampaignWatch
+from fairpost.model.account import Account, Limits
+from fairpost.model.campaign import Campaign, Gap, Schedule, Step
+from fairpost.model.email import Outgoing
+from fairpost.model.ids import AccountId
+from fairpost.model.report import Reached, Report
+from fairpost.model.window import Quota, SendingWindow
+from fairpost.postgres import campaigns, templates
+from fairpost.postgres.campaigns import Draft
+from fairpost.postgres.store import Store
+from fairpost.simulate.drive import Drive
+from fairpost.system import clock
+from fairpost.system.clock import ManualClock
+from fairpost.transport.port import Permission
+from fairpost.transport.scripted import OK
+
+MONDAY = datetime(2030, 1, 7, 8, tzinfo=UTC)
+WORKSPACE = "acme"
+LIST = "people"
+BERLIN = "Europe/Berlin"
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    at: datetime
+    account: str
+    to: str
+    email: Outgoing
+
+
+@dataclass(slots=True)
+class Post:
+    """Every account's server. `answers`: what is said to somebody the next times, before all goes well."""
+
+    sent: list[Sending] = field(default_factory=list)
+    answers: dict[str, list[Report]] = field(default_factory=dict)
+
+    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        to = email.envelope[0]
+        if self.answers.get(to):
+            return self.answers[to].pop(0)
+        if not permission():
+            return Report(reached=Reached.UNTOUCHED, error="no permission")
+        self.sent.append(Sending(clock.now(), account.name, to, email))
+        return Report(
+            reached=OK.reached,
+            step=OK.step,
+            reply=OK.reply,
+            message_id=f"<{email.id}@post.test>",
+            thread_id=email.follows.thread_id if email.follows else f"t{email.id}",
+        )
+
+    def by_day(self, zone: str = "UTC") -> Counter[date]:
+        return Counter(each.at.astimezone(ZoneInfo(zone)).date() for each in self.sent)
+
+    def of(self, to: str) -> list[Sending]:
+        return [each for each in self.sent if each.to == to]
+
+
+@dataclass(slots=True)
+class World:
+    store: Store
+    clock: ManualClock
+    post: Post = field(default_factory=Post)
+    accounts: dict[AccountId, Post] = field(default_factory=dict)
+
+    async def add_accounts(self, *names: str, limits: Limits | None = None, pool: str = "default") -> None:
+        for name in names:
+            id_ = await self.store.add_account(
+                name, address=f"{name}@post.test", pool=pool, limits=limits or Limits(delay_ms=1000)
+            )
+            self.accounts[id_] = self.post
+
+    async def add_people(
+        self, n: int, *, list_name: str = LIST, workspace: str = WORKSPACE, zones: Sequence[str | None] = (None,)
+    ) -> None:
+        """p0@there.test and so on, each with a first name."""
+        await self.store.value(
+            """WITH made AS (
+                   INSERT INTO fairpost.prospects (workspace, address, folded, fields, timezone, created_at, changed_at)
+                   SELECT $1, 'p' || n || '@there.test', 'p' || n || '@there.test', jsonb_build_object('first_name', 'Ann' || n),
+                          ($5::text[])[1 + n % cardinality($5)], $3, $3 FROM generate_series(0, $2 - 1) n
+                   ON CONFLICT (workspace, folded) DO UPDATE SET changed_at = excluded.changed_at RETURNING id
+               ), list AS (
+                   INSERT INTO fairpost.lists (workspace, name, created_at) VALUES ($1, $4, $3)
+                   ON CONFLICT (workspace, name) DO UPDATE SET name = excluded.name RETURNING id)
+               INSERT INTO fairpost.list_members SELECT list.id, made.id FROM list, made ON CONFLICT DO NOTHING""",
+            *(workspace, n, self.clock.now, list_name, list(zones)),
+        )
+
+    async def draft(
+        self,
+        name: str = "spring",
+        *,
+        delays: Sequence[timedelta] = (),
+        lists: Sequence[str] = (LIST,),
+        gap: Gap | None = None,
+        text: str = "Hello {{ first_name }}",
+        workspace: str = WORKSPACE,
+        sequence: str | None = None,
+        route: str = "default",
+        starts_at: datetime | None = None,
+        by_recipients_clock: bool = False,
+    ) -> Campaign:
+        """With a first step and one for each delay."""
+        steps = []
+        for number, delay in enumerate((timedelta(), *delays), 1):
+            template = f"{sequence or name}-{number}"
+            await templates.put_template(
+                self.store, workspace, template, subject=f"{number}", text=f"{text} {number}", html=None
+            )
+            steps.append(Step(template=template, delay_s=int(delay.total_seconds())))
+        await templates.put_sequence(self.store, workspace, sequence or name, steps)
+        return await campaigns.put_draft(
+            self.store,
+            Draft(
+                workspace=workspace,
+                name=name,
+                sequence=sequence or name,
+                lists=tuple(lists),
+                gap=gap,
+                route=route,
+                starts_at=starts_at,
+                by_recipients_clock=by_recipients_clock,
+            ),
+        )
+
+    async def launch(self, campaign: Campaign, *, skip_incomplete: bool = False) -> SchedulingResult:
+        launched = await launching.launch(
+            self.store, campaign, skip_incomplete=skip_incomplete, by="test", now=self.clock.now
+        )
+        return await launching.schedule(self.store, launched)
+
+    async def set_schedule(self, schedule: Schedule, workspace: str = WORKSPACE) -> None:
+        await calendars.set_schedule(self.store, workspace, schedule, now=self.clock.now)
+
+    def drive(self) -> Drive:
+        return Drive(self.store, self.clock, self.accounts, mind=CampaignWatch(self.store, log=lambda words: None).step)
+
+    async def run(self, *, days: float) -> None:
+        """So many days from now on, or until nobody waits for anything any more."""
+        await self.drive().run(until=self.clock.now + timedelta(days=days))
+
+    async def again(self, campaign: Campaign) -> Campaign:
+        return await campaigns.campaign_by_id(self.store, campaign.id)
+
+
+def office_hours(
+    timezone: str = BERLIN,
+    *,
+    days: Sequence[int] = (1, 2, 3, 4, 5),
+    start: time = time(9),
+    end: time = time(17),
+    quota: Quota | None = None,
+    holidays: Sequence[date] = (),
+) -> Schedule:
+    window = SendingWindow(timezone=timezone, days=frozenset(days), start=start, end=end, holidays=frozenset(holidays))
+    return Schedule(timezone=timezone, window=window, quota=quota or Quota())
