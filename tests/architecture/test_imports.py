@@ -14,7 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "policy": {"model"},
     "system": set(),
     "accept": {"model"},
-    "campaigns": {"model", "policy", "postgres", "system", "templates"},
+    "campaigns": {"compose", "model", "policy", "postgres", "system", "templates"},
     "compose": {"model"},
     "deliver": {"campaigns", "model", "policy", "system", "postgres", "templates", "transport"},
     "emulate": {"model", "system"},

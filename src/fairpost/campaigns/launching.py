@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fairpost.campaigns.calendars import lay
+from fairpost.campaigns.forecasting import remember
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.errors import FairpostError
 from fairpost.postgres import campaigns
@@ -47,7 +48,9 @@ async def launch(store: Store, campaign: Campaign, *, skip_incomplete: bool, by:
     )
     failpoint("after_launch")
     await lay(store, campaign.workspace, now=now)
-    return await campaigns.campaign_by_id(store, campaign.id)
+    launched = await campaigns.campaign_by_id(store, campaign.id)
+    await remember(store, launched, now=now)
+    return launched
 
 
 async def schedule(

@@ -14,6 +14,7 @@ from fairpost import __version__
 from fairpost.cli import (
     account,
     bench,
+    campaign,
     db,
     doctor,
     email,
@@ -25,10 +26,13 @@ from fairpost.cli import (
     metrics,
     pause,
     prospects,
+    schedule,
     secrets,
+    sequence,
     simulate,
     status,
     suppress,
+    template,
     up,
     user,
     work,
@@ -91,6 +95,10 @@ app.command("resume")(pause.resume)
 app.command("hold")(hold.hold)
 app.command("release")(hold.release)
 app.add_typer(user.app, name="user")
+app.add_typer(campaign.app, name="campaign")
+app.add_typer(template.app, name="template")
+app.add_typer(sequence.app, name="sequence")
+app.add_typer(schedule.app, name="schedule")
 app.add_typer(prospects.app, name="prospects")
 app.add_typer(suppress.app, name="suppress")
 app.command("unsuppress")(suppress.unsuppress)

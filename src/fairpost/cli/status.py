@@ -111,7 +111,8 @@ def _print_holds(facts: "Facts") -> None:
         rows = [
             (
                 h.workspace,
-                f"{h.level} {h.key}".strip() + (" (throttled)" if h.is_throttle else ""),
+                f"{h.level} {h.key}".strip()
+                + (" (closed)" if h.is_throttle and h.level == "stream" else " (throttled)" if h.is_throttle else ""),
                 when(h.until, facts.now) or "released",
                 f"{h.waiting:,}",
                 h.reason,

@@ -293,6 +293,8 @@ class Runner:
         return None
 
     def _batch_size(self, now: datetime) -> int:
+        if self._gap is not None:  # what it could not send before the pause is over would only be charged to its sender
+            return 1
         most = batch_size(self._account.limits, self._usage, now=now)
         return min(most, max(1, round(IN_HAND_S / self._each_s))) if self._each_s else most
 

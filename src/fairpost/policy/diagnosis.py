@@ -83,7 +83,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`until` None: until released. `is_throttle`: not a person's hold, but a throttle of a workspace or user."""
+    """`until` None: until released. `is_throttle`: not a person's hold, but a throttle of a workspace or user, or the gate of a campaign."""
 
     workspace: str
     level: str
@@ -216,7 +216,7 @@ def _limits_reached(route: Route, blocked: Mapping[str, NotBefore]) -> Reason:
 def _held(hold: Hold) -> Reason:
     what = f"{hold.level} {_quoted(hold.key)} of workspace" if hold.key else "workspace"
     until = f"until {_moment(hold.until)}" if hold.until else "until released"
-    kind = "throttle" if hold.is_throttle else "hold"
+    kind = ("closed gate" if hold.level == "stream" else "throttle") if hold.is_throttle else "hold"
     return Reason(
         cause=Cause.HELD,
         text=f"{_emails(hold.waiting)} waiting behind a {kind} on {what} {_quoted(hold.workspace)}, {until}: "
@@ -227,7 +227,9 @@ def _held(hold: Hold) -> Reason:
 
 
 def how_to_end(workspace: str, level: str, key: str, *, is_throttle: bool) -> str:
-    """What to type to end a hold or a throttle."""
+    """What to type to end a hold or a throttle; a campaign's gate opens by itself."""
+    if is_throttle and level == "stream":
+        return shlex.join(("fairpost", "schedule", "show", "--workspace", workspace))
     if is_throttle:
         return shlex.join(("fairpost", "user", "lift", workspace, *([key] if level == "user" else [])))
     return shlex.join(("fairpost", "release", workspace, *([f"--{level}", key] if level != "workspace" else [])))

@@ -5,11 +5,12 @@ Charged when a send begins, so that a crash never forgets one.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from enum import StrEnum
-from itertools import repeat
+from itertools import accumulate, repeat
+from operator import add
 
 from fairpost.model.account import Account, Charge, DailyMode, Limits, RestReason, Usage
 from fairpost.model.campaign import Gap
@@ -57,11 +58,7 @@ def standing(account: Account, *, now: datetime) -> Go | NotBefore:
 def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
     """May this account begin a send now? If so, what it has used then; if not, when and why. `roll` draws the next gap."""
     usage = roll_windows(limits, usage, now=now)
-    last: NotBefore | None = None
-    for barrier in _barriers(limits, usage, now):
-        if last is None or _later(barrier, last):
-            last = barrier
-    return last or Go(charge(limits, usage, now=now, roll=roll))
+    return _last_barrier(limits, usage, now) or Go(charge(limits, usage, now=now, roll=roll))
 
 
 def charge(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Usage:
@@ -108,10 +105,7 @@ def daily_limit(limits: Limits, usage: Usage) -> tuple[int | None, Reason]:
 
 def free_at(limits: Limits, usage: Usage) -> datetime | None:
     """When the pause after the last send is over."""
-    if usage.last_begun_at is None:
-        return None
-    more = (limits.gap_max_ms - limits.delay_ms) * usage.gap_roll if limits.gap_max_ms is not None else 0.0
-    return usage.last_begun_at + timedelta(milliseconds=limits.delay_ms + max(0.0, more))
+    return usage.last_begun_at + _pause(limits, usage.gap_roll) if usage.last_begun_at is not None else None
 
 
 def widened(limits: Limits, gap: Gap | None) -> Limits:
@@ -138,16 +132,16 @@ def batch_size(limits: Limits, usage: Usage, *, now: datetime) -> int:
     return max(0, room)
 
 
-def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, roll: float = 0.0) -> int:
-    """How many sends begin without a wait, the first now and then one each interval; 0: not even the first.
+def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, roll: float = 0.0) -> int | NotBefore:
+    """How many sends may begin without a wait, the first now and then one each interval; if none, when and why not now.
 
     Never too many. It looks no further than to the end of a window that may be full in its next round: then ask again.
     """
     usage = roll_windows(limits, usage, now=now)
-    if next(_barriers(limits, usage, now), None) is not None:
-        return 0
-    free = free_at(limits, replace(usage, last_begun_at=now, gap_roll=roll))
-    return 1 if free is not None and free > now + interval else min(_rooms(limits, usage, now, interval))
+    barrier = _last_barrier(limits, usage, now)
+    if barrier is not None:
+        return barrier
+    return 1 if _pause(limits, roll) > interval else max(1, min(_rooms(limits, usage, now, interval)))
 
 
 def charge_many(
@@ -156,22 +150,23 @@ def charge_many(
     """What so many sends leave, one each interval from now on, where there is `room` for them: as charged one by one."""
     assert count >= 1
     assert interval > timedelta()
-    moment, left = now, count
-    while left:
-        usage = roll_windows(limits, usage, now=moment)
-        hour, day = usage.hour_started_at or moment, usage.day_started_at or _day_start(limits, moment)
-        n = min(left, begins_within(min(hour + HOUR, day + DAY) - moment, interval))
+    charges = _charges_after(limits, usage, now, interval, count) if limits.needs_charges else ()
+    while count:
+        usage = roll_windows(limits, usage, now=now)
+        hour, day = usage.hour_started_at or now, usage.day_started_at or _day_start(limits, now)
+        n = min(count, begins_within(min(hour + HOUR, day + DAY) - now, interval))
         usage = replace(
             usage,
             hour_started_at=hour,
             hour_used=usage.hour_used + n,
             day_started_at=day,
             day_used=usage.day_used + n,
+            last_begun_at=now + (n - 1) * interval,
+            gap_roll=roll,
+            charges=charges,
         )
-        moment, left = moment + n * interval, left - n
-    last = moment - interval
-    charges = _charges_after(limits, usage, now=now, interval=interval, count=count) if limits.needs_charges else ()
-    return replace(usage, last_begun_at=last, gap_roll=roll, charges=charges)
+        now, count = now + n * interval, count - n
+    return usage
 
 
 def begins_within(length: timedelta, interval: timedelta) -> int:
@@ -184,53 +179,62 @@ def _rooms(limits: Limits, usage: Usage, now: datetime, interval: timedelta) -> 
     yield ROOM_MAX
     if limits.hourly_max is not None:
         hour = usage.hour_started_at or now
-        yield _round_room(hour + HOUR - now, HOUR, usage.hour_used, limits.hourly_max, interval)
+        yield _round_room(hour + HOUR - now, HOUR, limits.hourly_max, usage.hour_used, interval)
     most, _ = daily_limit(limits, usage)
     day = usage.day_started_at or _day_start(limits, now)
     if most is not None and limits.daily_mode is DailyMode.SLIDING:
-        charges = _since(usage, now - DAY)
-        yield _sliding_room(((c.at + DAY - now, 1) for c in charges), DAY, len(charges), most, 1, interval)
+        yield _sliding_room(_since(usage, now - DAY), DAY, most, now, interval)
     elif most is not None:
-        yield _round_room(day + DAY - now, DAY, usage.day_used, most, interval)
+        yield _round_room(day + DAY - now, DAY, most, usage.day_used, interval)
     if limits.warm_up is not None:
         yield begins_within(day + DAY - now, interval)  # the next day has a limit of its own
     if limits.units_per_minute is not None:
-        charges, most, each = _since(usage, now - MINUTE), limits.units_per_minute, limits.units_per_send
-        ending = ((c.at + MINUTE - now, c.units) for c in charges)
-        yield _sliding_room(ending, MINUTE, sum(c.units for c in charges), most, each, interval)
+        yield _units_room(limits.units_per_minute, limits.units_per_send, _since(usage, now - MINUTE), now, interval)
 
 
-def _round_room(left: timedelta, length: timedelta, used: int, most: int, interval: timedelta) -> int:
+def _round_room(left: timedelta, length: timedelta, most: int, used: int, interval: timedelta) -> int:
     """For a limit that is new with each round: what is left of this one, and all others where none can be full."""
     in_round = begins_within(left, interval)
-    if used + in_round <= most and begins_within(length, interval) <= most:
-        return ROOM_MAX
-    return max(1, min(most - used, in_round))
+    is_never_full = used + in_round <= most and begins_within(length, interval) <= most
+    return ROOM_MAX if is_never_full else min(most - used, in_round)
 
 
-def _sliding_room(
-    ending: Iterable[tuple[timedelta, int]], span: timedelta, used: int, most: int, each: int, interval: timedelta
-) -> int:
-    """For a limit that counts back from the moment itself. `ending`: how soon each old charge is past, and its weight."""
-    n = 0
-    for left, weight in ending:
-        free = max(0, most - used) // each
-        n, used = n + free, used + free * each
-        if left > n * interval:
-            return max(1, n)
-        used -= weight
-    return ROOM_MAX if most // each * interval >= span else max(1, most // each)
+def _units_room(most: int, each: int, charges: tuple[Charge, ...], now: datetime, interval: timedelta) -> int:
+    if any(c.units != each for c in charges):  # a send cost something else a minute ago: only what is free now
+        return (most - sum(c.units for c in charges)) // each
+    return _sliding_room(charges, MINUTE, most // each, now, interval)
 
 
-def _charges_after(
-    limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, count: int
-) -> tuple[Charge, ...]:
+def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: datetime, interval: timedelta) -> int:
+    """For a limit that counts back from the moment itself: what is free, and then one for each old charge that is past."""
+    n = most - len(charges)
+    past: Iterator[datetime] = accumulate(repeat(interval), add, initial=now + n * interval - span)
+    for old, moment in zip(charges, past, strict=False):
+        if old.at > moment:
+            return n
+        n += 1
+    return ROOM_MAX if most * interval >= span else most
+
+
+def _charges_after(limits: Limits, usage: Usage, now: datetime, interval: timedelta, count: int) -> tuple[Charge, ...]:
     """Those before and those of the run, as far back as a limit looks."""
     last = now + (count - 1) * interval
-    span = DAY if limits.daily_mode is DailyMode.SLIDING else MINUTE
-    kept = min(count, begins_within(span, interval))
-    moments = (last - n * interval for n in range(kept - 1, -1, -1))
+    kept = min(count, begins_within(DAY if limits.daily_mode is DailyMode.SLIDING else MINUTE, interval))
+    moments: Iterator[datetime] = accumulate(repeat(interval, kept - 1), add, initial=last - (kept - 1) * interval)
     return (*_recent(limits, usage, last), *map(Charge, moments, repeat(limits.units_per_send)))
+
+
+def _pause(limits: Limits, roll: float) -> timedelta:
+    more = (limits.gap_max_ms - limits.delay_ms) * roll if limits.gap_max_ms is not None else 0.0
+    return timedelta(milliseconds=limits.delay_ms + max(0.0, more))
+
+
+def _last_barrier(limits: Limits, usage: Usage, now: datetime) -> NotBefore | None:
+    last: NotBefore | None = None
+    for barrier in _barriers(limits, usage, now):
+        if last is None or _later(barrier, last):
+            last = barrier
+    return last
 
 
 def _barriers(limits: Limits, usage: Usage, now: datetime) -> Iterator[NotBefore]:

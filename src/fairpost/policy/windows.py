@@ -6,7 +6,8 @@ where it ends; an hour that the clock shows twice is open twice. Moments in and 
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from functools import lru_cache
+from zoneinfo import ZoneInfo, available_timezones
 
 from fairpost.model.errors import FairpostError
 from fairpost.model.window import SendingWindow
@@ -147,8 +148,10 @@ def _horizon(window: SendingWindow, now: datetime) -> date:
 
 
 def is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: "Europe" is a folder of zones
-        return False
-    return True
+    """By its proper name: what the files of a system offer beside those means something else on the next one."""
+    return name in _zones()
+
+
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones() - {"localtime", "Factory"})

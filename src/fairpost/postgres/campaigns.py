@@ -72,6 +72,22 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSteps:
+    """Follow-ups of one account that become due within the same ten minutes."""
+
+    account: str
+    step: int
+    due_at: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillToSend:
+    recipients: int  # who have not had the first step
+    pending: tuple[PendingSteps, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """What became of one e-mail of a campaign."""
 
@@ -262,6 +278,29 @@ async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: 
 # ── asked ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tuple[str, str | None, str | None]:
+    """Subject, text and html: as launched, or as the template is now."""
+    row = await store.row(
+        """SELECT o.subject, o.text_body, o.html_body FROM fairpost.campaign_steps x JOIN fairpost.contents o ON o.id = x.content_id
+           WHERE x.campaign_id = $1 AND x.step = $2
+           UNION ALL
+           SELECT t.subject, t.text_body, t.html_body FROM fairpost.campaigns c JOIN fairpost.sequence_steps x ON x.sequence_id = c.sequence_id
+           JOIN fairpost.templates t ON t.id = x.template_id WHERE c.id = $1 AND x.step = $2 AND c.launched_at IS NULL""",
+        *(campaign.id, number),
+    )
+    if row is None:
+        raise NotFound(f"Campaign {campaign.name} has {len(campaign.steps)} steps, and no step {number}.")
+    return row["subject"], row["text_body"], row["html_body"]
+
+
+async def first_member(store: "Store", campaign: Campaign) -> str | None:
+    """The address of the first on its lists."""
+    sql = """SELECT p.address FROM fairpost.prospects p JOIN fairpost.list_members m ON m.prospect_id = p.id
+             WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]) ORDER BY p.id LIMIT 1"""
+    address: str | None = await store.value(sql, campaign.id)
+    return address
+
+
 async def members(store: "Store", campaign: Campaign) -> int:
     """How many people are on its lists now, each counted once."""
     sql = """SELECT count(DISTINCT m.prospect_id) FROM fairpost.list_members m
@@ -334,12 +373,54 @@ _RECEIPTS = """
         (SELECT e.id, e.step, e.addresses, e.prospect_id, e.state::text, e.reason, e.account_id, e.finished_at, e.attempts
          FROM fairpost.emails e WHERE 'sent' = ANY ($2) AND e.campaign_id = $1 AND e.state = 'sent' AND e.id > $3 ORDER BY e.id LIMIT $4)
         UNION ALL
-        (SELECT q.id, q.step, q.addresses, q.prospect_id, s.state, q.last_error, q.account_id, nullif(coalesce(q.parked_due, q.due_at), 'infinity'), q.attempts
-         FROM fairpost.queue q CROSS JOIN LATERAL (
-             SELECT CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
-                         WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > coalesce($5, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END AS state) s
-         WHERE q.campaign_id = $1 AND s.state = ANY ($2) AND q.id > $3 ORDER BY q.id LIMIT $4)
+        (SELECT q.id, q.step, q.addresses, q.prospect_id, q.state::text, q.last_error, q.account_id, q.begun_at, q.attempts
+         FROM fairpost.queue q WHERE q.campaign_id = $1 AND NOT q.waiting AND q.state::text = ANY ($2) AND q.id > $3 ORDER BY q.id LIMIT $4)
+        UNION ALL
+        (SELECT q.id, q.step, q.addresses, q.prospect_id, s.state, q.last_error, q.account_id,
+                coalesce(fairpost.next_open(w.open, nullif(coalesce(q.parked_due, q.due_at), 'infinity')), nullif(q.due_at, 'infinity')), q.attempts
+         FROM fairpost.queue q JOIN fairpost.campaign_streams w ON w.workspace = q.workspace AND w.stream = q.stream CROSS JOIN LATERAL (
+             SELECT CASE WHEN q.parked_due IS NOT NULL THEN 'parked' WHEN q.due_at = 'infinity' THEN 'to follow'
+                         WHEN q.due_at > coalesce($5, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END AS state) s
+         WHERE $2 && '{parked,"to follow",scheduled,ready}' AND q.campaign_id = $1 AND q.waiting AND s.state = ANY ($2) AND q.id > $3 ORDER BY q.id LIMIT $4)
     ) x LEFT JOIN fairpost.accounts a ON a.id = x.account_id ORDER BY x.id LIMIT $4"""
+
+
+async def still_to_send(store: "Store", campaign: Campaign) -> StillToSend:
+    """What waits, and everybody on its lists who has no e-mails yet; nothing of paused prospects."""
+    rows = await store.fetch(
+        """SELECT substr(q.route, 2) AS account, q.step::integer, to_timestamp(floor(extract(epoch FROM min(q.due_at)) / 600) * 600) AS due_at, count(*)::integer AS count
+           FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at < 'infinity' AND q.step > 1
+           GROUP BY q.route, q.step, floor(extract(epoch FROM q.due_at) / 600)""",
+        campaign.id,
+    )
+    recipients = await store.value(
+        """SELECT (SELECT count(*) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at < 'infinity' AND q.step = 1 AND q.state <> 'in_doubt')
+                + CASE WHEN c.planned_at IS NOT NULL OR c.state NOT IN ('draft', 'scheduled', 'running', 'paused') THEN 0 ELSE
+                  (SELECT count(DISTINCT m.prospect_id) FROM fairpost.list_members m JOIN fairpost.prospects p ON p.id = m.prospect_id
+                   WHERE m.list_id = ANY (c.lists) AND m.prospect_id > c.planned_through AND NOT p.is_paused) END
+           FROM fairpost.campaigns c WHERE c.id = $1""",
+        campaign.id,
+    )
+    return StillToSend(recipients=recipients, pending=tuple(PendingSteps(**row) for row in rows))
+
+
+async def sent_by_hour(store: "Store", campaign: Campaign) -> list[tuple[datetime, int]]:
+    rows = await store.fetch(
+        """SELECT fairpost.hour_of(e.finished_at) AS hour, count(*) AS n FROM fairpost.emails e
+           WHERE e.campaign_id = $1 AND e.state = 'sent' GROUP BY 1 ORDER BY 1""",
+        campaign.id,
+    )
+    return [(row["hour"], row["n"]) for row in rows]
+
+
+async def keep_forecast(store: "Store", campaign: Campaign, written: str) -> None:
+    sql = "UPDATE fairpost.campaigns SET forecast = $2 WHERE id = $1 AND forecast IS NULL"
+    await store.value(sql, campaign.id, written)
+
+
+async def kept_forecast(store: "Store", campaign: Campaign) -> str | None:
+    text: str | None = await store.value("SELECT forecast FROM fairpost.campaigns WHERE id = $1", campaign.id)
+    return text
 
 
 async def retry(store: "Store", ids: Sequence[EmailId]) -> int:

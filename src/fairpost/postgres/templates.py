@@ -87,7 +87,8 @@ async def remove_template(store: "Store", template: StoredTemplate) -> None:
             f"Template {template.name} is used by {', '.join(template.sequences)}. Nothing was changed. "
             "Give those another one first: fairpost sequence set --help"
         )
-    await store.value("DELETE FROM fairpost.templates WHERE id = $1", template.id)
+    sql = "DELETE FROM fairpost.templates t WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.sequence_steps x WHERE x.template_id = t.id)"
+    await store.value(sql, template.id)
 
 
 async def put_sequence(store: "Store", workspace: str, name: str, steps: Sequence[Step]) -> bool:
@@ -125,7 +126,8 @@ async def remove_sequence(store: "Store", sequence: StoredSequence) -> None:
             f"Sequence {sequence.name} belongs to {', '.join(sequence.campaigns)}. Nothing was changed. "
             "Remove those first: fairpost campaign remove --help"
         )
-    await store.value("DELETE FROM fairpost.sequences WHERE id = $1", sequence.id)
+    sql = "DELETE FROM fairpost.sequences s WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id)"
+    await store.value(sql, sequence.id)
 
 
 def _template(row: Any) -> StoredTemplate:

@@ -1,13 +1,13 @@
 -- What is prepared before a launch.
 
--- A sequence of templates, whole. Returns new, changed or same; `missing NAME` where there is no such template, `launched NAME` where a campaign
+-- A sequence of templates, whole. Returns new, changed or same; `missing NAMES` where there are no such templates, `launched NAME` where a campaign
 -- sends it already and it would be another one: then nothing was changed.
 CREATE OR REPLACE FUNCTION fairpost.put_sequence(p_workspace text, p_name text, p_templates text[], p_delays bigint[], p_now timestamptz DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     sequence fairpost.sequences;
     is_new boolean := false;
-    missing text := (SELECT w.name FROM unnest(p_templates) w(name) WHERE NOT EXISTS (SELECT FROM fairpost.templates t WHERE t.workspace = p_workspace AND t.name = w.name) LIMIT 1);
+    missing text := (SELECT string_agg(DISTINCT w.name, ', ') FROM unnest(p_templates) w(name) WHERE NOT EXISTS (SELECT FROM fairpost.templates t WHERE t.workspace = p_workspace AND t.name = w.name));
     launched text;
 BEGIN
     IF missing IS NOT NULL THEN

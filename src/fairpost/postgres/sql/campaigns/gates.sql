@@ -7,6 +7,12 @@ LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC LIMIT 1
 $$;
 
+-- The first moment from this one on at which these hours are open; null: as far as they are known, none. No hours are always open.
+CREATE OR REPLACE FUNCTION fairpost.next_open(hours tstzmultirange, moment timestamptz) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END
+$$;
+
 -- Until when nothing of this stream may go out, and why; null: it may.
 CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text)
 LANGUAGE plpgsql STABLE AS $$
@@ -32,7 +38,7 @@ BEGIN
         END IF;
     END IF;
     IF NOT hours @> t THEN
-        t := coalesce((SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > t), greatest(known, p_now + interval '1 minute'));
+        t := coalesce(fairpost.next_open(hours, t), greatest(known, p_now + interval '1 minute'));
         why := coalesce(why, 'the sending window is closed');
     END IF;
     until := nullif(t, p_now);
@@ -112,7 +118,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM fairpost.finish(email.id, 'cancelled', 'the prospect was removed', p_now);
         RETURN 'gone';
-    ELSIF is_paused THEN
+    ELSIF is_paused AND fairpost.is_still_paused(email.prospect_id) THEN
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, parked_due = q.due_at, due_at = 'infinity' WHERE q.id = email.id;
         PERFORM fairpost.note(ARRAY[email.id], 1);
         RETURN 'parked';
@@ -156,7 +162,8 @@ BEGIN
     INSERT INTO fairpost.quotas AS q (workspace, starts_at, ends_at, day, allowed, used)
     SELECT p_workspace, d.starts_at, d.ends_at, d.day, d.allowed, CASE WHEN d.starts_at <= t THEN fairpost.sent_between(p_workspace, d.starts_at, d.ends_at) ELSE 0 END
     FROM jsonb_to_recordset(p_days) d(day date, starts_at timestamptz, ends_at timestamptz, allowed integer)
-    ON CONFLICT (workspace, starts_at) DO UPDATE SET allowed = excluded.allowed, day = excluded.day, ends_at = excluded.ends_at;
+    ON CONFLICT (workspace, starts_at) DO UPDATE SET allowed = excluded.allowed, day = excluded.day, ends_at = excluded.ends_at,
+        used = CASE WHEN q.ends_at = excluded.ends_at THEN q.used ELSE excluded.used END;
     DELETE FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.ends_at < t - interval '400 days';
     UPDATE fairpost.campaign_streams s SET open = (p_open ->> coalesce(s.timezone, ''))::tstzmultirange WHERE s.workspace = p_workspace;
     UPDATE fairpost.schedules w SET known_until = p_known_until WHERE w.workspace = p_workspace;

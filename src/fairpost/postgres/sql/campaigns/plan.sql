@@ -27,6 +27,8 @@ BEGIN
                        ORDER BY m.prospect_id LIMIT p_max) m
                    ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
+    PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), p.place) FROM (
+        SELECT DISTINCT (p.id % 64)::integer AS place FROM fairpost.prospects p WHERE p.id = ANY (batch) AND p.is_paused ORDER BY 1) p;
     IF c.required <> '{}' THEN
         left_out := ARRAY(SELECT p.id FROM fairpost.prospects p WHERE p.id = ANY (batch) AND fairpost.lacks(p.fields, c.required) ORDER BY p.id);
     END IF;

@@ -64,11 +64,14 @@ BEGIN
     RETURN true;
 END $$;
 
--- At once for what is to be sent; an engine then takes the rows away, however many they are.
+-- At once for what is to be sent; an engine then takes the rows away, however many they are. A completed one can be cancelled as long as it
+-- holds something.
 CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
-    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{draft,scheduled,running,paused,failed}', 'cancelled', p_reason, p_by, p_now);
+    may_be CONSTANT fairpost.campaign_state[] := CASE WHEN EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign)
+        THEN '{draft,scheduled,running,paused,failed,completed}' ELSE '{draft,scheduled,running,paused,failed}' END;
+    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, may_be, 'cancelled', p_reason, p_by, p_now);
 BEGIN
     IF moved.id IS NULL THEN
         RETURN false;
@@ -78,7 +81,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Takes away what waits of a cancelled campaign, the last steps first. True: nothing is left but what is in somebody's hands.
+-- Takes away what waits of a cancelled campaign, the last steps first. True: nothing is left but what is in somebody's hands, and there is
+-- nothing to do before he is done with it.
 CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -94,7 +98,7 @@ BEGIN
     -- All at once, and no step leads on to the next: that one is taken away as well, with the same reason.
     PERFORM fairpost.archive(gone, 'cancelled', words, t);
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
-        RETURN false;
+        RETURN cardinality(gone) < p_max;
     END IF;
     UPDATE fairpost.campaigns c SET finished_at = t WHERE c.id = p_campaign AND c.finished_at IS NULL;
     RETURN true;
@@ -112,19 +116,28 @@ DECLARE
     moved fairpost.campaigns;
     held bigint;
 BEGIN
-    FOR c IN SELECT * FROM fairpost.campaigns x WHERE x.state IN ('scheduled', 'running', 'completed') AND (x.state <> 'completed' OR x.reason IS NOT NULL) ORDER BY x.id LOOP
+    -- Locked before it is looked at closely: nobody gives it work meanwhile. Who is locked is looked at next time, and nobody waits in a circle.
+    FOR c IN
+        SELECT * FROM fairpost.campaigns x
+        WHERE x.state = 'scheduled' AND x.starts_at <= t
+        OR x.state = 'completed' AND x.reason IS NOT NULL AND (fairpost.has_work(x.id) OR NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = x.id))
+        OR x.state = 'running' AND (x.planned_at IS NOT NULL AND NOT fairpost.has_work(x.id) OR NOT fairpost.has_senders(x))
+        ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED
+    LOOP
         moved := NULL;
-        IF c.state = 'scheduled' AND c.starts_at <= t THEN
+        IF c.state = 'scheduled' THEN
             moved := fairpost.move_campaign(c.id, '{scheduled}', 'running', NULL, 'time', p_now);
         ELSIF c.state = 'completed' AND fairpost.has_work(c.id) THEN
             moved := fairpost.move_campaign(c.id, '{completed}', 'running', NULL, 'an e-mail that moves again', p_now);
+        ELSIF c.state = 'completed' AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id) THEN
+            UPDATE fairpost.campaigns x SET reason = NULL WHERE x.id = c.id;   -- nothing is held any more
         ELSIF c.state = 'running' AND c.planned_at IS NOT NULL AND NOT fairpost.has_work(c.id) THEN
             held := (SELECT count(*) FROM fairpost.queue q WHERE q.campaign_id = c.id);
             moved := fairpost.move_campaign(c.id, '{running}', 'completed', CASE WHEN held > 0 THEN format('%s e-mails are held: in doubt, or of paused prospects', held) END, 'itself', p_now);
-        ELSIF c.state = 'running' AND NOT EXISTS (SELECT FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name))
-            AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id AND q.due_at < 'infinity' AND q.route <> c.route) THEN
+        ELSIF c.state = 'running' AND NOT fairpost.has_senders(c) THEN
             moved := fairpost.move_campaign(c.id, '{running}', 'failed',
                 CASE WHEN left(c.route, 1) = '@' THEN format('there is no account %s any more', substr(c.route, 2)) ELSE format('there is no account in pool %s any more', c.route) END, 'itself', p_now);
+            PERFORM fairpost.hold_campaign(c.id, format('campaign %s has failed', c.name), p_now);   -- or whoever comes claims it again and again, in vain
         END IF;
         IF moved.id IS NOT NULL THEN
             RETURN QUERY SELECT moved.workspace, moved.name, moved.state, moved.reason;
@@ -136,4 +149,11 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.due_at < 'infinity' AND NOT (q.state = 'in_doubt' AND q.on_doubt = 'hold' AND (q.evidence IS NULL OR q.evidence ? 'unknown')))
+$$;
+
+-- Whether there is an account that may send it, or the rest of it.
+CREATE OR REPLACE FUNCTION fairpost.has_senders(c fairpost.campaigns) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name))
+        OR EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id AND q.due_at < 'infinity' AND q.route <> c.route)
 $$;

@@ -26,7 +26,7 @@ BEGIN
         RETURN;
     END IF;
     due := p_now + make_interval(secs => (SELECT s.delay_s FROM fairpost.campaign_steps s WHERE s.campaign_id = next.campaign_id AND s.step = next.step));
-    is_paused := (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = next.prospect_id);
+    is_paused := (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = next.prospect_id) AND fairpost.is_still_paused(next.prospect_id);
     PERFORM fairpost.note(ARRAY[next.id], -1);
     UPDATE fairpost.queue q SET
         route = pinned, flow = fairpost.flow_of(pinned, q.class, q.workspace, q.domain, q.user_name, q.stream),
@@ -55,7 +55,9 @@ DECLARE
     email bigint;
     n integer := 0;
 BEGIN
-    -- The last step first: an earlier one would take it along, with another reason.
+    -- Locked from the first on, as everybody who ends one locks the next; then the last step first: an earlier one would take it along, with another reason.
+    PERFORM FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign) AND q.state IN ('waiting', 'claimed')
+    ORDER BY q.step, q.id FOR UPDATE;
     FOR email IN SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign)
                  ORDER BY q.step DESC, q.id DESC LOOP
         n := n + (fairpost.cancel(email, p_reason, p_now) IS NOT DISTINCT FROM 'cancelled')::integer;
@@ -68,11 +70,28 @@ BEGIN
     RETURN n;
 END $$;
 
+-- Who puts an e-mail aside because its prospect is paused holds this, shared, from his last look to his commit; who ends the pause takes
+-- it alone: else it would stay aside for good. One for every 64th of them, so that a batch of thousands holds few.
+CREATE OR REPLACE FUNCTION fairpost.parking_lock() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT 738152666
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.is_still_paused(p_prospect bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    locked text;
+BEGIN
+    locked := pg_advisory_xact_lock_shared(fairpost.parking_lock(), (p_prospect % 64)::integer);
+    RETURN (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect);
+END $$;
+
 -- Paused: whatever waits for this prospect waits for the end of the pause, too. Nothing is cancelled, and nothing is repeated.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     moved bigint[];
+    locked text;
 BEGIN
     UPDATE fairpost.prospects p SET is_paused = p_paused, changed_at = coalesce(p_now, clock_timestamp()) WHERE p.id = p_prospect AND p.is_paused <> p_paused;
     IF NOT FOUND THEN
@@ -82,7 +101,8 @@ BEGIN
         moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.due_at < 'infinity' ORDER BY q.id FOR UPDATE SKIP LOCKED);
         UPDATE fairpost.queue q SET parked_due = q.due_at, due_at = 'infinity' WHERE q.id = ANY (moved);
     ELSE
-        moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.parked_due IS NOT NULL ORDER BY q.id FOR UPDATE);
+        locked := pg_advisory_xact_lock(fairpost.parking_lock(), (p_prospect % 64)::integer);   -- whoever is just putting something aside is done
+        moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.parked_due IS NOT NULL ORDER BY q.step, q.id FOR UPDATE);
         UPDATE fairpost.queue q SET due_at = q.parked_due, parked_due = NULL WHERE q.id = ANY (moved);
         INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)
         SELECT q.route, q.class, q.workspace, q.domain, q.user_name, q.stream, q.flow, 0, 0, min(q.due_at), min(q.id)

@@ -86,6 +86,7 @@ CREATE TABLE fairpost.campaigns (
     scheduled       bigint NOT NULL DEFAULT 0,
     skipped         bigint NOT NULL DEFAULT 0,   -- had it before, under the same key
     left_out        bigint NOT NULL DEFAULT 0,   -- lacked a field
+    forecast        jsonb,                       -- as it was made at the launch, to be compared with what comes
     UNIQUE (workspace, name),
     CHECK (gap_min_s >= 0 AND gap_max_s >= gap_min_s AND gap_max_s <= 86400)
 );

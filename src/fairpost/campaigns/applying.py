@@ -1,0 +1,106 @@
+"""A campaign in the database, made what its file says; and the file, made from the database."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairpost.campaigns.calendars import set_schedule
+from fairpost.campaigns.diff import Change, diff
+from fairpost.campaigns.file import CampaignFile, FileStep
+from fairpost.model.campaign import Campaign, CampaignState, Step
+from fairpost.model.errors import FairpostError
+from fairpost.postgres import campaigns, schedules, templates
+from fairpost.postgres.campaigns import Draft
+from fairpost.postgres.store import Store
+from fairpost.templates.rendering import Template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    changes: tuple[Change, ...]
+    is_new: bool
+    campaign: Campaign | None  # None: it was only looked at, and there is none
+
+
+async def apply(store: Store, file: CampaignFile, *, dry_run: bool, now: datetime) -> Applied:
+    """Idempotent. Once it is launched, only the workspace's schedule can still be changed; else FairpostError, and nothing was."""
+    known = await campaigns.find_campaign(store, file.workspace, file.name)
+    before = await as_file(store, known) if known else None
+    changes = diff(before, file)
+    if known is not None and known.state is not CampaignState.DRAFT:
+        _refuse_late(known, changes)
+    if dry_run or not changes:
+        return Applied(changes=changes, is_new=known is None, campaign=known)
+    stored = await schedules.schedule_of(store, file.workspace)
+    if file.schedule is not None and stored.schedule != file.schedule:
+        await set_schedule(store, file.workspace, file.schedule, now=now)
+    if known is None or known.state is CampaignState.DRAFT:
+        known = await _write(store, file)
+    return Applied(changes=changes, is_new=before is None, campaign=known)
+
+
+async def as_file(store: Store, campaign: Campaign) -> CampaignFile:
+    """What a file says that would change nothing."""
+    stored = await schedules.schedule_of(store, campaign.workspace)
+    return CampaignFile(
+        name=campaign.name,
+        workspace=campaign.workspace,
+        lists=campaign.lists,
+        route=campaign.route,
+        starts_at=campaign.starts_at,
+        user=campaign.user,
+        gap=campaign.gap,
+        by_recipients_clock=campaign.by_recipients_clock,
+        schedule=stored.schedule if stored.is_stored else None,
+        steps=tuple([await _file_step(store, campaign, n, step) for n, step in enumerate(campaign.steps, 1)]),
+    )
+
+
+async def _file_step(store: Store, campaign: Campaign, number: int, step: Step) -> FileStep:
+    """With its own words, where the template is the campaign's own."""
+    if step.template != own_template(campaign.name, number):
+        return FileStep(delay_s=step.delay_s, template_name=step.template)
+    subject, text, html = await campaigns.words_of_step(store, campaign, number)
+    return FileStep(delay_s=step.delay_s, content=Template(subject=subject, text=text, html=html))
+
+
+def own_template(campaign: str, number: int) -> str:
+    """The name under which the words of a step are kept that a file says itself."""
+    return f"{campaign[:90]}.step-{number}"
+
+
+async def _write(store: Store, file: CampaignFile) -> Campaign:
+    steps = []
+    for number, step in enumerate(file.steps, 1):
+        name = step.template_name
+        if step.content is not None:
+            name = own_template(file.name, number)
+            words = step.content
+            await templates.put_template(
+                store, file.workspace, name, subject=words.subject, text=words.text, html=words.html
+            )
+        assert name is not None
+        steps.append(Step(template=name, delay_s=step.delay_s))
+    await templates.put_sequence(store, file.workspace, file.name, steps)
+    return await campaigns.put_draft(
+        store,
+        Draft(
+            workspace=file.workspace,
+            name=file.name,
+            sequence=file.name,
+            lists=file.lists,
+            route=file.route,
+            gap=file.gap,
+            by_recipients_clock=file.by_recipients_clock,
+            user=file.user,
+            starts_at=file.starts_at,
+        ),
+    )
+
+
+def _refuse_late(campaign: Campaign, changes: tuple[Change, ...]) -> None:
+    late = [change.field for change in changes if not change.field.startswith("schedule")]
+    if late:
+        raise FairpostError(
+            f"Campaign {campaign.name} is {campaign.state}, and what was launched stays as it is: {', '.join(late)} cannot be "
+            "changed any more. Nothing was changed. Give the file another name for another campaign."
+        )

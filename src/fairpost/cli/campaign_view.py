@@ -1,0 +1,64 @@
+"""How `fairpost campaign show` looks."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from fairpost.cli.output import iso, plain, print_pairs, print_table
+
+if TYPE_CHECKING:
+    from fairpost.observe.campaigns import CampaignView
+
+COLUMNS = (
+    "sent",
+    "ready",
+    "scheduled",
+    "to follow",
+    "parked",
+    "in_doubt",
+    "failed",
+    "bounced",
+    "suppressed",
+    "cancelled",
+)
+
+
+def print_campaign(view: "CampaignView") -> None:
+    from fairpost.campaigns.words import duration_in_words, gap_in_words
+
+    campaign, progress = view.campaign, view.progress
+    typer.secho(plain(f"{campaign.name}: {campaign.state}"), bold=True)
+    typer.echo(plain(view.waiting.words))
+    if view.waiting.then:
+        typer.echo(f"next: {view.waiting.then}")
+    typer.echo()
+    print_pairs(
+        (
+            ("to", f"{', '.join(campaign.lists)} ({progress.members:,} prospects)"),
+            (
+                "through",
+                f"account {campaign.route[1:]}" if campaign.route.startswith("@") else f"pool {campaign.route}",
+            ),
+            ("gap", f"{gap_in_words(campaign.gap)} s" if campaign.gap else None),
+            ("clock", "of each recipient, where known" if campaign.by_recipients_clock else None),
+            ("starts", iso(campaign.starts_at) if campaign.starts_at else None),
+            ("launched", iso(campaign.launched_at) if campaign.launched_at else None),
+            ("finished", iso(campaign.finished_at) if campaign.finished_at else None),
+            ("skipped", f"{progress.skipped:,} e-mails: they had it before" if progress.skipped else None),
+            ("left out", f"{progress.left_out:,} prospects: they lack a field" if progress.left_out else None),
+        )
+    )
+    typer.echo()
+    used = [each for each in COLUMNS if progress.count(each)]
+    rows = [
+        (
+            number,
+            step.template,
+            "" if number == 1 else duration_in_words(step.delay_s),
+            *(f"{progress.by_step.get(number, {}).get(each, 0):,}" for each in used),
+        )
+        for number, step in enumerate(campaign.steps, 1)
+    ]
+    print_table((">step", "template", "after", *(f">{each.replace('_', ' ')}" for each in used)), rows)
+    if progress.count("failed", "bounced", "suppressed", "cancelled", "in_doubt"):
+        typer.echo(f"\nwho did not get it, and why: fairpost campaign who {campaign.name}")

@@ -1,0 +1,35 @@
+"""Names that people give to workspaces, templates and sequences, as the command line takes them."""
+
+from typing import Annotated
+
+import typer
+
+from fairpost.settings import read_settings
+
+
+def checked_name(text: str) -> str:
+    """With nothing in it that would have to be quoted, or that means something in the key of an e-mail."""
+    from fairpost.campaigns import values
+
+    try:
+        return values.name(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def checked_workspace(text: str | None) -> str | None:
+    from fairpost.campaigns import values
+
+    try:
+        return None if text is None else values.workspace(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Workspace = Annotated[
+    str | None, typer.Option(callback=checked_workspace, help="Of this workspace. [default: FAIRPOST_WORKSPACE]")
+]
+
+
+def chosen(workspace: str | None) -> str:
+    return workspace or read_settings().workspace

@@ -1,0 +1,231 @@
+"""`fairpost sequence`: which templates a campaign sends one after the other, and how long it waits between them."""
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpost.cli.names import Workspace, checked_name, chosen
+from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json, print_pairs, print_table
+from fairpost.cli.session import with_store
+from fairpost.model.campaign import Step
+from fairpost.model.errors import FairpostError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairpost.postgres.store import Store
+    from fairpost.postgres.templates import StoredSequence, StoredTemplate
+
+app = typer.Typer(no_args_is_help=True, help="Put templates in a row: a first e-mail, and those that follow it.")
+
+STEPS_MAX = 100
+
+Name = Annotated[str, typer.Argument(callback=checked_name, metavar="NAME", help="The sequence's name, like spring.")]
+
+_STEP = re.compile(r"\s*(\S+)(?:\s+after\s+(\S.*?))?\s*", re.IGNORECASE | re.DOTALL)
+
+
+@app.command("set")
+def set_(
+    name: Name,
+    step: Annotated[
+        list[str],
+        typer.Option(metavar="STEP", help='A template; from the second on with its delay: "reminder after 3d".'),
+    ],
+    workspace: Workspace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a sequence, or replace all its steps.
+
+    Give --step once for each e-mail, in their order. A delay counts from the moment at which the step before was really sent to this
+    recipient: 3d, 12h, 30m, "1d 12h", up to a year. Who could not be sent one step gets none of those after it. A sequence that a campaign was
+    launched with keeps its steps.
+
+    \b
+    Example: fairpost sequence set spring --step welcome --step "reminder after 3d" --step "last-call after 1w"
+    """
+    from fairpost.postgres.templates import put_sequence, sequence_named
+
+    where, steps = chosen(workspace), _steps(step)
+
+    async def work(store: "Store") -> "tuple[bool, StoredSequence]":
+        is_new = await put_sequence(store, where, name, steps)
+        return is_new, await sequence_named(store, where, name)
+
+    is_new, stored = with_store(work)
+    if as_json:
+        print_json({**_facts(stored), "is_new": is_new})
+        return
+    typer.echo(f"{'wrote' if is_new else 'set'} sequence {name}: {_count(stored.steps)}")
+    for number, each in enumerate(stored.steps, 1):
+        typer.echo(f"  {number}. {each.template}{_delay_in_words(each, number)}")
+
+
+@app.command("list")
+def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
+    """List the sequences of a workspace, and what they send.
+
+    \b
+    Example: fairpost sequence list
+    """
+    from fairpost.postgres.templates import sequences
+
+    found = with_store(lambda store: sequences(store, chosen(workspace)))
+    if as_json:
+        print_json(map(_facts, found))
+    elif found:
+        rows = ((s.name, len(s.steps), _in_a_row(s.steps), _campaigns_in_words(s), iso(s.created_at)) for s in found)
+        print_table(("sequence", ">steps", "sends", "campaigns", "since"), rows)
+    else:
+        typer.echo("no sequences; write one: fairpost sequence set NAME --step TEMPLATE")
+
+
+@app.command()
+def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
+    """Show a sequence: its steps, the fields they need, and its campaigns.
+
+    \b
+    Example: fairpost sequence show spring
+    """
+    from fairpost.postgres.templates import sequence_named, templates
+
+    where = chosen(workspace)
+
+    async def work(store: "Store") -> "tuple[StoredSequence, dict[str, StoredTemplate]]":
+        stored = await sequence_named(store, where, name)
+        return stored, {each.name: each for each in await templates(store, where)}
+
+    stored, known = with_store(work)
+    used = [known[template] for template in dict.fromkeys(step.template for step in stored.steps)]
+    required, optional = _fields(used)
+    if as_json:
+        print_json({**_facts(stored), "required": required, "optional": optional})
+        return
+    print_pairs(
+        [
+            ("sequence", stored.name),
+            ("since", iso(stored.created_at)),
+            ("campaigns", _campaigns_in_words(stored) or "none yet"),
+            ("steps", "stay as they are: a campaign was launched with them" if stored.is_launched else None),
+            ("everybody must have", ", ".join(required)),
+            ("may be missing", ", ".join(optional)),
+        ]
+    )
+    typer.echo("")
+    print_table((">step", "template", "subject", "goes out"), _rows(stored.steps, known))
+
+
+@app.command()
+def remove(name: Name, workspace: Workspace = None) -> None:
+    """Remove a sequence that no campaign has.
+
+    Its templates stay.
+
+    \b
+    Example: fairpost sequence remove spring
+    """
+    from fairpost.postgres.templates import remove_sequence, sequence_named
+
+    async def work(store: "Store") -> None:
+        await remove_sequence(store, await sequence_named(store, chosen(workspace), name))
+
+    with_store(work)
+    typer.echo(f"removed sequence {name}; its templates stay")
+
+
+# ── what was given ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _steps(given: list[str]) -> list[Step]:
+    if len(given) > STEPS_MAX:
+        raise FairpostError(f"A sequence has at most {STEPS_MAX} steps, got {len(given)}. Nothing was changed.")
+    steps, problems = [], []
+    for number, text in enumerate(given, 1):
+        try:
+            steps.append(_step(text, is_first=number == 1))
+        except ValueError as error:
+            problems.append(f"step {number}: {error}")
+    if problems:
+        raise FairpostError(
+            "\n".join([*problems, "Nothing was changed. How steps are written: fairpost sequence set --help"])
+        )
+    return steps
+
+
+def _step(text: str, *, is_first: bool) -> Step:
+    from fairpost.campaigns import values, words
+
+    found = _STEP.fullmatch(text)
+    if not found:
+        raise ValueError(f'must be a template and a delay, like "reminder after 3d", got {words.shown(text)}')
+    try:
+        template = values.name(found[1])
+    except ValueError as error:
+        raise ValueError(f"the template {error}") from None
+    if is_first and found[2]:
+        raise ValueError(f'goes out first, when the campaign starts: leave out "after {found[2]}"')
+    if is_first:
+        return Step(template=template)
+    if not found[2]:
+        raise ValueError(f'must say how long after the step before it goes out, like "{template} after 3d"')
+    try:
+        return Step(template=template, delay_s=words.duration_s(found[2]))
+    except ValueError as error:
+        raise ValueError(f"the delay {error}") from None
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _facts(stored: "StoredSequence") -> dict[str, Any]:
+    from fairpost.campaigns.words import duration_in_words
+
+    steps = [
+        {"step": number, "template": s.template, "delay_s": s.delay_s, "delay": duration_in_words(s.delay_s)}
+        for number, s in enumerate(stored.steps, 1)
+    ]
+    return {**jsonable(stored), "steps": steps}
+
+
+def _fields(used: "list[StoredTemplate]") -> tuple[list[str], list[str]]:
+    """Those that nobody may lack, and those that some may: of all the templates together."""
+    from fairpost.campaigns.launching import ALWAYS_KNOWN, compiled
+
+    all_of_them = [compiled(each) for each in used]
+    required = {path for each in all_of_them for path in each.required}
+    optional = {path for each in all_of_them for path in each.optional} - required
+    return sorted(required - ALWAYS_KNOWN), sorted(optional - ALWAYS_KNOWN)
+
+
+def _rows(steps: "Sequence[Step]", known: "dict[str, StoredTemplate]") -> list[tuple[object, ...]]:
+    return [
+        (number, step.template, plain(known[step.template].subject), _when_in_words(step, number))
+        for number, step in enumerate(steps, 1)
+    ]
+
+
+def _when_in_words(step: Step, number: int) -> str:
+    return "when the campaign starts" if number == 1 else f"{_delay(step)} after step {number - 1}"
+
+
+def _delay_in_words(step: Step, number: int) -> str:
+    return "" if number == 1 else f", {_delay(step)} after step {number - 1}"
+
+
+def _in_a_row(steps: "Sequence[Step]") -> str:
+    return " → ".join(step.template + (f" after {_delay(step)}" if n else "") for n, step in enumerate(steps))
+
+
+def _delay(step: Step) -> str:
+    from fairpost.campaigns.words import duration_in_words
+
+    return duration_in_words(step.delay_s)
+
+
+def _campaigns_in_words(stored: "StoredSequence") -> str:
+    return ", ".join(stored.campaigns) + (" (launched)" if stored.is_launched else "")
+
+
+def _count(steps: "Sequence[Step]") -> str:
+    return "1 step" if len(steps) == 1 else f"{len(steps)} steps"

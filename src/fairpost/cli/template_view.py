@@ -1,0 +1,178 @@
+"""How templates are shown: their fields, their mistakes with the place, and what became of a change."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fairpost.cli.output import plain
+from fairpost.model.errors import FairpostError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairpost.postgres.templates import StoredSequence, StoredTemplate
+    from fairpost.templates.rendering import Compiled, Rendered, Template, TemplateError
+
+PARTS = ("subject", "text", "html")
+SAMPLE_ADDRESS = "ada@example.com"
+SHOWN_BEFORE, SHOWN_AFTER = 60, 40  # characters of a line, around a mistake
+SUBJECT_SHOWN = 60  # characters
+
+
+# ── mistakes ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def require_no_mistake(template: "Template", name: str) -> None:
+    mistakes = [_mistake_in_words(error, parts_of(template)[error.part] or "") for error in _mistakes(template)]
+    if mistakes:
+        raise FairpostError(
+            "\n".join(
+                [
+                    f"Template {name} cannot be used as it is, and nothing was changed:",
+                    *mistakes,
+                    "What can stand in braces: fairpost template set --help",
+                ]
+            )
+        )
+
+
+def _mistakes(template: "Template") -> "Iterator[TemplateError]":
+    """Of each part the first: compiling ends with the first of all."""
+    from fairpost.templates.rendering import Template, TemplateError, compile_template
+
+    alone = (Template(subject=template.subject), Template(subject="", text=template.text))
+    for each in (*alone, Template(subject="", html=template.html)):
+        try:
+            compile_template(each)
+        except TemplateError as error:
+            yield error
+
+
+def _mistake_in_words(error: "TemplateError", source: str) -> str:
+    return f"{error.part}, line {error.line}, column {error.column}: {error.message}\n{_pointed(source, error)}"
+
+
+def _pointed(source: str, error: "TemplateError") -> str:
+    """The line, or the piece of it around the place, and a caret below the place."""
+    from rich.cells import cell_len
+
+    line, at = source.split("\n")[error.line - 1], error.column - 1
+    start, end = max(0, at - SHOWN_BEFORE), at + SHOWN_AFTER
+    before = ("…" if start else "") + _of_one_line(line[start:at])
+    after = _of_one_line(line[at:end]) + ("…" if end < len(line) else "")
+    return f"  {before}{after}\n  {' ' * cell_len(before)}^"
+
+
+def _of_one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+# ── fields ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def compiled_of(template: "Template") -> "Compiled":
+    from fairpost.templates.rendering import compile_template
+
+    return compile_template(template)
+
+
+def fields_of(template: "Template") -> dict[str, list[str]]:
+    """`nested`: lists and objects, which no CSV file can bring."""
+    from fairpost.campaigns.launching import ALWAYS_KNOWN
+
+    compiled = compiled_of(template)
+    return {
+        "required": sorted(compiled.required - ALWAYS_KNOWN),
+        "optional": sorted(compiled.optional - ALWAYS_KNOWN),
+        "nested": sorted(key for key, value in sample(compiled).items() if isinstance(value, list | dict)),
+    }
+
+
+def field_lines(template: "Template") -> list[str]:
+    fields = fields_of(template)
+    lines = [f"everybody must have: {', '.join(fields['required'])}"] if fields["required"] else []
+    lines += [f"may be missing: {', '.join(fields['optional'])}"] if fields["optional"] else []
+    lines += (
+        [f"no CSV file can bring these lists and objects: {', '.join(fields['nested'])}"] if fields["nested"] else []
+    )
+    return lines or ["nothing has to be known of a recipient but the address"]
+
+
+def sample(compiled: "Compiled") -> dict[str, Any]:
+    from fairpost.templates.rendering import sample_of
+
+    return sample_of(compiled)
+
+
+def roots(compiled: "Compiled") -> list[str]:
+    return sorted({path.partition(".")[0] for path in compiled.fields})
+
+
+def values_in_words(compiled: "Compiled", values: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {values[key]}" for key in roots(compiled))
+
+
+def rendered_for(compiled: "Compiled", values: dict[str, Any], name: str, prospect: str | None) -> "Rendered":
+    from fairpost.templates.rendering import Unrenderable
+
+    try:
+        return compiled.render(values)
+    except Unrenderable as error:
+        whom = f"for {prospect}" if prospect is not None else "with these fields"
+        raise FairpostError(f"Template {name} cannot be filled in {whom}: {error}") from error
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def outcome(name: str, before: "StoredTemplate | None", after: "Template", changed: list[str]) -> str:
+    if not changed:
+        return f"template {name} is the same as before"
+    has = [part for part in PARTS if parts_of(after)[part] is not None]
+    if before is None:
+        return f"wrote template {name}: {_listed(has)}"
+    gone = [part for part in changed if part not in has]
+    kept = [part for part in has if part not in changed]
+    said = [f"{_listed([part for part in changed if part in has])} changed"] if set(changed) - set(gone) else []
+    said += [f"{_listed(gone)} taken out"] if gone else []
+    said += [f"{_listed(kept)} as before"] if kept else []
+    return f"changed template {name}: {', '.join(said)}"
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def user_in_words(sequence: "StoredSequence") -> str:
+    campaigns = f" (campaigns {', '.join(sequence.campaigns)})" if sequence.campaigns else ""
+    return f"sequence {sequence.name}{campaigns}"
+
+
+def uses(sequence: "StoredSequence", name: str) -> bool:
+    return any(step.template == name for step in sequence.steps)
+
+
+def parts_of(template: "StoredTemplate | Template") -> dict[str, Any]:
+    return {"subject": template.subject, "text": template.text, "html": template.html}
+
+
+def template_of(stored: "StoredTemplate") -> "Template":
+    from fairpost.templates.rendering import Template
+
+    return Template(subject=stored.subject, text=stored.text, html=stored.html)
+
+
+def bodies(template: "StoredTemplate") -> str:
+    return ", ".join(part for part in ("text", "html") if parts_of(template)[part] is not None)
+
+
+def short(subject: str) -> str:
+    line = _of_one_line(subject)
+    return line if len(line) <= SUBJECT_SHOWN else f"{line[: SUBJECT_SHOWN - 1]}…"
+
+
+def echo_body(body: str) -> None:
+    """Into a file as it is; on a terminal, nothing in it may steer that."""
+    is_seen = sys.stdout.isatty()
+    typer.echo("\t".join(map(plain, body.split("\t"))) if is_seen else body, nl=not body.endswith("\n"))

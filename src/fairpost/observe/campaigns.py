@@ -1,0 +1,74 @@
+"""Reads how campaigns stand: how far they have come, and what they wait for. A look at each part after the other."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fairpost.model.campaign import Campaign
+from fairpost.observe.emails import stops_on
+from fairpost.policy.waiting import Gate, Standing, Waiting, why_waiting
+from fairpost.postgres import campaigns, schedules
+from fairpost.postgres.campaigns import Progress
+from fairpost.postgres.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignView:
+    campaign: Campaign
+    progress: Progress
+    waiting: Waiting
+    timezone: str
+
+
+async def view_campaign(store: Store, campaign: Campaign, *, now: datetime | None = None) -> CampaignView:
+    now = now or await store.value("SELECT clock_timestamp()")
+    progress = await campaigns.progress(store, campaign)
+    schedule = await schedules.schedule_of(store, campaign.workspace)
+    streams = await store.fetch(
+        """SELECT s.stream, s.timezone, g.until, g.why FROM fairpost.campaign_streams s, fairpost.gate_of(s.workspace, s.stream, $2) g
+           WHERE s.campaign_id = $1""",
+        *(campaign.id, now),
+    )
+    found = await store.row(
+        """SELECT (SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at > $2 AND q.due_at < 'infinity' AND q.waiting) AS next_due_at,
+                  (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - interval '10 seconds') AS engines,
+                  (SELECT p.reason FROM fairpost.pauses p WHERE p.until > $2) AS pause,
+                  (SELECT count(DISTINCT m.prospect_id) FROM fairpost.campaigns c JOIN fairpost.list_members m ON m.list_id = ANY (c.lists)
+                   WHERE c.id = $1 AND m.prospect_id <= c.planned_through) AS planned""",
+        *(campaign.id, now),
+    )
+    at = Standing(
+        campaign=campaign,
+        timezone=schedule.schedule.timezone,
+        members=progress.members,
+        planned=found["planned"],
+        ready=progress.count("ready"),
+        in_hand=progress.count("claimed", "sending"),
+        in_doubt=progress.count("in_doubt"),
+        parked=progress.count("parked"),
+        to_follow=progress.count("to follow"),
+        next_due_at=found["next_due_at"],
+        gates=tuple(
+            Gate(until=row["until"], why=row["why"], timezone=row["timezone"]) for row in streams if row["until"]
+        ),
+        is_open_somewhere=any(row["until"] is None for row in streams),
+        held=await _held(store, campaign, found, streams, now),
+        accounts=[a for a in await store.accounts() if campaign.route in (a.pool, f"@{a.name}")],
+        engines=found["engines"],
+    )
+    return CampaignView(
+        campaign=campaign, progress=progress, waiting=why_waiting(at, now=now), timezone=schedule.schedule.timezone
+    )
+
+
+async def _held(store: Store, campaign: Campaign, found: Any, streams: list[Any], now: datetime) -> str | None:
+    """By a person or a throttle; the gates of its streams are told apart."""
+    if found["pause"] is not None:
+        return f"everything is paused: {found['pause']}"
+    stream = streams[0]["stream"] if streams else None
+    for stop in await stops_on(store, campaign.workspace, domain="", user=campaign.user, stream=stream, now=now):
+        if stop.level == "stream" and stop.is_throttle:
+            continue
+        name = f"{stop.level} {stop.key}".strip()
+        return f"{name} is {'throttled' if stop.is_throttle else 'held'}: {stop.reason or 'no reason given'}"
+    return None

@@ -1,0 +1,20 @@
+"""When a campaign will be done, by the same rules that the engine keeps: limits of accounts, window, quota, pauses, steps.
+
+Pure: no clock, no dice. Accounts are taken through the campaign in runs of equal steps, so that a million e-mails take seconds.
+Bounces, retries, outages and other campaigns on the same accounts are not foreseen.
+"""
+
+from fairpost.policy.forecast.course import forecast
+from fairpost.policy.forecast.outcome import Bottleneck, Forecast, StepFigures
+from fairpost.policy.forecast.plan import NoForecast, Pending, Plan, Sender
+
+__all__ = [
+    "Bottleneck",
+    "Forecast",
+    "NoForecast",
+    "Pending",
+    "Plan",
+    "Sender",
+    "StepFigures",
+    "forecast",
+]

@@ -1,0 +1,96 @@
+"""The course of a campaign: from opening to opening, all accounts at once.
+
+Each account first sends as if it were alone. Where all of them together take more than the day's quota or the pool has, the
+moment is found at which it was used up, and they are sent again from the start of the opening, to that moment.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from fairpost.policy.forecast.openings import Opening, Openings
+from fairpost.policy.forecast.outcome import Bottleneck, Forecast, Tally
+from fairpost.policy.forecast.plan import NoForecast, Plan, Sender, require_possible
+from fairpost.policy.forecast.runs import ends_for
+from fairpost.policy.forecast.track import POOL, Sends, Track, track_of
+
+HORIZON_YEARS = 10
+
+
+def forecast(plan: Plan, senders: Sequence[Sender], *, now: datetime) -> Forecast:
+    """When a campaign is done, account by account and hour by hour. Raises NoForecast where it never is."""
+    now = now.astimezone(UTC)
+    require_possible(plan, senders, now=now)
+    course = _Course(plan, senders, now)
+    while course.goes_on():
+        pass
+    assert course.tally.emails == plan.emails
+    return course.tally.forecast(course.waited(), now=now)
+
+
+class _Course:
+    def __init__(self, plan: Plan, senders: Sequence[Sender], now: datetime) -> None:
+        self.tally = Tally([s.name for s in senders], steps=plan.steps, timezone=plan.schedule.timezone)
+        share = plan.emails / len(senders)
+        self._tracks = {sender.name: track_of(sender, plan, share=share, now=now) for sender in senders}
+        self._openings = Openings(plan, now=now)
+        self._pool = plan.recipients
+        self._emails = plan.emails
+        self._horizon = max(now, plan.starts_at or now) + timedelta(days=366 * HORIZON_YEARS)
+
+    def goes_on(self) -> bool:
+        """Through the next opening. False: there is nothing left to send."""
+        ready = [track for track in self._tracks.values() if track.go_on(has_pool=self._pool > 0)]
+        if not ready:
+            return False
+        opening = self._openings.first_from(min(track.at for track in ready))
+        if opening.start > self._horizon:
+            raise NoForecast(
+                f"After {HORIZON_YEARS} years only {self.tally.emails:,} of {self._emails:,} e-mails would be sent. "
+                "Add accounts, or raise what limits them."
+            )
+        for track in ready:
+            track.wait_for(opening)
+        self._pass(opening, ready)
+        return True
+
+    def _pass(self, opening: Opening, ready: Sequence[Track]) -> None:
+        before = [track.copy() for track in ready]
+        sends = [track.send(until=opening.end, pool=self._pool, most=opening.left) for track in ready]
+        ends = self._ends(opening, sends)
+        if ends is not None:
+            ready = before
+            self._tracks |= {track.name: track for track in before}
+            sends = [
+                track.send(until=end, pool=self._pool, most=opening.left)
+                for track, end in zip(before, ends, strict=True)
+            ]
+        self._openings.use(opening, _count(sends))
+        self._pool -= _count_pooled(sends)
+        for track, each in zip(ready, sends, strict=True):
+            for step, runs in each.items():
+                for run in runs:
+                    self.tally.add(track.name, max(1, step), run)
+
+    def _ends(self, opening: Opening, sends: Sequence[Sends]) -> list[datetime] | None:
+        """Until when each may go on, so that together they take no more than there is; None: they do not anyway."""
+        ends = []
+        if _count(sends) > opening.left:
+            ends.append(ends_for([[run for runs in each.values() for run in runs] for each in sends], opening.left))
+        if _count_pooled(sends) > self._pool:
+            ends.append(ends_for([each.get(POOL, []) for each in sends], self._pool))
+        return [min(each) for each in zip(*ends, strict=True)] if ends else None
+
+    def waited(self) -> dict[Bottleneck, timedelta]:
+        total: dict[Bottleneck, timedelta] = {}
+        for track in self._tracks.values():
+            for reason, length in track.waited.items():
+                total[reason] = total.get(reason, timedelta()) + length
+        return total
+
+
+def _count(sends: Sequence[Sends]) -> int:
+    return sum(run.size for each in sends for runs in each.values() for run in runs)
+
+
+def _count_pooled(sends: Sequence[Sends]) -> int:
+    return sum(run.size for each in sends for run in each.get(POOL, ()))

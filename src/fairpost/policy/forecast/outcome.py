@@ -1,0 +1,139 @@
+"""What a forecast says, counted up as the runs come in."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from fairpost.policy.forecast.runs import Run
+from fairpost.policy.windows import local_day, next_day
+
+HOUR = timedelta(hours=1)
+
+
+class Bottleneck(StrEnum):
+    """What an account can wait for."""
+
+    DELAY = "account delay"
+    HOURLY = "hourly limit"
+    DAILY = "daily limit"
+    WARM_UP = "warm-up"
+    UNITS = "units"
+    WINDOW = "sending window"
+    QUOTA = "daily quota"
+    RAMP_UP = "ramp-up"
+    GAP = "gap"
+    STEP_DELAY = "step delay"
+    SENDING = "time a send takes"
+    PAUSE = "pause of an account"
+    NOTHING = "nothing"
+
+
+WORDS = {
+    Bottleneck.DELAY: "the pause that an account makes between two e-mails",
+    Bottleneck.HOURLY: "the hourly limit of the accounts",
+    Bottleneck.DAILY: "the daily limit of the accounts",
+    Bottleneck.WARM_UP: "the warm-up of the accounts, which allows little on their first days",
+    Bottleneck.UNITS: "what the provider's API allows an account in a minute",
+    Bottleneck.WINDOW: "the sending window, which is closed",
+    Bottleneck.QUOTA: "the daily quota of the workspace",
+    Bottleneck.RAMP_UP: "the ramp-up of the daily quota, which allows little on the first days",
+    Bottleneck.GAP: "the random gap of the campaign between two e-mails",
+    Bottleneck.STEP_DELAY: "the time from one step to the next",
+    Bottleneck.SENDING: "how long it takes to send an e-mail",
+    Bottleneck.PAUSE: "an account that is paused",
+}
+
+
+class StepFigures(NamedTuple):
+    emails: int
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    emails: int
+    starts_at: datetime  # the first send; where there is none, now
+    ends_at: datetime  # the last send
+    finished_after_s: float  # from now
+    per_account: Mapping[str, int]
+    per_step: tuple[StepFigures, ...]
+    per_hour: tuple[tuple[datetime, int], ...]  # by the hour's beginning in UTC; only hours with e-mails
+    per_day: tuple[tuple[date, int], ...]  # by the local day; only days with e-mails
+    bottleneck: Bottleneck
+    why: str  # the same, as a sentence
+    waited_s: Mapping[Bottleneck, float]  # before e-mails that were sent, of all accounts together; the longest first
+
+
+class Tally:
+    def __init__(self, accounts: list[str], *, steps: int, timezone: str) -> None:
+        self._timezone = timezone
+        self._accounts = dict.fromkeys(accounts, 0)
+        self._steps = [StepFigures(0, None, None)] * steps
+        self._hours: Counter[datetime] = Counter()
+        self._days: Counter[date] = Counter()
+        self._day_ends: dict[date, datetime] = {}
+
+    @property
+    def emails(self) -> int:
+        return sum(self._accounts.values())
+
+    def add(self, account: str, step: int, run: Run) -> None:
+        self._accounts[account] += run.size
+        self._steps[step - 1] = _with(self._steps[step - 1], run)
+        rest = run
+        while rest.size:
+            hour = rest.start.replace(minute=0, second=0, microsecond=0)
+            n = rest.before(hour + HOUR)
+            self._hours[hour] += n
+            rest = rest.without(n)
+        while run.size:
+            day = local_day(self._timezone, run.start)
+            n = run.before(self._end_of(day, run.start))
+            self._days[day] += n
+            run = run.without(n)
+
+    def forecast(self, waited: Mapping[Bottleneck, timedelta], *, now: datetime) -> Forecast:
+        firsts = [step.first_at for step in self._steps if step.first_at is not None]
+        lasts = [step.last_at for step in self._steps if step.last_at is not None]
+        ends_at = max(lasts, default=now)
+        waited_s = {
+            reason: length.total_seconds()
+            for reason, length in sorted(waited.items(), key=lambda w: w[1], reverse=True)
+        }
+        bottleneck = next((reason for reason, length_s in waited_s.items() if length_s > 0), Bottleneck.NOTHING)
+        return Forecast(
+            emails=self.emails,
+            starts_at=min(firsts, default=now),
+            ends_at=ends_at,
+            finished_after_s=(ends_at - now).total_seconds(),
+            per_account=self._accounts,
+            per_step=tuple(self._steps),
+            per_hour=tuple(sorted(self._hours.items())),
+            per_day=tuple(sorted(self._days.items())),
+            bottleneck=bottleneck,
+            why=_in_words(bottleneck, waited_s),
+            waited_s=waited_s,
+        )
+
+    def _end_of(self, day: date, moment: datetime) -> datetime:
+        end = self._day_ends.get(day)
+        if end is None or end <= moment:  # a clock that is put back at midnight shows the day before once more
+            end = self._day_ends[day] = next_day(self._timezone, moment)
+        return end
+
+
+def _with(step: StepFigures, run: Run) -> StepFigures:
+    first_at = run.start if step.first_at is None else min(step.first_at, run.start)
+    last_at = run.last if step.last_at is None else max(step.last_at, run.last)
+    return StepFigures(step.emails + run.size, first_at, last_at)
+
+
+def _in_words(bottleneck: Bottleneck, waited_s: Mapping[Bottleneck, float]) -> str:
+    if bottleneck is Bottleneck.NOTHING:
+        return "Nothing has to wait."
+    share = waited_s[bottleneck] / sum(waited_s.values())
+    return f"Most of the waiting ({share:.0%}) is for {WORDS[bottleneck]}."

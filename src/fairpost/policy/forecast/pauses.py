@@ -1,0 +1,29 @@
+"""How long an account pauses between two e-mails, on average."""
+
+from datetime import timedelta
+
+from fairpost.model.account import Limits
+from fairpost.model.campaign import Gap
+from fairpost.policy.forecast.outcome import Bottleneck
+from fairpost.policy.limits import widened
+
+
+def mean_pause(limits: Limits, gap: Gap | None, *, seconds_per_send: float) -> tuple[timedelta, Bottleneck]:
+    """From one begin to the next, in whole milliseconds, and what makes it so long: a send must be over before the next begins."""
+    own = _mean_at_least(0.0, limits)
+    with_gap = _mean_at_least(0.0, widened(limits, gap))
+    mean = _mean_at_least(seconds_per_send * 1000, widened(limits, gap))
+    reason = Bottleneck.GAP if with_gap > own else Bottleneck.DELAY
+    if seconds_per_send * 1000 > with_gap:
+        reason = Bottleneck.SENDING
+    return timedelta(milliseconds=max(1, round(mean))), reason
+
+
+def _mean_at_least(least_ms: float, limits: Limits) -> float:
+    """The mean of a pause drawn evenly between the shortest and the longest, where none is shorter than the least."""
+    low, high = float(limits.delay_ms), float(max(limits.delay_ms, limits.gap_max_ms or 0))
+    if least_ms >= high:
+        return least_ms
+    if least_ms <= low:
+        return (low + high) / 2
+    return (least_ms * (least_ms - low) + (high + least_ms) / 2 * (high - least_ms)) / (high - low)

@@ -1,0 +1,111 @@
+"""What a forecast is asked: what is to be sent, when that is allowed, and the accounts that take part."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+
+from fairpost.model.account import Limits, Usage
+from fairpost.model.campaign import Gap, Schedule
+from fairpost.model.errors import FairpostError
+from fairpost.model.window import SendingWindow
+from fairpost.policy.quotas import problem_of_quota
+from fairpost.policy.windows import problem_of
+
+
+class NoForecast(FairpostError):
+    """What was asked for would never be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """E-mails that are due already, or will be: they go out through this account and no other."""
+
+    account: str
+    step: int  # 1 is the first
+    due_at: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    recipients: int  # who are still to get the first step, through whichever account is free
+    delays_s: tuple[float, ...] = ()  # of step 2, 3, …: from the real send of the one before
+    gap: Gap | None = None  # counted with its mean
+    schedule: Schedule = field(default_factory=Schedule)
+    quota_used: int = 0  # of the local day in which `now` lies
+    first_day: date | None = None  # from which local day the ramp-up counts; None: the one on which it starts
+    starts_at: datetime | None = None  # None: now
+    pending: tuple[Pending, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        return len(self.delays_s) + 1
+
+    @property
+    def emails(self) -> int:
+        return self.recipients * self.steps + sum(p.count * (self.steps - p.step + 1) for p in self.pending)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """An account that takes part."""
+
+    name: str
+    limits: Limits
+    usage: Usage = field(default_factory=Usage)
+    seconds_per_send: float = 0.0
+    not_before: datetime | None = None
+
+
+def require_possible(plan: Plan, senders: Sequence[Sender], *, now: datetime) -> None:
+    """Raises NoForecast, with words on what to do."""
+    problem = _problem_of_plan(plan, now) or _problem_of_senders(plan, senders)
+    if problem is not None:
+        raise NoForecast(problem)
+
+
+def _problem_of_plan(plan: Plan, now: datetime) -> str | None:
+    schedule = plan.schedule
+    if plan.recipients < 0 or any(p.count < 0 for p in plan.pending):
+        return "recipients must be 0 or more. Give the number of people who are still to be written to."
+    if any(delay < 0 for delay in plan.delays_s):
+        return f"delays must be 0 or more seconds, got {min(plan.delays_s):g}. Give the time from one step to the next."
+    if problem := problem_of(schedule.window or around_the_clock(schedule.timezone), now):
+        return f"The sending window cannot be used: {problem}."
+    if problem := problem_of_quota(schedule.quota):
+        return f"The daily quota cannot be used: {problem}."
+    return None
+
+
+def _problem_of_senders(plan: Plan, senders: Sequence[Sender]) -> str | None:
+    names = {sender.name for sender in senders}
+    if not senders:
+        return "No account takes part, so that nothing would ever be sent. Name at least one."
+    if len(names) < len(senders):
+        return "Two accounts have the same name. Give each a name of its own."
+    for pending in plan.pending:
+        if pending.account not in names:
+            return (
+                f'E-mails wait for the account "{pending.account}", which takes no part: it is paused, or not named. '
+                f"Resume it (fairpost account resume {pending.account}), or name it as well."
+            )
+        if not 1 <= pending.step <= plan.steps:
+            return f"E-mails wait for step {pending.step}, but there are {plan.steps}. Give the delay of every step."
+    return next((problem for sender in senders if (problem := _problem_of_sender(sender))), None)
+
+
+def _problem_of_sender(sender: Sender) -> str | None:
+    limits = sender.limits
+    for name in ("hourly_max", "daily_max", "units_per_minute"):
+        least = limits.units_per_send if name == "units_per_minute" else 1
+        value = getattr(limits, name)
+        if value is not None and value < least:
+            return (
+                f'The account "{sender.name}" would never send: its {name} must be at least {least}, got {value}. '
+                "Raise it, or leave the account out."
+            )
+    return None
+
+
+def around_the_clock(timezone: str) -> SendingWindow:
+    return SendingWindow(timezone=timezone, days=frozenset(range(1, 8)), start=time(), end=time())

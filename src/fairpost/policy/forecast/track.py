@@ -1,0 +1,219 @@
+"""One account on its way through a campaign: what waits for it, what it has used, and the runs in which it sends.
+
+When it may send is asked of `policy.limits`, which the engine asks, too. What all accounts share is not known here.
+"""
+
+from collections import deque
+from copy import copy
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from fairpost.model.account import Limits, Usage
+from fairpost.policy.forecast.openings import Opening
+from fairpost.policy.forecast.outcome import Bottleneck
+from fairpost.policy.forecast.pauses import mean_pause
+from fairpost.policy.forecast.plan import Plan, Sender
+from fairpost.policy.forecast.runs import AT_ONCE, INSTANT, Run, append
+from fairpost.policy.limits import MINUTE, NotBefore, Reason, begins_within, charge_many, roll_windows, room
+
+POOL = 0  # stands for the first steps that any account may take, where a number of a step is asked for
+REASONS = {
+    Reason.HOURLY: Bottleneck.HOURLY,
+    Reason.DAILY: Bottleneck.DAILY,
+    Reason.WARM_UP: Bottleneck.WARM_UP,
+    Reason.UNITS: Bottleneck.UNITS,
+    Reason.BACK_OFF: Bottleneck.PAUSE,
+    Reason.UNREACHABLE: Bottleneck.PAUSE,
+    Reason.STATUS: Bottleneck.PAUSE,
+}
+OF_A_DAY = frozenset({Bottleneck.DAILY, Bottleneck.WARM_UP, Bottleneck.QUOTA, Bottleneck.RAMP_UP})
+FAR = datetime(9000, 1, 1, tzinfo=UTC)
+EXACT_MAX = 100_000  # e-mails: so many are put in order one by one
+BURSTS_MAX = 10_000  # e-mails of an account: beyond that, bursts within a minute are evened out
+TOGETHER = 10  # beyond that, so many of one kind may go out before others that were due first
+
+Sends = dict[int, list[Run]]  # by step
+
+
+@dataclass(slots=True)
+class Track:
+    name: str
+    limits: Limits  # with its pause as it is on average
+    pause: timedelta
+    pause_reason: Bottleneck
+    usage: Usage
+    delays: tuple[timedelta, ...]  # of step 2, 3, …: from one begin to the next
+    at: datetime  # it sends nothing before
+    slack: timedelta  # how long it may stay with e-mails of one kind while others are due
+    queues: list[deque[Run]]  # what is due when: one for each step, which grows, and one for what was given
+    waited: dict[Bottleneck, timedelta] = field(default_factory=dict)
+    _waits: list[tuple[Bottleneck, timedelta]] = field(default_factory=list)  # since the last send
+    _free: int = 0  # how many its limits allow from `at` on; 0: not known
+
+    def copy(self) -> "Track":
+        other = copy(self)
+        other.queues = [queue.copy() for queue in self.queues]
+        other.waited, other._waits = self.waited.copy(), self._waits.copy()
+        return other
+
+    def go_on(self, *, has_pool: bool) -> int:
+        """To the first moment at which its limits let it send what it has; how many it may then. 0: it has nothing."""
+        if not has_pool:
+            due = self._first_due()
+            if due is None:
+                return 0
+            self._wait(due, Bottleneck.STEP_DELAY)
+        while not self._free:
+            match self._room(self.pause):
+                case NotBefore(moment, reason):
+                    assert moment is not None
+                    self._wait(moment, REASONS.get(reason, self.pause_reason))
+                case n:
+                    self._free = n
+        return self._free
+
+    def wait_for(self, opening: Opening) -> None:
+        """Whoever had sent what a day allows is not held up by the window that closes afterwards."""
+        for until, reason in opening.closed:
+            used_up = next((each for each, _ in self._waits if each in OF_A_DAY), None)
+            self._wait(until, used_up or reason)
+
+    def send(self, *, until: datetime, pool: int, most: int) -> Sends:
+        """All it can before that moment: what is due, and while nothing is, from the pool."""
+        sends: Sends = {}
+        while most > 0 and (n := self.go_on(has_pool=pool > 0)) and self.at < until:
+            interval, end = (self.pause, until) if pool else self._pace(until)
+            if interval != self.pause:
+                slower = self._room(interval)
+                assert isinstance(slower, int)
+                n = slower
+            n = min(n, most, max(1, begins_within(end - self.at, interval)))
+            sent, pooled = self._fill(Run(self.at, interval, n), pool, sends)
+            self.usage = charge_many(self.limits, self.usage, now=self.at, interval=interval, count=sent)
+            self._note_waits(interval * (sent - 1), is_own_pace=interval == self.pause)
+            self.at, self._free = self.at + interval * (sent - 1), 0
+            most, pool = most - sent, pool - pooled
+        return sends
+
+    def _room(self, interval: timedelta) -> int | NotBefore:
+        self.usage = roll_windows(self.limits, self.usage, now=self.at)
+        return room(self.limits, self.usage, now=self.at, interval=interval)
+
+    def _pace(self, until: datetime) -> tuple[timedelta, datetime]:
+        """Its own, or that at which e-mails become due: where there is nothing else to send, until something else is due."""
+        index, others_due = self._heads()
+        head = self.queues[index][0]
+        if head.start < self.at or head.size == 1 or head.interval <= self.pause:
+            return self.pause, until
+        return head.interval, min(until, head.last + INSTANT, others_due, self._grows_at(self._step(index), self.at))
+
+    def _fill(self, slots: Run, pool: int, sends: Sends) -> tuple[int, int]:
+        """Each slot with what is due longest, or from the pool; how many slots had something, how many from the pool."""
+        left, pooled = slots, 0
+        while left.size:
+            index, others_due = self._heads()
+            head = self.queues[index][0] if self.queues[index] else None
+            if head is not None and head.start <= left.start:
+                step = self._step(index)
+                n = _stretch(head, left, min(others_due, self._grows_at(step, left.start)) + self.slack)
+                self._take(index, n)
+            elif pool > pooled:
+                step = POOL
+                due = min(head.start if head is not None else FAR, self._grows_at(step, left.start)) + self.slack
+                n = max(1, min(left.size, pool - pooled, begins_within(due - left.start, left.interval)))
+                pooled += n
+            else:
+                break
+            self._record(step, Run(left.start, left.interval, n), sends)
+            left = left.without(n)
+        return slots.size - left.size, pooled
+
+    def _heads(self) -> tuple[int, datetime]:
+        """The queue whose head is due first, and when the first head of the others is due."""
+        first, due, others_due = 0, FAR, FAR
+        for index, queue in enumerate(self.queues):
+            if queue:
+                start = queue[0].start
+                if start < due:
+                    first, due, others_due = index, start, due
+                elif start < others_due:
+                    others_due = start
+        return first, others_due
+
+    def _first_due(self) -> datetime | None:
+        return min((queue[0].start for queue in self.queues if queue), default=None)
+
+    def _step(self, index: int) -> int:
+        return index % (len(self.delays) + 1) + 1
+
+    def _grows_at(self, step: int, moment: datetime) -> datetime:
+        """When what follows a send of this moment is due, if nothing else is before it in its queue."""
+        after = max(1, step)
+        return moment + self.delays[after - 1] if after <= len(self.delays) and not self.queues[after] else FAR
+
+    def _take(self, index: int, n: int) -> None:
+        queue = self.queues[index]
+        if queue[0].size == n:
+            queue.popleft()
+        else:
+            queue[0] = queue[0].without(n)
+
+    def _record(self, step: int, run: Run, sends: Sends) -> None:
+        append(sends.setdefault(step, []), run)
+        after = max(1, step)
+        if after <= len(self.delays):
+            append(self.queues[after], Run(run.start + self.delays[after - 1], run.interval, run.size))
+
+    def _wait(self, until: datetime, reason: Bottleneck) -> None:
+        if until > self.at:
+            self._waits.append((reason, until - self.at))
+            self.at, self._free = until, 0
+
+    def _note_waits(self, in_run: timedelta, *, is_own_pace: bool) -> None:
+        """Only now, for what it waited before it sends nothing more held nobody up."""
+        self._waits.append((self.pause_reason if is_own_pace else Bottleneck.STEP_DELAY, in_run))
+        for reason, length in self._waits:
+            self.waited[reason] = self.waited.get(reason, timedelta()) + length
+        self._waits.clear()
+
+
+def track_of(sender: Sender, plan: Plan, *, share: float, now: datetime) -> Track:
+    """`share`: how many e-mails an account has to send, on average."""
+    limits = sender.limits
+    pause, reason = mean_pause(limits, plan.gap, seconds_per_send=sender.seconds_per_send)
+    if share > BURSTS_MAX and limits.units_per_minute is not None:
+        even = MINUTE / (limits.units_per_minute // limits.units_per_send)
+        pause, reason = max((pause, reason), (even, Bottleneck.UNITS))
+        limits = replace(limits, units_per_minute=None)
+    track = Track(
+        name=sender.name,
+        limits=replace(limits, delay_ms=pause // timedelta(milliseconds=1), gap_max_ms=None),
+        pause=pause,
+        pause_reason=reason,
+        usage=sender.usage,
+        delays=tuple(timedelta(seconds=sender.seconds_per_send + delay) for delay in plan.delays_s),
+        at=max(now, plan.starts_at or now),
+        slack=TOGETHER * pause if plan.emails > EXACT_MAX else AT_ONCE,
+        queues=_queues(sender.name, plan),
+    )
+    if sender.not_before is not None:
+        track._wait(sender.not_before, Bottleneck.PAUSE)
+    return track
+
+
+def _queues(name: str, plan: Plan) -> list[deque[Run]]:
+    queues: list[deque[Run]] = [deque() for _ in range(2 * plan.steps)]
+    for pending in sorted(plan.pending, key=lambda p: p.due_at):
+        if pending.account == name and pending.count:
+            queues[plan.steps + pending.step - 1].append(Run(pending.due_at, AT_ONCE, pending.count))
+    return queues
+
+
+def _stretch(head: Run, slots: Run, others_due: datetime) -> int:
+    """How many of these are sent in a row: each is due when its slot comes, and none of the others before it."""
+    n = min(head.size, slots.size)
+    if head.interval > slots.interval:
+        n = min(n, (slots.start - head.start) // (head.interval - slots.interval) + 1)
+    if head.interval:
+        n = min(n, (others_due - head.start) // head.interval + 1)
+    return n

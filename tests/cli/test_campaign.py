@@ -1,0 +1,212 @@
+"""`fairpost campaign`: from people and words to e-mails that go out by themselves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from fairpost.model.report import Reached, Reply, Report, Step
+from fairpost.transport.scripted import OK
+from tests.cli.conftest import Cli, deliver
+
+Db = psycopg.Connection[Any]
+
+GONE = Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(554, "5.6.0 we do not take this"))
+
+
+@pytest.fixture
+def people(cli: Cli, tmp_path: Path) -> Path:
+    file = tmp_path / "people.csv"
+    file.write_text("email,first_name\nann@example.com,Ann\nbob@example.com,Bob\ncyd@example.com,\n")
+    cli.ok("prospects", "import", "customers", file)
+    cli.ok("account", "add", "sales", "--from", "sales@example.com", "--provider", "none")
+    return file
+
+
+@pytest.fixture
+def campaign(cli: Cli, people: Path, tmp_path: Path) -> Path:
+    file = tmp_path / "spring.toml"
+    file.write_text(
+        """name = "spring"
+list = "customers"
+gap = "none"
+
+[[step]]
+subject = "Hello {{ first_name or 'there' }}"
+text = "Dear {{ first_name or 'customer' }}, spring is here."
+html = "<p>Dear {{ first_name or 'customer' }}</p>"
+
+[[step]]
+delay = "3d"
+subject = "Again"
+text = "Still spring."
+"""
+    )
+    cli.ok("campaign", "apply", file)
+    return file
+
+
+def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: str) -> None:
+    assert "not launched yet" in cli.ok("campaign", "show", "spring")
+    assert cli.json("campaign", "launch", "spring") == {
+        "scheduled": 6,
+        "skipped": 0,
+        "left_out": 0,
+        "errors": [],
+        "is_done": True,
+    }
+    assert cli.json("campaign", "launch", "spring")["scheduled"] == 0  # twice is once
+    deliver(url, OK, GONE, OK)
+    shown = cli.json("campaign", "show", "spring")
+    assert shown["state"] == "running"
+    assert shown["steps"][0]["emails"] == {"sent": 2, "failed": 1}
+    assert shown["steps"][1]["emails"] == {"scheduled": 2, "cancelled": 1}
+    (failed,) = [
+        json.loads(line) for line in cli.ok("campaign", "who", "spring", "--state", "failed", "--json").splitlines()
+    ]
+    assert (failed["step"], failed["reason"]) == (1, "5.6.0 we do not take this")
+    assert "we do not take this" in cli.ok("campaign", "who", "spring")
+    assert cli.json("campaign", "retry", "spring") == {"retried": 1}
+    deliver(url, OK)
+    again = cli.json("campaign", "show", "spring")
+    assert [step["emails"] for step in again["steps"]] == [{"sent": 3}, {"scheduled": 3}]
+    assert cli.ok("campaign", "who", "spring") == "nobody\n"
+    text = cli.ok("campaign", "show", "spring")
+    assert "spring: running" in text
+    assert "customers (3 prospects)" in text
+    assert cli.json("campaign", "list")[0]["name"] == "spring"
+
+
+def test_applying_again_changes_nothing_and_a_change_is_shown(cli: Cli, campaign: Path) -> None:
+    assert "nothing to change" in cli.ok("campaign", "apply", campaign)
+    campaign.write_text(campaign.read_text().replace("Still spring.", "Summer is coming."))
+    said = cli.ok("campaign", "apply", campaign, "--dry-run")
+    assert "Still spring." in said
+    assert "Summer is coming." in said
+    assert "would change 1 thing" in said
+    assert cli.json("campaign", "apply", campaign, "--dry-run")["applied"] is False
+    cli.ok("campaign", "apply", campaign)
+    assert "nothing to change" in cli.ok("campaign", "apply", campaign)
+    assert "Summer is coming." in cli.ok("campaign", "preview", "spring", "--step", 2)
+
+
+def test_what_is_exported_can_be_applied(cli: Cli, campaign: Path, tmp_path: Path) -> None:
+    cli.ok(
+        "schedule", "set", "--timezone", "Europe/Berlin", "--days", "mon-fri", "--hours", "09:00-17:00", "--quota", 50
+    )
+    exported = tmp_path / "exported.toml"
+    exported.write_text(cli.ok("campaign", "export", "spring"))
+    assert "nothing to change" in cli.ok("campaign", "apply", exported)
+    cli.ok("campaign", "launch", "spring")
+    exported.write_text(cli.ok("campaign", "export", "spring"))
+    assert "nothing to change" in cli.ok("campaign", "apply", exported)
+
+
+def test_what_was_launched_stays_as_it_is_but_for_the_schedule(cli: Cli, campaign: Path) -> None:
+    cli.ok("campaign", "apply", campaign, "--launch")
+    before = campaign.read_text()
+    campaign.write_text(before.replace("Still spring.", "Summer is coming."))
+    assert "step 2 text cannot be changed any more" in cli.error("campaign", "apply", campaign)
+    campaign.write_text(before.replace("[[step]]", "[schedule]\nquota = 7\n\n[[step]]", 1))
+    assert "+ schedule quota: 7" in cli.ok("campaign", "apply", campaign)
+    assert cli.json("schedule", "show")["quota"] is not None
+
+
+def test_a_missing_field_is_found_before_launch(cli: Cli, people: Path) -> None:
+    cli.ok("template", "set", "hello", "--subject", "Hi {{ first_name }}", "--text", "Hello")
+    cli.ok("campaign", "new", "spring", "--list", "customers", "--template", "hello")
+    said = cli.error("campaign", "launch", "spring")
+    assert "1 of its prospects lack a field" in said
+    assert "cyd@example.com lacks first_name" in said
+    assert "--skip-incomplete" in said
+    assert cli.json("campaign", "show", "spring")["state"] == "draft"
+    result = cli.json("campaign", "launch", "spring", "--skip-incomplete")
+    assert (result["scheduled"], result["left_out"]) == (2, 1)
+
+
+def test_it_can_be_paused_resumed_and_cancelled(cli: Cli, campaign: Path, url: str) -> None:
+    assert "cannot be paused" in cli.error("campaign", "pause", "spring")
+    cli.ok("campaign", "launch", "spring")
+    assert "paused spring" in cli.ok("campaign", "pause", "spring", "--reason", "wrong price")
+    assert "already" in cli.ok("campaign", "pause", "spring")
+    assert "paused: wrong price" in cli.ok("campaign", "show", "spring")
+    deliver(url, OK, OK, OK)
+    assert cli.json("campaign", "show", "spring")["steps"][0]["emails"] == {"ready": 3}
+    assert "resumed spring" in cli.ok("campaign", "resume", "spring")
+    assert "was not paused" in cli.ok("campaign", "resume", "spring")
+    deliver(url, OK, OK, OK)
+    assert cli.json("campaign", "show", "spring")["steps"][0]["emails"] == {"sent": 3}
+    assert "gets nothing more of spring: 1 e-mail cancelled" in cli.ok("campaign", "stop", "spring", "ann@example.com")
+    assert "cancelled spring" in cli.ok("campaign", "cancel", "spring")
+    assert "cannot be resumed" in cli.error("campaign", "resume", "spring")
+    assert "only a draft can be removed" in cli.error("campaign", "remove", "spring")
+
+
+def test_an_e_mail_can_be_looked_at_and_tried(cli: Cli, campaign: Path, url: str, db: Db) -> None:
+    said = cli.ok("campaign", "preview", "spring", "--to", "ann@example.com")
+    assert "To: ann@example.com" in said
+    assert "Subject: Hello Ann" in said
+    assert "Dear Ann, spring is here." in said
+    assert cli.ok("campaign", "preview", "spring", "--html").startswith("<p>Dear Ann</p>")
+    raw = cli.ok("campaign", "preview", "spring", "--to", "cyd@example.com", "--raw")
+    assert "Subject: Hello there" in raw
+    assert "MIME-Version: 1.0" in raw
+    assert cli.json("campaign", "preview", "spring")["subject"] == "Hello Ann"
+    assert "no step 9" in cli.error("campaign", "preview", "spring", "--step", 9)
+    cli.ok("campaign", "send-test", "spring", "me@example.com", "--to", "bob@example.com")
+    (row,) = db.execute("SELECT addresses, campaign_id, class::text FROM fairpost.queue").fetchall()
+    assert row == (["me@example.com"], None, "urgent")
+    assert "address" in cli.error("campaign", "send-test", "spring", "nonsense")
+
+
+def test_new_members_are_scheduled_later(cli: Cli, campaign: Path, tmp_path: Path) -> None:
+    assert "only one that is running" in cli.error("campaign", "schedule", "spring")
+    cli.ok("campaign", "launch", "spring")
+    more = tmp_path / "more.csv"
+    more.write_text("email\ndan@example.com\n")
+    cli.ok("prospects", "import", "customers", more)
+    result = cli.json("campaign", "schedule", "spring")
+    assert (result["scheduled"], result["skipped"]) == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "nothing"], "There is no campaign nothing in workspace default"),
+        (["new", "a:b", "--list", "customers", "--template", "t"], "letters, digits and ._-"),
+        (["new", "x", "--list", "customers", "--template", "t"], "There is no template t"),
+        (["new", "x", "--list", "nowhere", "--sequence", "s"], "There is no list nowhere"),
+        (["new", "x", "--list", "customers", "--sequence", "s"], "There is no sequence s"),
+    ],
+)
+def test_what_is_wrong_is_said(cli: Cli, people: Path, arguments: list[str], words: str) -> None:
+    assert words in cli.error("campaign", *arguments)
+
+
+def test_options_that_do_not_fit_are_refused(cli: Cli) -> None:
+    assert "either --template or --sequence" in cli.error("campaign", "new", "x", "--list", "l", code=2)
+    assert "--gap must have" in cli.error(
+        "campaign", "new", "x", "--list", "l", "--template", "t", "--gap", "9-1", code=2
+    )
+    assert "--state must be" in cli.error("campaign", "retry", "x", "--state", "sent", code=2)
+    assert "--state must be one of" in cli.error("campaign", "who", "x", "--state", "eaten", code=2)
+
+
+def test_nobody_to_send_it_and_nobody_to_get_it(cli: Cli, people: Path, tmp_path: Path) -> None:
+    cli.ok("template", "set", "hello", "--subject", "Hi", "--text", "Hello")
+    cli.ok("campaign", "new", "spring", "--list", "customers", "--template", "hello", "--pool", "other")
+    assert "There is no account in pool other" in cli.error("campaign", "launch", "spring")
+    for address in ("ann", "bob", "cyd"):
+        cli.ok("prospects", "remove", f"{address}@example.com")
+    cli.ok("campaign", "new", "spring", "--list", "customers", "--template", "hello")
+    assert "Nobody is on customers" in cli.error("campaign", "launch", "spring")
+
+
+def test_a_workspace_sees_only_its_own(cli: Cli, campaign: Path) -> None:
+    assert "There is no campaign spring in workspace other" in cli.error(
+        "campaign", "show", "spring", "--workspace", "other"
+    )
+    assert "no campaigns" in cli.ok("campaign", "list", "--workspace", "other")
+    assert len(cli.json("campaign", "list", "--all")) == 1
