@@ -210,3 +210,22 @@ def test_a_workspace_sees_only_its_own(cli: Cli, campaign: Path) -> None:
     )
     assert "no campaigns" in cli.ok("campaign", "list", "--workspace", "other")
     assert len(cli.json("campaign", "list", "--all")) == 1
+
+
+def test_when_it_will_be_done(cli: Cli, campaign: Path, url: str) -> None:
+    before = cli.json("forecast", "spring")
+    assert (before["emails"], before["per_account"], before["state"]) == (6, {"sales": 6}, "draft")
+    assert before["finished_after_s"] == pytest.approx(3 * 86_400, abs=600)
+    assert "6 e-mails through 1 account: done" in cli.ok("forecast", "spring")
+    cli.ok("campaign", "launch", "spring")
+    deliver(url, OK, OK, OK)
+    after = cli.json("forecast", "spring")
+    assert (after["emails"], after["sent"], after["foreseen_at_launch"]["emails"]) == (3, 3, 6)
+    said = cli.ok("forecast", "spring")
+    assert "spring is running: 3 sent so far." in said
+    assert "Foreseen at the launch:" in said
+    for address in ("ann", "bob", "cyd"):
+        cli.ok("campaign", "stop", "spring", f"{address}@example.com")
+    assert "Nothing is left to send." in cli.ok("forecast", "spring")
+    assert "There is no campaign nothing" in cli.error("forecast", "nothing")
+    assert "not both" in cli.error("forecast", "spring", "--recipients", 5, code=2)

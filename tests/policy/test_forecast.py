@@ -1,8 +1,12 @@
 """When a campaign will be done: as a simulation one e-mail at a time says, exactly where that can be, and quickly."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
+from unittest.mock import patch
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -12,10 +16,24 @@ from fairpost.model.account import DailyMode, Limits, Rest, RestReason, Usage, W
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.errors import FairpostError
 from fairpost.model.window import Quota, SendingWindow
-from fairpost.policy.forecast import Bottleneck, Forecast, Pending, Plan, Sender, forecast, track
+from fairpost.policy.forecast import (
+    Bottleneck,
+    Forecast,
+    Pending,
+    Plan,
+    Sender,
+    forecast,
+    moment_in_words,
+    suggestions,
+    track,
+)
+from fairpost.policy.forecast.buckets import buckets
+from fairpost.policy.forecast.outcome import Tally
 from fairpost.policy.forecast.pauses import mean_pause
+from fairpost.policy.forecast.runs import Run
 from fairpost.policy.limits import charge
-from fairpost.policy.windows import is_open
+from fairpost.policy.quotas import allowed_on, day_number
+from fairpost.policy.windows import is_open, local_day, next_open
 from fairpost.providers.presets import read_presets
 from tests.policy.reference_forecast import Sent, sends
 
@@ -124,6 +142,18 @@ def test_it_starts_no_earlier_than_it_is_to_and_a_paused_account_later() -> None
     assert hours(found) == {2: 100, 3: 150}
     assert found.per_account == {"gmail-1": 175, "gmail-2": 75}
     assert found.waited_s[Bottleneck.PAUSE] == 3600
+
+
+def test_moments_may_be_given_by_any_clock() -> None:
+    """The clocks go back an hour in the night to the 25th: a day later by the clock there is 25 hours later."""
+    starts_at = datetime(2026, 10, 24, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+    pending = (Pending(account="gmail-1", step=1, due_at=starts_at, count=1),)
+    (sender,) = of_preset("gmail")
+    plan = Plan(recipients=500, schedule=Schedule(timezone="Europe/Berlin"), starts_at=starts_at, pending=pending)
+    found = forecast(plan, [replace(sender, not_before=starts_at)], now=NOW.astimezone(ZoneInfo("Asia/Tokyo")))
+    assert found.ends_at - found.starts_at == DAY
+    assert found.per_day == ((date(2026, 10, 24), 500), (date(2026, 10, 25), 1))
+    assert all(moment.utcoffset() == timedelta() for moment in (found.starts_at, found.ends_at, found.per_hour[0][0]))
 
 
 def test_a_rest_is_waited_for() -> None:
@@ -330,26 +360,45 @@ def some_plan(draw: st.DrawFn, senders: list[Sender]) -> Plan:
 @given(data=st.data(), senders=some_senders())
 def test_it_ends_when_the_simulation_one_by_one_does(data: st.DataObject, senders: list[Sender]) -> None:
     plan = data.draw(some_plan(senders))
-    found = forecast(plan, senders, now=NOW)
+    with recorded() as moments:
+        found = forecast(plan, senders, now=NOW)
     expected = sends(plan, senders, now=NOW)
-    assert found.emails == len(expected) == plan.emails == sum(found.per_account.values())
+    assert found.emails == len(expected) == len(moments) == plan.emails == sum(found.per_account.values())
     assert sum(count for _, count in found.per_hour) == sum(count for _, count in found.per_day) == plan.emails
-    if not expected:
-        return
-    ends_at = expected[-1].at
-    longest = max(mean_pause(s.limits, plan.gap, seconds_per_send=s.seconds_per_send)[0] for s in senders)
-    assert abs(found.ends_at - ends_at) <= max((ends_at - NOW) / 100, longest)
-    _keeps_the_schedule(found, plan)
+    _keeps_the_schedule(found, moments, plan)
+    if len(senders) == 1:
+        assert sorted(moments) == [each.at for each in expected]
+    if expected:
+        ends_at = expected[-1].at
+        longest = max(mean_pause(s.limits, plan.gap, seconds_per_send=s.seconds_per_send)[0] for s in senders)
+        assert abs(found.ends_at - ends_at) <= max((ends_at - NOW) / 100, longest)
 
 
-def _keeps_the_schedule(found: Forecast, plan: Plan) -> None:
-    most, window = plan.schedule.quota.daily_max, plan.schedule.window
-    used = {NOW.date(): plan.quota_used}
-    assert most is None or all(count + used.get(day, 0) <= most for day, count in found.per_day)
-    if window is not None:
-        moments = (moment for step in found.per_step for moment in step[1:] if moment is not None)
-        assert all(is_open(window, moment) for moment in moments)
-        assert all(any(is_open(window, hour + n * MINUTE) for n in range(60)) for hour, _ in found.per_hour)
+@contextmanager
+def recorded() -> Iterator[list[datetime]]:
+    """Every moment at which something is sent."""
+    moments: list[datetime] = []
+    add = Tally.add
+
+    def record(tally: Tally, sent: dict[str, dict[int, list[Run]]]) -> None:
+        runs = [run for steps in sent.values() for of_step in steps.values() for run in of_step]
+        moments.extend(run.start + n * run.interval for run in runs for n in range(run.size))
+        add(tally, sent)
+
+    with patch.object(Tally, "add", record):
+        yield moments
+
+
+def _keeps_the_schedule(found: Forecast, moments: list[datetime], plan: Plan) -> None:
+    schedule = plan.schedule
+    starts_at = plan.starts_at or NOW
+    if schedule.window is not None:
+        assert all(is_open(schedule.window, moment) for moment in moments)
+        starts_at = next_open(schedule.window, starts_at)
+    today, first_day = (local_day(schedule.timezone, moment) for moment in (NOW, starts_at))
+    for day, count in found.per_day:
+        allowed = allowed_on(schedule.quota, day_number(first_day, day, schedule.window))
+        assert allowed is None or count + (plan.quota_used if day == today else 0) <= allowed
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
@@ -401,3 +450,71 @@ def test_a_million_take_little_more_than_a_thousand() -> None:
 def test_the_days_of_a_year_are_whole() -> None:
     found = forecast(Plan(recipients=365 * 24), [Sender(name="a", limits=Limits(delay_ms=3_600_000))], now=NOW)
     assert all(later - earlier == HOUR for (earlier, _), (later, _) in pairwise(found.per_hour))
+
+
+# ── what would help ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_suggestion_is_a_variant_that_was_computed() -> None:
+    plan, senders = Plan(recipients=1000), of_preset("gmail")
+    (one_more,) = suggestions(plan, senders, now=NOW)
+    assert one_more.ends_at == forecast(plan, of_preset("gmail", 2), now=NOW).ends_at
+    assert one_more.saves_s == DAY_S
+    assert one_more.words == "one more account like gmail-1: done today 13:04 instead of Tuesday 13:04"
+
+
+def test_the_best_come_first_and_no_more_than_three() -> None:
+    schedule = replace(BERLIN, quota=Quota(daily_max=50, ramp_up_days=10))
+    plan = Plan(recipients=1000, delays_s=(3 * DAY_S, 3 * DAY_S), gap=HUMAN_GAP, schedule=schedule)
+    found = suggestions(plan, of_preset("gmail", 2), now=NOW)
+    assert [each.change for each in found] == ["no daily quota", "window around the clock", "no ramp-up"]
+    saved = [each.saves_s for each in found]
+    assert saved == sorted(saved, reverse=True)
+
+
+def test_what_helps_little_is_not_mentioned() -> None:
+    assert suggestions(Plan(recipients=1), of_preset("gmail"), now=NOW) == []
+    assert suggestions(Plan(recipients=100_000), of_preset("gmail", 60), now=NOW) == []
+    (halved,) = suggestions(Plan(recipients=100, delays_s=(3 * DAY_S,)), of_preset("gmail"), now=NOW)
+    assert halved.change == "half the time between the steps"
+
+
+def test_without_a_pause_of_the_campaign_it_goes_as_fast_as_the_accounts_let_it() -> None:
+    plan = Plan(recipients=100, gap=HUMAN_GAP)
+    best, *_ = suggestions(plan, of_preset("gmail"), now=NOW, found=forecast(plan, of_preset("gmail"), now=NOW))
+    assert (best.change, best.ends_at) == ("no gap", NOW + 297 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("moment", "words"),
+    [
+        (NOW + HOUR, "today 12:00"),
+        (NOW + DAY, "Tuesday 11:00"),
+        (NOW + 6 * DAY, "Sunday 10:00"),
+        (NOW + 7 * DAY, "Mon 26 Oct 10:00"),
+        (NOW + 100 * DAY, "Wed 27 Jan 2027 10:00"),
+    ],
+)
+def test_a_moment_is_said_by_the_clock_there(moment: datetime, words: str) -> None:
+    assert moment_in_words(moment, "Europe/Berlin", NOW) == words
+
+
+# ── over time ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("accounts", "recipients", "size", "pieces"),
+    [(1, 500, "hour", 5), (1, 2000, "six hours", 14), (1, 5000, "day", 10), (1, 50_000, "week", 15)],
+)
+def test_it_is_divided_into_as_many_pieces_as_can_be_looked_at(
+    accounts: int, recipients: int, size: str, pieces: int
+) -> None:
+    found = buckets(forecast(Plan(recipients=recipients), of_preset("gmail", accounts), now=NOW), "Europe/Berlin")
+    assert (found.size, len(found.counts)) == (size, pieces)
+    assert sum(count for _, count in found.counts) == recipients
+    assert all(later - earlier == found.length for (earlier, _), (later, _) in pairwise(found.counts))
+
+
+def test_a_week_begins_on_monday() -> None:
+    found = buckets(forecast(Plan(recipients=50_000), of_preset("gmail"), now=NOW + 2 * DAY), "UTC")
+    assert found.counts[0] == (datetime(2026, 10, 19, tzinfo=UTC), 2500)

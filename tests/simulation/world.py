@@ -39,6 +39,7 @@ TABLES = (
     "stirs",
     "measures",
     "submissions",
+    "stops",
     "schedules",
     "quotas",
     "campaign_steps",

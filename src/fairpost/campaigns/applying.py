@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import blake2s
 
 from fairpost.campaigns.calendars import set_schedule
 from fairpost.campaigns.diff import Change, diff
@@ -13,6 +14,8 @@ from fairpost.postgres.campaigns import Draft
 from fairpost.postgres.store import Store
 from fairpost.templates.rendering import Template
 
+OWN_NAME_MAX = 91  # with .step-100, a template's name has a hundred characters
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
@@ -22,12 +25,21 @@ class Applied:
 
 
 async def apply(store: Store, file: CampaignFile, *, dry_run: bool, now: datetime) -> Applied:
-    """Idempotent. Once it is launched, only the workspace's schedule can still be changed; else FairpostError, and nothing was."""
+    """Idempotent, and all of it or nothing. Once it is launched, only the workspace's schedule can still be changed; else FairpostError."""
+    async with store.together() as one:
+        return await _apply(one, file, dry_run=dry_run, now=now)
+
+
+async def _apply(store: Store, file: CampaignFile, *, dry_run: bool, now: datetime) -> Applied:
     known = await campaigns.find_campaign(store, file.workspace, file.name)
     before = await as_file(store, known) if known else None
     changes = diff(before, file)
     if known is not None and known.state is not CampaignState.DRAFT:
         _refuse_late(known, changes)
+    await campaigns.list_ids(store, file.workspace, file.lists)
+    for step in file.steps:
+        if step.template_name is not None:
+            await templates.template_named(store, file.workspace, step.template_name)
     if dry_run or not changes:
         return Applied(changes=changes, is_new=known is None, campaign=known)
     stored = await schedules.schedule_of(store, file.workspace)
@@ -65,7 +77,12 @@ async def _file_step(store: Store, campaign: Campaign, number: int, step: Step) 
 
 def own_template(campaign: str, number: int) -> str:
     """The name under which the words of a step are kept that a file says itself."""
-    return f"{campaign[:90]}.step-{number}"
+    short = campaign if len(campaign) <= OWN_NAME_MAX else f"{campaign[: OWN_NAME_MAX - 17]}-{_hash(campaign)}"
+    return f"{short}.step-{number}"
+
+
+def _hash(text: str) -> str:
+    return blake2s(text.encode(), digest_size=8).hexdigest()
 
 
 async def _write(store: Store, file: CampaignFile) -> Campaign:
@@ -76,11 +93,11 @@ async def _write(store: Store, file: CampaignFile) -> Campaign:
             name = own_template(file.name, number)
             words = step.content
             await templates.put_template(
-                store, file.workspace, name, subject=words.subject, text=words.text, html=words.html
+                store, file.workspace, name, subject=words.subject, text=words.text, html=words.html, is_own=True
             )
         assert name is not None
         steps.append(Step(template=name, delay_s=step.delay_s))
-    await templates.put_sequence(store, file.workspace, file.name, steps)
+    await templates.put_sequence(store, file.workspace, file.name, steps, is_own=True)
     return await campaigns.put_draft(
         store,
         Draft(

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from fairpost.model.campaign import Schedule
 from fairpost.model.errors import FairpostError
-from fairpost.policy.calendar import HORIZON, RENEWED_BEFORE, openings, problem_of_schedule, quota_days
-from fairpost.policy.windows import local_day
+from fairpost.policy.calendar import HORIZON, openings, problem_of_schedule, quota_days
+from fairpost.policy.windows import is_zone, local_day
 from fairpost.postgres import schedules
 from fairpost.postgres.store import Store
 
@@ -36,7 +36,8 @@ async def lay(store: Store, workspace: str, *, now: datetime) -> None:
             await schedules.begin_ramp_up(store, workspace, today)
             continue
         until = now + HORIZON
-        zones = {"": None, **{zone: zone for zone in stored.zones}}
+        # A clock that is not known here is the workspace's own: better than none.
+        zones = {"": None, **{zone: zone if is_zone(zone) else None for zone in stored.zones}}
         has_quota = stored.schedule.quota.daily_max is not None
         is_laid = await schedules.lay_calendar(
             store,
@@ -49,9 +50,3 @@ async def lay(store: Store, workspace: str, *, now: datetime) -> None:
         if is_laid:
             return
     raise FairpostError(f"The schedule of workspace {workspace} is being changed all the time. Try again.")
-
-
-async def renew(store: Store, *, now: datetime) -> None:
-    """Those that end before long."""
-    for workspace in await schedules.to_lay(store, before=now + RENEWED_BEFORE):
-        await lay(store, workspace, now=now)

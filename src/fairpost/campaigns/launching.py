@@ -8,6 +8,7 @@ from fairpost.campaigns.calendars import lay
 from fairpost.campaigns.forecasting import remember
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.errors import FairpostError
+from fairpost.policy.windows import is_zone
 from fairpost.postgres import campaigns
 from fairpost.postgres.campaigns import LaunchStep
 from fairpost.postgres.store import Store
@@ -42,7 +43,7 @@ async def launch(store: Store, campaign: Campaign, *, skip_incomplete: bool, by:
         return campaign
     steps, required = await _steps(store, campaign)
     await _check(store, campaign, required, skip_incomplete=skip_incomplete)
-    zones = await campaigns.zones(store, campaign) if campaign.by_recipients_clock else []
+    zones = await _zones(store, campaign)
     await campaigns.launch(
         store, campaign, steps, required=required, zones=zones, skip_incomplete=skip_incomplete, by=by
     )
@@ -51,6 +52,27 @@ async def launch(store: Store, campaign: Campaign, *, skip_incomplete: bool, by:
     launched = await campaigns.campaign_by_id(store, campaign.id)
     await remember(store, launched, now=now)
     return launched
+
+
+async def schedule_anew(
+    store: Store, campaign: Campaign, *, now: datetime, progress: Callable[[int], None] = lambda done: None
+) -> SchedulingResult:
+    """Whoever came onto its lists since the launch. Raises FairpostError where it is not under way."""
+    if not await campaigns.plan_anew(store, campaign.id, await _zones(store, campaign)):
+        raise FairpostError(
+            f"Campaign {campaign.name} is {campaign.state}; only one that is running can be scheduled. Nothing was changed."
+        )
+    await lay(store, campaign.workspace, now=now)
+    return await schedule(store, campaign, progress=progress)
+
+
+async def _zones(store: Store, campaign: Campaign) -> list[str]:
+    """Those of recipients whose clocks count, as far as they are known here."""
+    return (
+        [zone for zone in await campaigns.zones(store, campaign) if is_zone(zone)]
+        if campaign.by_recipients_clock
+        else []
+    )
 
 
 async def schedule(

@@ -21,6 +21,7 @@ from fairpost.cli import (
     emulate,
     explain,
     fairness,
+    forecast,
     hold,
     inbox,
     metrics,
@@ -99,6 +100,7 @@ app.add_typer(campaign.app, name="campaign")
 app.add_typer(template.app, name="template")
 app.add_typer(sequence.app, name="sequence")
 app.add_typer(schedule.app, name="schedule")
+app.command("forecast")(forecast.forecast)
 app.add_typer(prospects.app, name="prospects")
 app.add_typer(suppress.app, name="suppress")
 app.command("unsuppress")(suppress.unsuppress)

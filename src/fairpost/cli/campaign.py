@@ -1,6 +1,7 @@
 """`fairpost campaign`: from a list of people and some words to e-mails that go out by themselves."""
 
 import re
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -85,6 +86,7 @@ def new(
     from fairpost.postgres.campaigns import Draft
 
     _require_name(name)
+    _require_names(pool=pool, user=user)
     if (template is None) == (sequence is None):
         raise typer.BadParameter("give either --template or --sequence: it says what is sent")
     pause = _gap(gap) if gap is not None else (HUMAN_GAP if sequence else None)
@@ -92,7 +94,7 @@ def new(
 
     async def work(store: "Store") -> "Campaign":
         if template is not None:
-            await templates.put_sequence(store, where, name, [Step(template=template)])
+            await templates.put_sequence(store, where, name, [Step(template=template)], is_own=True)
         return await campaigns.put_draft(
             store,
             Draft(
@@ -219,7 +221,10 @@ def launch(
         print_json(result)
         return
     _tell_scheduled(result)
-    _next(f"fairpost campaign show {name}", f"fairpost forecast {name}")
+    _next(
+        f"fairpost campaign show {_with_workspace(name, workspace)}",
+        f"fairpost forecast {_with_workspace(name, workspace)}",
+    )
 
 
 @app.command()
@@ -231,18 +236,14 @@ def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -
     \b
     Example: fairpost campaign schedule spring
     """
-    from fairpost.campaigns.launching import schedule as scheduled
+    from fairpost.campaigns.launching import schedule_anew
     from fairpost.cli.progress import progress
     from fairpost.postgres import campaigns
 
     async def work(store: "Store", campaign: "Campaign") -> "SchedulingResult":
-        if campaign.state not in ("scheduled", "running"):
-            raise FairpostError(
-                f"Campaign {campaign.name} is {campaign.state}; only one that is running can be scheduled. Nothing was changed."
-            )
-        await campaigns.plan_anew(store, campaign.id)
+        now = await store.value("SELECT clock_timestamp()")
         with progress("scheduling", await campaigns.members(store, campaign)) as reach:
-            return await scheduled(store, campaign, progress=reach)
+            return await schedule_anew(store, campaign, now=now, progress=reach)
 
     result = _with(name, workspace, work)
     if as_json:
@@ -271,7 +272,7 @@ def pause(
     if not is_moved and state != "paused":
         raise FairpostError(f"Campaign {name} is {state}, and cannot be paused. Nothing was changed.")
     typer.echo(f"paused {name}" if is_moved else f"{name} was paused already")
-    _next(f"fairpost campaign resume {name}")
+    _next(f"fairpost campaign resume {_with_workspace(name, workspace)}")
 
 
 @app.command()
@@ -348,6 +349,7 @@ def stop(
 def list_campaigns(
     workspace: Workspace = None,
     everywhere: Annotated[bool, typer.Option("--all", help="Those of all workspaces.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List campaigns, the newest first, and what each waits for.
@@ -361,7 +363,7 @@ def list_campaigns(
     where = None if everywhere else workspace or read_settings().workspace
 
     async def work(store: "Store") -> "list[CampaignView]":
-        return [await view_campaign(store, each) for each in await campaigns.campaigns(store, where)]
+        return [await view_campaign(store, each) for each in await campaigns.campaigns(store, where, most=limit)]
 
     views = with_store(work)
     if as_json:
@@ -527,7 +529,7 @@ def preview(
     elif html:
         if shown.said.html is None:
             raise FairpostError("This step has no html part. Look at its text: leave out --html")
-        typer.echo(shown.said.html)
+        typer.echo(plain(shown.said.html) if sys.stdout.isatty() else shown.said.html)
     else:
         sender = f"{shown.sender.name} <{shown.sender.address}>" if shown.sender.name else shown.sender.address
         typer.echo(plain(f"From: {sender}\nTo: {shown.to}\nSubject: {shown.said.subject}\n"))
@@ -592,7 +594,7 @@ async def _launched(store: "Store", campaign: "Campaign", *, skip_incomplete: bo
 
     now = await store.value("SELECT clock_timestamp()")
     launched = await launching.launch(store, campaign, skip_incomplete=skip_incomplete, by=BY, now=now)
-    if launched.state not in ("scheduled", "running"):
+    if launched.state in ("failed", "cancelled"):
         raise FairpostError(
             f"Campaign {campaign.name} is {launched.state}, and cannot be launched. Nothing was changed."
         )
@@ -616,12 +618,12 @@ async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step:
 
 def _tell_scheduled(result: "SchedulingResult") -> None:
     typer.echo(
-        f"scheduled {result.scheduled:,}, skipped {result.skipped:,} (had it before), left out {result.left_out:,} (lack a field)"
+        f"scheduled {result.scheduled:,}, skipped {result.skipped:,} (scheduled before), left out {result.left_out:,} (lack a field)"
     )
     for error in result.errors[:10]:
         typer.echo(f"  {error}")
     if not result.is_done:
-        typer.echo("the campaign was paused or cancelled meanwhile: the rest follows when it is resumed")
+        typer.echo("the campaign is paused or cancelled: the rest follows when it is resumed")
 
 
 def _facts(view: "CampaignView") -> dict[str, object]:
@@ -687,8 +689,23 @@ def _require_name(name: str) -> None:
         raise FairpostError(f"CAMPAIGN must be letters, digits and ._- (1..100), like spring; got {name!r}")
 
 
+def _require_names(*, pool: str, user: str) -> None:
+    """As a file of a campaign has them."""
+    from fairpost.campaigns import values
+
+    for option, check, given in (("--pool", values.pool, pool), ("--user", values.user, user or "nobody")):
+        try:
+            check(given)
+        except ValueError as error:
+            raise typer.BadParameter(f"{option} {error}") from error
+
+
 def _named(campaign: "Campaign") -> str:
     return campaign.name if campaign.workspace == "default" else f"{campaign.name} --workspace {campaign.workspace}"
+
+
+def _with_workspace(name: str, workspace: str | None) -> str:
+    return f"{name} --workspace {workspace}" if workspace else name
 
 
 def _count(n: int, what: str) -> str:

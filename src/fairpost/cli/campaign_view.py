@@ -44,7 +44,7 @@ def print_campaign(view: "CampaignView") -> None:
             ("starts", iso(campaign.starts_at) if campaign.starts_at else None),
             ("launched", iso(campaign.launched_at) if campaign.launched_at else None),
             ("finished", iso(campaign.finished_at) if campaign.finished_at else None),
-            ("skipped", f"{progress.skipped:,} e-mails: they had it before" if progress.skipped else None),
+            ("skipped", f"{progress.skipped:,} e-mails: they were scheduled before" if progress.skipped else None),
             ("left out", f"{progress.left_out:,} prospects: they lack a field" if progress.left_out else None),
         )
     )
@@ -61,4 +61,5 @@ def print_campaign(view: "CampaignView") -> None:
     ]
     print_table((">step", "template", "after", *(f">{each.replace('_', ' ')}" for each in used)), rows)
     if progress.count("failed", "bounced", "suppressed", "cancelled", "in_doubt"):
-        typer.echo(f"\nwho did not get it, and why: fairpost campaign who {campaign.name}")
+        where = "" if campaign.workspace == "default" else f" --workspace {campaign.workspace}"
+        typer.echo(f"\nwho did not get it, and why: fairpost campaign who {campaign.name}{where}")

@@ -296,7 +296,15 @@ def _row(email: "ListedEmail") -> tuple[object, ...]:
     to = f"{first} +{len(others)}" if others else first
     subject = email.subject if email.subject is not None else "(content gone)"
     tried = f"{email.attempts}/{email.attempts_max}"
-    return email.id, email.state, email.workspace, to, subject, tried, f"{email.due_at:%Y-%m-%d %H:%M:%S}" if email.due_at else "later"
+    return (
+        email.id,
+        email.state,
+        email.workspace,
+        to,
+        subject,
+        tried,
+        f"{email.due_at:%Y-%m-%d %H:%M:%S}" if email.due_at else "later",
+    )
 
 
 def _print_email(email: "ShownEmail", stops: "Sequence[Stop]") -> None:

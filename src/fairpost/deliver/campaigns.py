@@ -1,29 +1,47 @@
 """Looks after the campaigns: plans those whose launch was cut off, starts, ends and clears them, and keeps their calendars ahead.
 
 Part of every engine's mind. Several engines do the same at worst, each step is a commit of its own, and none of them
-is needed for mail to keep its hours: what is shut opens by itself at the moment that was worked out before.
+is needed for mail to keep its hours: what is shut opens by itself at the moment that was worked out before. What goes wrong with
+one workspace or campaign is no reason to leave the others alone.
 """
 
 import asyncio
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 
 import asyncpg
 
-from fairpost.campaigns.calendars import renew
+from fairpost.campaigns.calendars import lay
 from fairpost.campaigns.launching import BATCH
-from fairpost.postgres import campaigns
+from fairpost.policy.calendar import RENEWED_BEFORE
+from fairpost.postgres import campaigns, schedules
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 
 LOOK_S = 0.5
 CLEARED_AT_ONCE = 5000
+STRANDED_AT_ONCE = 500
+STRANDED_EVERY = timedelta(seconds=5)
+SAID_AGAIN_S = 60.0
+
+# Not the campaign's fault, and over with the next look: the server goes down, is full, or two of us were in each other's way.
+PASSING = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+)
 
 
 class CampaignWatch:
     def __init__(self, store: Store, log: Callable[[str], None]) -> None:
         self._store = store
         self._log = log
+        self._said_s: dict[str, float] = {}
+        self._stranded_at: datetime | None = None
 
     async def run(self) -> None:
         """Whatever goes wrong with one look, the next one comes: nobody else watches."""
@@ -31,26 +49,56 @@ class CampaignWatch:
             is_busy = False
             try:
                 is_busy = await self.step()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except PASSING:
                 pass  # the orchestrator says so
             except Exception as error:
-                self._log(f"looking after campaigns: {type(error).__name__}: {error}")
+                self._complain("looking after campaigns", error)
             await asyncio.sleep(0 if is_busy else LOOK_S)
 
     async def step(self) -> bool:
         """True: there is more to do at once."""
-        now = await self._now()
-        await renew(self._store, now=now)
+        now = clock.stated() or await self._store.value("SELECT clock_timestamp()")  # the database's own, as everywhere
+        for workspace in await schedules.to_lay(self._store, before=now + RENEWED_BEFORE):
+            await self._safely(f"the schedule of workspace {workspace}", lay(self._store, workspace, now=now))
         is_busy = False
         for campaign_id in await campaigns.to_plan(self._store):
-            is_busy |= not (await campaigns.plan_batch(self._store, campaign_id, most=BATCH)).done
+            is_busy |= await self._plan(campaign_id)
         for campaign_id in await campaigns.to_clear(self._store):
-            is_busy |= not await campaigns.clear(self._store, campaign_id, most=CLEARED_AT_ONCE)
+            done = await self._safely(
+                f"clearing campaign {campaign_id}", campaigns.clear(self._store, campaign_id, most=CLEARED_AT_ONCE)
+            )
+            is_busy |= done is False
+        if self._stranded_at is None or now >= self._stranded_at + STRANDED_EVERY:
+            is_busy |= await campaigns.fail_stranded(self._store, most=STRANDED_AT_ONCE) == STRANDED_AT_ONCE
+            self._stranded_at = now
         for workspace, name, state, reason in await campaigns.advance(self._store):
             self._log(f"campaign {name} of {workspace} is {state}" + (f": {reason}" if reason else ""))
-        await campaigns.check_gates(self._store)
+        for workspace in await campaigns.wrong_gates(self._store):
+            await self._safely(f"the gates of workspace {workspace}", self._store.set_gates(workspace))
         return is_busy
 
-    async def _now(self) -> datetime:
-        """The database's own, as everywhere; ours only where somebody has stopped it."""
-        return clock.stated() or await self._store.value("SELECT clock_timestamp()")
+    async def _plan(self, campaign_id: int) -> bool:
+        """One batch. True: there is more. What cannot be planned has failed, and says why."""
+        try:
+            return not (await campaigns.plan_batch(self._store, campaign_id, most=BATCH)).done
+        except PASSING:
+            raise
+        except Exception as error:
+            self._complain(f"planning campaign {campaign_id}", error)
+            await campaigns.fail_planning(self._store, campaign_id, str(error))
+            return False
+
+    async def _safely(self, what: str, work: "Awaitable[object]") -> object:
+        try:
+            return await work
+        except PASSING:
+            raise
+        except Exception as error:
+            self._complain(what, error)
+            return None
+
+    def _complain(self, what: str, error: Exception) -> None:
+        """Once a minute: what is wrong stays wrong until somebody mends it."""
+        if clock.monotonic() >= self._said_s.get(what, float("-inf")) + SAID_AGAIN_S:
+            self._said_s[what] = clock.monotonic()
+            self._log(f"{what}: {type(error).__name__}: {error}")

@@ -28,6 +28,7 @@ from fairpost.policy.verdicts import grievance, is_about_our_pace, is_rejected, 
 from fairpost.postgres.store import Begun, Store
 from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
+from fairpost.templates.rendering import TemplateError, Unrenderable
 from fairpost.transport.port import DraftingTransport, Evidence, Transport
 
 LEASE_S = 60.0
@@ -107,7 +108,10 @@ class Runner:
         self._ahead = timedelta()  # how far the database's clock is ahead of ours: its time counts everywhere
         self._missed: set[EmailId] = set()  # locked by somebody when their turn came; they may still be ours
         self._each_s = 0.0  # how long an e-mail takes, of late
-        self._unsendable: dict[EmailId, Report] = {}  # in hand, and why their fields do not fit their words
+        self._unsendable: dict[EmailId, str] = {}  # in hand, and why their fields do not fit their words
+        self._urgent_at: datetime | None = (
+            None  # within the pause that an e-mail asked for, something urgent becomes due
+        )
         self._gap: Gap | None = None  # the pause that the last e-mail asked for: the next one probably does, too
         self._may_be_urgent = False
         self._is_stopping = False
@@ -208,6 +212,8 @@ class Runner:
         if isinstance(admitted, NotBefore):
             return await self._barred(admitted)
         waits_until = self._paced_until(self._gap, now)
+        if self._urgent_at is not None and now >= self._urgent_at:
+            self._may_be_urgent, self._urgent_at = True, None
         if waits_until is not None and not self._may_be_urgent:
             return await self._keep_pace(waits_until)
         if not self._batch or self._may_be_urgent:
@@ -217,11 +223,14 @@ class Runner:
             if rested and not self._batch:
                 return self._until_asked(rested)
         email = self._batch.popleft()
+        if email.id in self._unsendable:
+            is_failed = await self._store.fail_claimed(self._lease, email.id, self._unsendable.pop(email.id))
+            return Handled(email.id, "failed" if is_failed else "gone")
         self._gap = email.gap
         waits_until = self._paced_until(email.gap, now)
         if waits_until is not None:
             return await self._keep_pace(waits_until, email)
-        draft = self._unsendable.pop(email.id, None) or await self._draft(email)
+        draft = await self._draft(email)
         evidence = None if isinstance(draft, Report) else draft
         begun = await self._store.begin(self._lease, email.id, usage=admitted.usage, evidence=evidence)
         failpoint("after_begin")
@@ -242,7 +251,8 @@ class Runner:
         """What is in hand goes back meanwhile: others of the pool may be free."""
         if emails or self._batch:
             await self._give_back(*emails, *self._batch)
-        return self._until_asked(Rested(Idle.NOT_YET, until))
+        self._urgent_at = await self._store.next_urgent(self._lease, before=until)
+        return self._until_asked(Rested(Idle.NOT_YET, min(until, self._urgent_at or until)))
 
     async def _barred(self, why: NotBefore) -> Rested:
         """A day that is used up ends the work: whoever looks sees it, and the account comes back at the moment named. Where
@@ -283,7 +293,7 @@ class Runner:
         self._take(await self._store.load(claim.ids))
         failpoint("after_load")
         if not claim.ids and self._missed:
-            return await self._take_up_missed()
+            return await self._take_up_missed(claim.next_at)
         if claim.verdict == "paused":
             return Rested(Idle.PAUSED, claim.next_at)
         if claim.verdict != "ok":
@@ -306,20 +316,20 @@ class Runner:
         self._batch.extend(email for email in emails if email.email_class is not EmailClass.URGENT)
 
     def _personal(self, email: Outgoing) -> Outgoing:
-        made = personal(email)
-        if isinstance(made, Report):
-            self._unsendable[email.id] = made
+        try:
+            return personal(email)
+        except (TemplateError, Unrenderable) as error:
+            self._unsendable[email.id] = str(error)
             return email
-        return made
 
-    async def _take_up_missed(self) -> Rested | None:
+    async def _take_up_missed(self, next_at: datetime | None) -> Rested | None:
         held = await self._store.held(self._lease)
         if held is None:
             return Rested(Idle.LOST)
         left = await self._store.load(list(self._missed))
         self._missed = {e.id for e in left if e.account_id == self._account.id} - set(held)
         self._take(await self._store.load(held))
-        return None if self._batch else Rested(Idle.EMPTY)
+        return None if self._batch else Rested(Idle.EMPTY, next_at)
 
     async def _begun(
         self, email: Outgoing, begun: Begun, admitted: Go, draft: Evidence | Report | None = None
@@ -345,7 +355,6 @@ class Runner:
             ]
             await self._give_back(email, *same)
             await self._store.set_gates(email.workspace, email.stream)
-            failpoint("after_gates")
         if begun.verdict == "gone":
             self._missed.add(email.id)
         return Handled(email.id, begun.verdict)
@@ -463,13 +472,15 @@ class Runner:
             self._lease, email.id, verdict, report, follower=follower.id, usage=admitted.usage, soft_bounced=soft
         )
         failpoint("after_settle_and_begin")
-        unsent = await self._begun(follower, begun, admitted, self._unsendable.pop(follower.id, None))
+        unsent = await self._begun(follower, begun, admitted)
         if unsent is not None:
             self._told.append(unsent)
         return settled
 
     def _admit_follower(self, verdict: Verdict) -> Go | None:
         if self._is_stopping or not self._batch or self._may_be_urgent or isinstance(verdict, Untouched | Deferred):
+            return None
+        if self._batch[0].id in self._unsendable:
             return None
         if self._drafting is not None:  # the next is drafted first, and this one need not wait for that
             return None

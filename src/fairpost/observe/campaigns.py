@@ -33,6 +33,7 @@ async def view_campaign(store: Store, campaign: Campaign, *, now: datetime | Non
         """SELECT (SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at > $2 AND q.due_at < 'infinity' AND q.waiting) AS next_due_at,
                   (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - interval '10 seconds') AS engines,
                   (SELECT p.reason FROM fairpost.pauses p WHERE p.until > $2) AS pause,
+                  ARRAY(SELECT DISTINCT q.route FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2) AS routes,
                   (SELECT count(DISTINCT m.prospect_id) FROM fairpost.campaigns c JOIN fairpost.list_members m ON m.list_id = ANY (c.lists)
                    WHERE c.id = $1 AND m.prospect_id <= c.planned_through) AS planned""",
         *(campaign.id, now),
@@ -53,7 +54,9 @@ async def view_campaign(store: Store, campaign: Campaign, *, now: datetime | Non
         ),
         is_open_somewhere=any(row["until"] is None for row in streams),
         held=await _held(store, campaign, found, streams, now),
-        accounts=[a for a in await store.accounts() if campaign.route in (a.pool, f"@{a.name}")],
+        accounts=[
+            a for a in await store.accounts() if {a.pool, f"@{a.name}"} & set(found["routes"] or [campaign.route])
+        ],
         engines=found["engines"],
     )
     return CampaignView(

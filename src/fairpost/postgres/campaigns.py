@@ -119,7 +119,7 @@ _CAMPAIGN = """
 
 async def put_draft(store: "Store", draft: Draft) -> Campaign:
     """Made, or changed as long as it is a draft. Raises NotFound for a list or sequence that is not there."""
-    lists = await _list_ids(store, draft.workspace, draft.lists)
+    lists = await list_ids(store, draft.workspace, draft.lists)
     row = await store.row(
         """INSERT INTO fairpost.campaigns AS c (workspace, name, sequence_id, lists, route, user_name, gap_min_s, gap_max_s, by_recipients_clock, starts_at, created_at)
            SELECT $1, $2, s.id, $4, $5, $6, $7, $8, $9, $10, coalesce($11::timestamptz, clock_timestamp()) FROM fairpost.sequences s WHERE s.workspace = $1 AND s.name = $3
@@ -141,7 +141,7 @@ async def put_draft(store: "Store", draft: Draft) -> Campaign:
     raise NotFound(f"There is no sequence {draft.sequence} in workspace {draft.workspace}. See: fairpost sequence list")
 
 
-async def _list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list[int]:
+async def list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list[int]:
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
     )
@@ -170,9 +170,10 @@ async def campaign_by_id(store: "Store", campaign_id: int) -> Campaign:
     return _campaign(await store.row(f"{_CAMPAIGN} WHERE c.id = $1", campaign_id))
 
 
-async def campaigns(store: "Store", workspace: str | None = None) -> list[Campaign]:
+async def campaigns(store: "Store", workspace: str | None = None, *, most: int = 1000) -> list[Campaign]:
     """The newest first."""
-    rows = await store.fetch(f"{_CAMPAIGN} WHERE $1::text IS NULL OR c.workspace = $1 ORDER BY c.id DESC", workspace)
+    sql = f"{_CAMPAIGN} WHERE $1::text IS NULL OR c.workspace = $1 ORDER BY c.id DESC LIMIT $2"
+    rows = await store.fetch(sql, workspace, most)
     return [_campaign(row) for row in rows]
 
 
@@ -222,11 +223,9 @@ async def plan_batch(store: "Store", campaign_id: int, *, most: int) -> Planned:
     return Planned(**{**row, "left_out": tuple(row["left_out"])})
 
 
-async def plan_anew(store: "Store", campaign_id: int) -> None:
-    """From the first prospect on: whoever has come onto its lists meanwhile gets it, too."""
-    sql = """UPDATE fairpost.campaigns SET planned_through = 0, planned_at = NULL, scheduled = 0, skipped = 0, left_out = 0
-             WHERE id = $1 AND state IN ('scheduled', 'running')"""
-    await store.value(sql, campaign_id)
+async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
+    """From the first prospect on: whoever has come onto its lists meanwhile gets it, too. False: it is not under way."""
+    return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
 
 
 async def to_plan(store: "Store") -> list[int]:
@@ -252,8 +251,22 @@ async def advance(store: "Store") -> list[tuple[str, str, CampaignState, str | N
     return [(row["workspace"], row["name"], CampaignState(row["state"]), row["reason"]) for row in rows]
 
 
-async def check_gates(store: "Store") -> int:
-    return int(await store.value("SELECT fairpost.check_gates($1)", clock.stated()))
+async def wrong_gates(store: "Store") -> list[str]:
+    """Workspaces in which something is shut that should be open, or open that should be shut."""
+    return [
+        row["workspace"]
+        for row in await store.fetch("SELECT * FROM fairpost.wrong_gates($1) AS workspace", clock.stated())
+    ]
+
+
+async def fail_stranded(store: "Store", *, most: int) -> int:
+    """Follow-ups whose account will not send them. How many there were, of so many looked at."""
+    return int(await store.value("SELECT fairpost.fail_stranded($1, $2)", most, clock.stated()))
+
+
+async def fail_planning(store: "Store", campaign_id: int, reason: str) -> None:
+    sql = "SELECT (fairpost.move_campaign($1, '{scheduled,running}', 'failed', $2, 'itself', $3)).id"
+    await store.value(sql, campaign_id, f"it could not be planned: {reason}", clock.stated())
 
 
 async def pause(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
@@ -339,7 +352,11 @@ async def progress(store: "Store", campaign: Campaign) -> Progress:
            FROM fairpost.queue q WHERE q.campaign_id = $1 GROUP BY 1, 2""",
         *(campaign.id, clock.stated()),
     )
-    counted = await store.row("SELECT scheduled, skipped, left_out FROM fairpost.campaigns WHERE id = $1", campaign.id)
+    counted = await store.row(
+        """SELECT c.scheduled, c.left_out, greatest(0, (c.prospects - c.left_out) * (SELECT count(*) FROM fairpost.campaign_steps s WHERE s.campaign_id = c.id) - c.scheduled) AS skipped
+           FROM fairpost.campaigns c WHERE c.id = $1""",
+        campaign.id,
+    )
     by_step: dict[int, Counter[str]] = {}
     for row in rows:
         by_step.setdefault(row["step"], Counter())[row["state"]] += row["n"]

@@ -229,13 +229,7 @@ async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
 
 async def remove(store: "Store", prospects: Sequence[Prospect]) -> None:
     """From all lists, and for good. What waits for them is cancelled; what was sent to them stays in history."""
-    await store.value(
-        """WITH stopped AS MATERIALIZED (SELECT fairpost.stop_prospect(w.id, NULL, 'the prospect was removed', $2) FROM unnest($1::bigint[]) w(id)),
-                gone AS (DELETE FROM fairpost.prospects p WHERE p.id = ANY ($1::bigint[]) RETURNING p.id)
-           DELETE FROM fairpost.list_members m USING gone g WHERE m.prospect_id = g.id""",
-        [each.id for each in prospects],
-        clock.stated(),
-    )
+    await store.value("SELECT fairpost.remove_prospects($1, $2)", [each.id for each in prospects], clock.stated())
 
 
 def _prospect(row: Any) -> Prospect:

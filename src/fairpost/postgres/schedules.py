@@ -111,7 +111,7 @@ async def to_lay(store: "Store", *, before: datetime) -> list[str]:
     """Workspaces with campaigns under way whose calendar ends before this moment."""
     rows = await store.fetch(
         """SELECT DISTINCT w.workspace FROM fairpost.schedules w JOIN fairpost.campaigns c ON c.workspace = w.workspace
-           WHERE c.state IN ('scheduled', 'running', 'paused') AND (w.days IS NOT NULL OR w.daily_max IS NOT NULL) AND w.known_until < $1""",
+           WHERE c.state IN ('scheduled', 'running', 'paused') AND w.known_until < $1""",
         before,
     )
     return [row["workspace"] for row in rows]

@@ -289,6 +289,23 @@ class Store:
     async def release(self, workspace: str, level: Level, key: str = "", *, now: datetime | None = None) -> bool:
         return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, _at(now)))
 
+    async def fail_claimed(self, lease: Lease, email_id: EmailId, reason: str) -> bool:
+        """One that can never be sent as it is ends before it is begun, and costs the account nothing. False: it is not ours any more."""
+        sql = "SELECT fairpost.fail_claimed($1, $2, $3, $4, $5)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, email_id, reason, clock.stated()))
+
+    async def next_urgent(self, lease: Lease, *, before: datetime) -> datetime | None:
+        """When the next urgent e-mail becomes due that this account might send."""
+        moment: datetime | None = await self.value("SELECT fairpost.next_urgent($1, $2)", lease.account_id, before)
+        return moment
+
+    @asynccontextmanager
+    async def together(self) -> "AsyncIterator[Store]":
+        """Everything that is done with the store given is one commit, or nothing."""
+        assert isinstance(self._pool, Connections)
+        async with self._pool.acquire() as conn, conn.transaction():
+            yield Store(conn)
+
     async def set_gates(self, workspace: str, stream: str | None = None) -> None:
         """Shuts or opens the campaigns of a workspace as their hours and their quota say now."""
         await self.value("SELECT fairpost.set_gates($1, $2, $3)", workspace, stream, clock.stated())
@@ -455,7 +472,10 @@ class Store:
         return int(await self.value("SELECT fairpost.bury_engine($1)", engine))
 
     async def routes_with_work(self) -> list[RouteWithWork]:
-        return [RouteWithWork(**row) for row in await self.fetch("SELECT * FROM fairpost.routes_with_work()")]
+        return [
+            RouteWithWork(**row)
+            for row in await self.fetch("SELECT * FROM fairpost.routes_with_work($1)", clock.stated())
+        ]
 
     async def stations(self) -> list[Station]:
         """All accounts, and whether somebody drives them."""

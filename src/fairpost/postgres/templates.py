@@ -54,19 +54,32 @@ _SEQUENCE = """
 
 
 async def put_template(
-    store: "Store", workspace: str, name: str, *, subject: str, text: str | None, html: str | None
+    store: "Store",
+    workspace: str,
+    name: str,
+    *,
+    subject: str,
+    text: str | None,
+    html: str | None,
+    is_own: bool = False,
 ) -> bool:
-    """True: there was none of this name. Campaigns that are launched keep the words they were launched with."""
-    return bool(
-        await store.value(
-            """INSERT INTO fairpost.templates AS t (workspace, name, subject, text_body, html_body, created_at, changed_at)
-               VALUES ($1, $2, $3, $4, $5, coalesce($6::timestamptz, clock_timestamp()), coalesce($6::timestamptz, clock_timestamp()))
+    """True: there was none of this name. Campaigns that are launched keep the words they were launched with. `is_own`: a campaign's own words;
+    raises FairpostError where the name is taken by the other kind."""
+    is_new = await store.value(
+        """INSERT INTO fairpost.templates AS t (workspace, name, subject, text_body, html_body, is_own, created_at, changed_at)
+               VALUES ($1, $2, $3, $4, $5, $7, coalesce($6::timestamptz, clock_timestamp()), coalesce($6::timestamptz, clock_timestamp()))
                ON CONFLICT (workspace, name) DO UPDATE SET subject = excluded.subject, text_body = excluded.text_body,
                    html_body = excluded.html_body, changed_at = excluded.changed_at
-               RETURNING xmax = 0""",
-            *(workspace, name, subject, text, html, clock.stated()),
-        )
+               WHERE t.is_own = excluded.is_own RETURNING xmax = 0""",
+        *(workspace, name, subject, text, html, clock.stated(), is_own),
     )
+    if is_new is None:
+        raise FairpostError(
+            f"There is a template {name} already. Nothing was changed. Give the campaign another name."
+            if is_own
+            else f"Template {name} is a campaign's own words, and changed with its file: fairpost campaign apply FILE"
+        )
+    return bool(is_new)
 
 
 async def template_named(store: "Store", workspace: str, name: str) -> StoredTemplate:
@@ -91,15 +104,27 @@ async def remove_template(store: "Store", template: StoredTemplate) -> None:
     await store.value(sql, template.id)
 
 
-async def put_sequence(store: "Store", workspace: str, name: str, steps: Sequence[Step]) -> bool:
-    """True: there was none of this name. Raises FairpostError where it has been launched, or a template is not there."""
+async def put_sequence(
+    store: "Store", workspace: str, name: str, steps: Sequence[Step], *, is_own: bool = False
+) -> bool:
+    """True: there was none of this name. `is_own`: of one campaign. Raises FairpostError where it has been launched, the name is taken by the
+    other kind, or a template is not there."""
     result = await store.value(
-        "SELECT fairpost.put_sequence($1, $2, $3, $4, $5)",
-        *(workspace, name, [step.template for step in steps], [step.delay_s for step in steps], clock.stated()),
+        "SELECT fairpost.put_sequence($1, $2, $3, $4, $5, $6)",
+        *(workspace, name, [s.template for s in steps], [s.delay_s for s in steps], clock.stated(), is_own),
     )
     match result.partition(" "):
         case "missing", _, template:
             raise NotFound(f"There is no template {template} in workspace {workspace}. See: fairpost template list")
+        case "taken", _, _ if is_own:
+            raise FairpostError(
+                f"There is a sequence {name} already. Nothing was changed. Give the campaign another name, or send that sequence: "
+                f"fairpost campaign new {name} --sequence {name} --list LIST"
+            )
+        case "taken", _, _:
+            raise FairpostError(
+                f"Sequence {name} belongs to the campaign of that name. Nothing was changed. Choose another name."
+            )
         case "launched", _, campaign:
             raise FairpostError(
                 f"Sequence {name} was launched with campaign {campaign}, and keeps its steps: people are in the middle of "

@@ -57,7 +57,7 @@ class Drive:
         for account_id, driven in self._accounts.items():
             if due and driven.wakes_at is None:
                 account = await self._store.account(account_id)
-                if {account.pool, f"@{account.name}"} & due:
+                if account.is_active(self._clock.now) and {account.pool, f"@{account.name}"} & due:
                     driven.wakes_at = self._clock.now
 
     def wake_all(self) -> None:

@@ -7,6 +7,7 @@ Bounces, retries, outages and other campaigns on the same accounts are not fores
 from fairpost.policy.forecast.course import forecast
 from fairpost.policy.forecast.outcome import Bottleneck, Forecast, StepFigures
 from fairpost.policy.forecast.plan import NoForecast, Pending, Plan, Sender
+from fairpost.policy.forecast.suggestions import Suggestion, moment_in_words, suggestions
 
 __all__ = [
     "Bottleneck",
@@ -16,5 +17,8 @@ __all__ = [
     "Plan",
     "Sender",
     "StepFigures",
+    "Suggestion",
     "forecast",
+    "moment_in_words",
+    "suggestions",
 ]

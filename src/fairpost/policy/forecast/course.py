@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from fairpost.policy.forecast.openings import Opening, Openings
 from fairpost.policy.forecast.outcome import Bottleneck, Forecast, Tally
 from fairpost.policy.forecast.plan import NoForecast, Plan, Sender, require_possible
-from fairpost.policy.forecast.runs import ends_for
+from fairpost.policy.forecast.runs import Run, ends_for
 from fairpost.policy.forecast.track import POOL, Sends, Track, track_of
+from fairpost.policy.limits import begins_within
 
 HORIZON_YEARS = 10
 
@@ -35,7 +36,7 @@ class _Course:
         self._openings = Openings(plan, now=now)
         self._pool = plan.recipients
         self._emails = plan.emails
-        self._horizon = max(now, plan.starts_at or now) + timedelta(days=366 * HORIZON_YEARS)
+        self._horizon = max(now, plan.starts_at or now).astimezone(UTC) + timedelta(days=366 * HORIZON_YEARS)
 
     def goes_on(self) -> bool:
         """Through the next opening. False: there is nothing left to send."""
@@ -54,9 +55,9 @@ class _Course:
         return True
 
     def _pass(self, opening: Opening, ready: Sequence[Track]) -> None:
-        before = [track.copy() for track in ready]
+        before = [track.copy() for track in ready] if self._may_run_out(opening, ready) else []
         sends = [track.send(until=opening.end, pool=self._pool, most=opening.left) for track in ready]
-        ends = self._ends(opening, sends)
+        ends = self._ends(opening, sends) if before else None
         if ends is not None:
             ready = before
             self._tracks |= {track.name: track for track in before}
@@ -66,10 +67,12 @@ class _Course:
             ]
         self._openings.use(opening, _count(sends))
         self._pool -= _count_pooled(sends)
-        for track, each in zip(ready, sends, strict=True):
-            for step, runs in each.items():
-                for run in runs:
-                    self.tally.add(track.name, max(1, step), run)
+        self.tally.add({track.name: _by_step(each) for track, each in zip(ready, sends, strict=True)})
+
+    def _may_run_out(self, opening: Opening, ready: Sequence[Track]) -> bool:
+        """Whether the quota or the pool could not be enough, if nobody made more than its pauses."""
+        most = sum(begins_within(opening.end - track.at, track.pause) for track in ready if track.at < opening.end)
+        return most > opening.left or most > self._pool > 0
 
     def _ends(self, opening: Opening, sends: Sequence[Sends]) -> list[datetime] | None:
         """Until when each may go on, so that together they take no more than there is; None: they do not anyway."""
@@ -86,6 +89,13 @@ class _Course:
             for reason, length in track.waited.items():
                 total[reason] = total.get(reason, timedelta()) + length
         return total
+
+
+def _by_step(sends: Sends) -> dict[int, list[Run]]:
+    """What came from the pool were first steps."""
+    return {
+        step: sends.get(step, []) + (sends.get(POOL, []) if step == 1 else []) for step in {max(1, s) for s in sends}
+    }
 
 
 def _count(sends: Sequence[Sends]) -> int:

@@ -1,7 +1,7 @@
 """What a forecast says, counted up as the runs come in."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -32,18 +32,18 @@ class Bottleneck(StrEnum):
 
 
 WORDS = {
-    Bottleneck.DELAY: "the pause that an account makes between two e-mails",
-    Bottleneck.HOURLY: "the hourly limit of the accounts",
-    Bottleneck.DAILY: "the daily limit of the accounts",
-    Bottleneck.WARM_UP: "the warm-up of the accounts, which allows little on their first days",
-    Bottleneck.UNITS: "what the provider's API allows an account in a minute",
-    Bottleneck.WINDOW: "the sending window, which is closed",
+    Bottleneck.DELAY: "their own pause between two e-mails",
+    Bottleneck.HOURLY: "their hourly limit",
+    Bottleneck.DAILY: "their daily limit",
+    Bottleneck.WARM_UP: "their warm-up, which allows little on the first days",
+    Bottleneck.UNITS: "what their provider's API allows in a minute",
+    Bottleneck.WINDOW: "the sending window to open",
     Bottleneck.QUOTA: "the daily quota of the workspace",
     Bottleneck.RAMP_UP: "the ramp-up of the daily quota, which allows little on the first days",
     Bottleneck.GAP: "the random gap of the campaign between two e-mails",
     Bottleneck.STEP_DELAY: "the time from one step to the next",
-    Bottleneck.SENDING: "how long it takes to send an e-mail",
-    Bottleneck.PAUSE: "an account that is paused",
+    Bottleneck.SENDING: "the e-mail before to be sent",
+    Bottleneck.PAUSE: "the end of their own pauses, by hand or by the provider",
 }
 
 
@@ -81,19 +81,30 @@ class Tally:
     def emails(self) -> int:
         return sum(self._accounts.values())
 
-    def add(self, account: str, step: int, run: Run) -> None:
-        self._accounts[account] += run.size
-        self._steps[step - 1] = _with(self._steps[step - 1], run)
-        rest = run
-        while rest.size:
-            hour = rest.start.replace(minute=0, second=0, microsecond=0)
-            n = rest.before(hour + HOUR)
-            self._hours[hour] += n
-            rest = rest.without(n)
+    def add(self, sent: Mapping[str, Mapping[int, Sequence[Run]]]) -> None:
+        """By account and step. Accounts of the same kind often send the same runs: those are taken together."""
+        together: Counter[tuple[int, Run]] = Counter()
+        for account, steps in sent.items():
+            for step, runs in steps.items():
+                self._accounts[account] += sum(run.size for run in runs)
+                together.update((step, run) for run in runs)
+        for (step, run), times in together.items():
+            self._steps[step - 1] = _with(self._steps[step - 1], run, times)
+            self._add_hours(run, times)
+            self._add_days(run, times)
+
+    def _add_hours(self, run: Run, times: int) -> None:
+        while run.size:
+            hour = run.start.replace(minute=0, second=0, microsecond=0)
+            n = run.before(hour + HOUR)
+            self._hours[hour] += n * times
+            run = run.without(n)
+
+    def _add_days(self, run: Run, times: int) -> None:
         while run.size:
             day = local_day(self._timezone, run.start)
             n = run.before(self._end_of(day, run.start))
-            self._days[day] += n
+            self._days[day] += n * times
             run = run.without(n)
 
     def forecast(self, waited: Mapping[Bottleneck, timedelta], *, now: datetime) -> Forecast:
@@ -126,14 +137,14 @@ class Tally:
         return end
 
 
-def _with(step: StepFigures, run: Run) -> StepFigures:
+def _with(step: StepFigures, run: Run, times: int) -> StepFigures:
     first_at = run.start if step.first_at is None else min(step.first_at, run.start)
     last_at = run.last if step.last_at is None else max(step.last_at, run.last)
-    return StepFigures(step.emails + run.size, first_at, last_at)
+    return StepFigures(step.emails + run.size * times, first_at, last_at)
 
 
 def _in_words(bottleneck: Bottleneck, waited_s: Mapping[Bottleneck, float]) -> str:
     if bottleneck is Bottleneck.NOTHING:
         return "Nothing has to wait."
     share = waited_s[bottleneck] / sum(waited_s.values())
-    return f"Most of the waiting ({share:.0%}) is for {WORDS[bottleneck]}."
+    return f"Accounts wait longest for {WORDS[bottleneck]}: {share:.0%} of the time that they wait."

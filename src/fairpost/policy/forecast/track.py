@@ -45,7 +45,7 @@ class Track:
     delays: tuple[timedelta, ...]  # of step 2, 3, …: from one begin to the next
     at: datetime  # it sends nothing before
     slack: timedelta  # how long it may stay with e-mails of one kind while others are due
-    queues: list[deque[Run]]  # what is due when: one for each step, which grows, and one for what was given
+    queues: list[deque[Run]]  # what is due when: for each step one that grows, and one for what was given
     waited: dict[Bottleneck, timedelta] = field(default_factory=dict)
     _waits: list[tuple[Bottleneck, timedelta]] = field(default_factory=list)  # since the last send
     _free: int = 0  # how many its limits allow from `at` on; 0: not known
@@ -105,7 +105,7 @@ class Track:
         head = self.queues[index][0]
         if head.start < self.at or head.size == 1 or head.interval <= self.pause:
             return self.pause, until
-        return head.interval, min(until, head.last + INSTANT, others_due, self._grows_at(self._step(index), self.at))
+        return head.interval, min(until, head.last + INSTANT, others_due, self._grows_at(_step(index), self.at))
 
     def _fill(self, slots: Run, pool: int, sends: Sends) -> tuple[int, int]:
         """Each slot with what is due longest, or from the pool; how many slots had something, how many from the pool."""
@@ -114,7 +114,7 @@ class Track:
             index, others_due = self._heads()
             head = self.queues[index][0] if self.queues[index] else None
             if head is not None and head.start <= left.start:
-                step = self._step(index)
+                step = _step(index)
                 n = _stretch(head, left, min(others_due, self._grows_at(step, left.start)) + self.slack)
                 self._take(index, n)
             elif pool > pooled:
@@ -143,13 +143,11 @@ class Track:
     def _first_due(self) -> datetime | None:
         return min((queue[0].start for queue in self.queues if queue), default=None)
 
-    def _step(self, index: int) -> int:
-        return index % (len(self.delays) + 1) + 1
-
     def _grows_at(self, step: int, moment: datetime) -> datetime:
         """When what follows a send of this moment is due, if nothing else is before it in its queue."""
         after = max(1, step)
-        return moment + self.delays[after - 1] if after <= len(self.delays) and not self.queues[after] else FAR
+        grows = after <= len(self.delays) and not self.queues[2 * after]
+        return moment + self.delays[after - 1] if grows else FAR
 
     def _take(self, index: int, n: int) -> None:
         queue = self.queues[index]
@@ -162,7 +160,7 @@ class Track:
         append(sends.setdefault(step, []), run)
         after = max(1, step)
         if after <= len(self.delays):
-            append(self.queues[after], Run(run.start + self.delays[after - 1], run.interval, run.size))
+            append(self.queues[2 * after], Run(run.start + self.delays[after - 1], run.interval, run.size))
 
     def _wait(self, until: datetime, reason: Bottleneck) -> None:
         if until > self.at:
@@ -192,12 +190,12 @@ def track_of(sender: Sender, plan: Plan, *, share: float, now: datetime) -> Trac
         pause_reason=reason,
         usage=sender.usage,
         delays=tuple(timedelta(seconds=sender.seconds_per_send + delay) for delay in plan.delays_s),
-        at=max(now, plan.starts_at or now),
+        at=max(now, plan.starts_at or now).astimezone(UTC),
         slack=TOGETHER * pause if plan.emails > EXACT_MAX else AT_ONCE,
         queues=_queues(sender.name, plan),
     )
     if sender.not_before is not None:
-        track._wait(sender.not_before, Bottleneck.PAUSE)
+        track._wait(sender.not_before.astimezone(UTC), Bottleneck.PAUSE)
     return track
 
 
@@ -205,8 +203,12 @@ def _queues(name: str, plan: Plan) -> list[deque[Run]]:
     queues: list[deque[Run]] = [deque() for _ in range(2 * plan.steps)]
     for pending in sorted(plan.pending, key=lambda p: p.due_at):
         if pending.account == name and pending.count:
-            queues[plan.steps + pending.step - 1].append(Run(pending.due_at, AT_ONCE, pending.count))
+            queues[2 * pending.step - 1].append(Run(pending.due_at.astimezone(UTC), AT_ONCE, pending.count))
     return queues
+
+
+def _step(index: int) -> int:
+    return index // 2 + 1
 
 
 def _stretch(head: Run, slots: Run, others_due: datetime) -> int:
@@ -215,5 +217,5 @@ def _stretch(head: Run, slots: Run, others_due: datetime) -> int:
     if head.interval > slots.interval:
         n = min(n, (slots.start - head.start) // (head.interval - slots.interval) + 1)
     if head.interval:
-        n = min(n, (others_due - head.start) // head.interval + 1)
-    return n
+        n = min(n, begins_within(others_due - head.start, head.interval))
+    return max(1, n)

@@ -1,8 +1,10 @@
 -- What is prepared before a launch.
 
--- A sequence of templates, whole. Returns new, changed or same; `missing NAMES` where there are no such templates, `launched NAME` where a campaign
+-- A sequence of templates, whole. Returns new, changed or same; `missing NAMES` where there are no such templates, `taken` where one of this name is a campaign's own and this is not, or the other way round; `launched NAME` where a campaign
 -- sends it already and it would be another one: then nothing was changed.
-CREATE OR REPLACE FUNCTION fairpost.put_sequence(p_workspace text, p_name text, p_templates text[], p_delays bigint[], p_now timestamptz DEFAULT NULL) RETURNS text
+CREATE OR REPLACE FUNCTION fairpost.put_sequence(
+    p_workspace text, p_name text, p_templates text[], p_delays bigint[], p_now timestamptz DEFAULT NULL, p_own boolean DEFAULT false
+) RETURNS text
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     sequence fairpost.sequences;
@@ -13,9 +15,12 @@ BEGIN
     IF missing IS NOT NULL THEN
         RETURN 'missing ' || missing;
     END IF;
-    INSERT INTO fairpost.sequences (workspace, name, created_at) VALUES (p_workspace, p_name, coalesce(p_now, clock_timestamp())) ON CONFLICT DO NOTHING;
+    INSERT INTO fairpost.sequences (workspace, name, is_own, created_at) VALUES (p_workspace, p_name, p_own, coalesce(p_now, clock_timestamp())) ON CONFLICT DO NOTHING;
     is_new := FOUND;
     SELECT * INTO sequence FROM fairpost.sequences s WHERE s.workspace = p_workspace AND s.name = p_name FOR UPDATE;
+    IF sequence.is_own <> p_own THEN
+        RETURN 'taken';
+    END IF;
     IF (SELECT array_agg(t.name ORDER BY x.step) = p_templates AND array_agg(x.delay_s ORDER BY x.step) = p_delays
         FROM fairpost.sequence_steps x JOIN fairpost.templates t ON t.id = x.template_id WHERE x.sequence_id = sequence.id) THEN
         RETURN 'same';
@@ -38,25 +43,54 @@ CREATE OR REPLACE FUNCTION fairpost.launch_campaign(
 ) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
-    t timestamptz := coalesce(p_now, clock_timestamp());
-    c fairpost.campaigns := fairpost.move_campaign(p_campaign, '{draft}', 'running', NULL, p_by, p_now);
+    t timestamptz;
+    c fairpost.campaigns;
 BEGIN
+    -- Nobody works out a schedule meanwhile, not even the first of the workspace.
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(x.workspace)) FROM fairpost.campaigns x WHERE x.id = p_campaign;
+    t := coalesce(p_now, clock_timestamp());
+    c := fairpost.move_campaign(p_campaign, '{draft}', 'running', NULL, p_by, p_now);
     IF c.id IS NULL THEN
         RETURN NULL;
     END IF;
-    INSERT INTO fairpost.campaign_steps (campaign_id, step, template, delay_s, content_id)
-    SELECT p_campaign, (s ->> 'step')::smallint, s ->> 'template', (s ->> 'delay_s')::bigint,
-           fairpost.put_content(jsonb_strip_nulls(jsonb_build_object('subject', s ->> 'subject', 'text', s ->> 'text', 'html', s ->> 'html')), p_now)
-    FROM jsonb_array_elements(p_steps) s;
-    UPDATE fairpost.contents o SET is_template = true
-    FROM fairpost.campaign_steps x JOIN jsonb_array_elements(p_steps) s ON (s ->> 'step')::smallint = x.step
-    WHERE x.campaign_id = p_campaign AND o.id = x.content_id AND (s ->> 'is_template')::boolean;
-    -- Shut, where there is a window, until somebody has worked out when it is open for them.
-    UPDATE fairpost.schedules w SET known_until = '-infinity' WHERE w.workspace = c.workspace;
-    INSERT INTO fairpost.campaign_streams (workspace, stream, campaign_id, timezone, flow, open)
-    SELECT c.workspace, z.stream, p_campaign, z.zone, fairpost.flow_of(c.route, 'bulk', c.workspace, '', c.user_name, z.stream),
-           (SELECT '{}'::tstzmultirange FROM fairpost.schedules w WHERE w.workspace = c.workspace AND w.days IS NOT NULL)
-    FROM (SELECT zone, 'campaign:' || c.name || coalesce('@' || zone, '') AS stream FROM unnest(p_zones || NULL::text) zone) z;
+    WITH said AS MATERIALIZED (SELECT fairpost.new_id() AS id, s.* FROM jsonb_to_recordset(p_steps)
+                  s(step smallint, template text, delay_s bigint, subject text, text text, html text, is_template boolean)
+    ), kept AS (
+        INSERT INTO fairpost.contents (id, subject, text_body, html_body, is_template, created_at) SELECT s.id, s.subject, s.text, s.html, s.is_template, t FROM said s
+    )
+    INSERT INTO fairpost.campaign_steps (campaign_id, step, template, delay_s, content_id) SELECT p_campaign, s.step, s.template, s.delay_s, s.id FROM said s;
+    PERFORM fairpost.add_streams(c, p_zones || NULL::text);
     UPDATE fairpost.campaigns x SET launched_at = t, required = p_required, skips_incomplete = p_skip_incomplete WHERE x.id = p_campaign RETURNING * INTO c;
     RETURN c;
+END $$;
+
+-- A stream for each of these timezones (null: the workspace's own) that has none yet. Shut, where there is a window, until somebody has worked out when
+-- it is open for them.
+CREATE OR REPLACE FUNCTION fairpost.add_streams(c fairpost.campaigns, p_zones text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO fairpost.campaign_streams (workspace, stream, campaign_id, timezone, flow, open)
+    SELECT c.workspace, z.stream, c.id, z.zone, fairpost.flow_of(c.route, 'bulk', c.workspace, '', c.user_name, z.stream),
+           (SELECT '{}'::tstzmultirange FROM fairpost.schedules w WHERE w.workspace = c.workspace AND w.days IS NOT NULL)
+    FROM (SELECT zone, 'campaign:' || c.name || coalesce('@' || zone, '') AS stream FROM unnest(p_zones) zone) z
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        UPDATE fairpost.schedules w SET known_until = '-infinity' WHERE w.workspace = c.workspace;
+    END IF;
+END $$;
+
+-- From the first prospect on: whoever has come onto its lists meanwhile gets it, too. False: it is not under way.
+CREATE OR REPLACE FUNCTION fairpost.plan_anew(p_campaign bigint, p_zones text[]) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    c fairpost.campaigns;
+BEGIN
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(x.workspace)) FROM fairpost.campaigns x WHERE x.id = p_campaign;
+    UPDATE fairpost.campaigns x SET planned_through = 0, planned_at = NULL, prospects = 0, left_out = 0
+    WHERE x.id = p_campaign AND x.state IN ('scheduled', 'running') RETURNING * INTO c;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM fairpost.add_streams(c, p_zones);
+    RETURN true;
 END $$;

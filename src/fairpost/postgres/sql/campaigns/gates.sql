@@ -58,7 +58,7 @@ BEGIN
     FOR g IN
         SELECT s.stream, x.until, x.why
         FROM fairpost.campaign_streams s JOIN fairpost.campaigns c ON c.id = s.campaign_id, fairpost.gate_of(p_workspace, s.stream, t) x
-        WHERE s.workspace = p_workspace AND (p_stream IS NULL OR s.stream = p_stream) AND c.state <> 'draft'
+        WHERE s.workspace = p_workspace AND (p_stream IS NULL OR s.stream = p_stream) AND (c.state IN ('scheduled', 'running', 'paused') OR c.state = 'completed' AND c.reason IS NOT NULL)
         AND NOT EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream
                         AND (nullif(greatest(r.throttled_until, t), t), CASE WHEN r.throttled_until > t THEN r.throttle_reason END) IS NOT DISTINCT FROM (x.until, x.why))
         AND (x.until IS NOT NULL OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream AND r.throttled_until > t))
@@ -73,27 +73,19 @@ BEGIN
     END LOOP;
 END $$;
 
--- Opens what is shut though it need not be any more (part of a quota was given back), and shuts what nobody has shut yet. Costs the
--- number of streams that are alive.
-CREATE OR REPLACE FUNCTION fairpost.check_gates(p_now timestamptz DEFAULT NULL) RETURNS integer
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+-- Workspaces with a stream that is shut though it need not be any more (part of a quota was given back), or that nobody has shut yet. Costs the
+-- number of streams that are alive. Each is then put right in a commit of its own: nobody holds the locks of many.
+CREATE OR REPLACE FUNCTION fairpost.wrong_gates(p_now timestamptz DEFAULT NULL) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    wrong record;
-    n integer := 0;
 BEGIN
-    FOR wrong IN
-        SELECT DISTINCT s.workspace
-        FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.campaign_id = c.id
-        LEFT JOIN fairpost.rules r ON r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream, fairpost.gate_of(s.workspace, s.stream, t) x
-        WHERE c.state IN ('scheduled', 'running', 'paused')
-        AND nullif(greatest(r.throttled_until, t), t) IS DISTINCT FROM x.until
-        ORDER BY 1
-    LOOP
-        PERFORM fairpost.set_gates(wrong.workspace, NULL, p_now);
-        n := n + 1;
-    END LOOP;
-    RETURN n;
+    RETURN QUERY
+    SELECT DISTINCT s.workspace
+    FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.campaign_id = c.id
+    LEFT JOIN fairpost.rules r ON r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream, fairpost.gate_of(s.workspace, s.stream, t) x
+    WHERE c.state IN ('scheduled', 'running', 'paused')
+    AND nullif(greatest(r.throttled_until, t), t) IS DISTINCT FROM x.until;
 END $$;
 
 -- The campaign's part of a begin; the e-mail's row is locked, and so is the pause. Null: it may be begun, and is charged. Else:
@@ -115,11 +107,14 @@ BEGIN
         RETURN 'closed';
     END IF;
     SELECT p.is_paused INTO is_paused FROM fairpost.prospects p WHERE p.id = email.prospect_id;
-    IF NOT FOUND THEN
-        PERFORM fairpost.finish(email.id, 'cancelled', 'the prospect was removed', p_now);
+    IF NOT FOUND OR fairpost.is_stopped(email.prospect_id, email.campaign_id) THEN
+        PERFORM fairpost.finish(email.id, 'cancelled', coalesce(
+            (SELECT s.reason FROM fairpost.stops s WHERE s.prospect_id = email.prospect_id AND s.campaign_id IN (email.campaign_id, 0) LIMIT 1), 'the prospect was removed'), p_now);
         RETURN 'gone';
     ELSIF is_paused AND fairpost.is_still_paused(email.prospect_id) THEN
-        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, parked_due = q.due_at, due_at = 'infinity' WHERE q.id = email.id;
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, due_at = 'infinity',
+            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- claimed just when it was put aside
+        WHERE q.id = email.id;
         PERFORM fairpost.note(ARRAY[email.id], 1);
         RETURN 'parked';
     END IF;
@@ -154,6 +149,9 @@ BEGIN
     PERFORM FROM fairpost.schedules w WHERE w.workspace = p_workspace AND w.revision = p_revision FOR UPDATE;
     IF NOT FOUND OR EXISTS (SELECT FROM fairpost.campaign_streams s WHERE s.workspace = p_workspace AND NOT p_open ? coalesce(s.timezone, '')) THEN
         RETURN false;
+    END IF;
+    IF p_days IS NOT NULL AND (fairpost.quota_at(p_workspace, coalesce(p_now, clock_timestamp()))).allowed IS NULL THEN
+        PERFORM fairpost.await_begins();   -- whoever began before there was a quota is done, and is counted
     END IF;
     PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- whoever is charging is done
     t := coalesce(p_now, clock_timestamp());

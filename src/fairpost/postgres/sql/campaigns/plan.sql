@@ -27,8 +27,12 @@ BEGIN
                        ORDER BY m.prospect_id LIMIT p_max) m
                    ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
-    PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), p.place) FROM (
-        SELECT DISTINCT (p.id % 64)::integer AS place FROM fairpost.prospects p WHERE p.id = ANY (batch) AND p.is_paused ORDER BY 1) p;
+    -- Whoever ends a prospect's pause waits for us, or we see it ended.
+    PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;
+    -- What was cancelled with another campaign before it ever began leaves its key to this one.
+    IF EXISTS (SELECT FROM fairpost.campaigns o WHERE o.sequence_id = c.sequence_id AND o.id <> c.id AND o.state = 'cancelled' AND o.launched_at IS NOT NULL) THEN
+        PERFORM fairpost.free_keys(c, batch);
+    END IF;
     IF c.required <> '{}' THEN
         left_out := ARRAY(SELECT p.id FROM fairpost.prospects p WHERE p.id = ANY (batch) AND fairpost.lacks(p.fields, c.required) ORDER BY p.id);
     END IF;
@@ -42,6 +46,7 @@ BEGIN
         JOIN fairpost.campaign_streams main ON main.campaign_id = c.id AND main.timezone IS NULL
         LEFT JOIN fairpost.campaign_streams mine ON mine.campaign_id = c.id AND mine.timezone = p.timezone
         WHERE p.id = ANY (batch) AND p.workspace = c.workspace AND s.campaign_id = c.id AND (left_out = '{}' OR p.id <> ALL (left_out))
+        AND NOT EXISTS (SELECT FROM fairpost.stops x WHERE x.prospect_id = p.id AND x.campaign_id IN (c.id, 0))
     ), begun AS (
         -- In the order of the keys, so that two who plan the same queue up instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
@@ -73,9 +78,25 @@ BEGIN
     done := prospects < p_max;
     UPDATE fairpost.campaigns x SET
         planned_through = coalesce(batch[cardinality(batch)], x.planned_through), planned_at = CASE WHEN plan_batch.done THEN t END,
-        scheduled = x.scheduled + plan_batch.scheduled, skipped = x.skipped + plan_batch.skipped, left_out = x.left_out + cardinality(plan_batch.left_out)
+        scheduled = x.scheduled + plan_batch.scheduled, prospects = x.prospects + plan_batch.prospects, left_out = x.left_out + cardinality(plan_batch.left_out)
     WHERE x.id = p_campaign;
 END $$;
+
+-- Of prospects for whom nothing of the sequence was ever begun, and whose e-mails were cancelled with their campaign: the keys.
+CREATE OR REPLACE FUNCTION fairpost.free_keys(c fairpost.campaigns, batch bigint[]) RETURNS void
+LANGUAGE sql SET enable_nestloop = on AS $$
+    WITH unbegun AS MATERIALIZED (
+        SELECT w.id AS prospect_id, e.campaign_id FROM unnest(batch) w(id)
+        JOIN fairpost.idempotency_keys k ON k.key_hash = fairpost.key_hash(c.workspace, w.id || ':' || c.sequence_id || ':1')
+        JOIN fairpost.emails e ON e.id = k.email_id AND e.state = 'cancelled' AND e.attempts = 0
+        JOIN fairpost.campaigns o ON o.id = e.campaign_id AND o.state = 'cancelled' AND o.id <> c.id
+        WHERE NOT EXISTS (SELECT FROM fairpost.stops s WHERE s.prospect_id = w.id AND s.campaign_id IN (c.id, 0))
+    ), freed AS (
+        DELETE FROM fairpost.idempotency_keys k USING unbegun u CROSS JOIN fairpost.campaign_steps s
+        WHERE s.campaign_id = c.id AND k.key_hash = fairpost.key_hash(c.workspace, u.prospect_id || ':' || c.sequence_id || ':' || s.step)
+    )
+    UPDATE fairpost.emails e SET idempotency_key = NULL FROM unbegun u WHERE e.prospect_id = u.prospect_id AND e.campaign_id = u.campaign_id
+$$;
 
 -- Whether one of these fields is absent or blank. The address is known of everybody.
 CREATE OR REPLACE FUNCTION fairpost.lacks(fields jsonb, required text[]) RETURNS boolean

@@ -101,7 +101,27 @@ BEGIN
         RETURN cardinality(gone) < p_max;
     END IF;
     UPDATE fairpost.campaigns c SET finished_at = t WHERE c.id = p_campaign AND c.finished_at IS NULL;
+    PERFORM fairpost.forget_gates(p_campaign, t);
     RETURN true;
+END $$;
+
+-- Nothing of it waits any more: what was said of its streams need not be kept.
+CREATE OR REPLACE FUNCTION fairpost.forget_gates(p_campaign bigint, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    s fairpost.campaign_streams;
+    named bigint[];
+    rule fairpost.rules;
+BEGIN
+    FOR s IN SELECT * FROM fairpost.campaign_streams x WHERE x.campaign_id = p_campaign ORDER BY x.stream LOOP
+        named := fairpost.lock_named(s.workspace, 'stream', s.stream);
+        UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL, throttled_until = NULL, throttle_reason = NULL
+        WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream RETURNING * INTO rule;
+        IF FOUND THEN
+            PERFORM fairpost.obey(named, rule, p_now);
+            DELETE FROM fairpost.rules r WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream AND r.weight IS NULL;
+        END IF;
+    END LOOP;
 END $$;
 
 -- Campaigns that have come to a moment of their own: scheduled ones whose time has come, running ones with nothing left
@@ -134,6 +154,9 @@ BEGIN
         ELSIF c.state = 'running' AND c.planned_at IS NOT NULL AND NOT fairpost.has_work(c.id) THEN
             held := (SELECT count(*) FROM fairpost.queue q WHERE q.campaign_id = c.id);
             moved := fairpost.move_campaign(c.id, '{running}', 'completed', CASE WHEN held > 0 THEN format('%s e-mails are held: in doubt, or of paused prospects', held) END, 'itself', p_now);
+            IF held = 0 THEN
+                PERFORM fairpost.forget_gates(c.id, t);
+            END IF;
         ELSIF c.state = 'running' AND NOT fairpost.has_senders(c) THEN
             moved := fairpost.move_campaign(c.id, '{running}', 'failed',
                 CASE WHEN left(c.route, 1) = '@' THEN format('there is no account %s any more', substr(c.route, 2)) ELSE format('there is no account in pool %s any more', c.route) END, 'itself', p_now);
@@ -155,5 +178,37 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.has_senders(c fairpost.campaigns) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name))
-        OR EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id AND q.due_at < 'infinity' AND q.route <> c.route)
+        OR EXISTS (SELECT FROM fairpost.queue q JOIN fairpost.accounts a ON q.route = '@' || a.name WHERE q.campaign_id = c.id AND q.due_at < 'infinity')
 $$;
+
+-- Follow-ups that are due on an account that will not send them: it is suspended, or there is none of this name any more. Nobody else may, so they fail, and can be
+-- retried once it is well again. How many; call again while it returns `p_max`.
+CREATE OR REPLACE FUNCTION fairpost.fail_stranded(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    stranded record;
+    n integer := 0;
+BEGIN
+    FOR stranded IN
+        WITH RECURSIVE pinned(route) AS (
+            (SELECT q.route FROM fairpost.queue q WHERE q.campaign_id IS NOT NULL AND q.waiting AND left(q.route, 1) = '@' ORDER BY q.route LIMIT 1)
+            UNION ALL
+            SELECT (SELECT q.route FROM fairpost.queue q WHERE q.campaign_id IS NOT NULL AND q.waiting AND left(q.route, 1) = '@' AND q.route > p.route ORDER BY q.route LIMIT 1)
+            FROM pinned p WHERE p.route IS NOT NULL
+        ), lost AS (
+            SELECT p.route, CASE WHEN a.id IS NULL THEN format('there is no account %s any more', substr(p.route, 2))
+                                 ELSE format('the account %s is suspended: %s', a.name, coalesce(a.status_reason, 'nobody said why')) END AS why
+            FROM pinned p LEFT JOIN fairpost.accounts a ON p.route = '@' || a.name
+            WHERE p.route IS NOT NULL AND (a.id IS NULL OR a.status = 'suspended')
+        )
+        SELECT q.id, l.why FROM lost l CROSS JOIN LATERAL (
+            SELECT q.id FROM fairpost.queue q WHERE q.campaign_id IS NOT NULL AND q.waiting AND left(q.route, 1) = '@' AND q.route = l.route AND q.due_at <= t
+            ORDER BY q.due_at LIMIT p_max FOR UPDATE SKIP LOCKED) q LIMIT p_max
+    LOOP
+        PERFORM fairpost.note(ARRAY[stranded.id], -1);
+        PERFORM fairpost.finish(stranded.id, 'failed', stranded.why, t);
+        n := n + 1;
+    END LOOP;
+    RETURN n;
+END $$;

@@ -48,9 +48,31 @@ BEGIN
     END LOOP;
 END $$;
 
--- A prospect gets nothing more, of one campaign or (null) of any. What is being sent just now is not called back. How many e-mails were cancelled.
+-- Whether nothing more of this campaign goes to this prospect.
+CREATE OR REPLACE FUNCTION fairpost.is_stopped(p_prospect bigint, p_campaign bigint) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM fairpost.stops s WHERE s.prospect_id = p_prospect AND s.campaign_id IN (p_campaign, 0))
+$$;
+
+-- A prospect gets nothing more, of one campaign or (null) of any, for good. What is being sent just now is not called back; should it have to be
+-- tried again, it is not. How many e-mails were cancelled at once.
 CREATE OR REPLACE FUNCTION fairpost.stop_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS integer
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    n integer;
+BEGIN
+    INSERT INTO fairpost.stops (prospect_id, campaign_id, reason, at) VALUES (p_prospect, coalesce(p_campaign, 0), left(p_reason, 500), t) ON CONFLICT DO NOTHING;
+    n := fairpost.cancel_prospect(p_prospect, p_campaign, p_reason, p_now);
+    INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
+    SELECT t, 'stopped', p.workspace, 'prospect ' || p.id, jsonb_build_object('campaign', p_campaign, 'reason', p_reason, 'emails', n)
+    FROM fairpost.prospects p WHERE p.id = p_prospect;
+    RETURN n;
+END $$;
+
+-- What waits for a prospect is cancelled, of one campaign or (null) of all. How many e-mails.
+CREATE OR REPLACE FUNCTION fairpost.cancel_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz) RETURNS integer
+LANGUAGE plpgsql AS $$
 DECLARE
     email bigint;
     n integer := 0;
@@ -62,12 +84,18 @@ BEGIN
                  ORDER BY q.step DESC, q.id DESC LOOP
         n := n + (fairpost.cancel(email, p_reason, p_now) IS NOT DISTINCT FROM 'cancelled')::integer;
     END LOOP;
-    IF n > 0 THEN
-        INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
-        SELECT coalesce(p_now, clock_timestamp()), 'stopped', p.workspace, 'prospect ' || p.id, jsonb_build_object('campaign', p_campaign, 'reason', p_reason, 'emails', n)
-        FROM fairpost.prospects p WHERE p.id = p_prospect;
-    END IF;
     RETURN n;
+END $$;
+
+-- From all lists, and for good; what waits for them is cancelled. The prospects first, as whoever pauses one has it.
+CREATE OR REPLACE FUNCTION fairpost.remove_prospects(p_ids bigint[], p_now timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM fairpost.prospects p WHERE p.id = ANY (p_ids) ORDER BY p.id FOR UPDATE;
+    PERFORM fairpost.cancel_prospect(p.id, NULL, 'the prospect was removed', p_now) FROM unnest(p_ids) p(id);
+    DELETE FROM fairpost.stops s WHERE s.prospect_id = ANY (p_ids);
+    DELETE FROM fairpost.list_members m WHERE m.prospect_id = ANY (p_ids);
+    DELETE FROM fairpost.prospects p WHERE p.id = ANY (p_ids);
 END $$;
 
 -- Who puts an e-mail aside because its prospect is paused holds this, shared, from his last look to his commit; who ends the pause takes

@@ -36,6 +36,7 @@ CREATE TABLE fairpost.templates (
     subject    text NOT NULL,
     text_body  text,
     html_body  text,
+    is_own     boolean NOT NULL DEFAULT false,   -- the words of one campaign, whose file says them
     created_at timestamptz NOT NULL,
     changed_at timestamptz NOT NULL,
     UNIQUE (workspace, name),
@@ -46,6 +47,7 @@ CREATE TABLE fairpost.sequences (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     workspace  text NOT NULL,
     name       text NOT NULL CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'),
+    is_own     boolean NOT NULL DEFAULT false,   -- made for one campaign, of the same name
     created_at timestamptz NOT NULL,
     UNIQUE (workspace, name)
 );
@@ -83,9 +85,9 @@ CREATE TABLE fairpost.campaigns (
     finished_at     timestamptz,
     planned_through bigint NOT NULL DEFAULT 0,   -- every prospect of its lists up to this id has its e-mails
     planned_at      timestamptz,
-    scheduled       bigint NOT NULL DEFAULT 0,
-    skipped         bigint NOT NULL DEFAULT 0,   -- had it before, under the same key
-    left_out        bigint NOT NULL DEFAULT 0,   -- lacked a field
+    prospects       bigint NOT NULL DEFAULT 0,   -- how many that are
+    left_out        bigint NOT NULL DEFAULT 0,   -- of them: who lacked a field
+    scheduled       bigint NOT NULL DEFAULT 0,   -- e-mails; those of the others had been scheduled before, under the same key
     forecast        jsonb,                       -- as it was made at the launch, to be compared with what comes
     UNIQUE (workspace, name),
     CHECK (gap_min_s >= 0 AND gap_max_s >= gap_min_s AND gap_max_s <= 86400)
@@ -116,6 +118,15 @@ CREATE TABLE fairpost.campaign_streams (
 );
 CREATE INDEX campaign_streams_by_campaign ON fairpost.campaign_streams (campaign_id);
 
+-- Who gets nothing more: of one campaign, or (0) of any.
+CREATE TABLE fairpost.stops (
+    prospect_id bigint NOT NULL,
+    campaign_id bigint NOT NULL,
+    reason      text NOT NULL,
+    at          timestamptz NOT NULL,
+    PRIMARY KEY (prospect_id, campaign_id)
+);
+
 ALTER TABLE fairpost.contents ADD COLUMN is_template boolean NOT NULL DEFAULT false;
 
 ALTER TABLE fairpost.queue
@@ -130,6 +141,7 @@ ALTER TABLE fairpost.emails
 CREATE INDEX queue_of_campaign ON fairpost.queue (campaign_id, due_at) WHERE campaign_id IS NOT NULL;
 CREATE INDEX queue_of_prospect ON fairpost.queue (prospect_id) WHERE prospect_id IS NOT NULL;
 CREATE INDEX queue_followers ON fairpost.queue (follows) WHERE follows IS NOT NULL;
+CREATE INDEX queue_pinned ON fairpost.queue (route, due_at) WHERE campaign_id IS NOT NULL AND waiting AND left(route, 1) = '@';
 CREATE INDEX emails_of_campaign ON fairpost.emails (campaign_id, step, state) WHERE campaign_id IS NOT NULL;
 CREATE INDEX emails_campaign_missed ON fairpost.emails (campaign_id, id) WHERE campaign_id IS NOT NULL AND state <> 'sent';
 CREATE INDEX emails_of_prospect ON fairpost.emails (prospect_id) WHERE prospect_id IS NOT NULL;

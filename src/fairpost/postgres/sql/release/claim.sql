@@ -153,8 +153,8 @@ BEGIN
                   ORDER BY q.due_at, q.id LIMIT b.quota + 1) q) q;
         locked := ARRAY(
             SELECT q.id FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
-            CROSS JOIN LATERAL (SELECT q.id, q.waiting FROM fairpost.queue q WHERE q.id = c.id FOR UPDATE SKIP LOCKED) q
-            WHERE c.due <= p_now AND c.nth <= b.quota AND q.waiting);
+            CROSS JOIN LATERAL (SELECT q.id, q.waiting, q.due_at FROM fairpost.queue q WHERE q.id = c.id FOR UPDATE SKIP LOCKED) q
+            WHERE c.due <= p_now AND c.nth <= b.quota AND q.waiting AND q.due_at <= p_now);   -- its prospect may have been paused since
         barred := ARRAY(
             SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (locked) AND (q.expires_at <= p_now OR NOT EXISTS (
                 SELECT FROM unnest(q.addresses) a WHERE NOT EXISTS (
@@ -321,6 +321,14 @@ LANGUAGE sql STABLE AS $$
         (SELECT c.wake_at FROM fairpost.clocks c WHERE c.route = o.route AND c.wake_at >= o.woken_until ORDER BY c.wake_at LIMIT 1),
         (SELECT nullif(c.held_until, 'infinity') FROM fairpost.clocks c WHERE c.route = o.route AND c.held_until IS NOT NULL ORDER BY c.held_until LIMIT 1)))
     FROM fairpost.routes o WHERE o.route = ANY (routes)
+$$;
+
+-- When the next urgent e-mail that sleeps below this account's routes becomes due, if that is before the moment given.
+CREATE OR REPLACE FUNCTION fairpost.next_urgent(p_account bigint, p_before timestamptz) RETURNS timestamptz
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    SELECT min(c.wake_at) FROM fairpost.accounts a JOIN fairpost.clocks c ON c.route IN (a.pool, '@' || a.name)
+    JOIN fairpost.nodes n ON n.id = c.id AND n.class = 'urgent'
+    WHERE a.id = p_account AND c.wake_at < p_before
 $$;
 
 -- Waits until whoever holds the first workspace of these routes is done with it, holding nothing oneself.

@@ -21,6 +21,8 @@ BEGIN
     skip := fairpost.suppressed(email.workspace, email.addresses);
     verdict := CASE WHEN email.expires_at <= now THEN 'expired' WHEN email.addresses <@ skip THEN 'suppressed'
         WHEN fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, now) THEN 'held'
+        WHEN email.campaign_id IS NOT NULL AND (fairpost.is_stopped(email.prospect_id, email.campaign_id)
+            OR EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled')) THEN 'gone'
         WHEN email.campaign_id IS NOT NULL AND NOT EXISTS (
             SELECT FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = email.workspace AND s.stream = email.stream
             WHERE c.id = email.campaign_id AND c.state IN ('scheduled', 'running', 'completed') AND coalesce(s.open @> now, true)) THEN 'held'
@@ -62,6 +64,10 @@ BEGIN
         RETURN 'failed';
     WHEN 'resend' THEN
         PERFORM fairpost.log_attempt(email, 'in_doubt', p_detail, t);
+        IF email.campaign_id IS NOT NULL AND EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled') THEN
+            PERFORM fairpost.finish(p_id, 'cancelled', 'the campaign was cancelled', t);   -- nobody would ever serve it
+            RETURN 'cancelled';
+        END IF;
         -- account, epoch and begun_at stay: late proof from who began it still stops the second send
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = coalesce(p_due_at, t), claimed_at = NULL,
             attempts_max = greatest(q.attempts_max, q.attempts + 1) WHERE q.id = p_id;

@@ -33,7 +33,12 @@ DECLARE
     email fairpost.emails;
 BEGIN
     DELETE FROM fairpost.emails e WHERE e.id = p_id
-    AND (e.state IN ('failed', 'bounced') OR p_also_unbegun AND e.state IN ('cancelled', 'suppressed') AND e.attempts = 0) RETURNING * INTO email;
+    AND (e.state IN ('failed', 'bounced') OR p_also_unbegun AND e.state IN ('cancelled', 'suppressed') AND e.attempts = 0)
+    AND (e.campaign_id IS NULL OR NOT fairpost.is_stopped(e.prospect_id, e.campaign_id) AND EXISTS (   -- nobody would ever serve it
+        SELECT FROM fairpost.campaigns c WHERE c.id = e.campaign_id AND c.state <> 'cancelled'
+        AND EXISTS (SELECT FROM fairpost.prospects p WHERE p.id = e.prospect_id)
+        AND (left(e.route, 1) <> '@' OR EXISTS (SELECT FROM fairpost.accounts a WHERE e.route = '@' || a.name))))
+    RETURNING * INTO email;
     IF NOT FOUND THEN
         RETURN coalesce((SELECT q.state FROM fairpost.queue q WHERE q.id = p_id), (SELECT e.state FROM fairpost.emails e WHERE e.id = p_id));
     END IF;
@@ -42,24 +47,54 @@ BEGIN
     RETURN 'waiting';
 END $$;
 
--- Out of history, back into the queue. A step that follows another one waits for it, unless that was sent; what was cancelled only because this
--- one was not sent waits for it again.
+-- Out of history, back into the queue. A step that follows another one waits for it, or its delay from the moment at which that was sent, on the
+-- same account; what was cancelled only because this one was not sent waits for it again.
 CREATE OR REPLACE FUNCTION fairpost.requeue(email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    waits_for CONSTANT bigint := (SELECT email.follows WHERE email.campaign_id IS NOT NULL
-        AND NOT EXISTS (SELECT FROM fairpost.emails e WHERE e.id = email.follows AND e.state = 'sent'));
-    is_paused CONSTANT boolean := coalesce((SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = email.prospect_id), false);
+    before record;
+    due timestamptz := p_now;
+    on_route text := email.route;
+    is_paused boolean := false;
 BEGIN
+    IF email.campaign_id IS NOT NULL THEN
+        PERFORM FROM fairpost.campaigns c WHERE c.id = email.campaign_id FOR NO KEY UPDATE;   -- nobody completes it meanwhile
+        is_paused := coalesce((SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = email.prospect_id) AND fairpost.is_still_paused(email.prospect_id), false);
+        IF email.follows IS NOT NULL THEN
+            PERFORM FROM fairpost.queue q WHERE q.id = email.follows FOR UPDATE;   -- whoever settles it is done
+            SELECT e.finished_at, '@' || a.name AS route INTO before FROM fairpost.emails e LEFT JOIN fairpost.accounts a ON a.id = e.account_id
+            WHERE e.id = email.follows AND e.state = 'sent';
+            due := CASE WHEN FOUND THEN greatest(p_now, before.finished_at + make_interval(secs => (
+                SELECT s.delay_s FROM fairpost.campaign_steps s WHERE s.campaign_id = email.campaign_id AND s.step = email.step))) ELSE 'infinity' END;
+            on_route := coalesce(before.route, email.route);
+        END IF;
+    END IF;
     INSERT INTO fairpost.queue (id, flow, due_at, parked_due, attempts, attempts_max, account_id, expires_at, created_at, content_id, class, on_doubt, route, workspace,
         domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, last_error, follows, campaign_id, prospect_id, step)
-    VALUES (email.id, email.flow, CASE WHEN waits_for IS NULL AND NOT is_paused THEN p_now ELSE 'infinity' END, CASE WHEN waits_for IS NULL AND is_paused THEN p_now END,
+    VALUES (email.id, fairpost.flow_of(on_route, email.class, email.workspace, email.domain, email.user_name, email.stream),
+        CASE WHEN is_paused THEN 'infinity' ELSE due END, CASE WHEN is_paused THEN nullif(due, 'infinity') END,
         email.attempts, CASE WHEN email.attempts = 0 THEN email.attempts_max ELSE greatest(email.attempts_max, email.attempts + 1) END, email.account_id,
-        email.expires_at, email.created_at, email.content_id, email.class, email.on_doubt, email.route, email.workspace, email.domain, email.user_name, email.stream, email.sender,
+        email.expires_at, email.created_at, email.content_id, email.class, email.on_doubt, on_route, email.workspace, email.domain, email.user_name, email.stream, email.sender,
         email.recipients, email.addresses, email.fields, email.idempotency_key, email.reason, email.follows, email.campaign_id, email.prospect_id, email.step);
     PERFORM fairpost.note(ARRAY[email.id], 1);
     IF email.campaign_id IS NOT NULL THEN
         UPDATE fairpost.campaigns c SET state = 'running', reason = NULL, finished_at = NULL WHERE c.id = email.campaign_id AND c.state = 'completed';
         PERFORM fairpost.revive_followers(email.id, p_now);
     END IF;
+END $$;
+
+-- A claimed e-mail that can never be sent as it is ends here, before it is begun: it costs the account nothing. False: it is not ours any more.
+CREATE OR REPLACE FUNCTION fairpost.fail_claimed(p_account bigint, p_epoch bigint, p_id bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM fairpost.queue q WHERE q.id = p_id AND q.account_id = p_account AND q.epoch = p_epoch AND q.state = 'claimed' FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM fairpost.finish(p_id, 'failed', left(p_reason, 2000), coalesce(p_now, clock_timestamp()));
+    RETURN true;
 END $$;

@@ -1,0 +1,254 @@
+"""`fairpost forecast`: when a campaign will be done, by the rules that the engine keeps. Nothing is sent or stored."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpost.cli.output import AsJson, print_json
+from fairpost.cli.schedule_options import (
+    parse_day,
+    parse_duration,
+    parse_gap,
+    parse_moment,
+    parse_ramp_up,
+    parse_timezone,
+    parse_window,
+)
+from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
+from fairpost.model.window import Quota
+from fairpost.settings import read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairpost.policy.forecast import Plan, Sender
+
+RECIPIENTS_MAX = 1_000_000_000
+ACCOUNTS_MAX = 10_000
+STEPS_MAX = 100
+DELAY = "3d"
+EXAMPLE = "fairpost forecast --recipients 1000 --account gmail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What any forecast is made of, wherever it comes from."""
+
+    plan: "Plan"
+    senders: "Sequence[Sender]"
+    now: datetime
+
+
+def forecast(
+    campaign: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CAMPAIGN]", help="One that is there; without, say what it would be like with the options."
+        ),
+    ] = None,
+    recipients: Annotated[
+        int | None, typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="How many people get the first step.")
+    ] = None,
+    account: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PRESET", help="gmail, or gmail:3 for three of them; again for others."),
+    ] = None,
+    steps: Annotated[
+        int, typer.Option(min=1, max=STEPS_MAX, metavar="N", help="How many e-mails each of them gets.")
+    ] = 1,
+    delay: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TIME",
+            help=f"From one step to the next: 3d, 12h, 30m; again for the next, the last holds for the rest. [default: {DELAY}]",
+        ),
+    ] = None,
+    gap: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="The random pause of an account before each e-mail. [default: none with one step, 30-90 with more]",
+        ),
+    ] = None,
+    no_gap: Annotated[bool, typer.Option("--no-gap", help="No such pause.")] = False,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="WINDOW", help='When to send, like "mon-fri 09:00-17:00". [default: at any time]'),
+    ] = None,
+    timezone: Annotated[str, typer.Option(metavar="ZONE", help="The clock of its days and hours.")] = "UTC",
+    holiday: Annotated[
+        list[str] | None, typer.Option(metavar="DATE", help="A day without sending, like 2027-12-25; again for others.")
+    ] = None,
+    quota: Annotated[
+        int | None, typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Most e-mails a day, of all accounts.")
+    ] = None,
+    ramp_up: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLAN", help="Begin with less than the quota: 10d (evenly over 10 days), 5%,10%,25%, or yes."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When it begins, like 2027-03-01T09:00. [default: now]")
+    ] = None,
+    workspace: Annotated[str | None, typer.Option(help="Of the campaign. [default: FAIRPOST_WORKSPACE]")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it as well: a .png or an .svg. Needs matplotlib.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say when a campaign will be done, and what would help.
+
+    Computed by the rules that the engine keeps: each account's limits, the sending window, the daily quota, pauses and steps. Of a campaign that is there:
+    from where it stands now, and beside it what was foreseen at the launch. Nothing is sent. Bounces, retries, outages and other campaigns on the
+    same accounts are not foreseen.
+
+    \b
+    Example: fairpost forecast --recipients 1000 --account gmail:2 --steps 3 --window "mon-fri 09:00-17:00" --timezone Europe/Berlin
+    """
+    from fairpost.policy.forecast import Plan
+    from fairpost.system import clock
+
+    now = clock.now()
+    _require_plottable(plot)
+    if campaign is not None:
+        if recipients is not None or account:
+            raise typer.BadParameter("name a campaign, or say what one would be like; not both")
+        _tell_known(campaign, workspace, plot=plot, as_json=as_json)
+        return
+    if recipients is None:
+        raise typer.BadParameter(
+            f"Name a campaign, or say how many people are to be written to, and through which accounts: {EXAMPLE}"
+        )
+    zone = parse_timezone(timezone)
+    senders = _senders(account)
+    plan = Plan(
+        recipients=recipients,
+        delays_s=_delays_s(delay or [], steps),
+        gap=_gap(gap, steps, is_off=no_gap),
+        schedule=_schedule(window, zone, holiday or [], quota, ramp_up),
+        starts_at=_start(start, zone, now),
+    )
+    _tell(Asked(plan=plan, senders=senders, now=now), plot=plot, as_json=as_json)
+
+
+def _tell_known(name: str, workspace: str | None, *, plot: Path | None, as_json: bool) -> None:
+    """Of a campaign that is there, with what has come of it so far."""
+    from fairpost.cli.forecast_campaign import known_campaign, reality_facts, show_reality
+
+    known = known_campaign(name, workspace)
+    if not as_json:
+        show_reality(known)
+    if known.plan.emails == 0 and not as_json:
+        typer.echo("Nothing is left to send.")
+        return
+    asked = Asked(plan=known.plan, senders=known.senders, now=known.now)
+    _tell(asked, plot=plot, as_json=as_json, more=reality_facts(known))
+
+
+def _tell(asked: Asked, *, plot: Path | None, as_json: bool, more: "Mapping[str, Any] | None" = None) -> None:
+    """The forecast and what would help, in the form that was asked for. `more` goes beside it into JSON."""
+    from fairpost.cli.forecast_view import facts, show
+    from fairpost.policy.forecast import forecast as foresee
+    from fairpost.policy.forecast import suggestions
+    from fairpost.simulate.forecast_plot import plot_forecast
+
+    found = foresee(asked.plan, asked.senders, now=asked.now)
+    helpful = suggestions(asked.plan, asked.senders, now=asked.now, found=found)
+    if plot is not None:
+        plot_forecast(found, plot, timezone=asked.plan.schedule.timezone)
+    if as_json:
+        print_json({**facts(found, helpful), **(more or {})})
+    else:
+        show(found, helpful, asked)
+
+
+# ── what was asked for ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _senders(given: list[str] | None) -> "list[Sender]":
+    """Accounts of presets, numbered where there are more of one."""
+    from fairpost.cli.limit_options import named_preset
+    from fairpost.policy.forecast import Sender
+    from fairpost.providers.presets import read_presets
+
+    presets = read_presets(read_settings().home / "providers.toml")
+    if not given:
+        known = ", ".join(sorted(presets))
+        raise typer.BadParameter(
+            f"Say through which accounts, like --account gmail or --account outlook:3; known are {known}"
+        )
+    counts: dict[str, int] = {}
+    for text in given:
+        name, count = _counted(text)
+        counts[named_preset(presets, name).name] = counts.get(name, 0) + count
+    if sum(counts.values()) > ACCOUNTS_MAX:
+        raise typer.BadParameter(f"--account: at most {ACCOUNTS_MAX:,} accounts together, got {sum(counts.values()):,}")
+    return [
+        Sender(name=f"{name}-{n}" if count > 1 else name, limits=presets[name].limits)
+        for name, count in counts.items()
+        for n in range(1, count + 1)
+    ]
+
+
+def _counted(text: str) -> tuple[str, int]:
+    name, colon, count = text.partition(":")
+    if not colon:
+        return name, 1
+    if not count.isascii() or not count.isdigit() or not 1 <= int(count[:9]) <= ACCOUNTS_MAX:
+        raise typer.BadParameter(f"--account must be like gmail or gmail:3, with 1 to {ACCOUNTS_MAX:,}, got {text!r}")
+    return name, int(count)
+
+
+def _delays_s(given: list[str], steps: int) -> tuple[float, ...]:
+    if len(given) > steps - 1:
+        raise typer.BadParameter(
+            f"--delay: {steps} steps have {steps - 1} delays between them, got {len(given)}. Give more with --steps."
+        )
+    delays = [parse_duration(text) for text in given or [DELAY]]
+    return tuple(delays[min(n, len(delays) - 1)] for n in range(steps - 1))
+
+
+def _gap(given: str | None, steps: int, *, is_off: bool) -> Gap | None:
+    if is_off and given is not None:
+        raise typer.BadParameter("--gap and --no-gap contradict each other: leave one out")
+    if given is not None:
+        return parse_gap(given)
+    return None if is_off or steps == 1 else HUMAN_GAP
+
+
+def _schedule(window: str | None, zone: str, holidays: list[str], quota: int | None, ramp_up: str | None) -> Schedule:
+    days_off = [parse_day(text) for text in holidays]
+    hours = parse_window(window or "all", zone, days_off) if window is not None or days_off else None
+    days, percents = parse_ramp_up(ramp_up) if ramp_up is not None else (0, ())
+    if ramp_up is not None and quota is None:
+        raise typer.BadParameter("--ramp-up grows to the daily quota: give that, too, like --quota 200")
+    return Schedule(
+        timezone=zone,
+        window=hours,
+        quota=Quota(daily_max=quota, ramp_up_days=days, ramp_up_percents=percents),
+    )
+
+
+def _start(given: str | None, zone: str, now: datetime) -> datetime | None:
+    if given is None:
+        return None
+    moment = parse_moment(given, zone)
+    if moment < now:
+        raise typer.BadParameter(f"--start must lie ahead, got {given}; leave it out to begin now")
+    return moment
+
+
+def _require_plottable(path: Path | None) -> None:
+    from fairpost.simulate.plot import SUFFIXES, require_matplotlib
+
+    if path is None:
+        return
+    if path.suffix not in SUFFIXES:
+        raise typer.BadParameter(f"--plot must end with {' or '.join(SUFFIXES)}, got {path}")
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"--plot: there is no folder {path.parent}")
+    require_matplotlib()

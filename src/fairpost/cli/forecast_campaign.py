@@ -1,0 +1,88 @@
+"""The forecast of a campaign that is in the database: what is left of it, and how what came compares with what was foreseen."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fairpost.cli.session import with_store
+from fairpost.settings import read_settings
+
+if TYPE_CHECKING:
+    from fairpost.campaigns.forecasting import Foreseen
+    from fairpost.model.campaign import Campaign
+    from fairpost.policy.forecast import Plan, Sender
+    from fairpost.postgres.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reality:
+    """Of one that was launched."""
+
+    foretold: "Foreseen | None"
+    sent: int
+    sent_by_hour: list[tuple[datetime, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    campaign: "Campaign"
+    plan: "Plan"
+    senders: "list[Sender]"
+    now: datetime
+    reality: Reality | None
+
+
+def known_campaign(name: str, workspace: str | None) -> Known:
+    from fairpost.campaigns.forecasting import asked, foreseen
+    from fairpost.postgres import campaigns
+
+    async def work(store: "Store") -> Known:
+        now = await store.value("SELECT clock_timestamp()")
+        campaign = await campaigns.campaign_named(store, workspace or read_settings().workspace, name)
+        plan, senders = await asked(store, campaign, now=now)
+        reality = None
+        if campaign.launched_at is not None:
+            hours = await campaigns.sent_by_hour(store, campaign)
+            reality = Reality(
+                foretold=await foreseen(store, campaign), sent=sum(n for _, n in hours), sent_by_hour=hours
+            )
+        return Known(campaign=campaign, plan=plan, senders=senders, now=now, reality=reality)
+
+    return with_store(work)
+
+
+def reality_facts(known: Known) -> dict[str, Any]:
+    """For JSON, beside those of the forecast."""
+    from fairpost.campaigns.forecasting import foreseen_by
+
+    reality = known.reality
+    if reality is None:
+        return {"campaign": known.campaign.name, "state": known.campaign.state}
+    foretold = reality.foretold
+    return {
+        "campaign": known.campaign.name,
+        "state": known.campaign.state,
+        "sent": reality.sent,
+        "sent_per_hour": reality.sent_by_hour,
+        "foreseen_at_launch": foretold,
+        "foreseen_by_now": foreseen_by(foretold, known.now) if foretold else None,
+    }
+
+
+def show_reality(known: Known) -> None:
+    from fairpost.campaigns.forecasting import foreseen_by
+    from fairpost.policy.waiting import local
+
+    reality = known.reality
+    if reality is None:
+        return
+    typer.echo(f"{known.campaign.name} is {known.campaign.state}: {reality.sent:,} sent so far.")
+    if reality.foretold is not None:
+        zone = known.plan.schedule.timezone
+        by_now = foreseen_by(reality.foretold, known.now)
+        typer.echo(
+            f"Foreseen at the launch: {by_now:,} by now, and the last of {reality.foretold.emails:,} on {local(reality.foretold.ends_at, zone)}."
+        )
+    typer.echo()

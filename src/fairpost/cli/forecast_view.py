@@ -1,0 +1,117 @@
+"""How `fairpost forecast` shows what it found: in a sentence, by account and by step, over time, and what would help."""
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from fairpost.cli.limit_options import limits_in_words
+from fairpost.cli.output import plain, print_table
+from fairpost.policy.forecast import Forecast, Suggestion
+from fairpost.policy.forecast.buckets import buckets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fairpost.cli.forecast import Asked
+
+ACCOUNTS_SHOWN_MAX = 12
+BAR_WIDTH = 40
+EMPTY_ROWS_MAX = 3  # more in a row are left out
+EIGHTHS = " ▏▎▍▌▋▊▉"
+UNITS_S = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
+
+
+def facts(found: Forecast, helpful: "Sequence[Suggestion]") -> dict[str, Any]:
+    """For JSON."""
+    return {
+        "emails": found.emails,
+        "starts_at": found.starts_at,
+        "ends_at": found.ends_at,
+        "finished_after_s": found.finished_after_s,
+        "bottleneck": found.bottleneck.value,
+        "why": found.why,
+        "per_account": found.per_account,
+        "per_step": [
+            {"step": number, "emails": step.emails, "first_at": step.first_at, "last_at": step.last_at}
+            for number, step in enumerate(found.per_step, 1)
+        ],
+        "per_day": [[day.isoformat(), count] for day, count in found.per_day],
+        "per_hour": found.per_hour,
+        "waited_s": {reason.value: waited_s for reason, waited_s in found.waited_s.items()},
+        "suggestions": helpful,
+    }
+
+
+def show(found: Forecast, helpful: "Sequence[Suggestion]", asked: "Asked") -> None:
+    timezone = asked.plan.schedule.timezone
+    accounts = len(asked.senders)
+    typer.echo(
+        f"{found.emails:,} e-mails through {accounts:,} account{'s' if accounts > 1 else ''}: done {_moment(found.ends_at, timezone)} "
+        f"({timezone}), in {length_in_words(found.finished_after_s)}."
+    )
+    if found.starts_at > asked.now:
+        typer.echo(f"The first goes out {_moment(found.starts_at, timezone)}.")
+    typer.echo()
+    _print_accounts(found, asked)
+    if len(found.per_step) > 1:
+        _print_steps(found, timezone)
+    _print_bars(found, timezone)
+    typer.echo(f"\nBottleneck: {found.bottleneck}. {found.why}")
+    if helpful:
+        typer.echo("Sooner with:")
+    for each in helpful:
+        typer.echo(f"  {plain(each.words)}")
+
+
+def _print_accounts(found: Forecast, asked: "Asked") -> None:
+    shown = asked.senders[:ACCOUNTS_SHOWN_MAX]
+    rows = [(s.name, f"{found.per_account[s.name]:,}", limits_in_words(s.limits)) for s in shown]
+    if rest := asked.senders[ACCOUNTS_SHOWN_MAX:]:
+        rows.append((f"and {len(rest):,} more", f"{sum(found.per_account[s.name] for s in rest):,}", ""))
+    print_table(("account", ">e-mails", "limits"), rows)
+
+
+def _print_steps(found: Forecast, timezone: str) -> None:
+    typer.echo()
+    print_table(
+        ("step", ">e-mails", "first", "last"),
+        [
+            (number, f"{step.emails:,}", _moment(step.first_at, timezone), _moment(step.last_at, timezone))
+            for number, step in enumerate(found.per_step, 1)
+        ],
+    )
+
+
+def _print_bars(found: Forecast, timezone: str) -> None:
+    over_time = buckets(found, timezone)
+    most = max(count for _, count in over_time.counts)
+    form = "%a %d %b %H:%M" if over_time.is_within_days else "%a %d %b %Y"
+    rows: list[tuple[str, str, str]] = []
+    for is_empty, group in groupby(over_time.counts, key=lambda each: not each[1]):
+        spans = [(f"{at:{form}}", f"{count:,}", bar(count / most)) for at, count in group]
+        rows += [("…", "", "")] if is_empty and len(spans) > EMPTY_ROWS_MAX else spans
+    typer.echo()
+    print_table((f"per {over_time.size}", ">e-mails", ""), rows)
+
+
+def bar(part: float) -> str:
+    """Of the whole width, to an eighth of a character; what is more than nothing is seen."""
+    eighths = max(round(part * BAR_WIDTH * 8), 1 if part > 0 else 0)
+    return ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip()
+
+
+def length_in_words(seconds: float) -> str:
+    """In its two largest units."""
+    words, left = [], round(seconds)
+    for unit, unit_s in UNITS_S.items():
+        count, left = divmod(left, unit_s)
+        if count:
+            words.append(f"{count:,} {unit}")
+    return " ".join(words[:2]) or "0 s"
+
+
+def _moment(moment: "datetime | None", timezone: str) -> str:
+    return f"{moment.astimezone(ZoneInfo(timezone)):%a %d %b %Y %H:%M}" if moment is not None else ""

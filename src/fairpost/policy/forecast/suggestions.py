@@ -1,0 +1,87 @@
+"""What would have a campaign done sooner. Each change is forecast anew; what helps little is not mentioned."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from fairpost.model.account import Usage
+from fairpost.model.window import Quota
+from fairpost.policy.forecast.course import forecast
+from fairpost.policy.forecast.outcome import Bottleneck, Forecast
+from fairpost.policy.forecast.plan import NoForecast, Plan, Sender
+
+SUGGESTIONS_MAX = 3
+HELP_MIN = 0.02  # of the time it takes
+
+Variant = tuple[str, Plan, Sequence[Sender]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    change: str
+    ends_at: datetime
+    saves_s: float
+    words: str  # the change, and when it would be done instead of when
+
+
+def suggestions(
+    plan: Plan, senders: Sequence[Sender], *, now: datetime, found: Forecast | None = None
+) -> list[Suggestion]:
+    """The best first. `found`: the forecast as it is, where it is known already."""
+    now = now.astimezone(UTC)
+    found = found or forecast(plan, senders, now=now)
+    tried = (_tried(variant, plan, found, now) for variant in _variants(plan, senders, found))
+    helpful = [each for each in tried if each is not None and each.saves_s > HELP_MIN * found.finished_after_s]
+    return sorted(helpful, key=lambda each: each.saves_s, reverse=True)[:SUGGESTIONS_MAX]
+
+
+def _tried(variant: Variant, plan: Plan, found: Forecast, now: datetime) -> Suggestion | None:
+    change, changed, senders = variant
+    try:
+        instead = forecast(changed, senders, now=now)
+    except NoForecast:
+        return None
+    moments = [moment_in_words(moment, plan.schedule.timezone, now) for moment in (instead.ends_at, found.ends_at)]
+    return Suggestion(
+        change=change,
+        ends_at=instead.ends_at,
+        saves_s=found.finished_after_s - instead.finished_after_s,
+        words=f"{change}: done {moments[0]} instead of {moments[1]}",
+    )
+
+
+def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterator[Variant]:
+    """Only what something waited for. Limits of an account are its provider's: they are not ours to change."""
+    schedule, waited = plan.schedule, found.waited_s
+    if plan.recipients:
+        busiest = max(senders, key=lambda sender: found.per_account[sender.name])
+        another = replace(busiest, name=f"{busiest.name} once more", usage=Usage(), not_before=None)
+        yield f"one more account like {busiest.name}", plan, [*senders, another]
+    if schedule.window is not None:
+        yield "window around the clock", replace(plan, schedule=replace(schedule, window=None)), senders
+    if Bottleneck.QUOTA in waited or Bottleneck.RAMP_UP in waited:
+        yield "no daily quota", replace(plan, schedule=replace(schedule, quota=Quota())), senders
+    if Bottleneck.RAMP_UP in waited:
+        grown = Quota(daily_max=schedule.quota.daily_max)
+        yield "no ramp-up", replace(plan, schedule=replace(schedule, quota=grown)), senders
+    if Bottleneck.GAP in waited:
+        yield "no gap", replace(plan, gap=None), senders
+    if Bottleneck.STEP_DELAY in waited and plan.delays_s:
+        halved = tuple(delay / 2 for delay in plan.delays_s)
+        yield "half the time between the steps", replace(plan, delays_s=halved), senders
+
+
+def moment_in_words(moment: datetime, timezone: str, now: datetime) -> str:
+    """By the clock there: within a week the day's name is enough."""
+    local, today = moment.astimezone(ZoneInfo(timezone)), now.astimezone(ZoneInfo(timezone))
+    days = (local.date() - today.date()).days
+    if days == 0:
+        return f"today {local:%H:%M}"
+    if days < 7:
+        return f"{local:%A %H:%M}"
+    return (
+        f"{local:%a} {local.day} {local:%b %Y %H:%M}"
+        if local.year != today.year
+        else f"{local:%a} {local.day} {local:%b %H:%M}"
+    )

@@ -1,0 +1,1011 @@
+"""What can be done to a campaign and to the people in it, at any moment: every move, twice, and what it leaves behind."""
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from fairpost.campaigns.launching import NotLaunched, launch
+from fairpost.deliver.campaigns import CampaignWatch
+from fairpost.deliver.runner import Handled, Rested, Runner
+from fairpost.model.account import Account, AccountStatus, Limits
+from fairpost.model.campaign import Campaign, CampaignState, Schedule
+from fairpost.model.email import Outgoing
+from fairpost.model.ids import EmailId
+from fairpost.model.prospect import Prospect
+from fairpost.model.report import Report
+from fairpost.model.window import Quota
+from fairpost.postgres import campaigns, prospects, templates
+from fairpost.system import clock
+from fairpost.transport.port import Permission
+from tests.campaigns.answers import BAD_MESSAGE, LATER, LOST, NO_SUCH_USER, REVOKED
+from tests.campaigns.world import BERLIN, MONDAY, WORKSPACE, Post, World, office_hours
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+P0, P1, P2 = "p0@there.test", "p1@there.test", "p2@there.test"
+QUICK = Limits()  # no pause: batches are claimed, and one is begun where another is settled
+
+
+async def look(world: World) -> None:
+    await CampaignWatch(world.store, log=lambda words: None).step()
+
+
+async def person(world: World, address: str) -> Prospect:
+    return await prospects.known_by(world.store, WORKSPACE, address)
+
+
+async def pause_person(world: World, address: str, is_paused: bool = True) -> None:
+    await prospects.pause(world.store, await person(world, address), is_paused=is_paused)
+
+
+async def runner_of(world: World, name: str) -> Runner:
+    account = await world.store.account_named(name)
+    runner = await Runner.start(world.store, world.post, account.id, owner="test")
+    assert runner is not None
+    return runner
+
+
+async def states(world: World, address: str | None = None) -> dict[tuple[str, int], str]:
+    rows = await world.store.fetch(
+        """SELECT addresses[1] AS address, step, state::text FROM fairpost.queue
+           UNION ALL SELECT addresses[1], step, state::text FROM fairpost.emails ORDER BY 1, 2"""
+    )
+    return {(r["address"], r["step"]): r["state"] for r in rows if address in (None, r["address"])}
+
+
+async def in_hand(world: World) -> str:
+    """Somebody whose e-mail is claimed, and not yet begun."""
+    return str(
+        await world.store.value("SELECT addresses[1] FROM fairpost.queue WHERE state = 'claimed' ORDER BY id LIMIT 1")
+    )
+
+
+async def email_of(world: World, address: str, step: int = 1) -> EmailId:
+    sql = """SELECT id FROM fairpost.queue WHERE addresses = ARRAY[$1::text] AND step = $2
+             UNION ALL SELECT id FROM fairpost.emails WHERE addresses = ARRAY[$1::text] AND step = $2"""
+    return EmailId(await world.store.value(sql, address, step))
+
+
+def subjects(world: World, to: str) -> list[str]:
+    return [each.email.content.subject for each in world.post.of(to)]
+
+
+def counts(world: World) -> Counter[str]:
+    return Counter(each.to for each in world.post.sent)
+
+
+def once(n: int, *, steps: int = 1) -> dict[str, int]:
+    return {f"p{i}@there.test": steps for i in range(n)}
+
+
+# ── every move of a campaign ──────────────────────────────────────────────────────────────────────────────
+
+
+async def in_state(world: World, state: CampaignState, name: str) -> Campaign:
+    """A campaign that came into this state, with a pool of its own."""
+    await world.add_accounts(f"a-{name}", pool=name)
+    starts_at = MONDAY + 100 * DAY if state is CampaignState.SCHEDULED else None
+    campaign = await world.draft(name, route=name, starts_at=starts_at)
+    if state is not CampaignState.DRAFT:
+        await world.launch(campaign)
+    match state:
+        case CampaignState.PAUSED:
+            await campaigns.pause(world.store, campaign, reason="enough", by="test")
+        case CampaignState.COMPLETED:
+            await world.run(days=1)
+        case CampaignState.FAILED:
+            assert (await world.store.remove_account(f"a-{name}")).removed
+            await look(world)
+        case CampaignState.CANCELLED:
+            await campaigns.cancel(world.store, campaign, reason="no more", by="test")
+        case _:
+            pass
+    campaign = await world.again(campaign)
+    assert campaign.state is state
+    return campaign
+
+
+MOVES = {
+    "pause": ({"scheduled", "running"}, "paused"),
+    "resume": ({"paused", "failed"}, "running"),
+    "cancel": ({"draft", "scheduled", "running", "paused", "failed"}, "cancelled"),
+}
+
+
+@pytest.mark.parametrize("state", CampaignState)
+async def test_every_move_there_is_and_none_but_these(world: World, state: CampaignState) -> None:
+    await world.add_people(2)
+    do: dict[str, Callable[[Campaign], Awaitable[bool]]] = {
+        "pause": lambda c: campaigns.pause(world.store, c, reason="why", by="test"),
+        "resume": lambda c: campaigns.resume(world.store, c, by="test"),
+        "cancel": lambda c: campaigns.cancel(world.store, c, reason="why", by="test"),
+    }
+    for move, (allowed, after) in MOVES.items():
+        campaign = await in_state(world, state, f"{state}-{move}")
+        assert await do[move](campaign) is (state in allowed)
+        now = (await world.again(campaign)).state
+        assert now == (after if state in allowed else state)
+        assert await do[move](campaign) is False, "twice is once"
+        assert (await world.again(campaign)).state is now
+    campaign = await in_state(world, state, f"{state}-launch")
+    again = await launch(world.store, campaign, skip_incomplete=False, by="test", now=world.clock.now)
+    assert again.state is (CampaignState.RUNNING if state is CampaignState.DRAFT else state)
+
+
+async def test_a_paused_campaign_that_was_to_start_later_still_starts_then(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(3)
+    campaign = await world.draft(starts_at=MONDAY + DAY)
+    await world.launch(campaign)
+    await campaigns.pause(world.store, campaign, reason=None, by="test")
+    await campaigns.resume(world.store, campaign, by="test")
+    assert (await world.again(campaign)).state is CampaignState.SCHEDULED
+    await world.run(days=3)
+    assert min(each.at for each in world.post.sent) == MONDAY + DAY
+    assert counts(world) == once(3)
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+async def test_a_campaign_starts_at_its_moment_and_not_before(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(3)
+    await world.set_schedule(office_hours())
+    campaign = await world.draft(starts_at=MONDAY + 5 * DAY)  # Saturday
+    await world.launch(campaign)
+    await world.run(days=4)
+    assert world.post.sent == []
+    assert (await world.again(campaign)).state is CampaignState.SCHEDULED
+    await world.run(days=9)
+    assert {each.at.date() for each in world.post.sent} == {(MONDAY + 7 * DAY).date()}
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+# ── pause and resume ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_is_in_flight_finishes_and_nothing_more_is_begun(world: World) -> None:
+    await world.add_accounts("anna", limits=QUICK)
+    await world.add_people(10)
+    campaign = await world.draft()
+    await world.launch(campaign)
+    anna = await runner_of(world, "anna")
+    assert isinstance(await anna.step(), Handled)  # sent, and the next is begun
+    assert await campaigns.pause(world.store, campaign, reason="wait", by="test")
+    for _ in range(20):
+        await anna.step()
+    assert len(world.post.sent) == 2
+    await anna.stop()
+    await world.run(days=10)
+    assert len(world.post.sent) == 2
+    assert await campaigns.resume(world.store, campaign, by="test")
+    await world.run(days=1)
+    assert counts(world) == once(10)
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+class Slow(Post):
+    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        await asyncio.sleep(0.002)
+        return await super().send(account, email, permission=permission)
+
+
+async def test_pausing_and_resuming_while_many_send_repeats_nothing_and_skips_nothing(world: World) -> None:
+    world.post = Slow()
+    names = ("anna", "bert", "carl")
+    await world.add_accounts(*names, limits=QUICK)
+    await world.add_people(150)
+    campaign = await world.draft()
+    await world.launch(campaign)
+    runners = [await runner_of(world, name) for name in names]
+    is_over = False
+
+    async def keep_on(runner: Runner) -> None:
+        while not is_over:
+            if isinstance(await runner.step(), Rested):
+                await asyncio.sleep(0.005)
+
+    tasks = [asyncio.create_task(keep_on(runner)) for runner in runners]
+    for _ in range(12):
+        await asyncio.sleep(0.03)
+        assert await campaigns.pause(world.store, campaign, reason=None, by="test")
+        before = len(world.post.sent)
+        await asyncio.sleep(0.03)
+        assert len(world.post.sent) - before <= len(names)
+        assert await campaigns.resume(world.store, campaign, by="test")
+    async with asyncio.timeout(60):
+        while len(world.post.sent) < 150:
+            await look(world)
+    is_over = True
+    await asyncio.gather(*tasks)
+    for runner in runners:
+        await runner.stop()
+    await look(world)
+    assert counts(world) == once(150)
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+async def test_a_sequence_paused_between_steps_goes_on_where_it_was(world: World) -> None:
+    await world.add_accounts("anna", "bert")
+    await world.add_people(6)
+    campaign = await world.draft(delays=(DAY, DAY))
+    await world.launch(campaign)
+    await world.run(days=1.5)
+    assert len(world.post.sent) == 12
+    await campaigns.pause(world.store, campaign, reason=None, by="test")
+    await world.run(days=9)
+    world.clock.advance(9 * DAY)
+    assert len(world.post.sent) == 12
+    await campaigns.resume(world.store, campaign, by="test")
+    await world.run(days=3)
+    assert counts(world) == once(6, steps=3)
+    for n in range(6):
+        assert subjects(world, f"p{n}@there.test") == ["1", "2", "3"]
+        assert len({each.account for each in world.post.of(f"p{n}@there.test")}) == 1
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+async def test_a_pause_outside_the_window_and_with_a_used_quota_ends_within_them(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(30)
+    await world.set_schedule(office_hours(quota=Quota(daily_max=10)))
+    campaign = await world.draft()
+    await world.launch(campaign)
+    await world.run(days=0.2)
+    assert len(world.post.sent) == 10
+    await campaigns.pause(world.store, campaign, reason=None, by="test")
+    world.clock.move_to(MONDAY + 12 * HOUR)
+    await campaigns.resume(world.store, campaign, by="test")
+    await world.run(days=3)
+    assert list(world.post.by_day(BERLIN).values()) == [10, 10, 10]
+    assert all(8 <= each.at.hour < 16 for each in world.post.sent)
+
+
+# ── cancel ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_large_queue_is_cleared_in_pieces_and_nothing_of_it_is_sent(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(6000)
+    campaign = await world.draft(delays=(DAY,))
+    assert (await world.launch(campaign)).scheduled == 12_000
+    assert await campaigns.cancel(world.store, campaign, reason="no more", by="test")
+    assert await campaigns.to_clear(world.store) == [campaign.id]
+    anna = await runner_of(world, "anna")
+    assert isinstance(await anna.step(), Rested)
+    await anna.stop()
+    watch = CampaignWatch(world.store, log=lambda words: None)
+    looks = 1
+    while await watch.step():
+        looks += 1
+    assert 2 <= looks <= 4
+    assert await world.store.value("SELECT count(*) FROM fairpost.queue") == 0
+    rows = await world.store.fetch("SELECT state::text, reason, count(*) AS n FROM fairpost.emails GROUP BY 1, 2")
+    assert [tuple(row) for row in rows] == [("cancelled", "no more", 12_000)]
+    assert (await world.again(campaign)).finished_at == MONDAY
+    await world.run(days=30)
+    assert world.post.sent == []
+    assert (await world.again(campaign)).state is CampaignState.CANCELLED
+
+
+async def test_what_is_in_flight_when_a_campaign_is_cancelled_has_no_follower(world: World) -> None:
+    await world.add_accounts("anna", limits=QUICK)
+    await world.add_people(4)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    anna = await runner_of(world, "anna")
+    await anna.step()  # the first is sent, the second begun, two are in hand
+    assert await campaigns.cancel(world.store, campaign, reason=None, by="test")
+    await look(world)
+    for _ in range(10):
+        await anna.step()
+    await anna.stop()
+    await world.run(days=10)
+    assert len(world.post.sent) == 2
+    assert Counter((await states(world)).values()) == {"sent": 2, "cancelled": 6}
+    assert (await world.again(campaign)).finished_at is not None
+
+
+async def test_the_watch_does_not_run_hot_for_what_is_in_somebodys_hands(world: World) -> None:
+    await world.add_accounts("anna", limits=QUICK)
+    await world.add_people(4)
+    campaign = await world.draft()
+    await world.launch(campaign)
+    anna = await runner_of(world, "anna")
+    await anna.step()
+    await campaigns.cancel(world.store, campaign, reason=None, by="test")
+    watch = CampaignWatch(world.store, log=lambda words: None)
+    await watch.step()
+    assert await watch.step() is False, "nothing can be done before the account has finished: look again later"
+    await anna.step()
+    await anna.stop()
+    await look(world)
+    assert (await world.again(campaign)).finished_at is not None
+
+
+@pytest.mark.parametrize("decision", ["sent", "failed", "resend"])
+async def test_a_doubt_in_a_cancelled_campaign_is_settled_and_nothing_revives(world: World, decision: str) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(1)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    world.post.answers[P0] = [LOST]
+    await world.run(days=1)
+    assert await states(world) == {(P0, 1): "in_doubt", (P0, 2): "waiting"}
+    # completed by itself meanwhile, because nothing could move
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+    await world.store.value("UPDATE fairpost.campaigns SET state = 'running', reason = NULL")
+    assert await campaigns.cancel(world.store, campaign, reason="no more", by="test")
+    await look(world)
+    assert await states(world) == {(P0, 1): "in_doubt", (P0, 2): "cancelled"}
+    await world.store.resolve(await email_of(world, P0), decision, by="test")  # type: ignore[arg-type]
+    await world.run(days=5)
+    assert world.post.sent == []
+    assert (await states(world))[P0, 1] in ("sent", "failed", "cancelled"), "nothing waits for ever"
+    assert (await world.again(campaign)).state is CampaignState.CANCELLED
+
+
+async def test_an_e_mail_of_a_cancelled_campaign_cannot_be_retried_into_a_queue_nobody_serves(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(2)
+    campaign = await world.draft()
+    await world.launch(campaign)
+    world.post.answers = {P0: [BAD_MESSAGE], P1: [BAD_MESSAGE]}
+    anna = await runner_of(world, "anna")
+    await anna.step()  # one fails
+    await anna.stop()
+    world.post.answers.clear()
+    await campaigns.cancel(world.store, campaign, reason=None, by="test")
+    await look(world)
+    ids = [await email_of(world, P0), await email_of(world, P1)]
+    await campaigns.retry(world.store, ids)
+    await world.run(days=2)
+    assert world.post.sent == []
+    assert "waiting" not in (await states(world)).values()
+
+
+async def test_what_a_completed_campaign_still_holds_can_be_cancelled(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(2)
+    await pause_person(world, P0)
+    campaign = await world.draft()
+    await world.launch(campaign)
+    await world.run(days=1)
+    held = await world.again(campaign)
+    assert (held.state, held.reason is not None) == (CampaignState.COMPLETED, True)
+    assert await campaigns.cancel(world.store, campaign, reason=None, by="test")
+    await look(world)
+    await pause_person(world, P0, is_paused=False)
+    await world.run(days=1)
+    assert counts(world) == {P1: 1}
+
+
+# ── failed ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_campaign_without_an_account_fails_says_why_and_goes_on_when_there_is_one(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(8)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    assert (await world.store.remove_account("anna")).removed
+    world.accounts.clear()
+    await look(world)
+    failed = await world.again(campaign)
+    assert (failed.state, failed.reason) == (CampaignState.FAILED, "there is no account in pool default any more")
+    await world.add_accounts("bert")
+    async with asyncio.timeout(30):
+        await world.run(days=1)  # nobody spins on what he may not begin
+    assert world.post.sent == []
+    assert await campaigns.resume(world.store, campaign, by="test")
+    await world.run(days=3)
+    assert counts(world) == once(8, steps=2)
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+async def test_a_failed_campaign_is_not_worked_on_in_vain_by_an_account_that_comes(world: World) -> None:
+    await world.add_accounts("anna", limits=QUICK)
+    await world.add_people(3)
+    campaign = await world.draft()
+    await world.launch(campaign)
+    await world.store.remove_account("anna")
+    world.accounts.clear()
+    await look(world)
+    await world.add_accounts("bert", limits=QUICK)
+    bert = await runner_of(world, "bert")
+    outcomes = [await bert.step() for _ in range(10)]
+    await bert.stop()
+    assert sum(isinstance(each, Handled) for each in outcomes) <= 3, (
+        "the same e-mail is claimed and given back for ever"
+    )
+    assert campaign is not None
+
+
+async def test_an_account_that_is_suspended_fails_all_that_only_it_may_send(world: World) -> None:
+    await world.add_accounts("anna", "bert")
+    await world.add_people(20)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    await world.run(days=0.5)
+    of_anna = {each.to for each in world.post.sent if each.account == "anna"}
+    assert len(of_anna) > 3
+    world.post.answers = {to: [REVOKED] for to in of_anna}
+    await world.run(days=3)
+    assert (await world.store.account_named("anna")).status is AccountStatus.SUSPENDED
+    found = await states(world)
+    assert {found[to, 2] for to in once(20) if to not in of_anna} == {"sent"}
+    assert {found[to, 2] for to in of_anna} == {"failed"}
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+# ── in doubt ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_first_step_in_doubt_is_named_and_its_follower_goes_out_when_somebody_says_it_was_sent(
+    world: World,
+) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(3)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    world.post.answers[P1] = [LOST]
+    await world.run(days=5)
+    held = await world.again(campaign)
+    assert held.state is CampaignState.COMPLETED
+    assert held.reason is not None
+    assert "held" in held.reason
+    assert (await campaigns.progress(world.store, campaign)).by_step == {
+        1: {"sent": 2, "in_doubt": 1},
+        2: {"sent": 2, "to follow": 1},
+    }
+    world.clock.advance(10 * DAY)
+    assert await world.store.resolve(await email_of(world, P1), "sent", by="test") == "sent"
+    await look(world)
+    assert (await world.again(campaign)).state is CampaignState.RUNNING
+    resolved_at = world.clock.now
+    await world.run(days=5)
+    assert subjects(world, P1) == ["2"]
+    assert world.post.of(P1)[0].at >= resolved_at + DAY
+    over = await world.again(campaign)
+    assert (over.state, over.reason) == (CampaignState.COMPLETED, None)
+
+
+@pytest.mark.parametrize("decision", ["failed", "resend"])
+async def test_a_first_step_in_doubt_that_was_not_sent(world: World, decision: str) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(1)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    world.post.answers[P0] = [LOST]
+    await world.run(days=5)
+    await world.store.resolve(await email_of(world, P0), decision, by="test")  # type: ignore[arg-type]
+    await world.run(days=5)
+    assert subjects(world, P0) == ([] if decision == "failed" else ["1", "2"])
+    over = await world.again(campaign)
+    assert (over.state, over.reason) == (CampaignState.COMPLETED, None)
+
+
+# ── retried ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("answer", [BAD_MESSAGE, NO_SUCH_USER])
+async def test_a_retry_revives_those_that_were_cancelled_because_of_it(world: World, answer: Report) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(2)
+    campaign = await world.draft(delays=(DAY, DAY))
+    await world.launch(campaign)
+    world.post.answers[P0] = [answer]
+    await world.run(days=10)
+    assert await states(world, P0) == {(P0, 1): "failed" if answer is BAD_MESSAGE else "bounced", (P0, 2): "cancelled", (P0, 3): "cancelled"}  # fmt: skip
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+    await world.store.value("SELECT fairpost.unsuppress($1, $2)", WORKSPACE, P0)
+    assert await campaigns.retry(world.store, [await email_of(world, P0)]) == 1
+    assert (await world.again(campaign)).state is CampaignState.RUNNING
+    await world.run(days=10)
+    assert subjects(world, P0) == ["1", "2", "3"]
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+async def test_a_retry_does_not_revive_what_was_cancelled_for_another_reason(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(1)
+    await world.launch(await world.draft(delays=(DAY, DAY)))
+    await world.store.cancel(await email_of(world, P0, 3), reason="this one not")
+    world.post.answers[P0] = [BAD_MESSAGE]
+    await world.run(days=1)
+    await campaigns.retry(world.store, [await email_of(world, P0)])
+    await world.run(days=10)
+    assert subjects(world, P0) == ["1", "2"]
+    assert (await states(world))[P0, 3] == "cancelled"
+
+
+async def test_a_follow_up_that_is_revived_after_its_first_step_was_sent_keeps_its_account_and_its_delay(
+    world: World,
+) -> None:
+    """Stopped before the first went out; revived when that was sent meanwhile."""
+    await world.add_accounts("anna", "bert", "carl", limits=QUICK)
+    await world.add_people(9)
+    campaign = await world.draft(delays=(3 * DAY,))
+    await world.launch(campaign)
+    ids = [await email_of(world, f"p{n}@there.test", 2) for n in range(9)]
+    for id_ in ids:
+        await world.store.cancel(id_, reason="not yet")
+    await world.run(days=0.5)
+    assert len(world.post.sent) == 9
+    world.clock.move_to(MONDAY + DAY)
+    assert await campaigns.retry(world.store, ids) == 9
+    await world.run(days=5)
+    assert counts(world) == once(9, steps=2)
+    for n in range(9):
+        first, second = world.post.of(f"p{n}@there.test")
+        assert second.account == first.account
+        assert second.at - first.at >= 3 * DAY
+
+
+async def test_a_follow_up_whose_account_was_removed_is_not_left_waiting_for_it(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(1)
+    await world.launch(await world.draft(delays=(DAY,)))
+    await world.run(days=0.5)
+    world.post.answers[P0] = [BAD_MESSAGE]
+    await world.run(days=2)
+    assert (await states(world))[P0, 2] == "failed"
+    assert (await world.store.remove_account("anna")).removed
+    world.accounts.clear()
+    await world.add_accounts("bert")
+    await campaigns.retry(world.store, [await email_of(world, P0, 2)])
+    await world.run(days=3)
+    assert (await states(world))[P0, 2] != "waiting", "nobody will ever send it, and nobody says so"
+
+
+# ── people who get no more ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("how", ["stop", "unsubscribe", "complaint", "manual", "everywhere", "bounce", "remove"])
+@pytest.mark.parametrize("sent_before", [0, 1, 2])
+async def test_who_is_stopped_gets_no_more_steps(world: World, how: str, sent_before: int) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(2)
+    campaign = await world.draft(delays=(DAY, DAY), starts_at=MONDAY + HOUR)
+    await world.launch(campaign)
+    await world.run(days=sent_before - 0.5 if sent_before else 0)
+    assert len(subjects(world, P0)) == sent_before
+    match how:
+        case "stop":
+            assert await campaigns.stop(world.store, (await person(world, P0)).id, campaign, reason="replied")
+        case "bounce":
+            world.post.answers[P0] = [NO_SUCH_USER]
+        case "remove":
+            await prospects.remove(world.store, [await person(world, P0)])
+        case "everywhere":
+            await world.store.value("SELECT fairpost.suppress('*', $1, 'asked', $2, 'unsubscribe')", P0, clock.stated())
+        case _:
+            await world.store.value(
+                "SELECT fairpost.suppress($1, $2, 'asked', $3, $4)", WORKSPACE, P0, clock.stated(), how
+            )
+    await world.run(days=10)
+    assert len(subjects(world, P0)) == sent_before
+    assert subjects(world, P1) == ["1", "2", "3"]
+    assert "waiting" not in (await states(world)).values()
+    over = await world.again(campaign)
+    assert (over.state, over.reason) == (CampaignState.COMPLETED, None)
+
+
+@pytest.mark.parametrize("answer", [LATER, LOST])
+async def test_who_is_stopped_while_an_e_mail_is_under_way_does_not_get_it_again_later(
+    world: World, answer: Report
+) -> None:
+    """The one on the wire is not called back; but if it comes back, it stays."""
+    await world.add_accounts("anna")
+    await world.add_people(1)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    him = await person(world, P0)
+
+    class Meanwhile(Post):
+        async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+            if not self.answers:
+                return await super().send(account, email, permission=permission)
+            await campaigns.stop(world.store, him.id, campaign, reason="replied")
+            return self.answers.pop(P0)[0]
+
+    post = Meanwhile(answers={P0: [answer]})
+    for id_ in world.accounts:
+        world.accounts[id_] = post
+    await world.run(days=0.5)
+    if answer is LOST:
+        await world.store.resolve(await email_of(world, P0), "resend", by="test")
+    await world.run(days=5)
+    assert post.sent == []
+
+
+async def test_who_was_stopped_is_not_revived_by_a_retry_of_what_had_failed(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(1)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    world.post.answers[P0] = [BAD_MESSAGE]
+    await world.run(days=0.5)
+    await campaigns.stop(world.store, (await person(world, P0)).id, campaign, reason="replied")
+    await campaigns.retry(world.store, [await email_of(world, P0)])
+    await world.run(days=5)
+    assert world.post.sent == []
+
+
+async def test_who_is_stopped_before_his_turn_to_be_planned_is_not_planned(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(3)
+    campaign = await world.draft()
+    await launch(world.store, campaign, skip_incomplete=False, by="test", now=world.clock.now)
+    await campaigns.plan_batch(world.store, campaign.id, most=1)
+    await campaigns.stop(world.store, (await person(world, P2)).id, campaign, reason="replied")
+    await world.run(days=1)
+    assert counts(world) == {P0: 1, P1: 1}
+
+
+async def test_stopping_in_one_campaign_leaves_the_other_alone(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(1)
+    one, two = await world.draft("one", delays=(DAY,)), await world.draft("two", delays=(DAY,))
+    await world.launch(one)
+    await world.launch(two)
+    await world.run(days=0.5)
+    await campaigns.stop(world.store, (await person(world, P0)).id, one, reason="replied")
+    await world.run(days=5)
+    assert len(world.post.sent) == 3
+    assert Counter(each.email.content.text for each in world.post.sent) == {"Hello Ann0 1": 2, "Hello Ann0 2": 1}
+
+
+# ── people who are paused ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("sent_before", [0, 1, 2])
+async def test_a_person_paused_between_two_steps_goes_on_where_he_was(world: World, sent_before: int) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(2)
+    campaign = await world.draft(delays=(DAY, DAY), starts_at=MONDAY + HOUR)
+    await world.launch(campaign)
+    await world.run(days=sent_before - 0.5 if sent_before else 0)
+    await pause_person(world, P0)
+    await pause_person(world, P0)
+    world.clock.advance(HOUR)
+    await world.run(days=10)
+    assert len(subjects(world, P0)) == sent_before
+    assert subjects(world, P1) == ["1", "2", "3"]
+    held = await world.again(campaign)
+    assert (held.state, held.reason is not None) == (CampaignState.COMPLETED, True)
+    await pause_person(world, P0, is_paused=False)
+    await pause_person(world, P0, is_paused=False)
+    await world.run(days=10)
+    assert subjects(world, P0) == ["1", "2", "3"]
+    first, second, third = world.post.of(P0)
+    assert second.at - first.at >= DAY
+    assert third.at - second.at >= DAY
+    over = await world.again(campaign)
+    assert (over.state, over.reason) == (CampaignState.COMPLETED, None)
+
+
+async def test_a_person_paused_while_his_e_mail_is_claimed_is_held(world: World) -> None:
+    await world.add_accounts("anna", limits=QUICK)
+    await world.add_people(5)
+    campaign = await world.draft()
+    await world.launch(campaign)
+    anna = await runner_of(world, "anna")
+    await anna.step()  # one is sent, one begun, the others are in hand
+    him = await in_hand(world)
+    await pause_person(world, him)
+    for _ in range(10):
+        await anna.step()
+    await anna.stop()
+    assert {each.to for each in world.post.sent} == set(once(5)) - {him}
+    await pause_person(world, him, is_paused=False)
+    await world.run(days=1)
+    assert counts(world) == once(5)
+
+
+async def test_a_person_paused_and_resumed_while_his_e_mail_is_claimed_gets_it(world: World) -> None:
+    await world.add_accounts("anna", limits=QUICK)
+    await world.add_people(5)
+    await world.launch(await world.draft())
+    anna = await runner_of(world, "anna")
+    await anna.step()
+    him = await in_hand(world)
+    await pause_person(world, him)
+    await pause_person(world, him, is_paused=False)
+    for _ in range(10):
+        await anna.step()
+    await anna.stop()
+    assert counts(world) == once(5)
+
+
+@pytest.mark.parametrize("answer", [LATER, LOST])
+async def test_a_person_paused_while_his_e_mail_is_under_way_waits_for_the_end_of_that(
+    world: World, answer: Report
+) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(1)
+    await world.launch(await world.draft(delays=(DAY,)))
+    world.post.answers[P0] = [answer]
+    anna = await runner_of(world, "anna")
+    await anna.step()
+    await anna.stop()
+    await pause_person(world, P0)
+    if answer is LOST:
+        await world.store.resolve(await email_of(world, P0), "resend", by="test")
+    world.clock.advance(HOUR)
+    await world.run(days=10)
+    assert world.post.sent == []
+    await pause_person(world, P0, is_paused=False)
+    await world.run(days=10)
+    assert subjects(world, P0) == ["1", "2"]
+
+
+async def test_a_pause_that_ends_just_while_an_e_mail_is_put_aside_does_not_leave_it_there(
+    world: World, url: str
+) -> None:
+    """The account has seen the pause and not yet put the e-mail aside, when somebody ends the pause."""
+    await world.add_accounts("anna", limits=QUICK)
+    await world.add_people(1)
+    campaign = await world.draft()
+    await world.launch(campaign)
+    account = await world.store.account_named("anna")
+    lease = await world.store.take_lease(account.id, owner="test", seconds=60)
+    assert lease is not None
+    (email_id,) = (await world.store.claim(lease, limit=1)).ids
+    await pause_person(world, P0)
+    him = await person(world, P0)
+    anna, ender = await asyncpg.connect(url), await asyncpg.connect(url)
+    try:
+        # what admit_to_campaign does, in its order, with somebody in between
+        admitting = anna.transaction()
+        await admitting.start()
+        begun = await anna.fetchrow(
+            "SELECT * FROM fairpost.begin_send($1, $2, $3, '{}', NULL, $4)",
+            *(account.id, lease.epoch, email_id, clock.stated()),
+        )
+        assert begun["verdict"] == "parked"
+        ending = asyncio.create_task(
+            ender.fetchval("SELECT fairpost.pause_prospect($1, false, $2)", him.id, clock.stated())
+        )
+        await asyncio.wait({ending}, timeout=0.5)
+        await admitting.commit()
+        assert await ending is True
+    finally:
+        await anna.close()
+        await ender.close()
+    await world.store.drop_lease(lease)
+    await world.run(days=1)
+    assert counts(world) == {P0: 1}
+
+
+async def test_who_is_removed_while_his_e_mail_is_claimed_gets_nothing(world: World) -> None:
+    await world.add_accounts("anna", limits=QUICK)
+    await world.add_people(4)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    anna = await runner_of(world, "anna")
+    await anna.step()
+    him = await in_hand(world)
+    await prospects.remove(world.store, [await person(world, him)])
+    for _ in range(10):
+        await anna.step()
+    await anna.stop()
+    await world.run(days=5)
+    assert counts(world) == {to: 2 for to in once(4) if to != him}
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+# ── what is asked before a launch ─────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_field_that_somebody_lacks_stops_the_launch_and_is_named(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(4)
+    await world.store.value('UPDATE fairpost.prospects SET fields = \'{"first_name": "  "}\' WHERE address = $1', P1)
+    await world.store.value("UPDATE fairpost.prospects SET fields = '{}' WHERE address = $1", P2)
+    campaign = await world.draft()
+    with pytest.raises(NotLaunched) as refused:
+        await world.launch(campaign)
+    for words in ("2 of its prospects lack", f"{P1} lacks first_name", f"{P2} lacks first_name", "--skip-incomplete"):
+        assert words in str(refused.value)
+    assert (await world.again(campaign)).state is CampaignState.DRAFT
+    assert await world.store.value("SELECT count(*) FROM fairpost.queue") == 0
+    result = await world.launch(campaign, skip_incomplete=True)
+    assert (result.scheduled, result.left_out, len(result.errors)) == (2, 2, 2)
+    await world.run(days=1)
+    assert counts(world) == {P0: 1, "p3@there.test": 1}
+    assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+async def test_who_lacked_a_field_gets_it_when_he_has_it_and_the_campaign_is_scheduled_again(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(2)
+    await world.store.value("UPDATE fairpost.prospects SET fields = '{}' WHERE address = $1", P1)
+    campaign = await world.draft(delays=(DAY,))
+    assert (await world.launch(campaign, skip_incomplete=True)).left_out == 1
+    await world.store.value('UPDATE fairpost.prospects SET fields = \'{"first_name": "Eve"}\' WHERE address = $1', P1)
+    await campaigns.plan_anew(world.store, campaign.id)
+    again = await world.launch(await world.again(campaign))
+    assert (again.scheduled, again.skipped, again.left_out) == (2, 2, 0)
+    await world.run(days=3)
+    assert counts(world) == once(2, steps=2)
+
+
+async def test_nobody_no_account_and_no_steps_are_each_refused(world: World) -> None:
+    await world.add_people(1)
+    campaign = await world.draft()
+    with pytest.raises(NotLaunched, match="no account in pool default"):
+        await world.launch(campaign)
+    await world.add_accounts("anna")
+    await world.store.value("DELETE FROM fairpost.list_members")
+    with pytest.raises(NotLaunched, match="Nobody is on people"):
+        await world.launch(campaign)
+    await templates.put_sequence(world.store, WORKSPACE, "spring", [])
+    with pytest.raises(NotLaunched, match="has no steps"):
+        await world.launch(await world.again(campaign))
+    assert (await world.again(campaign)).state is CampaignState.DRAFT
+
+
+async def test_words_changed_after_the_launch_are_not_sent(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(2)
+    await world.launch(await world.draft(delays=(DAY,)))
+    await templates.put_template(world.store, WORKSPACE, "spring-2", subject="x", text="other {{ nothing }}", html=None)
+    await world.run(days=3)
+    assert {each.email.content.text for each in world.post.of(P0)} == {"Hello Ann0 1", "Hello Ann0 2"}
+
+
+# ── two campaigns ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_two_campaigns_with_one_sequence_and_overlapping_lists_send_nobody_the_same_twice(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(6, list_name="one")
+    await world.add_people(10, list_name="two")
+    first = await world.draft("first", sequence="same", lists=("one",), delays=(DAY,))
+    second = await world.draft("second", sequence="same", lists=("two",), delays=(DAY,))
+    assert (await world.launch(first)).scheduled == 12
+    result = await world.launch(second)
+    assert (result.scheduled, result.skipped) == (8, 12)
+    await world.run(days=5)
+    assert counts(world) == once(10, steps=2)
+    for campaign, n in ((first, 12), (second, 8)):
+        assert (await campaigns.progress(world.store, campaign)).count("sent") == n
+        assert (await world.again(campaign)).state is CampaignState.COMPLETED
+
+
+async def test_a_campaign_whose_people_all_had_it_before_is_completed_at_once(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(3)
+    await world.launch(await world.draft("first", sequence="same"))
+    second = await world.draft("second", sequence="same")
+    result = await world.launch(second)
+    assert (result.scheduled, result.skipped) == (0, 3)
+    await world.run(days=1)
+    assert counts(world) == once(3)
+    assert (await world.again(second)).state is CampaignState.COMPLETED
+
+
+async def test_the_same_names_in_another_workspace_are_another_matter(world: World) -> None:
+    await world.add_accounts("anna")
+    for workspace in (WORKSPACE, "other"):
+        await world.add_people(3, workspace=workspace)
+    await world.set_schedule(Schedule(quota=Quota(daily_max=1)), "other")
+    ours, theirs = await world.draft(), await world.draft(workspace="other")
+    assert (await world.launch(ours)).scheduled == (await world.launch(theirs)).scheduled == 3
+    await campaigns.stop(world.store, (await person(world, P0)).id, None, reason="ours alone")
+    await campaigns.pause(world.store, ours, reason=None, by="test")
+    await world.run(days=5)
+    assert list(world.post.by_day().values()) == [1, 1, 1]
+    assert {each.email.workspace for each in world.post.sent} == {"other"}
+
+
+async def test_ids_of_campaigns_are_never_used_again(world: World) -> None:
+    await world.add_people(1)
+    one = await world.draft("one")
+    assert await campaigns.remove_draft(world.store, one)
+    two = await world.draft("one")
+    assert two.id > one.id
+    assert await campaigns.remove_draft(world.store, one) is False
+
+
+# ── all at once ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_pause_a_begin_and_an_outcome_do_not_wait_for_each_other_in_a_circle(world: World, url: str) -> None:
+    """One begins, and has yet to charge the quota; one pauses, and waits for him; one gives a part of the quota back, and begins."""
+    await world.add_accounts("anna", limits=QUICK)
+    await world.add_people(3)
+    await world.set_schedule(Schedule(quota=Quota(daily_max=100)))
+    campaign = await world.draft()
+    await world.launch(campaign)
+    account = await world.store.account_named("anna")
+    lease = await world.store.take_lease(account.id, owner="test", seconds=60)
+    assert lease is not None
+    first, second, _ = (await world.store.claim(lease, limit=3)).ids
+    begun = await world.store.begin(lease, first, usage=account.usage)
+    assert begun.verdict == "begun"
+    other, pauser, anna = [await asyncpg.connect(url) for _ in range(3)]
+    try:
+        beginning = other.transaction()
+        await beginning.start()
+        await other.execute("SELECT pg_advisory_xact_lock_shared(fairpost.pause_lock())")
+        pausing = asyncio.create_task(
+            pauser.fetchval("SELECT fairpost.pause_campaign($1, NULL, 'test', $2)", campaign.id, clock.stated())
+        )
+        await asyncio.sleep(0.2)
+        settling = asyncio.create_task(
+            anna.fetchrow(
+                "SELECT * FROM fairpost.settle_and_begin($1, $2, $3, 'failed', '{}', $4, $6, $5)",
+                *(account.id, lease.epoch, first, second, clock.stated(), '{"hour_used": 1, "day_used": 1}'),
+            )
+        )
+        await asyncio.sleep(0.2)
+        await other.execute("UPDATE fairpost.quotas SET used = used + 1")
+        await beginning.commit()
+        assert await pausing is True
+        settled = await settling
+        assert settled["settled"] == "settled"
+        assert settled["verdict"] in ("held", "begun"), "after the pause, or before it"
+    finally:
+        for each in (other, pauser, anna):
+            await each.close()
+    await world.store.drop_lease(lease)
+
+
+async def test_people_are_stopped_paused_and_suppressed_while_everybody_sends(world: World, url: str) -> None:
+    """Nobody waits in a circle, and the books add up."""
+    names = ("anna", "bert", "carl")
+    await world.add_accounts(*names, limits=QUICK)
+    await world.add_people(60)
+    both = [await world.draft(name, delays=(timedelta(), timedelta())) for name in ("one", "two")]
+    for campaign in both:
+        await world.launch(campaign)
+    ids = [row["id"] for row in await world.store.fetch("SELECT id FROM fairpost.prospects ORDER BY id")]
+    runners = [await runner_of(world, name) for name in names]
+    is_over = False
+
+    async def send(runner: Runner) -> None:
+        while not is_over:
+            if isinstance(await runner.step(), Rested):
+                await asyncio.sleep(0.002)
+
+    async def disturb(n: int) -> None:
+        conn = await asyncpg.connect(url)
+        try:
+            for i, id_ in enumerate(ids[n::4]):
+                address = f"p{n + 4 * i}@there.test"
+                await conn.execute("SELECT fairpost.pause_prospect($1, true, $2)", id_, clock.stated())
+                if n == 0:
+                    sql = "SELECT fairpost.suppress($1, $2, 'x', $3, 'hard_bounce')"
+                    await conn.execute(sql, WORKSPACE, address, clock.stated())
+                await conn.execute("SELECT fairpost.pause_prospect($1, false, $2)", id_, clock.stated())
+                if n <= 1:
+                    await conn.execute("SELECT fairpost.stop_prospect($1, NULL, 'x', $2)", id_, clock.stated())
+        finally:
+            await conn.close()
+
+    tasks = [asyncio.create_task(send(runner)) for runner in runners]
+    watch = CampaignWatch(world.store, log=lambda words: None)
+    disturbing = asyncio.gather(*(disturb(n) for n in range(4)))
+    while not disturbing.done():
+        await watch.step()
+    await disturbing
+    is_over = True
+    await asyncio.gather(*tasks)
+    for runner in runners:
+        await runner.stop()
+    await world.run(days=1)
+    got = Counter((each.to, each.email.stream, each.email.content.subject) for each in world.post.sent)
+    assert max(got.values()) == 1
+    for n in (n for n in range(60) if n % 4 > 1):
+        assert sum(got[f"p{n}@there.test", f"campaign:{c}", s] for c in ("one", "two") for s in "123") == 6
+    assert await world.store.value("SELECT count(*) FROM fairpost.queue") == 0
+    assert {(await world.again(each)).state for each in both} == {CampaignState.COMPLETED}

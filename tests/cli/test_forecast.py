@@ -1,0 +1,146 @@
+"""`fairpost forecast`: when it is done, in words, in bars, as JSON and as a picture; without a database."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairpost.cli.forecast_view import bar, length_in_words
+from fairpost.simulate import plot as plotting
+from fairpost.system import clock
+from tests.cli.conftest import Cli
+
+NOW = datetime(2026, 10, 19, 9, tzinfo=UTC)  # a Monday
+GMAIL = ("forecast", "--recipients", 1000, "--account", "gmail")
+SEQUENCE = (*GMAIL, "--steps", 3)
+WORKDAYS = ("--window", "mon-fri 09:00-17:00", "--timezone", "Europe/Berlin")
+
+
+@pytest.fixture(autouse=True)
+def monday_morning() -> Iterator[None]:
+    with clock.stopped_at(NOW):
+        yield
+
+
+def ends_after(facts: dict[str, Any]) -> timedelta:
+    return timedelta(seconds=facts["finished_after_s"])
+
+
+def test_a_thousand_through_gmail_as_json(bare: Cli) -> None:
+    facts = bare.json(*GMAIL, "--steps", 1)
+    assert facts["emails"] == 1000
+    assert facts["finished_after_s"] == 28 * 3600 + 297
+    assert facts["starts_at"] == "2026-10-19T09:00:00Z"
+    assert facts["ends_at"] == "2026-10-20T13:04:57Z"
+    assert facts["per_account"] == {"gmail": 1000}
+    assert facts["per_hour"] == [[f"2026-10-{day}T{hour:02}:00:00Z", 100] for day in (19, 20) for hour in range(9, 14)]
+    assert facts["per_day"] == [["2026-10-19", 500], ["2026-10-20", 500]]
+    assert facts["per_step"] == [
+        {"step": 1, "emails": 1000, "first_at": facts["starts_at"], "last_at": facts["ends_at"]}
+    ]
+    assert facts["bottleneck"] == "daily limit"
+    assert facts["suggestions"][0]["change"] == "one more account like gmail"
+    assert facts["suggestions"][0]["ends_at"] == "2026-10-19T13:04:57Z"
+
+
+def test_accounts_are_counted_and_added_up(bare: Cli) -> None:
+    facts = bare.json(
+        "forecast", "--recipients", 500, "--account", "gmail", "--account", "outlook:2", "--account", "gmail"
+    )
+    assert list(facts["per_account"]) == ["gmail-1", "gmail-2", "outlook-1", "outlook-2"]
+    assert sum(facts["per_account"].values()) == 500
+
+
+def test_it_is_said_in_words_with_bars_and_what_would_help(bare: Cli) -> None:
+    shown = bare.ok(*GMAIL)
+    assert "1,000 e-mails through 1 account: done Tue 20 Oct 2026 13:04 (UTC), in 1 d 4 h." in shown
+    assert "500 a day, 100 an hour, 3 s between sends" in shown
+    assert shown.count("█" * 40) == 10
+    assert "Bottleneck: daily limit. Accounts wait longest for their daily limit" in shown
+    assert "one more account like gmail: done today 13:04 instead of Tuesday 13:04" in shown
+
+
+def test_a_long_one_is_shown_by_day_or_week_and_many_accounts_together(bare: Cli) -> None:
+    shown = bare.ok(*GMAIL, *WORKDAYS, "--quota", 50, "--ramp-up", "10d")
+    assert "per day" in shown
+    assert re.search(r"Wed 21 Oct 2026 +15 ", shown)
+    assert "no daily quota: done" in shown
+    shown = bare.ok("forecast", "--recipients", 300_000, "--account", "gmail:15")
+    assert "per week" in shown
+    assert re.search(r"and 3 more +60,000", shown)
+
+
+def test_nothing_for_hours_is_left_out_of_the_bars(bare: Cli) -> None:
+    assert re.search(r"^Mon 19 Oct 13:00 .*\n… *\nTue 20 Oct 09:00 ", bare.ok(*GMAIL), re.MULTILINE)
+
+
+def test_steps_are_three_days_apart_with_gaps_unless_somebody_says_otherwise(bare: Cli) -> None:
+    facts = bare.json("forecast", "--recipients", 11, "--account", "gmail", "--steps", 3)
+    assert ends_after(facts) == timedelta(days=6, minutes=10)
+    assert "step" in bare.ok("forecast", "--recipients", 11, "--account", "gmail", "--steps", 3)
+    facts = bare.json(
+        "forecast", "--recipients", 11, "--account", "gmail", "--steps", 4, "--delay", "1d", "--delay", "2h", "--no-gap"
+    )
+    assert ends_after(facts) == timedelta(days=1, hours=4, seconds=30)
+    facts = bare.json("forecast", "--recipients", 11, "--account", "gmail", "--gap", "10-20")
+    assert ends_after(facts) == timedelta(seconds=150)
+
+
+def test_window_holidays_and_start(bare: Cli) -> None:
+    one = ("forecast", "--recipients", 1, "--account", "gmail", *WORKDAYS)
+    assert bare.json(*one)["ends_at"] == "2026-10-19T09:00:00Z"
+    assert bare.json(*one, "--holiday", "2026-10-19")["ends_at"] == "2026-10-20T07:00:00Z"
+    start = ("--start", "2026-10-24T12:00", "--holiday", "2026-10-26")
+    assert bare.json(*one, *start)["ends_at"] == "2026-10-27T08:00:00Z"
+    assert "The first goes out Tue 27 Oct 2026 09:00." in bare.ok(*one, *start)
+    holiday = bare.json("forecast", "--recipients", 1, "--account", "gmail", "--holiday", "2026-10-19")
+    assert holiday["ends_at"] == "2026-10-20T00:00:00Z"
+
+
+def test_it_is_drawn(bare: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'fairpost[plot]'")
+    for name in ("plan.svg", "plan.png"):
+        bare.ok(*GMAIL, "--plot", tmp_path / name)
+    assert "<svg" in (tmp_path / "plan.svg").read_text()
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("forecast",), "fairpost forecast --recipients 1000 --account gmail"),
+        (("forecast", "--recipients", 5), "known are cold, custom, gmail"),
+        ((*GMAIL, "--account", "outlook:none"), "must be like gmail or gmail:3"),
+        ((*GMAIL, "--account", "outlook:10000"), "at most 10,000 accounts"),
+        ((*GMAIL, "--delay", "1d"), "Give more with --steps"),
+        ((*SEQUENCE, "--delay", "soon"), "must be a time like 3d"),
+        ((*SEQUENCE, "--gap", "30-90", "--no-gap"), "leave one out"),
+        ((*GMAIL, "--timezone", "Mars"), "must be a name like Europe/Berlin"),
+        ((*GMAIL, "--window", "9-17"), "must be days like mon-fri"),
+        ((*GMAIL, "--ramp-up", "10d"), "--quota 200"),
+        ((*GMAIL, "--start", "2026-10-19T08:59"), "must lie ahead"),
+        ((*GMAIL, "--plot", "plan.pdf"), ".png or .svg"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_to_type(bare: Cli, arguments: tuple[object, ...], words: str) -> None:
+    said = " ".join(bare.error(*arguments, code=2).split())
+    assert words in said
+
+
+def test_what_cannot_be_is_said_in_one_line(bare: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "There is no provider 'none-such'" in bare.error(*GMAIL, "--account", "none-such")
+    assert "After 10 years only" in bare.error(*GMAIL, "--recipients", 100_000, "--quota", 1)
+    assert "ramp_up_days must be" in bare.error(*GMAIL, "--quota", 10, "--ramp-up", "1000d")
+    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
+    assert "pip install 'fairpost[plot]'" in bare.error(*GMAIL, "--plot", tmp_path / "plan.png")
+
+
+def test_a_bar_is_as_long_as_its_part() -> None:
+    assert [bar(part) for part in (0, 0.0001, 0.5, 1)] == ["", "▏", "█" * 20, "█" * 40]
+
+
+def test_a_length_is_said_in_its_two_largest_units() -> None:
+    assert [length_in_words(s) for s in (0, 59, 3600, 101_097)] == ["0 s", "59 s", "1 h", "1 d 4 h"]

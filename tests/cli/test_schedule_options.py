@@ -1,0 +1,82 @@
+"""How durations, days, windows and gaps are written, and what is said when they are not."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import pytest
+import typer
+
+from fairpost.cli.schedule_options import (
+    parse_day,
+    parse_days,
+    parse_duration,
+    parse_gap,
+    parse_moment,
+    parse_timezone,
+    parse_window,
+)
+from fairpost.model.campaign import Gap
+from fairpost.model.window import SendingWindow
+
+WORKDAYS = frozenset(range(1, 6))
+BERLIN = "Europe/Berlin"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("3d", 259_200), ("12h", 43_200), ("30m", 1800), ("1d 12h", 129_600)])
+def test_a_duration(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "days"), [("mon-fri", WORKDAYS), ("Mon,Wed", {1, 3}), ("sat-mon", {6, 7, 1}), ("all", set(range(1, 8)))]
+)
+def test_days(text: str, days: set[int]) -> None:
+    assert parse_days(text) == days
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "start", "end"),
+    [
+        ("mon-fri 09:00-17:00", WORKDAYS, time(9), time(17)),
+        ("mon, fri  9:30 - 17:00", {1, 5}, time(9, 30), time(17)),
+        ("fri 22:00-06:00", {5}, time(22), time(6)),
+        ("mon-fri", WORKDAYS, time(), time()),
+        ("08:00-20:00", set(range(1, 8)), time(8), time(20)),
+        ("all", set(range(1, 8)), time(), time()),
+    ],
+)
+def test_a_window(text: str, days: set[int], start: time, end: time) -> None:
+    christmas = date(2027, 12, 25)
+    assert parse_window(text, BERLIN, [christmas]) == SendingWindow(
+        timezone=BERLIN, days=frozenset(days), start=start, end=end, holidays=frozenset({christmas})
+    )
+
+
+def test_a_gap() -> None:
+    assert parse_gap("30-90") == Gap(min_s=30, max_s=90)
+    assert parse_gap("none") is None
+
+
+def test_a_moment_is_by_the_clock_of_the_zone_unless_it_says_otherwise() -> None:
+    assert parse_moment("2027-03-01T09:00", BERLIN) == datetime(2027, 3, 1, 8, tzinfo=UTC)
+    assert parse_moment("2027-03-01T09:00Z", BERLIN) == datetime(2027, 3, 1, 9, tzinfo=UTC)
+    assert parse_moment("2027-07-01", BERLIN) == datetime(2027, 7, 1, tzinfo=UTC) - timedelta(hours=2)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "words"),
+    [
+        (parse_duration, "soon", "must be a time like 3d, 12h, 30m"),
+        (parse_days, "weekdays", "must be days like mon-fri"),
+        (parse_gap, "90-30", "must have the smaller number first"),
+        (parse_day, "christmas", "must be a day like 2027-12-25"),
+        (parse_timezone, "Berlin", "must be a name like Europe/Berlin"),
+        (lambda text: parse_moment(text, BERLIN), "tomorrow", "must be a time like"),
+        (lambda text: parse_window(text, BERLIN), "mon-fri 9-17", "must be days like mon-fri"),
+        (lambda text: parse_window(text, BERLIN), "mon-fri 09:00", "must be times like 09:00-17:00"),
+    ],
+)
+def test_what_is_wrong_is_said_with_an_example(parse: Callable[[str], Any], text: str, words: str) -> None:
+    with pytest.raises(typer.BadParameter, match=words):
+        parse(text)
