@@ -24,7 +24,14 @@ class Foreseen:
     per_hour: Hours
 
 
-async def asked(store: Store, campaign: Campaign, *, now: datetime) -> tuple[Plan, list[Sender]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    plan: Plan
+    senders: list[Sender]
+    not_counted: int  # follow-ups of accounts that cannot send, nobody knows until when
+
+
+async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
     """Of this campaign alone: others that share its accounts or its workspace's quota are not counted."""
     stored = await schedules.schedule_of(store, campaign.workspace)
     today = day_start(stored.schedule.timezone, now)
@@ -32,7 +39,8 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> tuple[Pla
     rest = await campaigns.still_to_send(store, campaign)
     accounts = [a for a in await store.accounts() if campaign.route in (a.pool, f"@{a.name}")]
     pinned = {each.account for each in rest.pending} - {account.name for account in accounts}
-    accounts += [a for a in await store.accounts() if a.name in pinned]
+    accounts = [a for a in (*accounts, *await store.accounts()) if _can_send(a) and (a in accounts or a.name in pinned)]
+    able = {account.name: account for account in accounts}
     plan = Plan(
         recipients=rest.recipients,
         delays_s=tuple(step.delay_s for step in campaign.steps[1:]),
@@ -41,15 +49,23 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> tuple[Pla
         quota_used=used[0].used if used else 0,
         first_day=stored.first_day,
         starts_at=campaign.starts_at if campaign.starts_at and campaign.starts_at > now else None,
-        pending=tuple(Pending(account=p.account, step=p.step, due_at=p.due_at, count=p.count) for p in rest.pending),
+        pending=tuple(
+            Pending(account=p.account, step=p.step, due_at=p.due_at, count=p.count)
+            for p in rest.pending
+            if p.account in able
+        ),
     )
-    return plan, [await _sender(store, account) for account in accounts if _can_send(account)]
+    return Question(
+        plan=plan,
+        senders=[await _sender(store, account) for account in able.values()],
+        not_counted=sum(p.count for p in rest.pending if p.account not in able),
+    )
 
 
 async def foresee(store: Store, campaign: Campaign, *, now: datetime) -> Forecast:
     """Raises NoForecast where it would never be done."""
-    plan, senders = await asked(store, campaign, now=now)
-    return forecast(plan, senders, now=now)
+    question = await asked(store, campaign, now=now)
+    return forecast(question.plan, question.senders, now=now)
 
 
 async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairpost.cli.output import AsJson, print_json
+from fairpost.cli.plots import require_plottable
 from fairpost.cli.schedule_options import (
     parse_day,
     parse_duration,
@@ -113,7 +114,7 @@ def forecast(
     from fairpost.system import clock
 
     now = clock.now()
-    _require_plottable(plot)
+    require_plottable(plot)
     if campaign is not None:
         if recipients is not None or account:
             raise typer.BadParameter("name a campaign, or say what one would be like; not both")
@@ -142,10 +143,10 @@ def _tell_known(name: str, workspace: str | None, *, plot: Path | None, as_json:
     known = known_campaign(name, workspace)
     if not as_json:
         show_reality(known)
-    if known.plan.emails == 0 and not as_json:
+    if known.question.plan.emails == 0 and not as_json:
         typer.echo("Nothing is left to send.")
         return
-    asked = Asked(plan=known.plan, senders=known.senders, now=known.now)
+    asked = Asked(plan=known.question.plan, senders=known.question.senders, now=known.now)
     _tell(asked, plot=plot, as_json=as_json, more=reality_facts(known))
 
 
@@ -240,15 +241,3 @@ def _start(given: str | None, zone: str, now: datetime) -> datetime | None:
     if moment < now:
         raise typer.BadParameter(f"--start must lie ahead, got {given}; leave it out to begin now")
     return moment
-
-
-def _require_plottable(path: Path | None) -> None:
-    from fairpost.simulate.plot import SUFFIXES, require_matplotlib
-
-    if path is None:
-        return
-    if path.suffix not in SUFFIXES:
-        raise typer.BadParameter(f"--plot must end with {' or '.join(SUFFIXES)}, got {path}")
-    if not path.parent.is_dir():
-        raise typer.BadParameter(f"--plot: there is no folder {path.parent}")
-    require_matplotlib()

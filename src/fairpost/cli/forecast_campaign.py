@@ -10,9 +10,8 @@ from fairpost.cli.session import with_store
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from fairpost.campaigns.forecasting import Foreseen
+    from fairpost.campaigns.forecasting import Foreseen, Question
     from fairpost.model.campaign import Campaign
-    from fairpost.policy.forecast import Plan, Sender
     from fairpost.postgres.store import Store
 
 
@@ -28,8 +27,7 @@ class Reality:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     campaign: "Campaign"
-    plan: "Plan"
-    senders: "list[Sender]"
+    question: "Question"
     now: datetime
     reality: Reality | None
 
@@ -41,14 +39,14 @@ def known_campaign(name: str, workspace: str | None) -> Known:
     async def work(store: "Store") -> Known:
         now = await store.value("SELECT clock_timestamp()")
         campaign = await campaigns.campaign_named(store, workspace or read_settings().workspace, name)
-        plan, senders = await asked(store, campaign, now=now)
+        question = await asked(store, campaign, now=now)
         reality = None
         if campaign.launched_at is not None:
             hours = await campaigns.sent_by_hour(store, campaign)
             reality = Reality(
                 foretold=await foreseen(store, campaign), sent=sum(n for _, n in hours), sent_by_hour=hours
             )
-        return Known(campaign=campaign, plan=plan, senders=senders, now=now, reality=reality)
+        return Known(campaign=campaign, question=question, now=now, reality=reality)
 
     return with_store(work)
 
@@ -66,6 +64,7 @@ def reality_facts(known: Known) -> dict[str, Any]:
         "state": known.campaign.state,
         "sent": reality.sent,
         "sent_per_hour": reality.sent_by_hour,
+        "not_counted": known.question.not_counted,
         "foreseen_at_launch": foretold,
         "foreseen_by_now": foreseen_by(foretold, known.now) if foretold else None,
     }
@@ -80,9 +79,12 @@ def show_reality(known: Known) -> None:
         return
     typer.echo(f"{known.campaign.name} is {known.campaign.state}: {reality.sent:,} sent so far.")
     if reality.foretold is not None:
-        zone = known.plan.schedule.timezone
+        zone = known.question.plan.schedule.timezone
         by_now = foreseen_by(reality.foretold, known.now)
         typer.echo(
             f"Foreseen at the launch: {by_now:,} by now, and the last of {reality.foretold.emails:,} on {local(reality.foretold.ends_at, zone)}."
         )
+    if known.question.not_counted:
+        waiting = f"{known.question.not_counted:,} follow-ups wait for accounts that cannot send"
+        typer.echo(f"{waiting}, and are not counted: fairpost account list")
     typer.echo()

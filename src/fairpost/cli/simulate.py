@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairpost.cli.output import AsJson, note, print_json, print_pairs
+from fairpost.cli.plots import require_plottable
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def fairness(
     from fairpost.simulate.plot import plot as draw
     from fairpost.simulate.scenarios import scenario as scenario_of
 
-    _require_plottable(plot)
+    require_plottable(plot)
     chosen = scenario_of(scenario, seed=seed, scale=scale)
 
     async def run() -> "dict[str, Course]":
@@ -155,7 +156,7 @@ def abuse(
     from fairpost.simulate.abuse_plot import plot_abuse
     from fairpost.simulate.senders import senders_of
 
-    _require_plottable(plot)
+    require_plottable(plot)
     drawn = senders_of(seed, senders=senders, days=days)
     with progress("simulating abuse", total=len(Way) * senders) as reach:
         done = itertools.count(1)
@@ -168,19 +169,6 @@ def abuse(
         print_json({"seed": seed, "senders": senders, "days": days, **ours, "hourly": hourly})
     else:
         show(measured)
-
-
-def _require_plottable(path: Path | None) -> None:
-    """Before anything runs: it would be a pity about the minutes."""
-    from fairpost.simulate.plot import SUFFIXES, require_matplotlib
-
-    if path is None:
-        return
-    if path.suffix not in SUFFIXES:
-        raise typer.BadParameter(f"--plot must end with {' or '.join(SUFFIXES)}, got {path}")
-    if not path.parent.is_dir():
-        raise typer.BadParameter(f"--plot: there is no folder {path.parent}")
-    require_matplotlib()
 
 
 def _in_words(value: object) -> str:

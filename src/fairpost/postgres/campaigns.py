@@ -336,10 +336,12 @@ async def incomplete(
                     SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
                     AND m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]))
                 AND fairpost.lacks(p.fields, $2)"""
-    count = int(await store.value(f"SELECT count(*) {chosen}", campaign.id, list(required)))
     rows = await store.fetch(
         f"SELECT p.address, p.fields {chosen} ORDER BY p.id LIMIT $3", campaign.id, list(required), most
     )
+    count = len(rows)
+    if count == most:  # there may be more: only then it is worth counting them
+        count = int(await store.value(f"SELECT count(*) {chosen}", campaign.id, list(required)))
     return count, [(row["address"], json.loads(row["fields"])) for row in rows]
 
 

@@ -9,12 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 from fairpost.policy.forecast.openings import Opening, Openings
 from fairpost.policy.forecast.outcome import Bottleneck, Forecast, Tally
-from fairpost.policy.forecast.plan import NoForecast, Plan, Sender, require_possible
+from fairpost.policy.forecast.plan import HORIZON_DAYS, NoForecast, Plan, Sender, require_possible, too_long
 from fairpost.policy.forecast.runs import Run, ends_for
 from fairpost.policy.forecast.track import POOL, Sends, Track, track_of
 from fairpost.policy.limits import begins_within
-
-HORIZON_YEARS = 10
 
 
 def forecast(plan: Plan, senders: Sequence[Sender], *, now: datetime) -> Forecast:
@@ -36,22 +34,22 @@ class _Course:
         self._openings = Openings(plan, now=now)
         self._pool = plan.recipients
         self._emails = plan.emails
-        self._horizon = max(now, plan.starts_at or now).astimezone(UTC) + timedelta(days=366 * HORIZON_YEARS)
+        self._reached = now  # time does not go back
+        self._horizon = max(now, plan.starts_at or now).astimezone(UTC) + timedelta(days=HORIZON_DAYS)
 
     def goes_on(self) -> bool:
         """Through the next opening. False: there is nothing left to send."""
         ready = [track for track in self._tracks.values() if track.go_on(has_pool=self._pool > 0)]
         if not ready:
             return False
-        opening = self._openings.first_from(min(track.at for track in ready))
+        opening = self._openings.first_from(max(self._reached, min(track.at for track in ready)))
+        self._reached = opening.start
         if opening.start > self._horizon:
-            raise NoForecast(
-                f"After {HORIZON_YEARS} years only {self.tally.emails:,} of {self._emails:,} e-mails would be sent. "
-                "Add accounts, or raise what limits them."
-            )
-        for track in ready:
+            raise NoForecast(too_long(self.tally.emails, self._emails))
+        with_a_turn = _first(ready, opening)
+        for track in with_a_turn:
             track.wait_for(opening)
-        self._pass(opening, ready)
+        self._pass(opening, with_a_turn)
         return True
 
     def _pass(self, opening: Opening, ready: Sequence[Track]) -> None:
@@ -89,6 +87,15 @@ class _Course:
             for reason, length in track.waited.items():
                 total[reason] = total.get(reason, timedelta()) + length
         return total
+
+
+def _first(ready: list[Track], opening: Opening) -> list[Track]:
+    """Those who may have a turn: where fewer may begin than there are accounts, those that can begin first."""
+    if len(ready) <= opening.left:
+        return ready
+    by_moment = sorted(ready, key=lambda track: max(track.at, opening.start))
+    names = {track.name for track in by_moment[: opening.left]}
+    return [track for track in ready if track.name in names]
 
 
 def _by_step(sends: Sends) -> dict[int, list[Run]]:

@@ -11,6 +11,9 @@ from fairpost.model.window import SendingWindow
 from fairpost.policy.quotas import problem_of_quota
 from fairpost.policy.windows import problem_of
 
+HORIZON_YEARS = 10
+HORIZON_DAYS = HORIZON_YEARS * 366
+
 
 class NoForecast(FairpostError):
     """What was asked for would never be done."""
@@ -74,7 +77,15 @@ def _problem_of_plan(plan: Plan, now: datetime) -> str | None:
         return f"The sending window cannot be used: {problem}."
     if problem := problem_of_quota(schedule.quota):
         return f"The daily quota cannot be used: {problem}."
-    return None
+    most = (schedule.quota.daily_max or plan.emails) * HORIZON_DAYS
+    return too_long(most, plan.emails) if most < plan.emails else None
+
+
+def too_long(sent: int, emails: int) -> str:
+    return (
+        f"After {HORIZON_YEARS} years only {sent:,} of {emails:,} e-mails would be sent. "
+        "Add accounts, or raise what limits them."
+    )
 
 
 def _problem_of_senders(plan: Plan, senders: Sequence[Sender]) -> str | None:

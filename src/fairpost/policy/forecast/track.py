@@ -47,7 +47,7 @@ class Track:
     slack: timedelta  # how long it may stay with e-mails of one kind while others are due
     queues: list[deque[Run]]  # what is due when: for each step one that grows, and one for what was given
     waited: dict[Bottleneck, timedelta] = field(default_factory=dict)
-    _waits: list[tuple[Bottleneck, timedelta]] = field(default_factory=list)  # since the last send
+    _waits: dict[Bottleneck, timedelta] = field(default_factory=dict)  # since the last send
     _free: int = 0  # how many its limits allow from `at` on; 0: not known
 
     def copy(self) -> "Track":
@@ -75,7 +75,7 @@ class Track:
     def wait_for(self, opening: Opening) -> None:
         """Whoever had sent what a day allows is not held up by the window that closes afterwards."""
         for until, reason in opening.closed:
-            used_up = next((each for each, _ in self._waits if each in OF_A_DAY), None)
+            used_up = next((each for each in self._waits if each in OF_A_DAY), None)
             self._wait(until, used_up or reason)
 
     def send(self, *, until: datetime, pool: int, most: int) -> Sends:
@@ -164,14 +164,15 @@ class Track:
 
     def _wait(self, until: datetime, reason: Bottleneck) -> None:
         if until > self.at:
-            self._waits.append((reason, until - self.at))
+            self._waits[reason] = self._waits.get(reason, AT_ONCE) + (until - self.at)
             self.at, self._free = until, 0
 
     def _note_waits(self, in_run: timedelta, *, is_own_pace: bool) -> None:
         """Only now, for what it waited before it sends nothing more held nobody up."""
-        self._waits.append((self.pause_reason if is_own_pace else Bottleneck.STEP_DELAY, in_run))
-        for reason, length in self._waits:
-            self.waited[reason] = self.waited.get(reason, timedelta()) + length
+        reason = self.pause_reason if is_own_pace else Bottleneck.STEP_DELAY
+        self._waits[reason] = self._waits.get(reason, AT_ONCE) + in_run
+        for reason, length in self._waits.items():
+            self.waited[reason] = self.waited.get(reason, AT_ONCE) + length
         self._waits.clear()
 
 
