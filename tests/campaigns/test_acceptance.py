@@ -69,7 +69,9 @@ async def test_ac1_a_key_of_a_campaign_is_taken_for_every_other_way_into_the_que
     assert elsewhere["new"], "keys are a workspace's own"
 
 
-async def test_ac2_scheduling_again_adds_nothing_counts_what_it_skipped_and_raises_nothing(world: World) -> None:
+async def test_ac2_scheduling_again_adds_nothing_logs_and_counts_what_it_skipped_and_raises_nothing(
+    world: World,
+) -> None:
     await world.add_accounts("anna")
     await world.add_people(5)
     campaign = await world.draft(delays=(DAY,))
@@ -78,6 +80,10 @@ async def test_ac2_scheduling_again_adds_nothing_counts_what_it_skipped_and_rais
     await campaigns.plan_anew(world.store, campaign.id)
     again = await world.launch(await world.again(campaign))
     assert (again.scheduled, again.skipped, again.errors, again.is_done) == (0, 10, [], True)
+    logged = await world.store.value(
+        "SELECT detail ->> 'emails' FROM fairpost.events WHERE kind = 'duplicates_skipped'"
+    )
+    assert logged == "10"
     await world.run(days=5)
     assert Counter(each.to for each in world.post.sent) == {f"p{n}@there.test": 2 for n in range(5)}
 

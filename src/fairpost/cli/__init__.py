@@ -26,10 +26,12 @@ from fairpost.cli import (
     inbox,
     metrics,
     pause,
+    portal,
     prospects,
     schedule,
     secrets,
     sequence,
+    settings,
     simulate,
     status,
     suppress,
@@ -87,6 +89,7 @@ app.command("status")(status.status)
 app.command("fairness")(fairness.fairness)
 app.command("metrics")(metrics.metrics)
 app.command("doctor")(doctor.doctor)
+app.command("settings")(settings.settings)
 app.command("explain")(explain.explain)
 app.add_typer(email.app, name="email")
 app.add_typer(account.app, name="account")
@@ -102,6 +105,7 @@ app.add_typer(sequence.app, name="sequence")
 app.add_typer(schedule.app, name="schedule")
 app.command("forecast")(forecast.forecast)
 app.add_typer(prospects.app, name="prospects")
+app.add_typer(portal.app, name="portal")
 app.add_typer(suppress.app, name="suppress")
 app.command("unsuppress")(suppress.unsuppress)
 app.add_typer(inbox.app, name="inbox")

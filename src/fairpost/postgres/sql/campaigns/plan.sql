@@ -75,6 +75,10 @@ BEGIN
     )
     SELECT count(*) INTO scheduled FROM new;
     skipped := (prospects - cardinality(left_out)) * steps - scheduled;
+    IF skipped > 0 THEN
+        INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
+        VALUES (t, 'duplicates_skipped', c.workspace, c.name, jsonb_build_object('emails', skipped, 'from_prospect', batch[1], 'to_prospect', batch[prospects]));
+    END IF;
     done := prospects < p_max;
     UPDATE fairpost.campaigns x SET
         planned_through = coalesce(batch[cardinality(batch)], x.planned_through), planned_at = CASE WHEN plan_batch.done THEN t END,

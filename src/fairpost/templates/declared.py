@@ -1,0 +1,343 @@
+"""What portal.toml and meta.toml declare: a portal's brand, and the fields of a type with what may be put into them."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from fairpost.templates.folder import NAME, NAME_RULE, Problem, Source
+from fairpost.templates.rendering import CONTROLS, RESERVED, VALUE_CHARS_MAX, Unrenderable
+
+SLOTS = ("content", "preheader", "subject")  # of a layout
+COLOURS = ("accent", "on_accent", "background", "surface", "text", "muted", "border")
+READABLE = (("text", "surface"), ("muted", "surface"), ("muted", "background"), ("on_accent", "accent"))
+CONTRAST_MIN = 4.5  # WCAG 2.2, level AA
+FIELDS_MAX = 50
+LINKS_MAX = 20
+WORDS_CHARS_MAX = 1_000
+EXPIRES_MAX = timedelta(days=365)
+
+COLOUR = re.compile("#[0-9a-fA-F]{6}")
+DURATION = re.compile("([1-9][0-9]{0,5})(s|m|h|d)")
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")  # would turn round what stands after it
+OTHER_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]+")  # all but the line feed
+URL = re.compile(
+    r"https?://(?:[\w-]+(?:\.[\w-]+)*\.?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
+    '(?:[/?#][^\\s\x00-\x20\x7f-\x9f<>"`\\\\\u202a-\u202e\u2066-\u2069]*)?',
+    re.IGNORECASE,
+)
+EMAIL = re.compile(r"[^\s@<>\"'(),:;\\\[\]?&%\x00-\x20\x7f-\x9f]{1,64}@[\w-]+(?:\.[\w-]+)*")
+EXAMPLE = re.compile(
+    r"https?://(?:[^/?#]*\.)?(?:example\.(?:com|net|org)|[^/?#]*\.(?:example|invalid|test))(?:[:/?#]|\Z)"
+)
+KINDS = ("text", "lines", "url", "email", "code", "number")
+CHARS_MAX_BY_DEFAULT = {"text": 200, "lines": 2_000, "url": 2_000, "email": 254, "code": 6, "number": 20}
+DECODE_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)|\s*\(at end of document\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """`kind`: text is one line, lines are several, code is six digits."""
+
+    name: str
+    description: str
+    kind: str
+    sample: str | int
+    is_required: bool
+    chars_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meta:
+    """`expires_after`: from then on the e-mail is not worth sending."""
+
+    description: str
+    preheader: str
+    is_urgent: bool
+    expires_after: timedelta | None
+    fields: Mapping[str, Field]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portal:
+    """`values`: all of it, as templates see it."""
+
+    key: str
+    name: str
+    sender_name: str
+    tone: str
+    values: Mapping[str, Any]
+
+
+# ── values ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def taken(field: Field, value: object) -> str | int | None:
+    """As it may be printed; None where there is nothing. Raises Unrenderable, which never tells the value: it may be a secret."""
+    if value is None:
+        return None
+    if field.kind == "number":
+        if type(value) is not int or len(str(value)) > min(field.chars_max, 18):
+            raise Unrenderable(f"{field.name} must be a whole number of at most {min(field.chars_max, 18)} digits")
+        return value
+    if type(value) is not str:
+        raise Unrenderable(f"{field.name} must be text, and is {type(value).__name__}")
+    if len(value) > field.chars_max:
+        raise Unrenderable(f"{field.name} has {len(value):,} characters, and at most {field.chars_max:,} are allowed")
+    text = _cleaned(value, field.kind)
+    if not text or text.isspace():
+        return None
+    if (reason := _unfit(text, field.kind)) is not None:
+        raise Unrenderable(f"{field.name} {reason}")
+    return text
+
+
+def _cleaned(value: str, kind: str) -> str:
+    if value.isascii() and value.isprintable():
+        return value
+    if kind == "lines":
+        return BIDI.sub("", OTHER_CONTROLS.sub(" ", value.replace("\r\n", "\n")))
+    return BIDI.sub("", CONTROLS.sub(" ", value)) if kind == "text" else value
+
+
+def _unfit(text: str, kind: str) -> str | None:
+    if kind == "url" and not URL.fullmatch(text):
+        return "must be a link that begins with https:// or http:// and a host"
+    if kind == "email" and not EMAIL.fullmatch(text):
+        return "must be an e-mail address"
+    if kind == "code" and not (len(text) == 6 and text.isascii() and text.isdecimal()):
+        return "must be six digits, as text: a number would lose its leading zeros"
+    return None
+
+
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_portal(key: str, source: Source, problems: list[Problem]) -> Portal | None:
+    table = _Table.of(source, problems)
+    if table is None:
+        return None
+    before = len(problems)
+    words = {name: table.words(name) for name in ("name", "sender_name", "tone", "footer")}
+    words["logo_alt"] = table.words("logo_alt", is_needed=False) or words["name"]
+    words["support_email"] = table.fitting("support_email", "email")
+    words["logo_url"] = table.fitting("logo_url", "url")
+    colours, links = table.colours(), table.links()
+    table.require_nothing_else()
+    if len(problems) > before:
+        return None
+    values = {name: value for name, value in words.items() if value}
+    return Portal(
+        key=key,
+        name=words["name"],
+        sender_name=words["sender_name"],
+        tone=words["tone"],
+        values=values | {"colours": colours, "links": links},
+    )
+
+
+PORTAL_KEYS = {"name", "sender_name", "tone", "footer", "logo_alt", "logo_url", "support_email", "colours", "links"}
+
+
+def doubts_about(portal: Portal, source: Source) -> Iterable[Problem]:
+    urls = [portal.values.get("logo_url", ""), *(link["url"] for link in portal.values["links"])]
+    if any(EXAMPLE.match(url) for url in urls):
+        yield source.as_a_whole("its links lead to an example: write your own portal.toml")
+    colours = portal.values["colours"]
+    for front, back in READABLE:
+        if (contrast := _contrast(colours[front], colours[back])) < CONTRAST_MIN:
+            yield source.as_a_whole(
+                f"{front} on {back} is hard to read: the contrast is {contrast:.1f}, less than {CONTRAST_MIN}"
+            )
+
+
+def _contrast(one: str, other: str) -> float:
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def read_meta(source: Source, problems: list[Problem]) -> Meta | None:
+    table = _Table.of(source, problems)
+    if table is None:
+        return None
+    before = len(problems)
+    meta = Meta(
+        description=table.words("description"),
+        preheader=table.words("preheader"),
+        is_urgent=table.flag("urgent", default=False),
+        expires_after=table.duration("expires_after"),
+        fields={field.name: field for field in table.fields()},
+    )
+    table.require_nothing_else()
+    return meta if len(problems) == before else None
+
+
+class _Table:
+    """A TOML table whose values are taken one by one; each that is wrong becomes a problem with its line."""
+
+    def __init__(self, source: Source, problems: list[Problem], values: dict[str, Any], path: str = "") -> None:
+        self.source, self.problems, self.values, self.path = source, problems, values, path
+        self.known: set[str] = set()
+
+    @staticmethod
+    def of(source: Source, problems: list[Problem]) -> "_Table | None":
+        try:
+            return _Table(source, problems, tomllib.loads(source.text))
+        except tomllib.TOMLDecodeError as error:
+            place = DECODE_PLACE.search(str(error))
+            line, column = (int(place[1]), int(place[2])) if place and place[1] else (source.text.count("\n") + 1, 1)
+            problems.append(Problem(source.file, line, column, f"this is not TOML: {DECODE_PLACE.sub('', str(error))}"))
+        except RecursionError:
+            problems.append(source.as_a_whole("this is not TOML: too much within each other"))
+        return None
+
+    def words(self, key: str, *, is_needed: bool = True) -> str:
+        """One line; without braces, since what is declared is put into templates."""
+        value = self._take(key, str, is_needed)
+        if value is None:
+            return ""
+        if not value.strip() or CONTROLS.search(value) or len(value) > WORDS_CHARS_MAX:
+            self._refuse(key, f"must be one line of text, of up to {WORDS_CHARS_MAX:,} characters")
+        elif key != "preheader" and ("{" in value or "}" in value):
+            self._refuse(key, "must have no braces")
+        return str(value).strip()
+
+    def fitting(self, key: str, kind: str) -> str:
+        value = self.words(key, is_needed=False)
+        if value and (reason := _unfit(value, kind)):
+            self._refuse(key, reason)
+        return value
+
+    def flag(self, key: str, *, default: bool | None) -> bool:
+        value = self._take(key, bool, default is None)
+        return bool(default if value is None else value)
+
+    def count(self, key: str, default: int) -> int:
+        value = self._take(key, int, False)
+        if value is not None and not 1 <= value <= VALUE_CHARS_MAX:
+            self._refuse(key, f"must be 1 to {VALUE_CHARS_MAX:,}")
+        return default if value is None else int(value)
+
+    def duration(self, key: str) -> timedelta | None:
+        value = self._take(key, str, False)
+        if value is None:
+            return None
+        found = DURATION.fullmatch(value)
+        duration = timedelta(**{UNITS[found[2]]: int(found[1])}) if found else None
+        if duration is None or duration > EXPIRES_MAX:
+            self._refuse(key, 'must be a time like "10m", "1h" or "7d", up to a year')
+            return None
+        return duration
+
+    def colours(self) -> dict[str, str]:
+        table = self._inner("colours", self._take("colours", dict, True) or {})
+        colours = {name: table.words(name) for name in COLOURS}
+        for name, colour in colours.items():
+            if colour and not COLOUR.fullmatch(colour):
+                table._refuse(name, "must be a colour like #1a2b3c")
+        table.require_nothing_else()
+        return colours
+
+    def links(self) -> list[dict[str, str]]:
+        given = self._take("links", list, False) or []
+        if len(given) > LINKS_MAX or not all(isinstance(link, dict) for link in given):
+            self._refuse("links", f"must be up to {LINKS_MAX} tables of label and url")
+            return []
+        links = []
+        for link in given:
+            table = self._inner("links", link)
+            links.append({"label": table.words("label"), "url": table.fitting("url", "url")})
+            if "url" not in link:
+                table._refuse("url", "is missing")
+            table.require_nothing_else()
+        return links
+
+    def fields(self) -> Iterable[Field]:
+        given = self._take("fields", dict, False) or {}
+        if len(given) > FIELDS_MAX:
+            self._refuse("fields", f"there are more than {FIELDS_MAX}")
+            return
+        for name, values in given.items():
+            if not NAME.fullmatch(name) or name in RESERVED | {"portal", *SLOTS}:
+                self._refuse("fields", f"{name!r} cannot be the name of a field: {NAME_RULE}, and some are taken")
+            elif not isinstance(values, dict):
+                self._refuse("fields", f"{name} must be a table: [fields.{name}]")
+            elif (field := self._inner(f"fields.{name}", values).field(name)) is not None:
+                yield field
+
+    def field(self, name: str) -> Field | None:
+        before = len(self.problems)
+        kind = self.words("kind", is_needed=False) or "text"
+        if kind not in KINDS:
+            self._refuse("kind", f"must be one of {', '.join(KINDS)}")
+            return None
+        field = Field(
+            name=name,
+            description=self.words("description"),
+            kind=kind,
+            sample=self._take("sample", int if kind == "number" else str, True),
+            is_required=self.flag("required", default=None),
+            chars_max=self.count("chars_max", CHARS_MAX_BY_DEFAULT[kind]),
+        )
+        self.require_nothing_else()
+        if len(self.problems) > before:
+            return None
+        try:
+            if taken(field, field.sample) is None:
+                self._refuse("sample", "must not be empty: a preview shows it")
+        except Unrenderable as error:
+            self._refuse("sample", f"does not fit: {error}")
+        return field
+
+    def require_nothing_else(self) -> None:
+        for key in sorted(self.values.keys() - self.known):
+            self._refuse(key, f"is not known here: there are {', '.join(sorted(self.known))}")
+
+    def _take(self, key: str, kind: type, is_needed: bool) -> Any:
+        self.known.add(key)
+        value = self.values.get(key)
+        if value is None and is_needed:
+            self._refuse(key, "is missing")
+        if value is not None and type(value) is not kind:
+            words = {
+                str: "text in quotes",
+                bool: "true or false",
+                int: "a whole number",
+                dict: "a table",
+                list: "a list",
+            }
+            self._refuse(key, f"must be {words[kind]}")
+            return None
+        return value
+
+    def _inner(self, path: str, values: dict[str, Any]) -> "_Table":
+        return _Table(self.source, self.problems, values, path)
+
+    def _refuse(self, key: str, message: str) -> None:
+        at = self._place(key)
+        name = f"{self.path}.{key}" if self.path else key
+        self.problems.append(self.source.problem(at, f"{name} {message}"))
+
+    def _place(self, key: str) -> int:
+        """Where the key is written, or else its table, or else the beginning. A guess: tomllib does not tell."""
+        text = self.source.text
+        header = (
+            re.search(rf"^[ \t]*\[\[?[ \t]*{re.escape(self.path)}[ \t]*\].*", text, re.MULTILINE) if self.path else None
+        )
+        start = header.start() if header else 0
+        following = re.compile(r"^[ \t]*\[", re.MULTILINE).search(text, header.end() if header else 0)
+        end = following.start() if following else len(text)
+        written = re.compile(rf"^[ \t]*({re.escape(key)})[ \t]*[=.]", re.MULTILINE).search(text, start, end)
+        found = written or re.compile(rf"^[ \t]*\[\[?[ \t]*({re.escape(key)})[ \t]*[.\]]", re.MULTILINE).search(
+            text, start
+        )
+        return found.start(1) if found else start

@@ -1,0 +1,194 @@
+"""Reading folders of templates: {portal}/{portal.toml, layout.html, layout.txt} and {portal}/{type}/{four files}.
+
+What the files say is for others. Here: which there are, whose turn it is when several folders have the same, and that
+nothing is read that lies outside, is no file, is too big or is no text. Each problem is told with its place, and all of them.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from fairpost.model.errors import FairpostError
+
+OF_PORTAL = ("portal.toml", "layout.html", "layout.txt")
+OF_TYPE = ("meta.toml", "subject.txt", "text.txt", "html.html")
+FILE_BYTES_MAX = 262_144  # mail clients cut html off at 102 KB
+ENTRIES_MAX = 200  # of one folder
+PROBLEMS_SHOWN = 50
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+NAME_RULE = "a name has up to 64 of a-z, 0-9 and _, the first a letter"
+UNTYPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")  # markup.py uses some as marks
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """`line` and `column` count from 1; 0 is the file as a whole."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        place = f", line {self.line}, column {self.column}" if self.line else ""
+        return f"{self.file}{place}: {self.message}"
+
+
+class BrokenTemplates(FairpostError):
+    """Nothing of these folders can be used before all `problems` are put right."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        shown = [str(problem) for problem in self.problems[:PROBLEMS_SHOWN]]
+        more = len(self.problems) - len(shown)
+        super().__init__(
+            "\n".join(["Templates cannot be used as they are:", *shown, *([f"… and {more} more"] if more else [])])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    file: str
+    text: str
+
+    def problem(self, at: int, message: str) -> Problem:
+        line, column = self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
+        return Problem(self.file, line, column, message)
+
+    def as_a_whole(self, message: str) -> Problem:
+        return Problem(self.file, 0, 0, message)
+
+
+@dataclass(frozen=True, slots=True)
+class PortalFiles:
+    shared: dict[str, Source] = field(default_factory=dict)
+    types: dict[str, dict[str, Source]] = field(default_factory=dict)
+
+
+def read_folders(folders: Sequence[Path], problems: list[Problem]) -> dict[str, PortalFiles]:
+    """Of a type, the last folder that has it gives all four files; of the portal's own files, each comes from the last."""
+    portals: dict[str, PortalFiles] = {}
+    for folder in folders:
+        for name, files in _Folder(folder, problems).portals().items():
+            portal = portals.setdefault(name, PortalFiles())
+            portal.shared.update(files.shared)
+            portal.types.update(files.types)
+    return portals
+
+
+class _Folder:
+    def __init__(self, root: Path, problems: list[Problem]) -> None:
+        self.root, self.problems = root, problems
+
+    def portals(self) -> dict[str, PortalFiles]:
+        try:
+            self.real_root = self.root.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            self._refuse(self.root, f"the folder cannot be read: {_reason(error)}")
+            return {}
+        if not self.real_root.is_dir():
+            self._refuse(self.root, "this is no folder")
+            return {}
+        # A file beside them is fine, such as a README. A link that leads nowhere was meant to be a portal.
+        paths = [path for path in self._entries(self.root) if path.is_dir() or path.is_symlink()]
+        return {path.name: self._portal(path) for path in paths if self._is_named(path)}
+
+    def _portal(self, folder: Path) -> PortalFiles:
+        files = PortalFiles()
+        for path in self._entries(folder):
+            if path.name in OF_PORTAL:
+                if source := self._read(path):
+                    files.shared[path.name] = source
+            elif not path.is_dir():
+                self._refuse(
+                    path, f"this is not one of a portal's files: {', '.join(OF_PORTAL)}, and a folder for each type"
+                )
+            elif self._is_named(path):
+                files.types[path.name] = self._type(path)
+        return files
+
+    def _type(self, folder: Path) -> dict[str, Source]:
+        paths = {path.name: path for path in self._entries(folder)}
+        for name in OF_TYPE:
+            if name not in paths:
+                self._refuse(folder / name, f"it is not there: a type has {', '.join(OF_TYPE)}, all in one folder")
+        for name in paths.keys() - set(OF_TYPE):
+            self._refuse(paths[name], f"this is not one of a type's files: {', '.join(OF_TYPE)}")
+        sources = {name: self._read(paths[name]) for name in OF_TYPE if name in paths}
+        return {name: source for name, source in sources.items() if source}
+
+    def _entries(self, folder: Path) -> list[Path]:
+        """Without what an editor or a system leaves behind."""
+        if not self._is_inside(folder):
+            return []
+        try:
+            with os.scandir(folder) as found:
+                names = sorted(entry.name for entry in islice(found, ENTRIES_MAX + 1))
+        except OSError as error:
+            self._refuse(folder, f"the folder cannot be read: {_reason(error)}")
+            return []
+        if len(names) > ENTRIES_MAX:
+            self._refuse(folder, f"there are more than {ENTRIES_MAX} files and folders in it")
+            return []
+        return [folder / name for name in names if not name.startswith(".") and not name.endswith("~")]
+
+    def _is_named(self, path: Path) -> bool:
+        if NAME.fullmatch(path.name):
+            return True
+        self._refuse(path, NAME_RULE)
+        return False
+
+    def _is_inside(self, path: Path) -> bool:
+        try:
+            if path.resolve(strict=True).is_relative_to(self.real_root):
+                return True
+            self._refuse(path, f"a link leads out of {self.root}: put the file itself here")
+        except (OSError, RuntimeError) as error:
+            self._refuse(path, f"it cannot be read: {_reason(error)}")
+        return False
+
+    def _read(self, path: Path) -> Source | None:
+        if not self._is_inside(path):
+            return None
+        try:
+            content = _content(path)
+        except OSError as error:
+            self._refuse(path, f"it cannot be read: {_reason(error)}")
+            return None
+        if len(content) > FILE_BYTES_MAX:
+            self._refuse(path, f"it has more than {FILE_BYTES_MAX:,} bytes")
+            return None
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            before = Source(str(path), content[: error.start].decode("utf-8-sig"))
+            self.problems.append(before.problem(len(before.text), "this is not UTF-8: save the file as UTF-8"))
+            return None
+        source = Source(str(path), text.replace("\r\n", "\n").replace("\r", "\n"))
+        if untyped := UNTYPED.search(source.text):
+            self.problems.append(
+                source.problem(untyped.start(), f"the character U+{ord(untyped[0]):04X} is no text: delete it")
+            )
+            return None
+        return source
+
+    def _refuse(self, path: Path, message: str) -> None:
+        self.problems.append(Problem(str(path), 0, 0, message))
+
+
+def _content(path: Path) -> bytes:
+    """Opening a pipe would wait for somebody to write into it: hence O_NONBLOCK, and only files are read."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError("it is no file")
+        return file.read(FILE_BYTES_MAX + 1)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,298 @@
+"""HTML as mail clients and we can be sure of it: closed tags, double quotes, nothing that runs or loads.
+
+A template's own tags ({{ … }}, {% … %}) stand in it, and an HTML parser would move or break them; so it is read strictly
+here instead, and refused where two readers could see two things. No field can then become a tag or an attribute.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fairpost.templates.folder import Problem, Source
+from fairpost.templates.rendering import OPENING, TOKEN
+
+PRINT, STATEMENT = "\ufdd1", "\ufdd2"  # what stands where a template's tag was: no file has these
+PIECE = re.compile(
+    r"<!--(?P<comment>.*?)-->"
+    r"|(?P<doctype><!DOCTYPE[^<>]*>)"
+    r'|<(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9]*)(?P<attributes>(?:\s+[A-Za-z][\w:-]*="[^"<>]*")*)\s*/?>',
+    re.DOTALL | re.IGNORECASE,
+)
+ATTRIBUTE = re.compile(r'\s+(?P<name>[A-Za-z][\w:-]*)="(?P<value>[^"<>]*)"')
+PATH = re.compile(r"\{\{-?\s*([\w.]+)\s*-?\}\}")
+ENCODED = re.compile(r"\|\s*urlencode\s*-?\}\}\Z")
+LITERAL_LINK = re.compile(r"https?://[\w.\-:]+(?:[/?#]|\Z)|mailto:[^?]", re.IGNORECASE)
+LINK_BEFORE_FIELDS = re.compile(r"https?://[\w.\-:]+[/?#]", re.IGNORECASE)
+
+INLINE = frozenset(["a", "abbr", "b", "br", "code", "em", "i", "img", "small", "span", "strong", "sub", "sup", "u"])
+BLOCKS = frozenset(
+    [
+        "blockquote",
+        "center",
+        "div",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "hr",
+        "li",
+        "ol",
+        "p",
+        "pre",
+        "table",
+        "tbody",
+        "td",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+    ]
+)
+PAGE = frozenset(["html", "head", "meta", "title", "style", "body"])
+VOID = frozenset({"br", "hr", "img", "meta"})
+ONLY_INLINE = frozenset(
+    [
+        "a",
+        "abbr",
+        "b",
+        "code",
+        "em",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "i",
+        "p",
+        "pre",
+        "small",
+        "span",
+        "strong",
+        "sub",
+        "sup",
+        "u",
+    ]
+)
+ONLY_TEXT = frozenset({"title", "style"})
+PARENTS = {
+    "tr": {"table", "tbody", "thead"}, "td": {"tr"}, "th": {"tr"}, "tbody": {"table"}, "thead": {"table"},
+    "li": {"ul", "ol"}, "head": {"html"}, "body": {"html"}, "title": {"head"}, "style": {"head"}, "meta": {"head"},
+}  # fmt: skip
+NO_TEXT = frozenset({"table", "tbody", "thead", "tr", "ul", "ol", "html", "head"})  # a parser would move it elsewhere
+NEEDED = {"img": ("src", "alt", "width"), "a": ("href",)}
+LINKS = {"href", "src"}
+WITH_FIELDS = LINKS | {"alt", "title", "aria-label"}
+
+
+class TemplateTag(NamedTuple):
+    start: int
+    end: int
+    word: str  # of a statement: if, endif, …; {{ prints, {# remarks
+    text: str
+
+
+class Attribute(NamedTuple):
+    name: str
+    value: str  # as masked
+    start: int
+    value_start: int
+
+
+class Element(NamedTuple):
+    name: str
+    start: int
+    end: int
+    is_closing: bool
+    attributes: tuple[Attribute, ...]
+
+
+def template_tags(source: str) -> Iterator[TemplateTag]:
+    """Of a source that rendering.py has accepted."""
+    at = 0
+    while opening := OPENING.search(source, at):
+        word = opening[0][:2]
+        if word == "{#":
+            at = source.index("#}", opening.end()) + 2
+        else:
+            at = opening.end()
+            while token := TOKEN.match(source, at):
+                at = token.end()
+                word = token[0].strip() if word == "{%" else word
+                if token.lastgroup == "end":
+                    break
+        yield TemplateTag(opening.start(), at, word, source[opening.start() : at])
+
+
+def masked(source: str) -> str:
+    """As long as before, so that all places are the same."""
+    pieces, at = [], 0
+    for tag in template_tags(source):
+        mark = {"{{": PRINT, "{#": " "}.get(tag.word, STATEMENT)
+        pieces += [source[at : tag.start], mark * (tag.end - tag.start)]
+        at = tag.end
+    return "".join([*pieces, source[at:]])
+
+
+def elements(mask: str) -> Iterator[Element]:
+    """The tags, without comments. What is no tag is left out: problems_of tells of it."""
+    for piece in PIECE.finditer(mask):
+        if piece["name"]:
+            yield _element(piece)
+
+
+def _element(piece: re.Match[str]) -> Element:
+    offset = piece.start("attributes")
+    attributes = tuple(
+        Attribute(found["name"].lower(), found["value"], offset + found.start(), offset + found.start("value"))
+        for found in ATTRIBUTE.finditer(piece["attributes"])
+    )
+    return Element(piece["name"].lower(), piece.start(), piece.end(), bool(piece["close"]), attributes)
+
+
+def problems_of(source: Source, *, urls: frozenset[str] | None) -> list[Problem]:
+    """`urls`: the fields that may be links, all by themselves. None: a layout, looked at again when it is filled in."""
+    return _Check(source, urls).problems
+
+
+class _Open(NamedTuple):
+    name: str  # of an element; of an if or for with a % before
+    at: int
+
+
+class _Check:
+    def __init__(self, source: Source, urls: frozenset[str] | None) -> None:
+        self.source, self.urls = source, urls
+        self.mask = masked(source.text)
+        self.problems: list[Problem] = []
+        self.open: list[_Open] = []
+        self.prints = {tag.start: tag.text for tag in template_tags(source.text) if tag.word == "{{"}
+        self.statements = [tag for tag in template_tags(source.text) if tag.word not in ("{{", "{#")]
+        at = 0
+        while (start := self.mask.find("<", at)) >= 0:
+            self._between(at, start)
+            at = self._piece(start)
+        self._between(at, len(self.mask))
+        for left in self.open:
+            self._refuse(left.at, f"<{left.name}> is never closed")
+
+    def _piece(self, start: int) -> int:
+        piece = PIECE.match(self.mask, start)
+        if not piece:
+            self._refuse(
+                start, 'this "<" begins no tag: write &lt;, or close the tag, with double quotes around each value'
+            )
+            return start + 1
+        if piece["comment"] is not None:
+            if re.search(f"[{PRINT}{STATEMENT}]|<(?:style|script)", piece["comment"], re.IGNORECASE):
+                self._refuse(start, "a comment cannot have fields or styles: for a remark write {# like this #}")
+        elif piece["name"]:
+            element = _element(piece)
+            if element.is_closing:
+                self._closing(element)
+            else:
+                self._opening(element)
+        elif self.source.text[:start].strip():
+            self._refuse(start, "a doctype stands at the beginning of a layout, and nowhere else")
+        return piece.end()
+
+    def _between(self, start: int, end: int) -> None:
+        """Plain text, prints, if and for."""
+        inside = self.open[-1].name if self.open else ""
+        at = start
+        for statement in (each for each in self.statements if start <= each.start < end):
+            self._text(at, statement.start)
+            at = statement.end
+            self._statement(statement)
+        self._text(at, end)
+        if inside == "style" and STATEMENT in self.mask[start:end]:
+            self._refuse(start, "a style cannot have if or for")
+
+    def _text(self, start: int, end: int) -> None:
+        parent = self._parent()
+        text = self.mask[start:end]
+        if parent in NO_TEXT and text.strip():
+            at = start + len(text) - len(text.lstrip())
+            self._refuse(at, f"text cannot stand right in a <{parent}>: mail programs would move it elsewhere")
+
+    def _statement(self, tag: TemplateTag) -> None:
+        if tag.word in ("if", "for"):
+            self.open.append(_Open(f"%{tag.word}", tag.start))
+        elif not self.open or not self.open[-1].name.startswith("%"):
+            opened = f"<{self.open[-1].name}>" if self.open else "it"
+            self._refuse(
+                tag.start, f'"{tag.word}" comes before {opened} is closed: open and close a tag in the same branch'
+            )
+            self.open = [left for left in self.open if left.name.startswith("%")]
+        if tag.word.startswith("end") and self.open:
+            self.open.pop()
+
+    def _parent(self) -> str:
+        return next((left.name for left in reversed(self.open) if not left.name.startswith("%")), "")
+
+    def _opening(self, element: Element) -> None:
+        name, parent = element.name, self._parent()
+        if name not in INLINE | BLOCKS | PAGE:
+            self._refuse(
+                element.start, f"<{name}> has no place in an e-mail: mail programs drop it, or distrust what has it"
+            )
+        elif parent in ONLY_TEXT or (parent in ONLY_INLINE and name not in INLINE) or name == parent == "a":
+            self._refuse(element.start, f"<{name}> cannot stand in <{parent}>: it would end it")
+        elif name in PARENTS and parent not in PARENTS[name]:
+            allowed = " or ".join(f"<{each}>" for each in sorted(PARENTS[name]))
+            self._refuse(element.start, f"<{name}> can only stand right in {allowed}")
+        elif (parent in NO_TEXT and name not in PARENTS) or (name == "html" and parent):
+            self._refuse(element.start, f"<{name}> cannot stand right in <{parent}>")
+        for needed in NEEDED.get(name, ()):
+            if needed not in {attribute.name for attribute in element.attributes}:
+                self._refuse(element.start, f"<{name}> needs {needed}")
+        names = [attribute.name for attribute in element.attributes]
+        for attribute in element.attributes:
+            self._attribute(attribute, names)
+        if name not in VOID:
+            self.open.append(_Open(name, element.start))
+
+    def _closing(self, element: Element) -> None:
+        if self.open and self.open[-1].name == element.name:
+            self.open.pop()
+            return
+        opened = f"<{self.open[-1].name}> is open here" if self.open else "nothing is open here"
+        opened = (
+            opened.replace("<%", "{% ").replace("if>", "if %}").replace("for>", "for %}") if "%" in opened else opened
+        )
+        self._refuse(element.start, f"</{element.name}> closes something else: {opened}")
+        if any(left.name == element.name for left in self.open):
+            while self.open.pop().name != element.name:
+                pass
+
+    def _attribute(self, attribute: Attribute, names: list[str]) -> None:
+        name, value = attribute.name, attribute.value
+        if names.count(name) > 1:
+            self._refuse(attribute.start, f"{name} is there twice")
+        elif name.startswith("on") or name in ("srcset", "background"):
+            self._refuse(attribute.start, f"{name} has no place in an e-mail")
+        elif STATEMENT in value:
+            self._refuse(attribute.value_start, 'if and for cannot stand within a tag: use {{ "a" if b else "c" }}')
+        elif PRINT in value and name not in WITH_FIELDS:
+            self._refuse(attribute.value_start, f"{name} cannot have fields: only {', '.join(sorted(WITH_FIELDS))} can")
+        elif name in LINKS and not self._is_link(attribute):
+            self._refuse(
+                attribute.value_start,
+                f"{name} must be a field of kind url by itself, or begin with https:// and a host;"
+                " what is put into it needs | urlencode",
+            )
+        elif name == "style" and re.search(r"url\(|expression|@|\\|&", value, re.IGNORECASE):
+            self._refuse(attribute.value_start, "a style cannot load or run anything")
+
+    def _is_link(self, attribute: Attribute) -> bool:
+        value, start = attribute.value, attribute.value_start
+        prints = [text for at, text in self.prints.items() if start <= at < start + len(value)]
+        if not prints:
+            return bool(LITERAL_LINK.match(value))
+        if self.urls is None:
+            return True
+        whole = PATH.fullmatch(self.source.text, start, start + len(value))
+        if whole:
+            return whole[1] in self.urls
+        return bool(LINK_BEFORE_FIELDS.match(value)) and all(ENCODED.search(text) for text in prints)
+
+    def _refuse(self, at: int, message: str) -> None:
+        self.problems.append(self.source.problem(at, message))

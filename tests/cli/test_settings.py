@@ -1,0 +1,31 @@
+"""`fairpost settings`: what holds, and why."""
+
+from base64 import b64encode
+
+from fairpost.settings import SETTINGS
+from tests.cli.conftest import Cli
+
+
+def test_every_setting_is_told_with_its_value_and_where_it_comes_from(bare: Cli) -> None:
+    cli = Cli({**bare.environment, "FAIRPOST_MAX_QUEUE": "7", "SMTP_FAIR_QUEUE_ENABLED": "false"})
+    told = {each["variable"]: each for each in cli.json("settings")}
+    assert set(told) == {setting.variable for setting in SETTINGS}
+    assert (told["FAIRPOST_MAX_QUEUE"]["value"], told["FAIRPOST_MAX_QUEUE"]["from"]) == ("7", "environment")
+    assert told["FAIRPOST_FAIR_QUEUE"]["from"] == "SMTP_FAIR_QUEUE_ENABLED"
+    assert (told["FAIRPOST_WORKSPACE"]["value"], told["FAIRPOST_WORKSPACE"]["from"]) == ("default", "default")
+    assert "FAIRPOST_MAX_QUEUE" in cli.ok("settings")
+
+
+def test_no_secret_is_shown(bare: Cli) -> None:
+    key = b64encode(bytes(range(32))).decode()
+    url = "postgresql://ann:hunter2@db.test/mail"
+    cli = Cli({**bare.environment, "FAIRPOST_SECRET_KEY": key, "FAIRPOST_DATABASE_URL": url})
+    said = cli.ok("settings") + str(cli.json("settings"))
+    assert key not in said
+    assert "hunter2" not in said
+    assert "db.test" in said
+
+
+def test_a_wrong_one_is_named(bare: Cli) -> None:
+    cli = Cli({**bare.environment, "FAIRPOST_MAX_QUEUE": "many"})
+    assert "FAIRPOST_MAX_QUEUE must be a whole number" in cli.error("settings")

@@ -1,0 +1,59 @@
+"""docs/portal-templates.md names every portal, type, file, kind of field and limit."""
+
+import re
+from pathlib import Path
+
+from fairpost.templates.declared import COLOURS, FIELDS_MAX, KINDS, LINKS_MAX, PORTAL_KEYS
+from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, OF_PORTAL, OF_TYPE
+from fairpost.templates.portals import BUILT_IN, PORTALS_MAX, load_portals
+
+PAGE = (Path(__file__).parents[2] / "docs" / "portal-templates.md").read_text("utf-8")
+ALL = load_portals(BUILT_IN).list()
+
+
+def rows(heading: str) -> list[list[str]]:
+    section = re.split(r"^#+ ", PAGE.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `")
+    ]
+
+
+def test_every_portal_has_a_row() -> None:
+    portals = {each.portal.key: each.portal for each in ALL}
+    assert {row[0].strip("`"): row[1] for row in rows("Portals")} == {
+        key: portal.name for key, portal in portals.items()
+    }
+
+
+def test_every_type_has_a_row_with_its_fields_and_when_it_expires() -> None:
+    table = {row[0].strip("`"): row for row in rows("Types")}
+    assert set(table) == {each.type for each in ALL}
+    for template in ALL:
+        _, _, urgent, expires, required, optional = table[template.type]
+        assert urgent == ("yes" if template.is_urgent else "no")
+        seconds = template.expires_after.total_seconds() if template.expires_after else 0
+        units = {"m": 60, "h": 3_600, "d": 86_400}
+        assert seconds == (int(expires[:-1]) * units[expires[-1]] if expires else 0)
+        for name, field in template.fields.items():
+            assert f"`{name}`" in required + optional
+            assert field.is_required is False or f"`{name}`" in required
+
+
+def test_every_file_key_and_kind_is_explained() -> None:
+    for name in (*OF_PORTAL, *OF_TYPE):
+        assert f"`{name}`" in PAGE
+    for name in (*PORTAL_KEYS, *COLOURS, *KINDS):
+        assert f"`{name}`" in PAGE, name
+    assert {row[0].strip("`") for row in rows("Kinds of fields")} == set(KINDS)
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    for limit in (FILE_BYTES_MAX, ENTRIES_MAX, PORTALS_MAX, FIELDS_MAX, LINKS_MAX):
+        assert f"{limit:,}" in PAGE
+
+
+def test_the_example_runs() -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    names: dict[str, object] = {}
+    exec(example, names)
+    assert "482913" in str(names["rendered"])
