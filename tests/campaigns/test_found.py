@@ -238,3 +238,21 @@ async def test_what_is_finished_leaves_no_rules_behind(world: World) -> None:
     assert await world.store.value("SELECT count(*) FROM fairpost.rules WHERE level = 'stream'") == 0
     await world.set_schedule(office_hours(days=(6,)))
     assert await world.store.value("SELECT count(*) FROM fairpost.rules WHERE level = 'stream'") == 0
+
+
+async def test_what_was_planned_before_planning_failed_waits_until_it_goes_on(world: World) -> None:
+    """And nobody claims it in vain meanwhile."""
+    await world.add_accounts("anna")
+    await world.add_people(4)
+    campaign = await world.draft()
+    launched = await launching.launch(world.store, campaign, skip_incomplete=False, by="test", now=MONDAY)
+    await campaigns.plan_batch(world.store, launched.id, most=2)
+    await campaigns.fail_planning(world.store, launched.id, "no room")
+    await world.run(days=0.1)
+    assert world.post.sent == []
+    assert (await world.again(campaign)).reason == "it could not be planned: no room"
+    (route,) = await world.store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", world.clock.now)
+    assert (route["waiting"], route["due"]) == (2, False)
+    await campaigns.resume(world.store, campaign, by="test")
+    await world.run(days=0.1)
+    assert len(world.post.sent) == 4

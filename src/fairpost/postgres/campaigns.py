@@ -265,7 +265,7 @@ async def fail_stranded(store: "Store", *, most: int) -> int:
 
 
 async def fail_planning(store: "Store", campaign_id: int, reason: str) -> None:
-    sql = "SELECT (fairpost.move_campaign($1, '{scheduled,running}', 'failed', $2, 'itself', $3)).id"
+    sql = "SELECT (fairpost.fail_campaign($1, $2, $3)).id"
     await store.value(sql, campaign_id, f"it could not be planned: {reason}", clock.stated())
 
 

@@ -124,6 +124,18 @@ BEGIN
     END LOOP;
 END $$;
 
+-- It cannot go on until a person does something. Its mail is held, or whoever comes would claim it again and again, in vain. Null: it was not under way.
+CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{scheduled,running}', 'failed', p_reason, 'itself', p_now);
+BEGIN
+    IF moved.id IS NOT NULL THEN
+        PERFORM fairpost.hold_campaign(p_campaign, format('campaign %s has failed', moved.name), p_now);
+    END IF;
+    RETURN moved;
+END $$;
+
 -- Campaigns that have come to a moment of their own: scheduled ones whose time has come, running ones with nothing left
 -- that could move by itself or with nobody left to send it, completed ones in which something moves again. Costs the number of campaigns that
 -- are alive. Returns those that were moved.
@@ -158,9 +170,8 @@ BEGIN
                 PERFORM fairpost.forget_gates(c.id, t);
             END IF;
         ELSIF c.state = 'running' AND NOT fairpost.has_senders(c) THEN
-            moved := fairpost.move_campaign(c.id, '{running}', 'failed',
-                CASE WHEN left(c.route, 1) = '@' THEN format('there is no account %s any more', substr(c.route, 2)) ELSE format('there is no account in pool %s any more', c.route) END, 'itself', p_now);
-            PERFORM fairpost.hold_campaign(c.id, format('campaign %s has failed', c.name), p_now);   -- or whoever comes claims it again and again, in vain
+            moved := fairpost.fail_campaign(c.id, CASE WHEN left(c.route, 1) = '@' THEN format('there is no account %s any more', substr(c.route, 2))
+                                                       ELSE format('there is no account in pool %s any more', c.route) END, p_now);
         END IF;
         IF moved.id IS NOT NULL THEN
             RETURN QUERY SELECT moved.workspace, moved.name, moved.state, moved.reason;
