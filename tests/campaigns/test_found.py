@@ -256,3 +256,13 @@ async def test_what_was_planned_before_planning_failed_waits_until_it_goes_on(wo
     await campaigns.resume(world.store, campaign, by="test")
     await world.run(days=0.1)
     assert len(world.post.sent) == 4
+
+
+async def test_what_an_engine_planned_meanwhile_is_told_to_who_launched_it(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(4)
+    campaign = await world.draft(delays=(timedelta(days=1),))
+    launched = await launching.launch(world.store, campaign, skip_incomplete=False, by="test", now=MONDAY)
+    await CampaignWatch(world.store, log=lambda words: None).step()
+    result = await launching.schedule(world.store, launched, already=0)
+    assert (result.scheduled, result.skipped, result.is_done) == (8, 0, True)

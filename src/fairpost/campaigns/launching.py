@@ -58,12 +58,13 @@ async def schedule_anew(
     store: Store, campaign: Campaign, *, now: datetime, progress: Callable[[int], None] = lambda done: None
 ) -> SchedulingResult:
     """Whoever came onto its lists since the launch. Raises FairpostError where it is not under way."""
+    already = (await campaigns.planning(store, campaign)).scheduled
     if not await campaigns.plan_anew(store, campaign.id, await _zones(store, campaign)):
         raise FairpostError(
             f"Campaign {campaign.name} is {campaign.state}; only one that is running can be scheduled. Nothing was changed."
         )
     await lay(store, campaign.workspace, now=now)
-    return await schedule(store, campaign, progress=progress)
+    return await schedule(store, campaign, already=already, progress=progress)
 
 
 async def _zones(store: Store, campaign: Campaign) -> list[str]:
@@ -76,24 +77,31 @@ async def _zones(store: Store, campaign: Campaign) -> list[str]:
 
 
 async def schedule(
-    store: Store, campaign: Campaign, *, progress: Callable[[int], None] = lambda done: None
+    store: Store,
+    campaign: Campaign,
+    *,
+    already: int | None = None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> SchedulingResult:
-    """Batch by batch to the end; what is done stays done when it is cut off. `progress` hears how many prospects were seen."""
-    result, seen = SchedulingResult(), 0
-    while not result.is_done:
+    """Batch by batch to the end; what is done stays done when it is cut off. An engine may plan along: its part counts as well.
+
+    `already`: how many e-mails the campaign had before this run; None: what it has now. `progress` hears how many prospects were seen.
+    """
+    if already is None:
+        already = (await campaigns.planning(store, campaign)).scheduled
+    result, is_over = SchedulingResult(), False
+    while not is_over:
         planned = await campaigns.plan_batch(store, campaign.id, most=BATCH)
         failpoint("after_plan")
-        result.scheduled += planned.scheduled
-        result.skipped += planned.skipped
-        result.left_out += len(planned.left_out)
         for prospect_id in planned.left_out[: ERRORS_KEPT - len(result.errors)]:
             result.errors.append(f"prospect {prospect_id}: lacks a field that the templates need")
-        seen += planned.prospects
-        progress(seen)
-        if planned.done:
-            break
-    after = await campaigns.campaign_by_id(store, campaign.id)
-    result.is_done = after.planned_at is not None
+        is_over = planned.done
+        progress((await campaigns.planning(store, campaign)).prospects)
+    after = await campaigns.planning(store, campaign)
+    result.scheduled = after.scheduled - already
+    result.skipped = max(0, (after.prospects - after.left_out) * after.steps - result.scheduled)
+    result.left_out = after.left_out
+    result.is_done = after.is_done
     return result
 
 

@@ -599,7 +599,8 @@ async def _launched(store: "Store", campaign: "Campaign", *, skip_incomplete: bo
             f"Campaign {campaign.name} is {launched.state}, and cannot be launched. Nothing was changed."
         )
     with progress("scheduling", await campaigns.members(store, launched)) as reach:
-        return await launching.schedule(store, launched, progress=reach)
+        already = 0 if campaign.state == "draft" else None  # an engine may have begun before we do
+        return await launching.schedule(store, launched, already=already, progress=reach)
 
 
 async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step: int) -> "Preview":

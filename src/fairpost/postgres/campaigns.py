@@ -56,6 +56,17 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Planning:
+    """How far it has come, whoever did it. `scheduled`: e-mails, of all times; the others of the last time alone."""
+
+    steps: int
+    scheduled: int
+    prospects: int
+    left_out: int
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """`scheduled`, `skipped`, `left_out`: e-mails and prospects, as the planning has counted them."""
 
@@ -221,6 +232,16 @@ async def launch(
 async def plan_batch(store: "Store", campaign_id: int, *, most: int) -> Planned:
     row = await store.row("SELECT * FROM fairpost.plan_batch($1, $2, $3)", campaign_id, most, clock.stated())
     return Planned(**{**row, "left_out": tuple(row["left_out"])})
+
+
+async def planning(store: "Store", campaign: Campaign) -> Planning:
+    row = await store.row(
+        """SELECT c.scheduled, c.prospects, c.left_out, c.planned_at IS NOT NULL AS is_done,
+                  (SELECT count(*) FROM fairpost.campaign_steps s WHERE s.campaign_id = c.id) AS steps
+           FROM fairpost.campaigns c WHERE c.id = $1""",
+        campaign.id,
+    )
+    return Planning(**row)
 
 
 async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
