@@ -1,6 +1,5 @@
 """`fairpost campaign`: from a list of people and some words to e-mails that go out by themselves."""
 
-import re
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from fairpost.cli.arguments import moment
+from fairpost.cli.names import require_name
 from fairpost.cli.output import AsJson, note, plain, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError
@@ -85,7 +85,7 @@ def new(
     from fairpost.postgres import campaigns, templates
     from fairpost.postgres.campaigns import Draft
 
-    _require_name(name)
+    require_name("CAMPAIGN", name)
     _require_names(pool=pool, user=user)
     if (template is None) == (sequence is None):
         raise typer.BadParameter("give either --template or --sequence: it says what is sent")
@@ -683,11 +683,6 @@ def _gap(text: str) -> "Gap | None":
         return gap(text)
     except ValueError as error:
         raise typer.BadParameter(f"--gap {error}") from error
-
-
-def _require_name(name: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        raise FairpostError(f"CAMPAIGN must be letters, digits and ._- (1..100), like spring; got {name!r}")
 
 
 def _require_names(*, pool: str, user: str) -> None:

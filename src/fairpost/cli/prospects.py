@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairpost.cli.files import opened, tell_bad_lines, watched, with_connection
+from fairpost.cli.names import require_name
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError
@@ -56,7 +57,7 @@ def import_(
     from fairpost.postgres.prospects import BadProspects, import_prospects
     from fairpost.prospects.csv_reader import read_prospects
 
-    _require_name(list_name)
+    require_name("LIST", list_name)
     where = workspace or read_settings().workspace
 
     async def work(conn: "asyncpg.Connection") -> "ImportedProspects":
@@ -229,13 +230,6 @@ def _mapping(columns: list[str] | None) -> dict[str, str]:
     if any(not name for name, _, _ in pairs):
         raise FairpostError('--column must be NAME=FIELD, like "Vorname=first_name"')
     return {name: field for name, _, field in pairs}
-
-
-def _require_name(name: str) -> None:
-    import re
-
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        raise FairpostError(f"LIST must be letters, digits and ._- (1..100), like spring; got {name!r}")
 
 
 def _fields(prospect: "Prospect") -> str:
