@@ -13,6 +13,8 @@ from typer.core import TyperGroup
 from fairpost import __version__
 from fairpost.cli import (
     account,
+    api,
+    audit,
     bench,
     campaign,
     db,
@@ -24,6 +26,7 @@ from fairpost.cli import (
     forecast,
     hold,
     inbox,
+    key,
     metrics,
     pause,
     portal,
@@ -39,6 +42,7 @@ from fairpost.cli import (
     up,
     user,
     work,
+    workspace,
 )
 from fairpost.cli.output import error_line
 from fairpost.model.errors import FairpostError
@@ -85,6 +89,7 @@ def options(
 
 app.command("up")(up.up)
 app.command("work")(work.work)
+app.command("api")(api.api)
 app.command("status")(status.status)
 app.command("fairness")(fairness.fairness)
 app.command("metrics")(metrics.metrics)
@@ -98,6 +103,9 @@ app.command("pause")(pause.pause)
 app.command("resume")(pause.resume)
 app.command("hold")(hold.hold)
 app.command("release")(hold.release)
+app.add_typer(workspace.app, name="workspace")
+app.add_typer(key.app, name="key")
+app.command("audit")(audit.audit)
 app.add_typer(user.app, name="user")
 app.add_typer(campaign.app, name="campaign")
 app.add_typer(template.app, name="template")

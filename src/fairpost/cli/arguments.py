@@ -1,4 +1,4 @@
-"""How ids, moments and spans of time are written on the command line. A wrong one is told at once."""
+"""How ids, moments, spans of time and addresses to listen on are written on the command line. A wrong one is told at once."""
 
 import re
 from datetime import datetime, timedelta
@@ -48,3 +48,11 @@ def span(text: str) -> timedelta:
     if not timedelta() < length <= _SPAN_MAX:
         raise typer.BadParameter(f"{text!r} is out of range: 1s to {_SPAN_MAX.days}d")
     return length
+
+
+def host_and_port(text: str, *, default: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or int(port[:6]) > 65_535:
+        raise typer.BadParameter(f"{text!r} is no HOST:PORT; write it like {default}")
+    return host, int(port)

@@ -5,20 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairpost.cli.arguments import span
+from fairpost.cli.arguments import host_and_port, span
 from fairpost.cli.session import with_store
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from fairpost.postgres.store import Store
-
-
-def _host_and_port(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdigit() or int(port[:6]) > 65_535:
-        raise typer.BadParameter(f"{text!r} is no HOST:PORT; write it like 127.0.0.1:9464")
-    return host, int(port)
 
 
 def metrics(
@@ -40,7 +32,7 @@ def metrics(
     if listen is None:
         typer.echo(with_store(lambda store: _look(store, length), connections_max=3), nl=False)
     else:
-        host, port = _host_and_port(listen)
+        host, port = host_and_port(listen, default="127.0.0.1:9464")
         asyncio.run(_serve(host, port, window=length))
 
 

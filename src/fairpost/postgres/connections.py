@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import asyncpg
 
+from fairpost.model.errors import FairpostError
+
 
 class Connections:
     def __init__(self, url: str, *, most: int, options: dict[str, Any]) -> None:
@@ -51,7 +53,7 @@ class Connections:
             conn = await self._taken()
             try:
                 yield conn
-            except asyncpg.PostgresError:
+            except (asyncpg.PostgresError, FairpostError):  # no statement was cut off
                 self._give_back(conn)
                 raise
             except BaseException:

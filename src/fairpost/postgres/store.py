@@ -36,6 +36,7 @@ from fairpost.model.states import DoubtPolicy, EmailClass
 from fairpost.model.transport import SealedSecret, ServerSettings, read_transport, write_transport
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.postgres.connections import Connections
+from fairpost.postgres.tenants import TenantConnections
 from fairpost.system import clock
 from fairpost.system.vitals import Vitals
 
@@ -93,7 +94,7 @@ class Station:
 
 
 class Store:
-    def __init__(self, pool: "Connections | asyncpg.Pool | asyncpg.Connection") -> None:
+    def __init__(self, pool: "Connections | TenantConnections | asyncpg.Connection") -> None:
         self._pool = pool
         self._files: OrderedDict[int, tuple[Attachment, ...]] = OrderedDict()
 
@@ -302,9 +303,26 @@ class Store:
     @asynccontextmanager
     async def together(self) -> "AsyncIterator[Store]":
         """Everything that is done with the store given is one commit, or nothing."""
+        if isinstance(self._pool, Connections | TenantConnections):
+            async with self._pool.acquire() as conn, conn.transaction():
+                yield Store(conn)
+        else:
+            async with self._pool.transaction():
+                yield self
+
+    def of_tenant(self, workspace: str) -> "Store":
+        """The same database as one workspace may see it."""
         assert isinstance(self._pool, Connections)
-        async with self._pool.acquire() as conn, conn.transaction():
-            yield Store(conn)
+        return Store(TenantConnections(self._pool, workspace))
+
+    @asynccontextmanager
+    async def connection(self) -> "AsyncIterator[asyncpg.Connection]":
+        """For what needs one of its own, like a list that is copied in."""
+        if isinstance(self._pool, Connections | TenantConnections):
+            async with self._pool.acquire() as conn:
+                yield conn
+        else:
+            yield self._pool
 
     async def set_gates(self, workspace: str, stream: str | None = None) -> None:
         """Shuts or opens the campaigns of a workspace as their hours and their quota say now."""

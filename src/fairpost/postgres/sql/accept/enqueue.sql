@@ -46,6 +46,10 @@ BEGIN
     ELSIF jsonb_typeof(emails) <> 'array' OR jsonb_array_length(emails) > 10000 THEN
         RAISE EXCEPTION 'emails: must be a list of at most 10000 e-mails' USING ERRCODE = 'FP001';
     END IF;
+    IF fairpost.tenant() IS NOT NULL AND (emails @? '$[*].content_id' OR EXISTS (
+        SELECT FROM jsonb_array_elements(emails) e WHERE coalesce(e ->> 'workspace', 'default') <> fairpost.tenant())) THEN
+        RAISE EXCEPTION 'this is not in your workspace' USING ERRCODE = 'FP004';
+    END IF;
     IF emails @? '$[*].content_id' THEN
         shared := ARRAY(SELECT c.id::text FROM fairpost.contents c WHERE c.id IN (
             SELECT (e ->> 'content_id')::bigint FROM jsonb_array_elements(emails) e

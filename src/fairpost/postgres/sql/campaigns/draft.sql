@@ -41,11 +41,12 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.launch_campaign(
     p_campaign bigint, p_steps jsonb, p_required text[], p_zones text[], p_skip_incomplete boolean, p_by text, p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.campaigns
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     t timestamptz;
     c fairpost.campaigns;
 BEGIN
+    PERFORM fairpost.require_own_campaign(p_campaign);
     -- Nobody works out a schedule meanwhile, not even the first of the workspace.
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(x.workspace)) FROM fairpost.campaigns x WHERE x.id = p_campaign;
     t := coalesce(p_now, clock_timestamp());
@@ -81,10 +82,11 @@ END $$;
 
 -- From the first prospect on: whoever has come onto its lists meanwhile gets it, too. False: it is not under way.
 CREATE OR REPLACE FUNCTION fairpost.plan_anew(p_campaign bigint, p_zones text[]) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     c fairpost.campaigns;
 BEGIN
+    PERFORM fairpost.require_own_campaign(p_campaign);
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(x.workspace)) FROM fairpost.campaigns x WHERE x.id = p_campaign;
     UPDATE fairpost.campaigns x SET planned_through = 0, planned_at = NULL, prospects = 0, left_out = 0
     WHERE x.id = p_campaign AND x.state IN ('scheduled', 'running') RETURNING * INTO c;

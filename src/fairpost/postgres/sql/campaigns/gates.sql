@@ -46,13 +46,14 @@ END $$;
 
 -- Shuts the streams of a workspace (or one of them), or opens them, as their gates say now.
 CREATE OR REPLACE FUNCTION fairpost.set_gates(p_workspace text, p_stream text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t timestamptz;
     g record;
     rule fairpost.rules;
     named bigint[];
 BEGIN
+    PERFORM fairpost.require_own(p_workspace);
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     t := coalesce(p_now, clock_timestamp());
     FOR g IN
@@ -141,10 +142,11 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.lay_calendar(
     p_workspace text, p_revision bigint, p_open jsonb, p_days jsonb, p_known_until timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     t timestamptz;
 BEGIN
+    PERFORM fairpost.require_own(p_workspace);
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));   -- before the days: whoever has it may be waiting for those who charge them
     PERFORM FROM fairpost.schedules w WHERE w.workspace = p_workspace AND w.revision = p_revision FOR UPDATE;
     IF NOT FOUND OR EXISTS (SELECT FROM fairpost.campaign_streams s WHERE s.workspace = p_workspace AND NOT p_open ? coalesce(s.timezone, '')) THEN

@@ -5,13 +5,14 @@ CREATE OR REPLACE FUNCTION fairpost.plan_batch(
     p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT done boolean, OUT prospects integer, OUT scheduled integer, OUT skipped integer, OUT left_out bigint[]
 )
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET enable_nestloop = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET enable_nestloop = off AS $$
 DECLARE
     c fairpost.campaigns;
     t timestamptz;
     batch bigint[];
     steps CONSTANT integer := (SELECT count(*) FROM fairpost.campaign_steps s WHERE s.campaign_id = p_campaign);
 BEGIN
+    PERFORM fairpost.require_own_campaign(p_campaign);
     SELECT * INTO c FROM fairpost.campaigns x WHERE x.id = p_campaign FOR NO KEY UPDATE;
     t := coalesce(p_now, clock_timestamp());
     prospects := 0;

@@ -23,6 +23,7 @@ DECLARE
     before fairpost.campaigns;
     after fairpost.campaigns;
 BEGIN
+    PERFORM fairpost.require_own_campaign(p_campaign);
     SELECT * INTO before FROM fairpost.campaigns c WHERE c.id = p_campaign FOR NO KEY UPDATE;
     t := coalesce(p_now, clock_timestamp());
     IF before.state <> ALL (p_from) OR before.id IS NULL THEN
@@ -39,7 +40,7 @@ END $$;
 
 -- Nothing of it is begun any more once this is committed; what is in flight finishes.
 CREATE OR REPLACE FUNCTION fairpost.pause_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{scheduled,running}', 'paused', p_reason, p_by, p_now);
 BEGIN
@@ -52,7 +53,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION fairpost.resume_campaign(p_campaign bigint, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{paused,failed}', 'running', NULL, p_by, p_now);
 BEGIN
@@ -67,7 +68,7 @@ END $$;
 -- At once for what is to be sent; an engine then takes the rows away, however many they are. A completed one can be cancelled as long as it
 -- holds something.
 CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     may_be CONSTANT fairpost.campaign_state[] := CASE WHEN EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign)
         THEN '{draft,scheduled,running,paused,failed,completed}' ELSE '{draft,scheduled,running,paused,failed}' END;

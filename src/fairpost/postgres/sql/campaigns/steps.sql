@@ -62,6 +62,7 @@ DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     n integer;
 BEGIN
+    PERFORM fairpost.require_own_prospects(ARRAY[p_prospect]);
     INSERT INTO fairpost.stops (prospect_id, campaign_id, reason, at) VALUES (p_prospect, coalesce(p_campaign, 0), left(p_reason, 500), t) ON CONFLICT DO NOTHING;
     n := fairpost.cancel_prospect(p_prospect, p_campaign, p_reason, p_now);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
@@ -89,8 +90,9 @@ END $$;
 
 -- From all lists, and for good; what waits for them is cancelled. The prospects first, as whoever pauses one has it.
 CREATE OR REPLACE FUNCTION fairpost.remove_prospects(p_ids bigint[], p_now timestamptz DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
+    PERFORM fairpost.require_own_prospects(p_ids);
     PERFORM FROM fairpost.prospects p WHERE p.id = ANY (p_ids) ORDER BY p.id FOR UPDATE;
     PERFORM fairpost.cancel_prospect(p.id, NULL, 'the prospect was removed', p_now) FROM unnest(p_ids) p(id);
     DELETE FROM fairpost.stops s WHERE s.prospect_id = ANY (p_ids);
@@ -116,11 +118,12 @@ END $$;
 
 -- Paused: whatever waits for this prospect waits for the end of the pause, too. Nothing is cancelled, and nothing is repeated.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     moved bigint[];
     locked text;
 BEGIN
+    PERFORM fairpost.require_own_prospects(ARRAY[p_prospect]);
     UPDATE fairpost.prospects p SET is_paused = p_paused, changed_at = coalesce(p_now, clock_timestamp()) WHERE p.id = p_prospect AND p.is_paused <> p_paused;
     IF NOT FOUND THEN
         RETURN false;

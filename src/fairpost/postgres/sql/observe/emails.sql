@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION fairpost.list_emails(
     id bigint, state text, workspace text, user_name text, stream text, class text, route text, account text, recipients jsonb, subject text,
     created_at timestamptz, due_at timestamptz, finished_at timestamptz, attempts integer, attempts_max integer, reason text
 )
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
@@ -21,6 +21,7 @@ DECLARE
     everything CONSTANT boolean := p_states IS NULL;
     common CONSTANT boolean := p_states IS NULL OR 'sent' = ANY (p_states);
 BEGIN
+    PERFORM fairpost.require_own(p_workspace);
     RETURN QUERY
     WITH held AS MATERIALIZED (
         SELECT q.id FROM fairpost.queue q
@@ -64,11 +65,12 @@ CREATE OR REPLACE FUNCTION fairpost.show_email(p_id bigint, p_now timestamptz DE
     sender jsonb, recipients jsonb, remaining text[], fields jsonb, content_id bigint, subject text, text_body text, html_body text,
     reply_to jsonb, headers jsonb, attachments jsonb
 )
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
 BEGIN
+    PERFORM fairpost.require_own_email(p_id);
     RETURN QUERY
     SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
            x.reason, x.workspace, x.domain, x.user_name, x.stream, x.class::text, x.route, a.name,

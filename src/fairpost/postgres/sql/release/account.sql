@@ -6,10 +6,11 @@ CREATE OR REPLACE FUNCTION fairpost.add_account(
     p_name text, p_address text, p_pool text, p_transport jsonb, p_settings jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL,
     p_id bigint DEFAULT NULL, p_keys text[] DEFAULT NULL
 ) RETURNS bigint
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     added CONSTANT bigint := coalesce(p_id, fairpost.next_account_id());
 BEGIN
+    PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
     PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- whoever lays it anew knows all routes
     INSERT INTO fairpost.routes (route) VALUES (p_pool), ('@' || p_name) ON CONFLICT DO NOTHING;
@@ -28,11 +29,12 @@ $$;
 -- Changes what `p_changes` names, by the columns of the table, and `secret` beside `transport`: the password of a server
 -- stays unless it is named. Whatever the account was waiting for is looked at anew. Returns the account's id; null: there is none.
 CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb, p_keys text[] DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     changed bigint;
     has_status CONSTANT boolean := p_changes ? 'status';
 BEGIN
+    PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
     PERFORM FROM fairpost.fairness f FOR KEY SHARE;
     INSERT INTO fairpost.routes (route) SELECT p_changes ->> 'pool' WHERE p_changes ? 'pool' ON CONFLICT DO NOTHING;
@@ -86,10 +88,11 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.remove_account(
     p_name text, OUT known boolean, OUT removed boolean, OUT in_hand bigint, OUT in_doubt bigint, OUT pinned bigint
 )
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     account bigint;
 BEGIN
+    PERFORM fairpost.require_own_account(p_name);
     SELECT l.account_id INTO account FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id
     WHERE a.name = p_name FOR UPDATE OF l;
     known := account IS NOT NULL;

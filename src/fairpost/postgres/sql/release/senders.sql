@@ -3,8 +3,9 @@
 -- Registers a workspace (no name) or a user, or changes what is known of it: in the caller's own transaction, such as the one
 -- in which somebody signs up or pays. An engine decides the tier, within a second.
 CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz) RETURNS void
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM fairpost.require_own(p_workspace);
     IF p_workspace IS NULL OR p_workspace = '' OR length(p_workspace) > 200 OR length(p_user) > 200 OR length(p_plan) > 100 THEN
         RAISE EXCEPTION 'sender: a workspace and a user have 1 to 200 characters, a plan at most 100' USING ERRCODE = 'FP001';
     END IF;

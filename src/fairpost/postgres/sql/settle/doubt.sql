@@ -41,11 +41,12 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.resolve(
     p_id bigint, p_decision text, p_by text, p_due_at timestamptz DEFAULT NULL, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     email fairpost.queue;
     t timestamptz;
 BEGIN
+    PERFORM fairpost.require_own_email(p_id);
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.state = 'in_doubt' FOR UPDATE;
     t := coalesce(p_now, clock_timestamp());
     IF NOT FOUND THEN

@@ -7,6 +7,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 DECLARE
     email fairpost.queue;
 BEGIN
+    PERFORM fairpost.require_own_email(p_id);
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id;   -- what is being sent is not even locked
     IF FOUND AND email.state IN ('waiting', 'claimed') THEN
         SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
@@ -32,6 +33,7 @@ DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     email fairpost.emails;
 BEGIN
+    PERFORM fairpost.require_own_email(p_id);
     DELETE FROM fairpost.emails e WHERE e.id = p_id
     AND (e.state IN ('failed', 'bounced') OR p_also_unbegun AND e.state IN ('cancelled', 'suppressed') AND e.attempts = 0)
     AND (e.campaign_id IS NULL OR NOT fairpost.is_stopped(e.prospect_id, e.campaign_id) AND EXISTS (   -- nobody would ever serve it

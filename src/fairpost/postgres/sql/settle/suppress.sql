@@ -27,6 +27,7 @@ CREATE OR REPLACE FUNCTION fairpost.suppress(
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM fairpost.require_own(p_workspace);
     INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
     VALUES (p_workspace, fairpost.fold(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
     ON CONFLICT DO NOTHING;
@@ -46,6 +47,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.unsuppress(p_workspace text, p_address text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM fairpost.require_own(p_workspace);
     DELETE FROM fairpost.soft_bounces b WHERE b.workspace = p_workspace AND b.address = fairpost.fold(p_address);
     DELETE FROM fairpost.suppressions s WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address);
     RETURN FOUND;

@@ -1,0 +1,94 @@
+"""The shape of every answer: `{success, data}`, or `{success: false, error: {code, message, details}}`."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer, StringConstraints, WithJsonSchema
+from starlette.responses import JSONResponse
+
+from fairpost.api.errors import CODES, ApiError
+
+T = TypeVar("T")
+
+# Ids exceed 2^53, which many readers of JSON would round: they are strings.
+Id = Annotated[
+    int,
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,19}$"}, mode="serialization"),
+]
+Moment = Annotated[
+    datetime,
+    PlainSerializer(
+        lambda moment: moment.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        return_type=str,
+        when_used="json-unless-none",
+    ),
+]
+# No NUL: PostgreSQL has no place for it.
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+
+class Model(BaseModel):
+    """What we say. Made from our own values."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Given(BaseModel):
+    """What we are told. A field that nobody knows is a mistake, and said so."""
+
+    model_config = ConfigDict(extra="forbid", str_max_length=20_000_000)
+
+
+class Answer(BaseModel, Generic[T]):
+    success: Literal[True] = True
+    data: T
+
+
+class Page(BaseModel, Generic[T]):
+    """`next`: the cursor of the page after this one; null: this is the last."""
+
+    items: list[T]
+    next: str | None
+
+
+class Fault(BaseModel):
+    code: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(CODES)})]
+    message: str
+    details: Any = None
+
+
+class Failure(BaseModel):
+    success: Literal[False]
+    error: Fault
+
+
+def failure(error: ApiError) -> JSONResponse:
+    fault = {"code": error.code, "message": error.message, "details": error.details}
+    return JSONResponse({"success": False, "error": fault}, status_code=error.status, headers=error.headers)
+
+
+def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """For the document: what this path may answer beside what it promises, with the codes that any path may."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for code in (*codes, *EVERYWHERE):
+        kind = CODES[code]
+        known = found.setdefault(kind.status, {"model": Failure, "description": ""})
+        known["description"] = f"{known['description']}\n\n`{code}`: {kind.meaning}".strip()
+    return found
+
+
+EVERYWHERE = (
+    "bad_request",
+    "unauthenticated",
+    "forbidden",
+    "csrf",
+    "workspace_suspended",
+    "too_slow",
+    "too_large",
+    "invalid",
+    "rate_limited",
+    "internal",
+    "unavailable",
+)

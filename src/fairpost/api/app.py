@@ -1,0 +1,151 @@
+"""The application: routes, the gate before them, and an answer for everything that can go wrong."""
+
+import json
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+
+from fairpost import __version__
+from fairpost.api.answers import failure
+from fairpost.api.errors import CODES, ApiError, without_commands
+from fairpost.api.gate import Gate
+from fairpost.api.routes import emails, health
+from fairpost.api.service import Service
+from fairpost.model.errors import DatabaseUnavailable, FairpostError, InvalidEmail, NotFound
+
+DETAILS_MAX = 20
+_BY_STATUS = {
+    400: "bad_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "unsupported_media_type",
+}
+_NO_DATABASE = (
+    DatabaseUnavailable,
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+    TimeoutError,
+)
+TAGS = (emails.TAG,)
+
+
+def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI:
+    """`service` None: only its document is wanted."""
+    app = FastAPI(
+        title="Fairpost",
+        version=__version__,
+        description=__doc__,
+        openapi_tags=list(TAGS),
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    app.state.service = service
+    for routes in (health, emails):
+        app.include_router(routes.router)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    for kind in (FairpostError, asyncpg.PostgresError, *_NO_DATABASE):
+        app.add_exception_handler(kind, _ours)
+
+    def report(request_id: str, error: BaseException) -> None:
+        log(f"request {request_id} failed: {''.join(traceback.format_exception(error)).rstrip()}")
+
+    app.add_middleware(Gate, report=report)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        app.openapi_schema = get_openapi(
+            title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes, tags=app.openapi_tags
+        )
+    return app.openapi_schema
+
+
+DESCRIPTION = """Every e-mail is a row in PostgreSQL, let out fairly, sent once, and accounted for.
+
+Every answer is `{"success": true, "data": …}` or `{"success": false, "error": {"code", "message", "details"}}`. Codes are stable:
+
+""" + "\n".join(f"- `{code}` ({kind.status}): {kind.meaning}" for code, kind in CODES.items())
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = _BY_STATUS.get(error.status_code, "bad_request")
+    words = {"not_found": "There is nothing at this path.", "method_not_allowed": "This path has no such method."}
+    answer = failure(ApiError(code, words.get(code, str(error.detail)), headers=error.headers))
+    answer.status_code = error.status_code
+    return answer
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = [_complaint(each) for each in error.errors()[:DETAILS_MAX]]
+    if any(each.get("type") == "json_invalid" for each in error.errors()):
+        return failure(ApiError("bad_request", "The body is no JSON.", details=found))
+    first = found[0] if found else {"field": "", "message": "is wrong"}
+    return failure(ApiError("invalid", f"{first['field']}: {first['message']}", details=found))
+
+
+def _complaint(error: Any) -> dict[str, str]:
+    place = [str(part) for part in error.get("loc", ())]
+    return {
+        "field": ".".join(place[1:] if place[:1] in (["body"], ["query"], ["path"], ["header"]) else place),
+        "message": str(error.get("msg", "is wrong"))[:300],
+    }
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    """What our own code raises on purpose, and what the database says of values that it cannot hold."""
+    match error:
+        case ApiError():
+            return failure(error)
+        case NotFound():
+            return failure(ApiError("not_found", without_commands(str(error))))
+        case InvalidEmail():
+            return failure(ApiError("invalid", str(error), details=[{"field": error.field, "message": error.message}]))
+        case asyncpg.PostgresError() if error.sqlstate == "FP001":
+            return failure(ApiError("invalid", str(error), details=_fields(error)))
+        case asyncpg.PostgresError() if error.sqlstate == "FP004":
+            return failure(ApiError("not_found", "There is no such thing in this workspace."))
+        case asyncpg.DataError() | asyncpg.CharacterNotInRepertoireError() | asyncpg.CheckViolationError():
+            return failure(
+                ApiError(
+                    "invalid",
+                    "A value is not one that can be stored.",
+                    details=[{"field": "", "message": str(error)[:300]}],
+                )
+            )
+        case asyncpg.SerializationError() | asyncpg.DeadlockDetectedError() | asyncpg.LockNotAvailableError():
+            return failure(
+                ApiError(
+                    "unavailable", "Others were at it at the same moment. Try again.", headers={"Retry-After": "1"}
+                )
+            )
+    if isinstance(error, _NO_DATABASE):
+        return failure(
+            ApiError("unavailable", "The database does not answer. Try again.", headers={"Retry-After": "2"})
+        )
+    if isinstance(error, FairpostError):
+        return failure(ApiError("conflict", without_commands(str(error))))
+    raise error  # a fault of ours: the gate writes it down
+
+
+def _fields(error: asyncpg.PostgresError) -> Any:
+    try:
+        return [json.loads(error.detail)]
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,72 @@
+"""Every way in which a request can fail: its code, its status, and the words for it. Codes are stable, words are not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairpost.model.errors import FairpostError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    status: int
+    meaning: str
+
+
+CODES: Mapping[str, Kind] = {
+    "bad_request": Kind(400, "The request cannot be read: broken JSON, a wrong cursor, a header that makes no sense."),
+    "unauthenticated": Kind(401, "No key and no session, or one that is unknown, expired or revoked."),
+    "wrong_credentials": Kind(401, "Address, password or code do not fit."),
+    "forbidden": Kind(403, "The key or the person may not do this: a scope or a role is missing."),
+    "csrf": Kind(403, "A change was asked with a session cookie, and without its CSRF token or from another site."),
+    "workspace_suspended": Kind(403, "The operator has suspended this workspace."),
+    "not_found": Kind(404, "There is no such thing in this workspace."),
+    "method_not_allowed": Kind(405, "This path has no such method."),
+    "too_slow": Kind(408, "The request did not arrive in time."),
+    "conflict": Kind(409, "It is not in a state in which this can be done. Nothing was changed."),
+    "too_large": Kind(413, "The body is larger than this path takes."),
+    "unsupported_media_type": Kind(415, "The body is of another type than this path takes."),
+    "invalid": Kind(422, "Something in the request is wrong; `details` names the fields. Nothing was changed."),
+    "idempotency_key_reused": Kind(422, "This Idempotency-Key came with another request before."),
+    "rate_limited": Kind(429, "Too many requests; Retry-After says when there is room again."),
+    "quota_reached": Kind(429, "This user has handed in too many e-mails; Retry-After says when there is room again."),
+    "internal": Kind(500, "A fault of ours. The request id finds it in the log."),
+    "unavailable": Kind(503, "The database of this workspace's region does not answer. Try again."),
+}
+
+
+class ApiError(FairpostError):
+    """A request that is answered with one of the codes; whatever it had begun is rolled back."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        details: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = CODES[code].status
+        self.message = message
+        self.details = details
+        self.headers = dict(headers or {})
+
+
+def invalid(field: str, message: str) -> ApiError:
+    return ApiError(
+        "invalid", f"{field}: {message}" if field else message, details=[{"field": field, "message": message}]
+    )
+
+
+def not_found(what: str, name: object) -> ApiError:
+    return ApiError("not_found", f"There is no {what} {name} in this workspace.")
+
+
+def without_commands(message: str) -> str:
+    """Errors say what to type next; whoever asks over HTTP has nothing to type it into."""
+    sentences = message.split(". ")
+    kept = [sentence for sentence in sentences if "fairpost " not in sentence and " --" not in sentence]
+    text = ". ".join(kept) or sentences[0]
+    return text if text.endswith((".", "!", "?")) else f"{text}."

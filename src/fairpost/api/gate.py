@@ -1,0 +1,136 @@
+"""The gate that every request goes through first: it gets an id, a limit and a time for its body, and always an answer."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Mapping
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fairpost.api.answers import failure
+from fairpost.api.errors import ApiError
+from fairpost.system import clock
+from fairpost.system.tokens import new_name
+
+BODY_BYTES_MAX = 1_048_576
+BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
+    (re.compile(r"/api/emails/bulk"), 67_108_864),
+    (re.compile(r"/api/emails"), 41_943_040),  # attachments of 25 MiB, in base64
+    (re.compile(r"/api/lists/[^/]+/prospects"), 67_108_864),
+    (re.compile(r"/api/(templates|portals|suppressions)\b.*"), 22_020_096),
+)
+CHUNK_S_MAX = 20.0  # from one piece of a body to the next
+BODY_S_MAX = 120.0
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+SECURITY_HEADERS: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "no-store",
+}
+
+
+class Gate:
+    def __init__(self, app: ASGIApp, *, report: Callable[[str, BaseException], None]) -> None:
+        self._app = app
+        self._report = report
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _given_id(scope) or new_name(20)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        state["headers"] = {}
+        has_begun = False
+
+        async def answer(message: Message) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request_id
+                for name, value in (*SECURITY_HEADERS.items(), *state["headers"].items()):
+                    if name not in headers:
+                        headers[name] = value
+            await send(message)
+
+        body = _Body(receive, most=_body_max(scope["path"]))
+        try:
+            body.check_length(scope)
+            await self._app(scope, body.receive, answer)
+        except ApiError as error:
+            if not has_begun:
+                await failure(error)(scope, receive, answer)
+        except Exception as error:
+            self._report(request_id, error)
+            if has_begun:
+                raise
+            fault = ApiError(
+                "internal", "This is a fault of ours, and it was written down.", details={"request_id": request_id}
+            )
+            await failure(fault)(scope, receive, answer)
+
+
+class _Body:
+    """Counts what comes, and how long it takes: whoever dawdles or sends too much is told so, and holds nothing."""
+
+    def __init__(self, receive: Receive, *, most: int) -> None:
+        self._receive = receive
+        self._most = most
+        self._bytes = 0
+        self._is_done = False
+        self._began_s: float | None = None
+
+    def check_length(self, scope: Scope) -> None:
+        lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+        if any(not length.isdigit() or int(length) > self._most for length in lengths):
+            raise self._too_large()
+
+    async def receive(self) -> Message:
+        if self._is_done:
+            return await self._receive()  # waits for the end of the connection
+        if self._began_s is None:
+            self._began_s = clock.monotonic()
+        left_s = self._began_s + BODY_S_MAX - clock.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, min(CHUNK_S_MAX, left_s))):
+                message = await self._receive()
+        except TimeoutError:
+            raise ApiError(
+                "too_slow", "The body of the request did not arrive in time.", headers={"Connection": "close"}
+            ) from None
+        if message["type"] == "http.request":
+            self._bytes += len(message.get("body", b""))
+            self._is_done = not message.get("more_body", False)
+            if self._bytes > self._most:
+                raise self._too_large()
+        return message
+
+    def _too_large(self) -> ApiError:
+        return ApiError(
+            "too_large",
+            f"A body of at most {self._most:,} bytes is taken here.",
+            details={"bytes_max": self._most},
+            headers={"Connection": "close"},
+        )
+
+
+def _given_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text = value.decode("latin-1")
+            return text if REQUEST_ID.fullmatch(text) else None
+    return None
+
+
+def _body_max(path: str) -> int:
+    return next((most for pattern, most in BODIES if pattern.fullmatch(path)), BODY_BYTES_MAX)
+
+
+def log_line(request_id: str, error: BaseException) -> str:
+    """One line, whatever the error says."""
+    return json.dumps({"request_id": request_id, "error": type(error).__name__, "message": str(error)[:500]})

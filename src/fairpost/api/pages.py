@@ -1,0 +1,51 @@
+"""Cursors: where the page before ended, opaque to whoever carries it."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from typing import Annotated
+
+from fastapi import Query
+
+from fairpost.api.errors import ApiError
+
+PAGE_MAX = 200
+BIGGEST = 2**63 - 1
+
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many on a page.")]
+Cursor = Annotated[str | None, Query(max_length=400, description="`next` of the page before.")]
+
+
+def cursor_of(place: int | str) -> str:
+    return urlsafe_b64encode(f"{'n' if isinstance(place, int) else 's'}{place}".encode()).decode().rstrip("=")
+
+
+def number_at(cursor: str | None) -> int | None:
+    place = _read(cursor, "n")
+    if place is None:
+        return None
+    if not place.isdecimal() or not place.isascii() or int(place) > BIGGEST:
+        raise _bad()
+    return int(place)
+
+
+def name_at(cursor: str | None) -> str | None:
+    return _read(cursor, "s")
+
+
+def _read(cursor: str | None, kind: str) -> str | None:
+    if cursor is None:
+        return None
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except (NotBase64, ValueError):
+        raise _bad() from None
+    if not text.startswith(kind) or "\0" in text:
+        raise _bad()
+    return text[1:]
+
+
+def _bad() -> ApiError:
+    return ApiError(
+        "bad_request",
+        "This cursor is none of ours. Take `next` of the page before, or leave it out for the first page.",
+    )

@@ -1,0 +1,1 @@
+"""What can be asked, a file for each thing."""

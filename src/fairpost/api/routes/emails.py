@@ -1,0 +1,302 @@
+"""E-mails: handed in, looked at, cancelled, tried again, decided on."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Path, Query, Response, status
+from pydantic import Field
+
+from fairpost.api.access import Caller, Reads, Sends
+from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
+from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.pages import BIGGEST, Cursor, Limit, cursor_of, number_at
+from fairpost.api.service import TheService
+from fairpost.api.submitting import Refused, submit
+from fairpost.model.errors import NotFound
+from fairpost.model.ids import EmailId
+from fairpost.model.states import OUTBOX_WORDS, State
+from fairpost.observe import emails as looking
+from fairpost.observe.emails import ListedEmail, ShownEmail
+
+TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
+router = APIRouter(prefix="/api/emails", tags=["emails"])
+
+EmailIdPath = Annotated[int, Path(ge=1, le=BIGGEST, description="The e-mail's id.")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=500,
+        description="However often a request with this key comes, also at the same time: it counts once.",
+    ),
+]
+
+
+class Mailbox(Given):
+    address: Text
+    name: Text | None = None
+
+
+Address = Text | Mailbox
+Addresses = Address | Annotated[list[Address], Field(max_length=50)]
+
+
+class Attachment(Given):
+    filename: Text
+    data: Annotated[str, Field(description="In base64.")]
+    content_type: Text | None = None
+    inline_id: Annotated[Text | None, Field(description="The html shows it as cid:<inline_id>.")] = None
+
+
+class EmailIn(Given):
+    """An e-mail to send. What is left out has the default of docs/enqueue.md."""
+
+    to: Addresses
+    subject: Text
+    text: Text | None = None
+    html: Text | None = None
+    from_: Annotated[
+        Address | None, Field(alias="from", description="Of a domain that the workspace has shown to be its own.")
+    ] = None
+    cc: Addresses | None = None
+    bcc: Addresses | None = None
+    reply_to: Address | None = None
+    headers: dict[Text, Text] | None = None
+    attachments: Annotated[list[Attachment] | None, Field(max_length=50)] = None
+    fields: dict[str, Any] | None = None
+    user: Text | None = None
+    stream: Text | None = None
+    email_class: Annotated[Literal["urgent", "bulk"] | None, Field(alias="class")] = None
+    pool: Text | None = None
+    account: Text | None = None
+    due_at: datetime | None = None
+    expires_at: datetime | None = None
+    attempts_max: Annotated[int | None, Field(ge=1, le=50)] = None
+    on_doubt: Literal["resend", "hold"] | None = None
+    idempotency_key: Annotated[Text | None, Field(min_length=1, max_length=500)] = None
+    follows: Annotated[
+        str | None, Field(pattern=r"^[0-9]{1,19}$", description="The id of the e-mail that this one answers to.")
+    ] = None
+
+
+class Accepted(Model):
+    id: Id
+    new: Annotated[bool, Field(description="False: its idempotency key was known, and this is the first e-mail's id.")]
+
+
+class MailboxOut(Model):
+    address: str
+    name: str | None = None
+
+
+class Recipient(Model):
+    kind: str
+    address: str
+    name: str | None = None
+
+
+class EmailItem(Model):
+    id: Id
+    state: State
+    status: Annotated[str, Field(description="pending, processing, sent, failed or cancelled")]
+    user: str
+    stream: str
+    email_class: Annotated[str, Field(serialization_alias="class")]
+    account: str | None
+    recipients: list[Recipient]
+    subject: str | None
+    created_at: Moment
+    due_at: Moment | None
+    finished_at: Moment | None
+    attempts: int
+    attempts_max: int
+    reason: str | None
+
+
+class Attempt(Model):
+    n: int
+    account: str | None
+    begun_at: Moment
+    ended_at: Moment
+    outcome: str
+    code: int | None
+    reply: str | None
+    response_ms: int | None
+    recipients: dict[str, Any] | None
+
+
+class AttachedFile(Model):
+    filename: str
+    content_type: str
+    inline_id: str | None
+    bytes: int
+
+
+class EmailOut(EmailItem):
+    expires_at: Moment | None
+    idempotency_key: str | None
+    message_id: str | None
+    thread_id: str | None
+    on_doubt: str
+    sender: Annotated[MailboxOut | None, Field(serialization_alias="from")]
+    reply_to: MailboxOut | None
+    text: str | None
+    html: str | None
+    headers: dict[str, str]
+    fields: dict[str, Any]
+    attachments: list[AttachedFile]
+
+
+class Moved(Model):
+    """`state` is what the e-mail is in now; `changed`: whether this request did it."""
+
+    id: Id
+    state: State
+    changed: bool
+
+
+@router.post(
+    "",
+    status_code=status.HTTP_201_CREATED,
+    summary="Send one e-mail",
+    responses={
+        200: {"model": Answer[Accepted], "description": "Its idempotency key was known."},
+        **failures("quota_reached"),
+    },
+)
+async def send(
+    email: EmailIn, caller: Sends, service: TheService, response: Response, key: IdempotencyKey = None
+) -> Answer[Accepted]:
+    if key is not None and email.idempotency_key not in (None, key):
+        raise invalid("idempotency_key", "is another one in the header Idempotency-Key")
+    written = email.model_dump(by_alias=True, exclude_none=True, mode="json")
+    if key is not None:
+        written["idempotency_key"] = key
+    (result,) = await submit(caller, service, [written])
+    if isinstance(result, Refused):
+        raise result.as_error()
+    if not result.new:
+        response.status_code = status.HTTP_200_OK
+    return Answer(data=Accepted(id=result.id, new=result.new))
+
+
+@router.get("", summary="The newest first", responses=failures())
+async def listed(
+    caller: Reads,
+    state: Annotated[list[State] | None, Query(description="Only these; may be given again.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Answer[Page[EmailItem]]:
+    before = number_at(cursor)
+    found = await looking.list_emails(
+        caller.store,
+        workspace=caller.workspace,
+        states=state,
+        before=None if before is None else EmailId(before),
+        most=limit + 1,
+    )
+    items = found[:limit]
+    following = cursor_of(items[-1].id) if len(found) > limit else None
+    return Answer(data=Page(items=[_item(each, caller) for each in items], next=following))
+
+
+@router.get("/{email_id}", summary="Everything about one e-mail", responses=failures("not_found"))
+async def shown(email_id: EmailIdPath, caller: Reads) -> Answer[EmailOut]:
+    email = await _find(caller, email_id)
+    return Answer(data=EmailOut.model_validate(_facts(email, caller)))
+
+
+@router.get("/{email_id}/attempts", summary="Each attempt, and what the server said", responses=failures("not_found"))
+async def attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]]:
+    email = await _find(caller, email_id)
+    return Answer(
+        data=[Attempt.model_validate({**_plain(each), "account": own_name(each.account, caller)}) for each in email.log]
+    )
+
+
+class Why(Given):
+    reason: Annotated[Text, Field(max_length=500)] = "cancelled by request"
+
+
+@router.post(
+    "/{email_id}/cancel", summary="Take it out before it is begun", responses=failures("not_found", "conflict")
+)
+async def cancel(email_id: EmailIdPath, caller: Sends, why: Why | None = None) -> Answer[Moved]:
+    before = await _find(caller, email_id)
+    async with caller.store.together() as one:
+        state = await one.cancel(EmailId(email_id), reason=(why or Why()).reason)
+        if state != "cancelled":
+            raise ApiError(
+                "conflict",
+                f"It is {state}, and cannot be cancelled any more. Nothing was changed.",
+                details={"state": state},
+            )
+        await caller.audit(one, "email.cancel", f"email {email_id}")
+    return Answer(data=Moved(id=email_id, state=State.CANCELLED, changed=before.state is not State.CANCELLED))
+
+
+@router.post(
+    "/{email_id}/retry", summary="Try one again that was given up", responses=failures("not_found", "conflict")
+)
+async def retry(email_id: EmailIdPath, caller: Sends) -> Answer[Moved]:
+    before = await _find(caller, email_id)
+    if before.state not in (State.FAILED, State.BOUNCED):
+        raise ApiError(
+            "conflict",
+            f"It is {before.state}: only one that failed or bounced is tried again. Nothing was changed.",
+            details={"state": before.state},
+        )
+    async with caller.store.together() as one:
+        state = await one.retry(EmailId(email_id))
+        if state != "waiting":
+            raise ApiError(
+                "conflict", f"It is {state}, and cannot be tried again. Nothing was changed.", details={"state": state}
+            )
+        await caller.audit(one, "email.retry", f"email {email_id}")
+    return Answer(data=Moved(id=email_id, state=State.READY, changed=True))
+
+
+class Resolution(Given):
+    decision: Annotated[Literal["sent", "failed", "resend"], Field(description="What is known of it, or what to do.")]
+
+
+@router.post(
+    "/{email_id}/resolve", summary="Decide on one that is in doubt", responses=failures("not_found", "conflict")
+)
+async def resolve(email_id: EmailIdPath, resolution: Resolution, caller: Sends) -> Answer[Moved]:
+    await _find(caller, email_id)
+    async with caller.store.together() as one:
+        state = await one.resolve(EmailId(email_id), resolution.decision, by=caller.who)
+        if state is None:
+            raise ApiError("conflict", "It is not in doubt. Nothing was changed.")
+        await caller.audit(one, "email.resolve", f"email {email_id}", decision=resolution.decision)
+    return Answer(data=Moved(id=email_id, state=State.READY if state == "waiting" else State(state), changed=True))
+
+
+async def _find(caller: Caller, email_id: int) -> ShownEmail:
+    try:
+        return await looking.show_email(caller.store, EmailId(email_id))
+    except NotFound:
+        raise not_found("e-mail", email_id) from None
+
+
+def own_name(account: str | None, caller: Caller) -> str | None:
+    """An account as its workspace calls it; the operator's have no name here."""
+    return (
+        account.removeprefix(f"{caller.workspace}/") if account and account.startswith(f"{caller.workspace}/") else None
+    )
+
+
+def _item(email: ListedEmail, caller: Caller) -> EmailItem:
+    return EmailItem.model_validate(
+        {**_plain(email), "status": OUTBOX_WORDS[email.state], "account": own_name(email.account, caller)}
+    )
+
+
+def _facts(email: ShownEmail, caller: Caller) -> dict[str, Any]:
+    return {**_plain(email), "status": OUTBOX_WORDS[email.state], "account": own_name(email.account, caller)}
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}

@@ -1,0 +1,123 @@
+"""The service as processes: a parent that holds the socket, and as many as are wanted that answer on it.
+
+SIGHUP replaces them one by one, each only when the next is ready: what is under way is answered. SIGTERM ends all, answered.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
+
+from fairpost.api.app import build_app
+from fairpost.api.protocol import GuardedProtocol
+from fairpost.api.service import Service
+from fairpost.model.errors import FairpostError
+
+BACKLOG = 1_024
+KEEP_ALIVE_S = 75
+STOP_S_MAX = 30
+CONNECTIONS_AT_ONCE = 1_000  # of one process; more are told to come again
+
+# Strangers' mistakes are answered; without a handler they would land on stderr, too.
+logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    host: str = "127.0.0.1"
+    port: int = 8080
+    processes: int = 1
+
+
+def listener_on(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+            listener.set_inheritable(True)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise FairpostError(
+            f"Cannot listen on {host} port {port}: {error.strerror or error}. Take another: fairpost api --listen 127.0.0.1:8081"
+        ) from error
+    return listener
+
+
+def config_for(app: Any, **more: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=GuardedProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        limit_concurrency=CONNECTIONS_AT_ONCE,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=STOP_S_MAX,
+        **more,
+    )
+
+
+def run_processes(factory: str, listener: socket.socket, *, processes: int) -> None:
+    """Until SIGINT or SIGTERM. `factory` names a function without arguments that makes the application, in each process."""
+    Multiprocess(config_for(factory, factory=True, workers=processes), sockets=[listener]).run()
+
+
+@asynccontextmanager
+async def serving(app: FastAPI, listener: socket.socket) -> AsyncIterator[int]:
+    """In the running loop, until the end of the block; without handling any signal. Gives the port."""
+    config = config_for(app)
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listener])
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        await server.shutdown(sockets=[listener])
+
+
+def app_of_a_process(opened: Callable[[], Any]) -> FastAPI:
+    """`opened` is a context that gives the Service; it is entered in the process that serves, in its loop."""
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        watch = asyncio.create_task(_end_with_parent())
+        async with opened() as service:
+            assert isinstance(service, Service)
+            app.state.service = service
+            yield
+        watch.cancel()
+
+    def log(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+
+    app = build_app(None, log=log)
+    app.router.lifespan_context = life
+    return app
+
+
+async def _end_with_parent() -> None:
+    """A parent that was killed leaves nobody behind."""
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells us
+        await asyncio.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,68 @@
+"""Hands e-mails in for a workspace. Whether they are good is judged by the database alone, the same for every way in."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fairpost.api.access import Caller
+from fairpost.api.errors import ApiError, invalid
+from fairpost.api.service import Service
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    id: int
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """`until`: it was one too many of its user, and from this moment on there is room again."""
+
+    field: str
+    message: str
+    is_too_many: bool = False
+    until: datetime | None = None
+
+    def as_error(self) -> ApiError:
+        if not self.is_too_many:
+            return invalid(self.field, self.message)
+        wait_s = (self.until - clock.now()).total_seconds() if self.until else 60
+        return ApiError(
+            "quota_reached",
+            f"{self.field} {self.message}",
+            details=[{"field": self.field, "message": self.message}],
+            headers={"Retry-After": str(max(1, math.ceil(wait_s)))},
+        )
+
+
+async def submit(
+    caller: Caller, service: Service, emails: Sequence[dict[str, Any]], *, store: Store | None = None
+) -> list[Taken | Refused]:
+    """A result for each, in order. Without a `store`, in a commit of its own."""
+    rows = await (store or caller.owner).fetch(
+        "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5)",
+        caller.workspace,
+        json.dumps(emails, ensure_ascii=False),
+        service.settings.user_daily_max or None,
+        service.settings.user_waiting_max or None,
+        clock.stated(),
+    )
+    return [_result(row) for row in rows]
+
+
+def _result(row: Any) -> Taken | Refused:
+    if row["error"] is None:
+        return Taken(row["id"], row["new"])
+    error = json.loads(row["error"])
+    return Refused(
+        error.get("field", ""),
+        error["message"],
+        error.get("code") == "too_many",
+        datetime.fromisoformat(error["until"]) if error.get("until") else None,
+    )

@@ -1,0 +1,32 @@
+"""`fairpost api`: the service over HTTP."""
+
+from typing import Annotated
+
+import typer
+
+from fairpost.cli.arguments import host_and_port
+from fairpost.cli.output import note, print_json
+from fairpost.settings import read_settings
+
+
+def api(
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it listens.")] = "127.0.0.1:8080",
+    processes: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
+    openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document, and end.")] = False,
+) -> None:
+    """Serve the HTTP API until Ctrl-C or SIGTERM.
+
+    Needs a workspace and a key: fairpost workspace add, fairpost key add. SIGHUP replaces its processes one by one, and nobody who asks
+    notices. Put TLS before it.
+
+    \b
+    Example: fairpost api --listen 127.0.0.1:8080 --processes 2
+    """
+    from fairpost.api.serve import ServerOptions
+    from fairpost.service import document, run_service
+
+    if openapi:
+        print_json(document())
+        return
+    host, port = host_and_port(listen, default="127.0.0.1:8080")
+    run_service(read_settings(), ServerOptions(host=host, port=port, processes=processes), log=note)

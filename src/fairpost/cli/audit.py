@@ -1,0 +1,36 @@
+"""`fairpost audit`: who changed what."""
+
+from typing import Annotated
+
+import typer
+
+from fairpost.cli.output import AsJson, print_json, print_table
+from fairpost.cli.session import with_store
+
+
+def audit(
+    workspace: Annotated[
+        str | None,
+        typer.Argument(metavar="[WORKSPACE]", help="Of this workspace. [default: of the installation itself]"),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    before: Annotated[int | None, typer.Option(metavar="ID", help="Those before this entry.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who changed what, the newest first.
+
+    \b
+    Example: fairpost audit acme --limit 20
+    """
+    from fairpost.postgres import workspaces
+
+    found = with_store(lambda store: workspaces.audit(store, workspace, before=before, most=limit))
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            (">entry", "when", "who", "what", "of"),
+            ((e.id, f"{e.at:%Y-%m-%d %H:%M:%S}", e.who, e.action, e.subject) for e in found),
+        )
+    else:
+        typer.echo("nothing was changed so far")

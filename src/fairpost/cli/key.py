@@ -1,0 +1,150 @@
+"""`fairpost key`: what opens the HTTP API to a workspace."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairpost.cli.arguments import span
+from fairpost.cli.output import AsJson, print_json, print_table
+from fairpost.cli.session import with_store
+from fairpost.model.errors import NotFound
+from fairpost.model.workspace import Scope
+
+if TYPE_CHECKING:
+    from fairpost.model.workspace import ApiKey
+    from fairpost.postgres.store import Store
+
+app = typer.Typer(no_args_is_help=True, help="Add, list and revoke keys of the HTTP API.")
+
+BY = "cli"
+Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
+
+
+@app.command()
+def add(
+    workspace: Workspace,
+    name: Annotated[str, typer.Option(help="What it is for.")] = "",
+    scopes: Annotated[
+        list[Scope] | None, typer.Option("--scope", help="What it may do; may be given again. [default: read and send]")
+    ] = None,
+    per_minute: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many requests a minute.")] = 600,
+    expires: Annotated[
+        timedelta | None,
+        typer.Option(parser=span, metavar="SPAN", help="It ends by itself after: 90d. [default: never]"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key for a workspace, and show it once.
+
+    Only its hash is kept: whoever loses it makes another one.
+
+    \b
+    Example: fairpost key add acme --name shop --scope send
+    """
+    from fairpost.postgres import workspaces
+    from fairpost.service import MAIN
+
+    async def work(store: "Store") -> "tuple[ApiKey, str]":
+        now = await store.value("SELECT clock_timestamp()")
+        async with store.together() as one:
+            await workspaces.workspace_named(one, workspace)
+            key, text = await workspaces.add_key(
+                one,
+                workspace,
+                region=MAIN,
+                name=name,
+                scopes=scopes or (Scope.READ, Scope.SEND),
+                by=BY,
+                per_minute=per_minute,
+                expires_at=now + expires if expires else None,
+            )
+            await workspaces.write_audit(
+                one,
+                workspace=workspace,
+                who=BY,
+                action="key.add",
+                subject=key.id,
+                detail={"name": name, "scopes": key.scopes},
+            )
+            return key, text
+
+    key, text = with_store(work)
+    if as_json:
+        print_json(
+            {
+                "key": text,
+                **{f: getattr(key, f) for f in ("id", "workspace", "name", "scopes", "per_minute", "expires_at")},
+            }
+        )
+    else:
+        typer.echo(text)
+        typer.echo("it is shown this once; give it to whoever needs it")
+
+
+@app.command("list")
+def list_keys(workspace: Workspace, as_json: AsJson = False) -> None:
+    """List the keys of a workspace, the newest first.
+
+    \b
+    Example: fairpost key list acme
+    """
+    from fairpost.postgres import workspaces
+
+    async def work(store: "Store") -> "list[ApiKey]":
+        await workspaces.workspace_named(store, workspace)
+        return await workspaces.keys(store, workspace)
+
+    found = with_store(work)
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            ("key", "name", "scopes", ">a minute", "made", "last used", "ends"),
+            (
+                (
+                    k.id,
+                    k.name,
+                    ", ".join(k.scopes),
+                    k.per_minute,
+                    f"{k.created_at:%Y-%m-%d}",
+                    f"{k.last_used_at:%Y-%m-%d %H:%M}" if k.last_used_at else "never",
+                    f"revoked {k.revoked_at:%Y-%m-%d}"
+                    if k.revoked_at
+                    else f"{k.expires_at:%Y-%m-%d}"
+                    if k.expires_at
+                    else "",
+                )
+                for k in found
+            ),
+        )
+    else:
+        typer.echo(f"no keys; make one: fairpost key add {workspace}")
+
+
+@app.command()
+def revoke(
+    workspace: Workspace,
+    key_id: Annotated[str, typer.Argument(metavar="KEY", help="Its id, the third part of the key.")],
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a key: from now on it opens nothing.
+
+    \b
+    Example: fairpost key revoke acme q7x2m0c8f4ab
+    """
+    from fairpost.postgres import workspaces
+
+    async def work(store: "Store") -> "ApiKey":
+        async with store.together() as one:
+            key = await workspaces.revoke_key(one, workspace, key_id)
+            if key is None:
+                raise NotFound(f"There is no key {key_id} in workspace {workspace}. See: fairpost key list {workspace}")
+            await workspaces.write_audit(one, workspace=workspace, who=BY, action="key.revoke", subject=key_id)
+            return key
+
+    key = with_store(work)
+    if as_json:
+        print_json(key)
+    else:
+        typer.echo(f"revoked {key.id}")

@@ -1,0 +1,64 @@
+"""Those who share an installation, and what opens their doors."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+WORKSPACE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # never an address: it stands in logs and in the directory
+SERVICE_WORKSPACE = "fairpost"  # of the e-mails that the service itself sends
+
+
+class Scope(StrEnum):
+    """What a caller may do. None of them includes another."""
+
+    READ = "read"
+    SEND = "send"
+    MANAGE = "manage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    name: str
+    pools: tuple[str, ...]  # of the operator's, that it may send through
+    created_at: datetime
+    suspended_at: datetime | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    id: str
+    workspace: str
+    name: str
+    scopes: tuple[Scope, ...]
+    per_minute: int
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """`token`: what the DNS record has to say. `proven_by`: dns, or who granted it."""
+
+    domain: str
+    token: str
+    created_at: datetime
+    checked_at: datetime | None
+    proven_at: datetime | None
+    proven_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    id: int
+    at: datetime
+    workspace: str | None
+    who: str
+    action: str
+    subject: str
+    detail: dict[str, object] | None
+    request_id: str | None

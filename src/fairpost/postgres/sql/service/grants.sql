@@ -1,0 +1,40 @@
+-- What a request may do at all, whosever it is. Laid last, each time.
+
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') THEN
+        CREATE ROLE fairpost_tenant NOLOGIN;
+        EXECUTE format('GRANT fairpost_tenant TO %I', current_user);
+    END IF;
+EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
+    NULL;   -- another database of this server has it just now; or an operator must make it, and `fairpost api` says so
+END $$;
+
+DO $$
+DECLARE
+    door regprocedure;
+    -- Functions that act with their owner's rights, and are not for everybody who may use the schema.
+    doors CONSTANT text[] := '{add_account,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,pause_campaign,pause_prospect,plan_anew,plan_batch,
+        release,remove_account,remove_prospects,resolve,resume_campaign,set_gates,set_sender,show_email,submit}';
+BEGIN
+    FOR door IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (doors) LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', door);
+    END LOOP;
+    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') THEN
+        RETURN;
+    END IF;
+    FOR door IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (doors) LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO fairpost_tenant', door);
+    END LOOP;
+    GRANT USAGE ON SCHEMA fairpost TO fairpost_tenant;
+    GRANT SELECT ON fairpost.queue, fairpost.emails, fairpost.attempts, fairpost.contents, fairpost.accounts, fairpost.leases, fairpost.charges, fairpost.tallies,
+        fairpost.campaigns, fairpost.campaign_steps, fairpost.campaign_streams, fairpost.schedules, fairpost.quotas, fairpost.templates, fairpost.sequences,
+        fairpost.sequence_steps, fairpost.prospects, fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces,
+        fairpost.senders, fairpost.rules, fairpost.activity, fairpost.activity_days, fairpost.submissions, fairpost.events, fairpost.workspaces, fairpost.domains,
+        fairpost.audit, fairpost.api_keys, fairpost.pauses, fairpost.engines, fairpost.fairness
+        TO fairpost_tenant;
+    GRANT INSERT, UPDATE, DELETE ON fairpost.templates, fairpost.sequences, fairpost.sequence_steps, fairpost.campaigns, fairpost.schedules, fairpost.prospects,
+        fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces, fairpost.senders, fairpost.domains, fairpost.api_keys
+        TO fairpost_tenant;
+    GRANT INSERT ON fairpost.audit, fairpost.events TO fairpost_tenant;
+END $$;

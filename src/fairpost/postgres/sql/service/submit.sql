@@ -1,0 +1,74 @@
+-- What a workspace hands in: its own e-mails, in its own name, through accounts that are its own or lent to it.
+
+-- The route that a pool or an account of this name means for a workspace: its own, or a pool of the operator's that it may use. Null: there is none.
+CREATE OR REPLACE FUNCTION fairpost.route_for(p_workspace text, p_pool text, p_account text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT CASE
+        WHEN p_account IS NOT NULL THEN (SELECT '@' || a.name FROM fairpost.accounts a WHERE a.name = p_workspace || '/' || p_account)
+        WHEN EXISTS (SELECT FROM fairpost.accounts a WHERE a.pool = p_workspace || '/' || coalesce(p_pool, 'default')) THEN p_workspace || '/' || coalesce(p_pool, 'default')
+        ELSE (SELECT coalesce(p_pool, 'default') FROM fairpost.workspaces w WHERE w.name = p_workspace AND coalesce(p_pool, 'default') = ANY (w.pools)) END
+$$;
+
+-- Whether a domain, or one above it, is the workspace's own.
+CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_domain text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM fairpost.domains d WHERE d.workspace = p_workspace AND d.proven_at IS NOT NULL
+                   AND (p_domain = d.domain OR p_domain LIKE '%.' || replace(d.domain, '_', '\_')))
+$$;
+
+-- One e-mail as it is enqueued: `e` with its workspace and route; or what is wrong with it.
+CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, OUT email jsonb, OUT wrong jsonb)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    sender jsonb;
+    route text;
+BEGIN
+    IF jsonb_typeof(e) IS DISTINCT FROM 'object' OR e ?| '{workspace,content_id}' THEN
+        wrong := CASE WHEN jsonb_typeof(e) IS DISTINCT FROM 'object' THEN fairpost.complaint('', 'must be an object')
+                      WHEN e ? 'workspace' THEN fairpost.complaint('workspace', 'is that of your key, and is not given')
+                      ELSE fairpost.complaint('content_id', 'is not for requests: give subject, text and html') END;
+        RETURN;
+    END IF;
+    IF e ->> 'from' IS NOT NULL THEN
+        sender := fairpost.parse_address(e -> 'from');
+        IF sender IS NOT NULL AND NOT fairpost.may_write_as(p_workspace, split_part(sender ->> 'address', '@', 2)) THEN
+            wrong := fairpost.complaint('from', format('%s is not a domain that this workspace has shown to be its own', split_part(sender ->> 'address', '@', 2)));
+            RETURN;
+        END IF;
+    END IF;
+    IF jsonb_typeof(e -> 'pool') IS DISTINCT FROM 'string' AND e ->> 'pool' IS NOT NULL OR jsonb_typeof(e -> 'account') IS DISTINCT FROM 'string' AND e ->> 'account' IS NOT NULL
+        OR e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
+        email := e;   -- whoever checks e-mails has a word on that
+        RETURN;
+    END IF;
+    route := fairpost.route_for(p_workspace, e ->> 'pool', e ->> 'account');
+    IF route IS NULL THEN
+        wrong := CASE WHEN e ->> 'account' IS NOT NULL THEN fairpost.complaint('account', format('there is no account %s in this workspace', left(e ->> 'account', 100)))
+                      ELSE fairpost.complaint('pool', format('there is no pool %s for this workspace', left(coalesce(e ->> 'pool', 'default'), 100))) END;
+        RETURN;
+    END IF;
+    email := (e - '{pool,account}'::text[]) || jsonb_build_object('workspace', p_workspace,
+        CASE WHEN left(route, 1) = '@' THEN 'account' ELSE 'pool' END, CASE WHEN left(route, 1) = '@' THEN substr(route, 2) ELSE route END);
+END $$;
+
+-- A result for each, in order, as enqueue_many gives it.
+CREATE OR REPLACE FUNCTION fairpost.submit(p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (ord integer, id bigint, new boolean, error jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    good jsonb;
+    places integer[];
+    errors jsonb;
+BEGIN
+    PERFORM fairpost.require_own(p_workspace);
+    SELECT jsonb_agg(c.email ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL), array_agg(e.ordinality ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL),
+           jsonb_object_agg(e.ordinality, c.wrong) FILTER (WHERE c.wrong IS NOT NULL)
+    INTO good, places, errors
+    FROM jsonb_array_elements(p_emails) WITH ORDINALITY e, fairpost.check_submission(p_workspace, e.value) c;
+    RETURN QUERY
+    SELECT places[m.ord], m.id, m.new, m.error FROM fairpost.enqueue_many(good, p_now, p_daily_max, p_waiting_max) m
+    UNION ALL
+    SELECT w.key::integer, NULL, false, w.value FROM jsonb_each(errors) w
+    ORDER BY 1;
+END $$;

@@ -1,0 +1,46 @@
+-- The second wall. A request works as the role fairpost_tenant and names its workspace in its transaction; the tables' policies show it that
+-- workspace alone. The functions through which it acts run with the rights of their owner, so each of them first asks here.
+
+-- The workspace that this transaction may act for; null: it is nobody's request, and may act for any. A request that names none has none.
+CREATE OR REPLACE FUNCTION fairpost.tenant() RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN current_setting('role') = 'fairpost_tenant' THEN coalesce(current_setting('fairpost.workspace', true), '') END
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.require_own(p_workspace text) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF fairpost.tenant() <> coalesce(p_workspace, '*') THEN
+        RAISE EXCEPTION 'this is not in your workspace' USING ERRCODE = 'FP004';
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.require_own_campaign(p_campaign bigint) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF fairpost.tenant() IS NOT NULL THEN
+        PERFORM fairpost.require_own((SELECT c.workspace FROM fairpost.campaigns c WHERE c.id = p_campaign));
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.require_own_prospects(p_prospects bigint[]) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF fairpost.tenant() IS NOT NULL THEN
+        PERFORM fairpost.require_own((SELECT p.workspace FROM fairpost.prospects p WHERE p.id = id)) FROM unnest(p_prospects) id;
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.require_own_email(p_id bigint) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF fairpost.tenant() IS NOT NULL THEN
+        PERFORM fairpost.require_own(coalesce((SELECT q.workspace FROM fairpost.queue q WHERE q.id = p_id), (SELECT e.workspace FROM fairpost.emails e WHERE e.id = p_id)));
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.require_own_account(p_name text) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM fairpost.require_own(CASE WHEN strpos(p_name, '/') > 0 THEN split_part(p_name, '/', 1) END);
+END $$;

@@ -1,0 +1,227 @@
+"""Workspaces in the database: made, suspended, given keys and domains; and who changed what."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, ApiKey, AuditEntry, Domain, Scope, Workspace
+from fairpost.system import clock
+from fairpost.system.tokens import hash_of, new_name, new_secret
+
+if TYPE_CHECKING:
+    from fairpost.postgres.store import Store
+
+RATE_DEFAULT = 600  # requests a minute
+
+Refusal = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What a key opens, or why it does not; and how much of its rate is left."""
+
+    refused: Refusal | None
+    workspace: str
+    name: str
+    scopes: frozenset[str]
+    per_minute: int
+    remaining: int
+    reset_s: float
+    wait_s: float | None
+
+
+# ── workspaces ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def add_workspace(store: "Store", name: str, *, pools: Sequence[str] = ("default",)) -> bool:
+    """False: there is one of this name. Raises FairpostError for a name that cannot be one."""
+    if not WORKSPACE_NAME.fullmatch(name) or name == SERVICE_WORKSPACE:
+        raise FairpostError(
+            f"{name!r} cannot be the name of a workspace: small letters, digits, dots, dashes and underscores, 1 to 100 of them, "
+            f"beginning with a letter or a digit, and not {SERVICE_WORKSPACE}. Nothing was changed."
+        )
+    return bool(
+        await store.value(
+            """INSERT INTO fairpost.workspaces (name, pools, created_at) VALUES ($1, $2, coalesce($3, clock_timestamp()))
+               ON CONFLICT DO NOTHING RETURNING true""",
+            *(name, list(pools), clock.stated()),
+        )
+    )
+
+
+async def workspace_named(store: "Store", name: str) -> Workspace:
+    row = await store.row("SELECT * FROM fairpost.workspaces w WHERE w.name = $1", name)
+    if row is None:
+        raise NotFound(f"There is no workspace {name}. Make it: fairpost workspace add {name}")
+    return _workspace(row)
+
+
+async def workspaces(store: "Store", *, after: str = "", most: int = 1000) -> list[Workspace]:
+    """By name, those after one."""
+    rows = await store.fetch(
+        "SELECT * FROM fairpost.workspaces w WHERE w.name > $1 ORDER BY w.name LIMIT $2", after, most
+    )
+    return [_workspace(row) for row in rows]
+
+
+async def set_pools(store: "Store", name: str, pools: Sequence[str]) -> None:
+    await store.value("UPDATE fairpost.workspaces SET pools = $2 WHERE name = $1", name, list(pools))
+
+
+async def suspend_workspace(store: "Store", name: str, *, reason: str | None) -> bool:
+    """Its keys open nothing, and its people come in no more; what it has queued is not touched (see hold). False: it was so before."""
+    sql = """UPDATE fairpost.workspaces SET suspended_at = coalesce($3, clock_timestamp()), reason = $2
+             WHERE name = $1 AND suspended_at IS NULL RETURNING true"""
+    return bool(await store.value(sql, name, reason, clock.stated()))
+
+
+async def readmit_workspace(store: "Store", name: str) -> bool:
+    sql = "UPDATE fairpost.workspaces SET suspended_at = NULL, reason = NULL WHERE name = $1 AND suspended_at IS NOT NULL RETURNING true"
+    return bool(await store.value(sql, name))
+
+
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def add_key(
+    store: "Store",
+    workspace: str,
+    *,
+    region: str,
+    name: str,
+    scopes: Sequence[Scope],
+    by: str,
+    per_minute: int = RATE_DEFAULT,
+    expires_at: datetime | None = None,
+) -> tuple[ApiKey, str]:
+    """The key, and the text of it, which is known nowhere else."""
+    secret = new_secret()
+    row = await store.row(
+        """INSERT INTO fairpost.api_keys (id, workspace, name, secret_hash, scopes, per_minute, created_at, created_by, expires_at)
+           VALUES ($1, $2, $3, $4, $5, $6, coalesce($9, clock_timestamp()), $7, $8) RETURNING *""",
+        *(new_name(), workspace, name, hash_of(secret), list(scopes), per_minute, by, expires_at, clock.stated()),
+    )
+    return _key(row), f"fp_{region}_{row['id']}_{secret}"
+
+
+async def keys(store: "Store", workspace: str) -> list[ApiKey]:
+    """The newest first."""
+    sql = "SELECT * FROM fairpost.api_keys k WHERE k.workspace = $1 ORDER BY k.created_at DESC"
+    return [_key(row) for row in await store.fetch(sql, workspace)]
+
+
+async def revoke_key(store: "Store", workspace: str, key_id: str) -> ApiKey | None:
+    """None: there is none of this id."""
+    row = await store.row(
+        """UPDATE fairpost.api_keys k SET revoked_at = coalesce(k.revoked_at, $3, clock_timestamp())
+           WHERE k.workspace = $1 AND k.id = $2 RETURNING *""",
+        *(workspace, key_id, clock.stated()),
+    )
+    return _key(row) if row else None
+
+
+async def enter(store: "Store", key_id: str, secret: str) -> Entry:
+    """Opens with a key, and takes a turn of its rate."""
+    row = await store.row("SELECT * FROM fairpost.enter($1, $2, $3)", key_id, hash_of(secret), clock.stated())
+    return Entry(**{**row, "scopes": frozenset(row["scopes"] or ())})
+
+
+# ── domains ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def add_domain(store: "Store", workspace: str, domain: str) -> Domain:
+    """Claimed, and not proven yet; what is there already stays as it is."""
+    await store.value(
+        """INSERT INTO fairpost.domains (workspace, domain, token, created_at) VALUES ($1, $2, $3, coalesce($4, clock_timestamp()))
+           ON CONFLICT DO NOTHING""",
+        *(workspace, domain, new_name(32), clock.stated()),
+    )
+    return await domain_named(store, workspace, domain)
+
+
+async def domain_named(store: "Store", workspace: str, domain: str) -> Domain:
+    row = await store.row(
+        "SELECT * FROM fairpost.domains d WHERE d.workspace = $1 AND d.domain = $2", workspace, domain
+    )
+    if row is None:
+        raise NotFound(f"There is no domain {domain} in workspace {workspace}.")
+    return _domain(row)
+
+
+async def domains(store: "Store", workspace: str) -> list[Domain]:
+    rows = await store.fetch("SELECT * FROM fairpost.domains d WHERE d.workspace = $1 ORDER BY d.domain", workspace)
+    return [_domain(row) for row in rows]
+
+
+async def domain_checked(store: "Store", workspace: str, domain: str, *, proven_by: str | None) -> Domain:
+    """`proven_by` None: the proof was not found; one that was found before stays."""
+    await store.value(
+        """UPDATE fairpost.domains SET checked_at = coalesce($4, clock_timestamp()),
+               proven_at = CASE WHEN $3::text IS NULL THEN proven_at ELSE coalesce(proven_at, $4, clock_timestamp()) END, proven_by = coalesce(proven_by, $3)
+           WHERE workspace = $1 AND domain = $2""",
+        *(workspace, domain, proven_by, clock.stated()),
+    )
+    return await domain_named(store, workspace, domain)
+
+
+async def remove_domain(store: "Store", workspace: str, domain: str) -> bool:
+    sql = "DELETE FROM fairpost.domains d WHERE d.workspace = $1 AND d.domain = $2 RETURNING true"
+    return bool(await store.value(sql, workspace, domain))
+
+
+async def route_for(
+    store: "Store", workspace: str, *, pool: str | None = None, account: str | None = None
+) -> str | None:
+    """What a pool or an account of this name means for a workspace; None: there is none that it may use."""
+    route: str | None = await store.value("SELECT fairpost.route_for($1, $2, $3)", workspace, pool, account)
+    return route
+
+
+# ── who changed what ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def write_audit(
+    store: "Store",
+    *,
+    workspace: str | None,
+    who: str,
+    action: str,
+    subject: str,
+    detail: Mapping[str, object] | None = None,
+    request_id: str | None = None,
+) -> None:
+    """In the commit of the change, where the store is one of `together`."""
+    await store.value(
+        """INSERT INTO fairpost.audit (at, workspace, who, action, subject, detail, request_id)
+           VALUES (coalesce($7, clock_timestamp()), $1, $2, $3, $4, $5, $6)""",
+        *(workspace, who, action, subject[:500], json.dumps(detail, default=str) if detail else None, request_id),
+        clock.stated(),
+    )
+
+
+async def audit(
+    store: "Store", workspace: str | None, *, before: int | None = None, most: int = 50
+) -> list[AuditEntry]:
+    """The newest first; of the installation itself where no workspace is given."""
+    rows = await store.fetch(
+        """SELECT * FROM fairpost.audit a WHERE a.workspace IS NOT DISTINCT FROM $1 AND a.id < coalesce($2, 9223372036854775807)
+           ORDER BY a.id DESC LIMIT $3""",
+        *(workspace, before, most),
+    )
+    return [AuditEntry(**{**row, "detail": json.loads(row["detail"]) if row["detail"] else None}) for row in rows]
+
+
+def _workspace(row: Any) -> Workspace:
+    return Workspace(**{**row, "pools": tuple(row["pools"])})
+
+
+def _key(row: Any) -> ApiKey:
+    known = {name: value for name, value in row.items() if name != "secret_hash"}
+    return ApiKey(**{**known, "scopes": tuple(Scope(scope) for scope in row["scopes"])})
+
+
+def _domain(row: Any) -> Domain:
+    return Domain(**{name: value for name, value in row.items() if name != "workspace"})

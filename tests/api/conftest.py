@@ -1,0 +1,79 @@
+"""A service that answers on a real socket, and clients with keys."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.api.app import build_app
+from fairpost.api.serve import listener_on, serving
+from fairpost.api.service import Service
+from fairpost.app import vault_of
+from fairpost.model.workspace import Scope
+from fairpost.postgres import workspaces
+from fairpost.postgres.store import Store
+from fairpost.service import MAIN, OneRegion
+from fairpost.settings import Settings, read_settings
+
+ALL = tuple(Scope)
+
+
+@dataclass(frozen=True)
+class Api:
+    url: str
+    store: Store  # sees everything
+    log: list[str]
+
+    async def workspace(
+        self, name: str = "acme", *, domains: Sequence[str] = ("acme.example",), pool: bool = True
+    ) -> str:
+        await workspaces.add_workspace(self.store, name)
+        for domain in domains:
+            await workspaces.add_domain(self.store, name, domain)
+            await workspaces.domain_checked(self.store, name, domain, proven_by="a test")
+        return name
+
+    async def key(self, workspace: str = "acme", *, scopes: Sequence[Scope] = ALL, **more: Any) -> str:
+        _, text = await workspaces.add_key(
+            self.store, workspace, region=MAIN, name="test", scopes=scopes, by="a test", **more
+        )
+        return text
+
+    @asynccontextmanager
+    async def client(
+        self, workspace: str = "acme", *, scopes: Sequence[Scope] = ALL, **more: Any
+    ) -> AsyncIterator[httpx.AsyncClient]:
+        """With a key that may do all this, often."""
+        more.setdefault("per_minute", 100_000)
+        headers = {"Authorization": f"Bearer {await self.key(workspace, scopes=scopes, **more)}"}
+        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30) as client:
+            yield client
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, url: str) -> Settings:
+    monkeypatch.setenv("FAIRPOST_HOME", str(tmp_path))
+    monkeypatch.setenv("FAIRPOST_DATABASE_URL", url)
+    return read_settings()
+
+
+@pytest.fixture
+async def api(settings: Settings) -> AsyncIterator[Api]:
+    assert settings.database_url
+    log: list[str] = []
+    async with Store.open(settings.database_url, connections_max=8) as store:
+        service = Service(settings=settings, stores=OneRegion(store), vault=vault_of(settings))
+        async with serving(build_app(service, log=log.append), listener_on("127.0.0.1", 0)) as port:
+            yield Api(f"http://127.0.0.1:{port}", store, log)
+    assert log == []  # no request was a fault of ours
+
+
+@pytest.fixture
+async def client(api: Api) -> AsyncIterator[httpx.AsyncClient]:
+    """Of workspace acme, with all scopes."""
+    await api.workspace()
+    async with api.client() as client:
+        yield client
