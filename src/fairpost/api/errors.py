@@ -27,7 +27,6 @@ CODES: Mapping[str, Kind] = {
     "too_large": Kind(413, "The body is larger than this path takes."),
     "unsupported_media_type": Kind(415, "The body is of another type than this path takes."),
     "invalid": Kind(422, "Something in the request is wrong; `details` names the fields. Nothing was changed."),
-    "idempotency_key_reused": Kind(422, "This Idempotency-Key came with another request before."),
     "rate_limited": Kind(429, "Too many requests; Retry-After says when there is room again."),
     "quota_reached": Kind(429, "This user has handed in too many e-mails; Retry-After says when there is room again."),
     "internal": Kind(500, "A fault of ours. The request id finds it in the log."),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairpost.api.answers import failure
@@ -65,6 +66,8 @@ class Gate:
         except ApiError as error:
             if not has_begun:
                 await failure(error)(scope, receive, answer)
+        except ClientDisconnect:
+            pass  # nobody is there to be answered
         except Exception as error:
             self._report(request_id, error)
             if has_begun:

@@ -41,14 +41,17 @@ class Refused:
         )
 
 
-async def submit(
-    caller: Caller, service: Service, emails: Sequence[dict[str, Any]], *, store: Store | None = None
-) -> list[Taken | Refused]:
-    """A result for each, in order. Without a `store`, in a commit of its own."""
-    rows = await (store or caller.owner).fetch(
+async def submit(caller: Caller, service: Service, emails: Sequence[dict[str, Any]]) -> list[Taken | Refused]:
+    """A result for each, in order; in a commit of its own."""
+    return await submit_json(caller, service, json.dumps(emails, ensure_ascii=False), store=caller.owner)
+
+
+async def submit_json(caller: Caller, service: Service, emails: str, *, store: Store) -> list[Taken | Refused]:
+    """The same of a list that is written already, in the transaction of this store."""
+    rows = await store.fetch(
         "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5)",
         caller.workspace,
-        json.dumps(emails, ensure_ascii=False),
+        emails,
         service.settings.user_daily_max or None,
         service.settings.user_waiting_max or None,
         clock.stated(),

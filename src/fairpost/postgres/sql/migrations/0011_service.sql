@@ -55,16 +55,6 @@ CREATE TABLE fairpost.audit (
 );
 CREATE INDEX audit_by_workspace ON fairpost.audit (workspace, id);
 
--- Requests that carried an Idempotency-Key, and how they were answered: written in the commit of what they did.
-CREATE TABLE fairpost.request_keys (
-    key_hash    uuid PRIMARY KEY,         -- of workspace and key
-    fingerprint bytea NOT NULL,           -- of what was asked
-    status      smallint NOT NULL,
-    answer      text NOT NULL,
-    at          timestamptz NOT NULL
-);
-CREATE INDEX request_keys_by_age ON fairpost.request_keys (at);
-
 -- An account of a workspace has the workspace in its name, before a slash, and so has its pool: names never meet.
 ALTER TABLE fairpost.accounts
     DROP CONSTRAINT accounts_name_check,

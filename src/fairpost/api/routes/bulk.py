@@ -1,0 +1,155 @@
+"""Many e-mails at once: a line of JSON each, read as they come, and enqueued in one commit."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from tempfile import SpooledTemporaryFile
+from typing import IO, Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from fairpost.api.access import Sends
+from fairpost.api.answers import Answer, Id, Model, failures
+from fairpost.api.errors import ApiError
+from fairpost.api.routes.emails import IdempotencyKey
+from fairpost.api.service import TheService
+from fairpost.api.submitting import Refused, Taken, submit_json
+
+router = APIRouter(prefix="/api/emails", tags=["emails"])
+
+TYPES = ("application/x-ndjson", "application/jsonl", "application/ndjson")
+LINES_MAX = 100_000
+CHUNK_LINES = 1_000
+CHUNK_BYTES = 8_000_000
+IN_MEMORY_BYTES = 1_048_576  # the rest of a body lies on the disk
+KEY_CHARS_MAX = 480  # with the number of the line, a key of at most 500
+
+
+class LineError(Model):
+    code: str
+    field: str
+    message: str
+
+
+class LineResult(Model):
+    """`id` and `new` of a line that was taken, `error` of one that was not."""
+
+    id: Id | None = None
+    new: bool | None = None
+    error: LineError | None = None
+
+
+class BulkResult(Model):
+    accepted: int
+    duplicates: Annotated[int, Field(description="Of the accepted: whose idempotency key was known.")]
+    rejected: int
+    results: list[LineResult]
+
+
+@router.post(
+    "/bulk",
+    summary="Send many e-mails",
+    responses=failures("unsupported_media_type"),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "description": "An e-mail a line, as POST /api/emails takes it.",
+            "content": {
+                TYPES[0]: {
+                    "schema": {"type": "string"},
+                    "example": '{"to": "ann@example.com", "subject": "Hello", "text": "Hi"}\n',
+                }
+            },
+        }
+    },
+)
+async def bulk(request: Request, caller: Sends, service: TheService, key: IdempotencyKey = None) -> Answer[BulkResult]:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in TYPES:
+        raise ApiError("unsupported_media_type", f"Send {TYPES[0]}: an e-mail a line.")
+    if key is not None and len(key) > KEY_CHARS_MAX:
+        raise ApiError(
+            "bad_request",
+            f"Here an Idempotency-Key has at most {KEY_CHARS_MAX} characters: the line's number is added to it.",
+        )
+    results: list[Taken | Refused] = []
+    with SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as body:
+        lines = 0
+        async for piece in request.stream():
+            body.write(piece)
+            lines += piece.count(b"\n")
+            if lines > LINES_MAX:
+                raise ApiError(
+                    "too_large", f"A request has at most {LINES_MAX:,} lines.", details={"lines_max": LINES_MAX}
+                )
+        body.seek(0)
+        async with caller.owner.together() as one:
+            for chunk in _chunks(_lines(body, key)):
+                sayable = [line for line in chunk if isinstance(line, str)]
+                taken = (
+                    iter(await submit_json(caller, service, f"[{','.join(sayable)}]", store=one))
+                    if sayable
+                    else iter(())
+                )
+                results += [next(taken) if isinstance(line, str) else line for line in chunk]
+    return Answer(data=_told(results))
+
+
+def _lines(body: IO[bytes], key: str | None) -> Iterator[str | Refused]:
+    """The JSON of each line, or what is wrong with it. Empty lines are none."""
+    for number, line in enumerate(body, 1):
+        if line.strip():
+            yield _checked(line, None if key is None else f"{key}:{number}")
+
+
+def _checked(line: bytes, key: str | None) -> str | Refused:
+    try:
+        text = line.decode()
+        email = json.loads(text, parse_constant=_no_constant)
+        if not isinstance(email, dict):
+            return Refused("", "must be an object, with the fields of an e-mail")
+        if key is not None and "idempotency_key" not in email:
+            email["idempotency_key"] = key
+            text = json.dumps(email, ensure_ascii=False)
+        if "\\u" in text:
+            text = json.dumps(email, ensure_ascii=False)
+            text.encode()
+            if "\\u0000" in text:
+                return Refused("", "must not contain NUL characters")
+    except UnicodeEncodeError:
+        return Refused("", "must not contain lone surrogates: they are halves of characters")
+    except (ValueError, RecursionError):
+        return Refused("", "is no JSON")
+    return text
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _chunks(lines: Iterator[str | Refused]) -> Iterator[list[str | Refused]]:
+    while chunk := list(islice(lines, 1)):
+        size = len(chunk[0]) if isinstance(chunk[0], str) else 0
+        for line in lines:
+            chunk.append(line)
+            size += len(line) if isinstance(line, str) else 0
+            if len(chunk) == CHUNK_LINES or size > CHUNK_BYTES:
+                break
+        yield chunk
+
+
+def _told(results: list[Taken | Refused]) -> BulkResult:
+    taken = [result for result in results if isinstance(result, Taken)]
+    return BulkResult(
+        accepted=len(taken),
+        duplicates=sum(not result.new for result in taken),
+        rejected=len(results) - len(taken),
+        results=[_line_result(result) for result in results],
+    )
+
+
+def _line_result(result: Taken | Refused) -> LineResult:
+    if isinstance(result, Taken):
+        return LineResult(id=result.id, new=result.new)
+    code = "quota_reached" if result.is_too_many else "invalid"
+    return LineResult(error=LineError(code=code, field=result.field, message=result.message))

@@ -1,0 +1,130 @@
+"""The workspace itself: its keys, its domains, and who changed what in it."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, status
+from pydantic import Field
+
+from fairpost.api.access import Manages, Reads
+from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
+from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.pages import Cursor, Limit, cursor_of, number_at
+from fairpost.model.workspace import Scope
+from fairpost.postgres import workspaces
+from fairpost.system import clock
+
+TAG = {"name": "workspace", "description": "The workspace itself: keys, domains, audit."}
+router = APIRouter(prefix="/api", tags=["workspace"])
+
+KEYS_MAX = 1_000
+
+
+class WorkspaceOut(Model):
+    name: str
+    region: str
+    pools: Annotated[list[str], Field(description="Of the operator's, that it may send through.")]
+    created_at: Moment
+    you: str
+    scopes: list[Scope]
+
+
+class KeyOut(Model):
+    id: str
+    name: str
+    scopes: list[Scope]
+    per_minute: int
+    created_at: Moment
+    created_by: str
+    expires_at: Moment | None
+    revoked_at: Moment | None
+    last_used_at: Moment | None
+
+
+class NewKey(KeyOut):
+    key: Annotated[str, Field(description="Shown this once.")]
+
+
+class KeyIn(Given):
+    name: Annotated[Text, Field(max_length=200)] = ""
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=3)]
+    per_minute: Annotated[int, Field(ge=1, le=100_000)] = workspaces.RATE_DEFAULT
+    expires_at: datetime | None = None
+
+
+class AuditOut(Model):
+    id: Id
+    at: Moment
+    who: str
+    action: str
+    subject: str
+    detail: dict[str, Any] | None
+    request_id: str | None
+
+
+@router.get("/workspace", summary="Whose key this is", responses=failures())
+async def shown(caller: Reads) -> Answer[WorkspaceOut]:
+    found = await workspaces.workspace_named(caller.store, caller.workspace)
+    return Answer(
+        data=WorkspaceOut(
+            name=found.name,
+            region=caller.region,
+            pools=list(found.pools),
+            created_at=found.created_at,
+            you=caller.who,
+            scopes=sorted(Scope(scope) for scope in caller.scopes),
+        )
+    )
+
+
+@router.get("/keys", summary="All keys, the newest first", responses=failures())
+async def keys(caller: Manages) -> Answer[list[KeyOut]]:
+    return Answer(data=[KeyOut.model_validate(key) for key in await workspaces.keys(caller.store, caller.workspace)])
+
+
+@router.post(
+    "/keys", status_code=status.HTTP_201_CREATED, summary="Make a key, shown once", responses=failures("conflict")
+)
+async def add_key(given: KeyIn, caller: Manages) -> Answer[NewKey]:
+    beyond = set(given.scopes) - caller.scopes
+    if beyond:
+        raise ApiError("forbidden", f"A key cannot be given what its maker has not: {', '.join(sorted(beyond))}.")
+    if given.expires_at is not None and (given.expires_at.utcoffset() is None or given.expires_at <= clock.now()):
+        raise invalid("expires_at", "must be a time to come, with its zone")
+    async with caller.store.together() as one:
+        if len(await workspaces.keys(one, caller.workspace)) >= KEYS_MAX:
+            raise ApiError("conflict", f"A workspace has at most {KEYS_MAX:,} keys.")
+        key, text = await workspaces.add_key(
+            one,
+            caller.workspace,
+            region=caller.region,
+            name=given.name,
+            scopes=sorted(set(given.scopes)),
+            by=caller.who,
+            per_minute=given.per_minute,
+            expires_at=given.expires_at,
+        )
+        await caller.audit(one, "key.add", key.id, name=given.name, scopes=sorted(set(given.scopes)))
+    return Answer(data=NewKey.model_validate({**_facts(key), "key": text}))
+
+
+@router.delete("/keys/{key_id}", summary="Revoke a key", responses=failures("not_found"))
+async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Manages) -> Answer[KeyOut]:
+    async with caller.store.together() as one:
+        key = await workspaces.revoke_key(one, caller.workspace, key_id)
+        if key is None:
+            raise not_found("key", key_id)
+        await caller.audit(one, "key.revoke", key_id)
+    return Answer(data=KeyOut.model_validate(key))
+
+
+@router.get("/audit", summary="Who changed what, the newest first", responses=failures())
+async def audit(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
+    found = await workspaces.audit(caller.store, caller.workspace, before=number_at(cursor), most=limit + 1)
+    items = found[:limit]
+    following = cursor_of(items[-1].id) if len(found) > limit else None
+    return Answer(data=Page(items=[AuditOut.model_validate(entry) for entry in items], next=following))
+
+
+def _facts(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}

@@ -1,0 +1,86 @@
+"""Many e-mails at once."""
+
+import asyncio
+import json
+
+import httpx2 as httpx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairpost.api.routes.bulk import LINES_MAX, _checked
+from tests.api.conftest import Api
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+def line(n: int, **more: object) -> str:
+    return json.dumps({"to": f"user{n}@example.com", "subject": f"Hello {n}", "text": "Hi", **more})
+
+
+async def test_good_lines_are_taken_and_bad_ones_named(api: Api, client: httpx.AsyncClient) -> None:
+    lines = [
+        line(1),
+        "",
+        line(2, to="nobody"),
+        "{",
+        "[]",
+        line(3, **{"from": "x@elsewhere.example"}),
+        line(4, subject="a\0b"),
+        '"\\ud800"',
+        '{"to": "\\ud800"}',
+        "NaN",
+        line(5),
+    ]
+    answer = await client.post("/api/emails/bulk", content="\n".join(lines), headers=NDJSON)
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert (data["accepted"], data["rejected"]) == (2, 8)
+    assert [result["id"] is not None for result in data["results"]] == [True, *[False] * 8, True]
+    assert data["results"][1]["error"]["field"] == "to"
+    assert data["results"][4]["error"]["field"] == "from"
+    assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'acme'") == 2
+
+
+async def test_a_key_counts_for_every_line_also_at_the_same_moment(api: Api, client: httpx.AsyncClient) -> None:
+    body = "\n".join(line(n) for n in range(1500))
+    answers = await asyncio.gather(
+        *(
+            client.post("/api/emails/bulk", content=body, headers={**NDJSON, "Idempotency-Key": "june"})
+            for _ in range(3)
+        )
+    )
+    assert [a.status_code for a in answers] == [200] * 3
+    assert sorted(a.json()["data"]["duplicates"] for a in answers) == [0, 1500, 1500]
+    assert len({tuple(r["id"] for r in a.json()["data"]["results"]) for a in answers}) == 1
+    assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 1500
+
+
+async def test_what_is_too_much_or_something_else_changes_nothing(api: Api, client: httpx.AsyncClient) -> None:
+    many = await client.post("/api/emails/bulk", content=b"{}\n" * (LINES_MAX + 1), headers=NDJSON)
+    assert many.json()["error"]["code"] == "too_large"
+    other = await client.post("/api/emails/bulk", content=line(1), headers={"Content-Type": "application/json"})
+    assert other.json()["error"]["code"] == "unsupported_media_type"
+    assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 0
+
+
+async def test_a_client_that_goes_away_leaves_nothing(api: Api, client: httpx.AsyncClient) -> None:
+    key = client.headers["Authorization"]
+    host, port = api.url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    body = "\n".join(line(n) for n in range(5000)).encode()
+    head = f"POST /api/emails/bulk HTTP/1.1\r\nHost: x\r\nAuthorization: {key}\r\nContent-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body[:-100])
+    await writer.drain()
+    writer.close()
+    await writer.wait_closed()
+    assert (await client.get("/api/emails")).json()["data"]["items"] == []
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@settings(max_examples=300)
+def test_any_line_is_json_that_postgres_can_read_or_refused(text: bytes) -> None:
+    checked = _checked(text, "k")
+    if isinstance(checked, str):
+        email = json.loads(checked)
+        assert isinstance(email, dict)
+        checked.encode()

@@ -1,0 +1,50 @@
+"""Keys and the audit of a workspace, over HTTP."""
+
+from datetime import UTC, datetime, timedelta
+
+import httpx2 as httpx
+
+from fairpost.model.workspace import Scope
+from fairpost.postgres import workspaces
+from tests.api.conftest import Api
+
+
+async def test_a_key_made_is_shown_once_and_opens_until_revoked(api: Api, client: httpx.AsyncClient) -> None:
+    made = (await client.post("/api/keys", json={"name": "shop", "scopes": ["read"]})).json()["data"]
+    headers = {"Authorization": f"Bearer {made['key']}"}
+    assert (await client.get("/api/workspace", headers=headers)).json()["data"]["scopes"] == ["read"]
+    secret = made["key"].rpartition("_")[2]
+    stored = await api.store.value("SELECT string_agg(k::text, '') FROM fairpost.api_keys k")
+    assert secret not in stored
+    assert made["key"] not in (await client.get("/api/keys")).text
+    assert (await client.delete(f"/api/keys/{made['id']}")).status_code == 200
+    assert (await client.get("/api/workspace", headers=headers)).json()["error"]["code"] == "unauthenticated"
+    told = (await client.get("/api/audit")).json()["data"]["items"]
+    assert [entry["action"] for entry in told] == ["key.revoke", "key.add"]
+    assert all(entry["request_id"] for entry in told)
+
+
+async def test_nobody_gives_what_he_has_not(api: Api) -> None:
+    await api.workspace()
+    async with api.client(scopes=[Scope.MANAGE]) as client:
+        answer = await client.post("/api/keys", json={"scopes": ["read", "send"]})
+    assert answer.json()["error"]["code"] == "forbidden"
+
+
+async def test_expired_and_suspended_keys_open_nothing(api: Api) -> None:
+    await api.workspace()
+    async with api.client(expires_at=datetime.now(UTC) - timedelta(seconds=1)) as client:
+        assert (await client.get("/api/workspace")).json()["error"]["code"] == "unauthenticated"
+    async with api.client() as client:
+        await workspaces.suspend_workspace(api.store, "acme", reason="unpaid")
+        assert (await client.get("/api/workspace")).json()["error"]["code"] == "workspace_suspended"
+        await workspaces.readmit_workspace(api.store, "acme")
+        assert (await client.get("/api/workspace")).status_code == 200
+
+
+async def test_a_key_of_another_is_not_there(api: Api, client: httpx.AsyncClient) -> None:
+    await api.workspace("other")
+    theirs = await api.key("other")
+    answer = await client.delete(f"/api/keys/{theirs.split('_')[2]}")
+    assert answer.json()["error"]["code"] == "not_found"
+    assert await api.store.value("SELECT count(*) FROM fairpost.api_keys WHERE revoked_at IS NOT NULL") == 0
