@@ -1,14 +1,16 @@
 """What the settings make of the parts they are handed to."""
 
 from datetime import timedelta
+from ipaddress import ip_network
 
 import pytest
 
-from fairpost.app import fairness_of, sender_policy
+from fairpost.app import fairness_of, network_guard, sender_policy
 from fairpost.model.sender import AbuseMode, Fairness
 from fairpost.policy.senders import SenderPolicy
 from fairpost.policy.tiers import Plans
 from fairpost.settings import Settings, read_settings
+from fairpost.smtp.guard import NetworkGuard
 
 
 def settings(**variables: str) -> Settings:
@@ -50,3 +52,13 @@ def test_weights_and_shares_go_from_the_lowest_tier_to_the_highest() -> None:
 @pytest.mark.parametrize(("mode", "is_scoring"), [("off", False), ("observe", True), ("enforce", True)])
 def test_who_is_not_scored_stirs_nobody(mode: str, is_scoring: bool) -> None:
     assert fairness_of(settings(abuse_detection=mode)).is_scoring is is_scoring
+
+
+def test_without_settings_nothing_is_allowed_but_the_public_internet_and_the_ports_of_mail() -> None:
+    assert network_guard(settings()) == NetworkGuard()
+
+
+def test_networks_and_ports_reach_the_guard() -> None:
+    guard = network_guard(settings(allowed_networks="10.1.0.0/16, fd00:1::/32,10.9.9.9", allowed_ports="25, 1025"))
+    assert guard.allowed == (ip_network("10.1.0.0/16"), ip_network("fd00:1::/32"), ip_network("10.9.9.9/32"))
+    assert guard.ports == {25, 1025}

@@ -163,6 +163,8 @@ def test_fairness_can_be_set(variable: str, text: str, value: Any) -> None:
         ("FAIRPOST_USER_DAILY_MAX", ["-1", "none"]),
         ("FAIRPOST_PAID_PLANS", [",", "team,", "x" * 101, "a\nb"]),
         ("FAIRPOST_OPERATORS", ["ann", "ann@x.test,", "ann@x.test ben@x.test", "Ann <ann@x.test>"]),
+        ("FAIRPOST_ALLOWED_NETWORKS", ["10.0.0.5/8", "10.0.0.0/8,", "10.0.0.0/33", "localhost", "10.*", "*"]),
+        ("FAIRPOST_ALLOWED_PORTS", ["25,0", "65536", "25,", "smtp", "1-1024"]),
     ],
 )
 def test_what_breaks_the_rule_of_a_setting_is_refused(variable: str, texts: list[str]) -> None:

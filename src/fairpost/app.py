@@ -21,6 +21,7 @@ from fairpost.postgres.store import Store
 from fairpost.settings import Settings, without_password
 
 if TYPE_CHECKING:
+    from fairpost.smtp.guard import NetworkGuard
     from fairpost.vault.vault import Vault
 
 CONNECT_S_MAX = 10.0
@@ -48,6 +49,13 @@ def vault_of(settings: Settings) -> "Vault":
     from fairpost.vault.vault import Vault  # its ciphers take a moment to load, and most commands need none
 
     return Vault(Keyring(settings.home, given=settings.secret_key, given_old=settings.secret_key_old))
+
+
+def network_guard(settings: Settings) -> "NetworkGuard":
+    """For the accounts that are not the operator's own."""
+    from fairpost.smtp.guard import NetworkGuard
+
+    return NetworkGuard(allowed=settings.allowed_networks, ports=settings.allowed_ports)
 
 
 def sender_policy(settings: Settings) -> SenderPolicy:

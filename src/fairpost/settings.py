@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ class Settings:
     paid_plans: frozenset[str]
     free_plans: frozenset[str]
     operators: tuple[str, ...]
+    allowed_networks: tuple[IPv4Network | IPv6Network, ...]
+    allowed_ports: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,19 @@ def _addresses(text: str) -> tuple[str, ...] | None:
     found = [_address(part.strip()) for part in text.split(",")]
     addresses = tuple(address for address in found if address is not None)
     return addresses if len(addresses) == len(found) else None
+
+
+def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...] | None:
+    try:
+        return tuple(ip_network(part.strip()) for part in text.split(","))
+    except ValueError:
+        return None
+
+
+def _ports(text: str) -> frozenset[int] | None:
+    parts = [_number(1, 65_535)(part.strip()) for part in text.split(",")]
+    ports = frozenset(part for part in parts if part is not None)
+    return ports if None not in parts else None
 
 
 WEIGHTS_RULE = f"four numbers above 0 and up to {WEIGHT_MAX:g}, for HIGH, NORMAL, LOW and THROTTLED, with commas"
@@ -313,6 +329,21 @@ SETTINGS = (
         help="Who is told by e-mail when a sender is throttled.",
         read=_addresses,
         absent=(),
+    ),
+    Setting(
+        name="allowed_networks",
+        default=None,
+        rule="networks such as 10.1.0.0/16 or fd00:1::/32, with commas",
+        help="Where the servers of workspaces' accounts may be, beside the public internet.",
+        read=_networks,
+        absent=(),
+    ),
+    Setting(
+        name="allowed_ports",
+        default="25,465,587,2525",
+        rule="ports, 1..65535, with commas",
+        help="The ports that the servers of workspaces' accounts may have.",
+        read=_ports,
     ),
 )
 

@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "emulate": {"model", "system"},
     "inbox": {"model", "system", "postgres"},
     "observe": {"model", "policy", "system", "postgres"},
-    "smtp": {"model"},
+    "smtp": {"model", "policy"},
     "oauth": {"model", "system"},
     "gmail": {"model", "oauth", "system"},
     "templates": {"model"},
@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "providers": {"model"},
     "simulate": {"model", "policy", "system", "postgres", "deliver", "providers", "transport"},
     "settings": {"model", "vault"},
-    "app": {"model", "oauth", "policy", "settings", "system", "postgres", "vault"},
+    "app": {"model", "oauth", "policy", "settings", "smtp", "system", "postgres", "vault"},
     "engine": {"app", "deliver", "model", "observe", "postgres", "settings", "system", "transport"},
     "service": {"api", "app", "postgres", "settings"},
     "cli": {

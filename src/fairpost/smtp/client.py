@@ -16,6 +16,7 @@ from typing import Self, cast
 from fairpost.model.message import Message
 from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.smtp import auth
+from fairpost.smtp.guard import NetworkGuard, NotAllowed
 from fairpost.smtp.replies import Garbage
 from fairpost.smtp.server import Security, Server, Timeouts, tls_context
 from fairpost.smtp.transaction import Deliver, Done, EndEmpty, Say, Transaction
@@ -64,6 +65,10 @@ class Unready(Exception):
 
     def report(self) -> Report:
         return Report(reached=Reached.UNTOUCHED, step=self.step, reply=self.reply, error=str(self))
+
+
+class Barred(Unready):
+    """The operator does not allow the server's network or port."""
 
 
 class Pipe(asyncio.Protocol):
@@ -374,14 +379,38 @@ async def _connected(server: Server, wire: Wire) -> Pipe:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(server.timeouts.connect_s):
+            if server.guard is not None:
+                return await _connected_as_judged(server, server.guard, wire)
             _, pipe = await loop.create_connection(
                 lambda: Pipe(wire), server.host, server.port, happy_eyeballs_delay=0.25
             )
+    except NotAllowed as error:
+        raise Barred(Step.CONNECT, str(error)) from error
     except TimeoutError as error:
         raise Unready(Step.CONNECT, f"no connection within {server.timeouts.connect_s:g} s") from error
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:  # a name that cannot be written in IDNA is of the second kind
         raise Unready(Step.CONNECT, f"no connection: {error}") from error
     return pipe
+
+
+async def _connected_as_judged(server: Server, guard: NetworkGuard, wire: Wire) -> Pipe:
+    """To the addresses that the guard has judged, one after the other, each with its share of the time. Nothing is
+    looked up again. TLS still asks for the host by its name."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + server.timeouts.connect_s
+    addresses = await guard.addresses(server.host, server.port)
+    failed: OSError | None = None
+    for tried, address in enumerate(addresses):
+        try:
+            async with asyncio.timeout((until - loop.time()) / (len(addresses) - tried)):
+                _, pipe = await loop.create_connection(
+                    lambda: Pipe(wire), str(address), server.port, flags=socket.AI_NUMERICHOST
+                )
+                return pipe
+        except OSError as error:
+            failed = error
+    assert failed is not None, "a guard gives at least one address"
+    raise failed
 
 
 def _must_be_checked(server: Server, login: auth.Login | None) -> bool:

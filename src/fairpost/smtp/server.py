@@ -5,6 +5,7 @@ import ssl
 from dataclasses import dataclass, field
 
 from fairpost.model.transport import Security as Security
+from fairpost.smtp.guard import NetworkGuard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Server:
     ca_file: str | None = None  # trusted instead of the system's authorities
     hello_name: str | None = None  # None: the address we connect from, as RFC 5321 (4.1.3) writes it
     timeouts: Timeouts = field(default_factory=Timeouts)
+    guard: NetworkGuard | None = None  # None: the operator chose it, and it may be anywhere
 
     @property
     def is_local(self) -> bool:

@@ -1,5 +1,6 @@
 """From an account as it is stored to a transport that can send: opens its password and names its server."""
 
+from dataclasses import replace
 from typing import assert_never
 
 from fairpost.gmail.client import GmailClient, Timeouts
@@ -8,19 +9,30 @@ from fairpost.model.errors import FairpostError, VaultError
 from fairpost.model.transport import GmailSettings, ServerSettings, SmtpSettings, UnknownTransport
 from fairpost.oauth.sources import token_source
 from fairpost.smtp.auth import LoginSource, Password
+from fairpost.smtp.guard import NetworkGuard
 from fairpost.smtp.server import Server
 from fairpost.transport.gmail import GmailTransport
+from fairpost.transport.guarded import BarredTransport, endpoint_refusal, with_public_tokens
 from fairpost.transport.smtp import SmtpTransport
 from fairpost.transport.tokens import TokenLogin
 from fairpost.vault.vault import Vault
 
 
-def transport_of(account: Account, vault: Vault) -> SmtpTransport | GmailTransport:
-    """Raises FairpostError when the account has no server, VaultError when its secret cannot be opened."""
+def transport_of(
+    account: Account, vault: Vault, *, guard: NetworkGuard | None = None
+) -> SmtpTransport | GmailTransport | BarredTransport:
+    """Raises FairpostError when the account has no server, VaultError when its secret cannot be opened. `guard`: the
+    account is not the operator's own, and goes only where the guard lets it."""
     settings = server_settings(account)
+    if guard is not None:
+        words = endpoint_refusal(settings)
+        if words is not None:
+            return BarredTransport(words)
+        settings = with_public_tokens(settings)
+        account = replace(account, transport=settings)
     match settings:
         case SmtpSettings():
-            return SmtpTransport(server_of(settings), login_of(account, vault))
+            return SmtpTransport(server_of(settings, guard=guard), login_of(account, vault))
         case GmailSettings():
             return GmailTransport(gmail_client_of(account, vault))
         case _:
@@ -61,13 +73,14 @@ def gmail_client_of(account: Account, vault: Vault, *, timeouts: Timeouts | None
     return GmailClient(tokens, base_url=settings.base_url, timeouts=timeouts)
 
 
-def server_of(settings: SmtpSettings) -> Server:
+def server_of(settings: SmtpSettings, *, guard: NetworkGuard | None = None) -> Server:
     return Server(
         host=settings.host,
         port=settings.port,
         security=settings.security,
         ca_file=settings.ca_file,
         hello_name=settings.hello_name,
+        guard=guard,
     )
 
 

@@ -4,12 +4,17 @@ from dataclasses import dataclass, replace
 
 from fairpost.model.report import Reply, Step
 from fairpost.smtp.auth import Login, LoginSource, current
-from fairpost.smtp.client import Connection, Unready
+from fairpost.smtp.client import Barred, Connection, Unready
 from fairpost.smtp.server import Security, Server, Timeouts
 from fairpost.transport.tokens import NoToken
 
 # A person is waiting: shorter than a worker's, but longer than servers make strangers wait for their greeting.
 PATIENCE = Timeouts(connect_s=15, tls_s=20, greeting_s=60, hello_s=30, auth_s=60)
+
+ELSEWHERE = (
+    "Choose a server on the public internet, at a port of mail, or ask the operator to allow this one: "
+    "FAIRPOST_ALLOWED_NETWORKS, FAIRPOST_ALLOWED_PORTS"
+)
 
 STEPS = {
     Security.IMPLICIT: (Step.CONNECT, Step.TLS, Step.GREETING, Step.HELLO),
@@ -42,7 +47,8 @@ async def try_server(
     try:
         connection = await Connection.open(replace(server, timeouts=patience), login)
     except Unready as unready:
-        failed = Tried(step=unready.step, ok=False, text=str(unready), reply=unready.reply)
+        advice = ELSEWHERE if isinstance(unready, Barred) else ""
+        failed = Tried(step=unready.step, ok=False, text=str(unready), reply=unready.reply, advice=advice)
         return [*_passed_before(unready.step, server, login), failed]
     tls = connection.tls
     await connection.quit()

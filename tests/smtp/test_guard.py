@@ -1,0 +1,306 @@
+"""A guarded connection goes to addresses that were judged, or nowhere: real sockets, and a resolver that lies."""
+
+import asyncio
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+
+import pytest
+
+from fairpost.model.message import Message
+from fairpost.model.report import Reached, Report, Step
+from fairpost.smtp.client import Barred, Connection
+from fairpost.smtp.courier import Courier, Reuse
+from fairpost.smtp.guard import ADDRESSES_MAX, NetworkGuard, look_up
+from fairpost.smtp.server import Security, Server, Timeouts
+from tests.peers.certificates import OTHER_HOST, Certificate, Certificates
+from tests.smtp.scripted_server import Script, scripted
+
+MESSAGE = Message(
+    sender="me@example.com", recipients=("ann@example.com",), message_id="<1@x>", data=b"Subject: x\r\n\r\nhello\r\n"
+)
+LOOPBACK = (ip_network("127.0.0.0/8"),)
+ELSEWHERE = "192.0.2.1"  # reserved for documentation: nobody answers there; the guards here take it for a public one
+AS_PUBLIC = (ip_network("192.0.2.0/24"),)
+HASTE = Timeouts(connect_s=0.2)
+
+
+@dataclass
+class Dns:
+    """Answers each question with the next of its answers, and the last one again and again."""
+
+    answers: Sequence[Sequence[str]]
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        return self.answers[min(len(self.asked), len(self.answers)) - 1]
+
+
+def guard_at(port: int, **given: object) -> NetworkGuard:
+    return NetworkGuard(ports=frozenset({port}), **given)  # type: ignore[arg-type]
+
+
+async def send(
+    port: int,
+    guard: NetworkGuard | None,
+    *,
+    host: str = "127.0.0.1",
+    times: int = 1,
+    security: Security = Security.NONE,
+    ca: Certificates | None = None,
+) -> list[Report]:
+    """Over a new connection each."""
+    server = Server(
+        host=host,
+        port=port,
+        security=security,
+        ca_file=str(ca.ca) if ca else None,
+        timeouts=HASTE,
+        guard=guard,
+    )
+    courier = Courier(server, reuse=Reuse(messages_max=1))
+    try:
+        return [await courier.send(MESSAGE, permission=lambda: True) for _ in range(times)]
+    finally:
+        await courier.close()
+
+
+def is_sent(report: Report) -> bool:
+    return report.reached is Reached.REPLIED and report.reply is not None and report.reply.code == 250
+
+
+def is_barred(report: Report) -> bool:
+    return (report.reached, report.step, report.reply) == (Reached.UNTOUCHED, Step.CONNECT, None) and (
+        "the operator does not allow it" in (report.error or "")
+    )
+
+
+async def test_a_guarded_client_does_not_go_to_this_machine() -> None:
+    script = Script()
+    async with scripted(script) as port:
+        [report] = await send(port, guard_at(port))
+        assert is_barred(report)
+        assert report.error == "127.0.0.1 is a loopback address, and the operator does not allow it"
+        assert script.connections == 0
+
+
+async def test_but_it_does_where_the_operator_allows_it() -> None:
+    script = Script()
+    async with scripted(script) as port:
+        [report] = await send(port, guard_at(port, allowed=LOOPBACK))
+    assert is_sent(report)
+    assert script.taken == [MESSAGE.data]
+
+
+async def test_the_operators_own_server_may_be_anywhere() -> None:
+    script = Script()
+    async with scripted(script) as port:
+        [report] = await send(port, None)
+    assert is_sent(report)
+
+
+async def test_another_port_is_refused_before_anything_is_looked_up() -> None:
+    script, dns = Script(), Dns([["127.0.0.1"]])
+    async with scripted(script) as port:
+        [report] = await send(port, NetworkGuard(allowed=LOOPBACK, resolve=dns), host="mail.test")
+        assert script.connections == 0
+    assert report.error == f"{port} is no port that the operator allows (25, 465, 587, 2525)"
+    assert dns.asked == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST",
+        "127.1",
+        "0x7f.1",
+        "0x7f000001",
+        "0177.0.0.1",
+        "2130706433",
+        "::ffff:127.0.0.1",
+        "::ffff:7f00:1",
+        "１２７.０.０.１",
+        "127。0。0。1",
+        "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ",
+        "0.0.0.0",
+        "0",
+    ],
+)
+async def test_no_spelling_leads_to_this_machine(host: str) -> None:
+    script = Script()
+    async with scripted(script) as port:
+        [report] = await send(port, guard_at(port), host=host)
+        assert script.connections == 0
+    assert is_barred(report)
+    assert await guard_at(port).refusal(host, port) == report.error
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost.", "127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "::1%lo", "", " ", "a\0b", "x" * 70, "a..b"]
+)
+async def test_what_is_hardly_a_host_leads_nowhere_and_raises_nothing(host: str) -> None:
+    """Resolvers differ on these: it is refused for what it leads to, or is not found."""
+    script = Script()
+    async with scripted(script) as port:
+        [report] = await send(port, guard_at(port), host=host)
+        assert script.connections == 0
+        assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.CONNECT)
+        assert await guard_at(port).refusal(host, port) is not None
+
+
+@pytest.mark.parametrize("host", ["x" * 70, "a..b", "a\0b"])
+async def test_such_a_host_of_the_operators_raises_nothing_either(host: str) -> None:
+    [report] = await send(25, None, host=host)
+    assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.CONNECT)
+
+
+async def test_a_name_that_changes_its_mind_gains_nothing() -> None:
+    """DNS rebinding: harmless when it is judged, and this machine when it is connected to."""
+    script, dns = Script(), Dns([[ELSEWHERE], ["127.0.0.1"]])
+    async with scripted(script) as port:
+        first, second = await send(port, guard_at(port, allowed=AS_PUBLIC, resolve=dns), host="rebinding.test", times=2)
+        assert script.connections == 0
+    assert (first.reached, first.step) == (Reached.UNTOUCHED, Step.CONNECT)
+    assert not is_barred(first)  # it went where the first answer led
+    assert is_barred(second)
+    assert dns.asked == ["rebinding.test"] * 2  # once for each connection
+
+
+async def test_an_account_taken_in_by_its_first_answer_is_judged_again_when_it_connects() -> None:
+    script, dns = Script(), Dns([[ELSEWHERE], ["127.0.0.1"]])
+    async with scripted(script) as port:
+        guard = guard_at(port, allowed=AS_PUBLIC, resolve=dns)
+        assert await guard.refusal("rebinding.test", port) is None
+        [report] = await send(port, guard, host="rebinding.test")
+        assert script.connections == 0
+    assert is_barred(report)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is no address of this machine")
+async def test_the_connection_is_made_to_the_address_that_was_judged() -> None:
+    dns = Dns([["127.0.0.2"], ["127.0.0.1"]])
+    async with listening("127.0.0.1") as (port, wrong), listening("127.0.0.2", port) as (_, right):
+        allowed = (ip_network("127.0.0.2/32"),)
+        await send(port, guard_at(port, allowed=allowed, resolve=dns), host="rebinding.test")
+    assert (len(right), len(wrong)) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "answers", [[ELSEWHERE, "127.0.0.1"], ["127.0.0.1", ELSEWHERE], [ELSEWHERE, "::1"], [ELSEWHERE] * 20 + ["::1"]]
+)
+async def test_one_forbidden_address_among_others_is_enough(answers: list[str]) -> None:
+    script = Script()
+    async with scripted(script) as port:
+        guard = guard_at(port, allowed=AS_PUBLIC, resolve=Dns([answers]))
+        [report] = await send(port, guard, host="both.test")
+        assert script.connections == 0
+    assert report.error == "both.test leads to a loopback address, and the operator does not allow it"
+    assert await guard.refusal("both.test", port) == report.error
+
+
+async def test_what_the_operators_dns_knows_is_not_told() -> None:
+    guard = NetworkGuard(resolve=Dns([["10.20.30.40"]]))
+    words = await guard.refusal("database.internal", 25)
+    assert words == "database.internal leads to a private address, and the operator does not allow it"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is no address of this machine")
+async def test_an_address_that_does_not_answer_leaves_time_for_the_next() -> None:
+    script = Script()
+    async with scripted(script) as port:
+        with deaf("127.0.0.2", port):
+            guard = guard_at(port, allowed=LOOPBACK, resolve=Dns([["127.0.0.2", "127.0.0.1"]]))
+            [report] = await send(port, guard, host="two.test")
+    assert is_sent(report)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is no address of this machine")
+async def test_addresses_that_all_do_not_answer_are_no_connection_in_time() -> None:
+    async with scripted(Script()) as port:
+        pass
+    with deaf("127.0.0.2", port):
+        [report] = await send(port, guard_at(port, allowed=LOOPBACK, resolve=Dns([["127.0.0.2"]])), host="one.test")
+    assert report.error == "no connection within 0.2 s"
+
+
+async def test_no_name_makes_us_try_addresses_without_end() -> None:
+    guard = NetworkGuard(resolve=Dns([[f"9.9.{each}.1" for each in range(200)]]))
+    assert len(await guard.addresses("many.test", 25)) == ADDRESSES_MAX
+
+
+async def test_a_name_without_addresses_is_not_found() -> None:
+    guard = NetworkGuard(resolve=Dns([[]]))
+    assert (await guard.refusal("none.test", 25) or "").startswith("none.test was not found")
+    [report] = await send(25, guard, host="none.test")
+    assert report.error == "no connection: none.test has no address"
+
+
+async def test_a_public_server_is_taken_in() -> None:
+    assert await NetworkGuard(resolve=Dns([["9.9.9.9", "2a00:1450::1"]])).refusal("smtp.test", 587) is None
+    assert await NetworkGuard().refusal("9.9.9.9", 587) is None
+
+
+async def test_the_system_is_asked_for_each_address_once() -> None:
+    assert await look_up("127.0.0.1", 25) == ["127.0.0.1"]
+
+
+async def test_a_barred_connection_is_known_as_such() -> None:
+    with pytest.raises(Barred, match=r"10\.0\.0\.5 is a private address, and the operator does not allow it"):
+        await Connection.open(Server(host="10.0.0.5", port=25, guard=NetworkGuard()))
+
+
+@pytest.mark.parametrize("security", [Security.IMPLICIT, Security.STARTTLS])
+async def test_tls_asks_for_the_name_and_not_for_the_address(security: Security, certificates: Certificates) -> None:
+    """The good certificate is for localhost and 127.0.0.1, the other one for the other host."""
+
+    async def reached(host: str, certificate: Certificate) -> Report:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate.cert, certificate.key)
+        script = Script(features=("STARTTLS",), tls=context)
+        async with scripted(script, implicit=security is Security.IMPLICIT) as port:
+            guard = guard_at(port, allowed=LOOPBACK, resolve=Dns([["127.0.0.1"]]))
+            [report] = await send(port, guard, host=host, security=security, ca=certificates)
+        return report
+
+    assert is_sent(await reached("localhost", certificates.good))
+    assert is_sent(await reached(OTHER_HOST, certificates.wrong_host))
+    refused = await reached(OTHER_HOST, certificates.good)
+    assert (refused.reached, refused.step) == (Reached.UNTOUCHED, Step.TLS)
+    assert "Hostname mismatch" in (refused.error or "")
+
+
+@contextmanager
+def deaf(host: str, port: int) -> Iterator[None]:
+    """Somebody listens there, but takes no connection: those that wait already fill the line."""
+    with ExitStack() as open_:
+        listener = open_.enter_context(socket.socket())
+        listener.bind((host, port))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = open_.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex((host, port))
+        yield
+
+
+@asynccontextmanager
+async def listening(host: str, port: int = 0) -> AsyncIterator[tuple[int, list[str]]]:
+    """The port, and who has connected. Everybody is sent away."""
+    peers: list[str] = []
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peers.append(writer.get_extra_info("peername")[0])
+        writer.close()
+
+    server = await asyncio.start_server(serve, host, port)
+    try:
+        yield server.sockets[0].getsockname()[1], peers
+    finally:
+        server.close()
+        await server.wait_closed()
