@@ -20,14 +20,15 @@ from fairpost.oauth.microsoft import AUTHORITY
 from fairpost.observe.emails import show_email
 from fairpost.postgres.store import Store
 from fairpost.smtp.guard import NetworkGuard
-from fairpost.transport.factory import server_of, transport_of
+from fairpost.transport.factory import gmail_client_of, login_of, server_of, server_settings, transport_of
 from fairpost.transport.gmail import GmailTransport
 from fairpost.transport.guarded import (
     BarredTransport,
+    EndpointRefused,
     is_standard_endpoint,
     own_endpoint,
     server_refusal,
-    with_public_tokens,
+    standard,
 )
 from fairpost.transport.port import DraftingTransport
 from fairpost.transport.trial import ELSEWHERE, try_server
@@ -118,6 +119,20 @@ async def test_an_api_elsewhere_is_barred_even_where_it_was_stored() -> None:
     assert not isinstance(barred, DraftingTransport)
 
 
+def test_no_way_around_leads_to_an_endpoint_of_ones_own() -> None:
+    """Who tries an account makes its parts one by one."""
+    api = replace(ACCOUNT, transport=sealed(replace(GMAIL, base_url="http://127.0.0.1:8025")))
+    smtp = replace(ACCOUNT, transport=replace(SMTP, oauth=replace(PERSON, token_uri="http://127.0.0.1:1/token")))
+    guard = NetworkGuard()
+    with pytest.raises(EndpointRefused, match="base_url is for the operator's own accounts"):
+        gmail_client_of(api, VAULT, guard=guard)
+    with pytest.raises(EndpointRefused, match=r"oauth\.token_uri is for the operator's own accounts"):
+        login_of(smtp, VAULT, guard=guard)
+    with pytest.raises(EndpointRefused):
+        server_settings(smtp, guard=guard)
+    assert server_settings(smtp) == smtp.transport
+
+
 async def test_the_token_server_in_a_key_file_is_not_believed() -> None:
     """It is in the sealed secret, where nobody looks when the account is stored."""
     key = json.dumps({"type": "service_account", "token_uri": "http://127.0.0.1:1/token"})
@@ -125,8 +140,8 @@ async def test_the_token_server_in_a_key_file_is_not_believed() -> None:
     transport = transport_of(account, VAULT, guard=NetworkGuard())
     assert isinstance(transport, GmailTransport)
     assert vars(transport._client._tokens)["_token_uri"] == PUBLIC_URI
-    assert with_public_tokens(SMTP) == SMTP
-    assert with_public_tokens(replace(SMTP, oauth=CLIENT)) == replace(SMTP, oauth=CLIENT)
+    assert standard(SMTP) == SMTP
+    assert standard(replace(SMTP, oauth=CLIENT)) == replace(SMTP, oauth=CLIENT)
 
 
 @pytest.mark.parametrize(

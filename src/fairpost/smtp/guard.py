@@ -7,7 +7,9 @@ answers otherwise the next time gains nothing. What is forbidden is decided in p
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 
 from fairpost.policy.networks import SMTP_PORTS, Address, Network, objection, port_refusal, refusal
@@ -19,8 +21,12 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """A host's addresses, as text. Raises OSError or ValueError where there are none."""
 
 
+_look_ups = ThreadPoolExecutor(16, thread_name_prefix="look-up")  # names that take long hold up only one another
+
+
 async def look_up(host: str, port: int) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_look_ups, ask)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 

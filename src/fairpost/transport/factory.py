@@ -1,6 +1,8 @@
-"""From an account as it is stored to a transport that can send: opens its password and names its server."""
+"""From an account as it is stored to a transport that can send: opens its password and names its server.
 
-from dataclasses import replace
+`guard`: the account is not the operator's own, and goes only where the guard lets it.
+"""
+
 from typing import assert_never
 
 from fairpost.gmail.client import GmailClient, Timeouts
@@ -12,7 +14,7 @@ from fairpost.smtp.auth import LoginSource, Password
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.smtp.server import Server
 from fairpost.transport.gmail import GmailTransport
-from fairpost.transport.guarded import BarredTransport, endpoint_refusal, with_public_tokens
+from fairpost.transport.guarded import BarredTransport, EndpointRefused, standard
 from fairpost.transport.smtp import SmtpTransport
 from fairpost.transport.tokens import TokenLogin
 from fairpost.vault.vault import Vault
@@ -21,29 +23,26 @@ from fairpost.vault.vault import Vault
 def transport_of(
     account: Account, vault: Vault, *, guard: NetworkGuard | None = None
 ) -> SmtpTransport | GmailTransport | BarredTransport:
-    """Raises FairpostError when the account has no server, VaultError when its secret cannot be opened. `guard`: the
-    account is not the operator's own, and goes only where the guard lets it."""
-    settings = server_settings(account)
-    if guard is not None:
-        words = endpoint_refusal(settings)
-        if words is not None:
-            return BarredTransport(words)
-        settings = with_public_tokens(settings)
-        account = replace(account, transport=settings)
+    """Raises FairpostError when the account has no server, VaultError when its secret cannot be opened."""
+    try:
+        settings = server_settings(account, guard=guard)
+    except EndpointRefused as refused:
+        return BarredTransport(str(refused))
     match settings:
         case SmtpSettings():
-            return SmtpTransport(server_of(settings, guard=guard), login_of(account, vault))
+            return SmtpTransport(server_of(settings, guard=guard), login_of(account, vault, guard=guard))
         case GmailSettings():
-            return GmailTransport(gmail_client_of(account, vault))
+            return GmailTransport(gmail_client_of(account, vault, guard=guard))
         case _:
             assert_never(settings)
 
 
-def server_settings(account: Account) -> ServerSettings:
+def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> ServerSettings:
+    """Raises FairpostError: there are none that can be read, or (EndpointRefused) none that a guarded account may have."""
     anew = f"Give it one: fairpost account set {account.name} --smtp URL"
     match account.transport:
         case SmtpSettings() | GmailSettings():
-            return account.transport
+            return account.transport if guard is None else standard(account.transport)
         case UnknownTransport(kind):
             raise FairpostError(
                 f'Account "{account.name}" has a server that this Fairpost cannot read ({kind}). Upgrade it, or: {anew}'
@@ -54,14 +53,16 @@ def server_settings(account: Account) -> ServerSettings:
             assert_never(account.transport)
 
 
-def smtp_settings(account: Account) -> SmtpSettings:
-    settings = server_settings(account)
+def smtp_settings(account: Account, *, guard: NetworkGuard | None = None) -> SmtpSettings:
+    settings = server_settings(account, guard=guard)
     assert isinstance(settings, SmtpSettings), "whoever asks for this knows that it is SMTP"
     return settings
 
 
-def gmail_client_of(account: Account, vault: Vault, *, timeouts: Timeouts | None = None) -> GmailClient:
-    settings = server_settings(account)
+def gmail_client_of(
+    account: Account, vault: Vault, *, timeouts: Timeouts | None = None, guard: NetworkGuard | None = None
+) -> GmailClient:
+    settings = server_settings(account, guard=guard)
     assert isinstance(settings, GmailSettings), "whoever asks for this knows that it is Gmail"
     if settings.secret is None:
         raise VaultError(
@@ -84,9 +85,9 @@ def server_of(settings: SmtpSettings, *, guard: NetworkGuard | None = None) -> S
     )
 
 
-def login_of(account: Account, vault: Vault) -> Password | LoginSource | None:
+def login_of(account: Account, vault: Vault, *, guard: NetworkGuard | None = None) -> Password | LoginSource | None:
     """None: the server wants no login."""
-    settings = smtp_settings(account)
+    settings = smtp_settings(account, guard=guard)
     if settings.user is None:
         return None
     if settings.secret is None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fairpost.gmail.client import GOOGLE
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
+from fairpost.model.errors import FairpostError
 from fairpost.model.oauth import OauthSettings
 from fairpost.model.report import Reached, Report, Step
 from fairpost.model.transport import GmailSettings, ServerSettings, SmtpSettings, TransportSettings, UnknownTransport
@@ -54,8 +55,16 @@ async def server_refusal(settings: TransportSettings, guard: NetworkGuard) -> st
     return words
 
 
-def with_public_tokens(settings: ServerSettings) -> ServerSettings:
-    """A service account's key file names a token server of its own, which is not believed."""
+class EndpointRefused(FairpostError):
+    """An account that is not the operator's own has settings that only his may have."""
+
+
+def standard(settings: ServerSettings) -> ServerSettings:
+    """Settings that can be used for somebody else: a service account's key file names a token server of its own, and it is
+    not believed. Raises EndpointRefused."""
+    words = endpoint_refusal(settings)
+    if words is not None:
+        raise EndpointRefused(words)
     if settings.oauth is None or not settings.oauth.kind.is_google:
         return settings
     return replace(settings, oauth=replace(settings.oauth, token_uri=PUBLIC_URI))
