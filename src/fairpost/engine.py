@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from fairpost.app import fairness_of, open_store, sender_policy, server_url, vault_of
+from fairpost.app import fairness_of, network_guard, open_store, sender_policy, server_url, vault_of
 from fairpost.deliver.campaigns import CampaignWatch
 from fairpost.deliver.channel import Word
 from fairpost.deliver.nursery import Nursery
@@ -153,9 +153,10 @@ def _worker_options(url: str, options: EngineOptions, name: str) -> WorkerOption
 
 def _transports(settings: Settings) -> Callable[[Account], ClosableTransport]:
     vault = vault_of(settings)
+    guard = network_guard(settings)
 
     def transport(account: Account) -> ClosableTransport:
-        real = transport_of(account, vault)
+        real = transport_of(account, vault, guard=guard if account.workspace is not None else None)
         return Redirected(real, settings.redirect_all) if settings.redirect_all else real
 
     return transport

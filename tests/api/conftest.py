@@ -26,6 +26,7 @@ class Api:
     url: str
     store: Store  # sees everything
     log: list[str]
+    service: Service
 
     async def workspace(
         self, name: str = "acme", *, domains: Sequence[str] = ("acme.example",), pool: bool = True
@@ -67,7 +68,7 @@ async def api(settings: Settings) -> AsyncIterator[Api]:
     async with Store.open(settings.database_url, connections_max=8) as store:
         service = Service(settings=settings, stores=OneRegion(store), vault=vault_of(settings))
         async with serving(build_app(service, log=log.append), listener_on("127.0.0.1", 0)) as port:
-            yield Api(f"http://127.0.0.1:{port}", store, log)
+            yield Api(f"http://127.0.0.1:{port}", store, log, service)
     assert log == []  # no request was a fault of ours
 
 

@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "policy",
         "postgres",
         "prospects",
+        "providers",
         "settings",
         "system",
         "templates",

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Protocol
 
+from dns.asyncresolver import Resolver
 from fastapi import Depends, Request
 
 from fairpost.observe.exposition import exposition
@@ -32,6 +33,7 @@ class Service:
     settings: Settings
     stores: Stores
     vault: Vault
+    resolver: Resolver | None = None  # of domains; None: the system's
     scrapes: Scrapes = field(init=False)
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from fairpost.cli import (
     campaign,
     db,
     doctor,
+    domain,
     email,
     emulate,
     explain,
@@ -105,6 +106,7 @@ app.command("hold")(hold.hold)
 app.command("release")(hold.release)
 app.add_typer(workspace.app, name="workspace")
 app.add_typer(key.app, name="key")
+app.add_typer(domain.app, name="domain")
 app.command("audit")(audit.audit)
 app.add_typer(user.app, name="user")
 app.add_typer(campaign.app, name="campaign")

@@ -107,6 +107,7 @@ class Account:
     transport: TransportSettings | None = None  # None: no server, it cannot send
     status_until: datetime | None = None  # when it is active again by itself
     provider: str | None = None  # whose numbers its limits began with
+    workspace: str | None = None  # whose it is; None: the operator's
 
     def is_active(self, now: datetime) -> bool:
         return self.status is AccountStatus.ACTIVE or (self.status_until is not None and self.status_until <= now)

@@ -1,7 +1,6 @@
 """Whether somebody owns a domain: asked of the DNS, where only its owner can put a record.
 
-The record is a TXT at `_fairpost.<domain>` with `fairpost-domain=<token>`. Nothing is remembered here, and the domain is
-proven as it is: neither those above it nor those below.
+The record is a TXT at `_fairpost.<domain>` with `fairpost-domain=<token>`. Nothing is remembered here.
 """
 
 import asyncio

@@ -21,6 +21,7 @@ CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, 
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     sender jsonb;
+    domain text;
     route text;
 BEGIN
     IF jsonb_typeof(e) IS DISTINCT FROM 'object' OR e ?| '{workspace,content_id}' THEN
@@ -31,8 +32,9 @@ BEGIN
     END IF;
     IF e ->> 'from' IS NOT NULL THEN
         sender := fairpost.parse_address(e -> 'from');
-        IF sender IS NOT NULL AND NOT fairpost.may_write_as(p_workspace, split_part(sender ->> 'address', '@', 2)) THEN
-            wrong := fairpost.complaint('from', format('%s is not a domain that this workspace has shown to be its own', split_part(sender ->> 'address', '@', 2)));
+        domain := split_part(fairpost.fold(sender ->> 'address'), '@', 2);   -- as the DNS writes it
+        IF sender IS NOT NULL AND NOT fairpost.may_write_as(p_workspace, domain) THEN
+            wrong := fairpost.complaint('from', format('%s is not a domain that this workspace has shown to be its own', domain));
             RETURN;
         END IF;
     END IF;

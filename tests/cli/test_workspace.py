@@ -1,0 +1,66 @@
+"""`fairpost workspace`, `key`, `domain` and `audit`."""
+
+import re
+
+from tests.cli.conftest import Cli
+
+
+def test_a_workspace_is_added_once_and_shown(cli: Cli) -> None:
+    assert "added acme" in cli.ok("workspace", "add", "acme", "--pool", "default", "--pool", "fast")
+    assert "there is already acme" in cli.ok("workspace", "add", "acme")
+    shown = cli.json("workspace", "show", "acme")
+    assert shown["workspace"]["pools"] == ["default", "fast"]
+    assert "acme" in cli.ok("workspace", "list")
+    assert cli.json("workspace", "pools", "acme", "--pool", "slow")["pools"] == ["slow"]
+
+
+def test_a_name_that_cannot_be_one_changes_nothing(cli: Cli) -> None:
+    for wrong in ("Ann@example.com", "UPPER", "", "a/b", "fairpost", "-x", "a" * 101):
+        assert "cannot be the name" in cli.error("workspace", "add", "--", wrong)
+    assert cli.json("workspace", "list") == []
+
+
+def test_suspended_and_readmitted(cli: Cli) -> None:
+    cli.ok("workspace", "add", "acme")
+    assert "suspended: unpaid" in cli.ok("workspace", "suspend", "acme", "--reason", "unpaid")
+    assert "already" in cli.error("workspace", "suspend", "acme")
+    assert "active" in cli.ok("workspace", "readmit", "acme")
+    assert "There is no workspace other" in cli.error("workspace", "suspend", "other")
+    actions = [entry["action"] for entry in cli.json("audit", "acme")]
+    assert actions == ["workspace.readmit", "workspace.suspend", "workspace.add"]
+
+
+def test_a_key_is_shown_once(cli: Cli) -> None:
+    cli.ok("workspace", "add", "acme")
+    text = cli.ok("key", "add", "acme", "--name", "shop", "--scope", "send").splitlines()[0]
+    assert re.fullmatch(r"fp_main_[a-z0-9]{12}_[A-Za-z0-9_-]{43}", text)
+    (known,) = cli.json("key", "list", "acme")
+    assert known["scopes"] == ["send"]
+    assert text.rpartition("_")[2] not in cli.ok("key", "list", "acme", "--json")
+    assert "revoked" in cli.ok("key", "revoke", "acme", known["id"])
+    assert cli.json("key", "list", "acme")[0]["revoked_at"]
+    assert "There is no key" in cli.error("key", "revoke", "acme", "unknown")
+    assert "There is no workspace" in cli.error("key", "add", "nobody")
+
+
+def test_a_domain_is_claimed_granted_and_taken(cli: Cli) -> None:
+    cli.ok("workspace", "add", "acme")
+    assert '_fairpost.acme.example TXT "fairpost-domain=' in cli.ok("domain", "add", "acme", "ACME.example")
+    assert "not yet" in cli.ok("domain", "list", "acme")
+    assert cli.json("domain", "grant", "acme", "acme.example")["proven_by"] == "the operator"
+    assert "no more" in cli.ok("domain", "remove", "acme", "acme.example")
+    assert "There is no domain" in cli.error("domain", "remove", "acme", "acme.example")
+    assert "There is no domain" in cli.error("domain", "check", "acme", "acme.example")
+    assert "top-level" in cli.error("domain", "add", "acme", "com")
+
+
+def test_audit_of_nothing(cli: Cli) -> None:
+    assert cli.ok("audit") == "nothing was changed so far\n"
+    assert cli.json("audit", "acme") == []
+
+
+def test_the_document_needs_no_database(cli: Cli) -> None:
+    import json
+
+    document = json.loads(cli.ok("api", "--openapi"))
+    assert "/api/emails" in document["paths"]
