@@ -1,4 +1,4 @@
-"""`fairpost up`: everything in one command: database, engine, development inbox, and a demonstration of it at work."""
+"""`fairpost up`: everything in one command: database, engine, HTTP API, development inbox, and a demonstration of it at work."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -13,6 +13,7 @@ from fairpost.settings import Settings, read_settings, without_password
 
 if TYPE_CHECKING:
     import asyncio
+    import socket
 
     from fairpost.cli.demo import Demonstration, Progress
     from fairpost.inbox.server import InboxServer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FRAMES_EVERY_S = 0.2
 LINES_EVERY_S = 1.0
 BAR_CHARS = 30
+API_PORT = 8080
 INBOX_PORTS = (1025, 0)  # any that is free, where somebody has the usual one
 READY_S_MAX = 60.0
 END_S_MAX = 30.0
@@ -33,7 +35,7 @@ def up(
 ) -> None:
     """Start everything, show it at work, and keep it running until Ctrl-C.
 
-    The database, the engine that sends through all accounts, and the development inbox. The demonstration goes over SMTP
+    The database, the engine that sends through all accounts, the HTTP API, and the development inbox. The demonstration goes over SMTP
     into that inbox and no further.
 
     \b
@@ -54,8 +56,13 @@ async def _up(settings: Settings, with_demo: bool) -> None:
         typer.echo("starting the database …" if not was_running else "looking at the database …")
         url = await prepare_database(settings)
         try:
-            async with open_store(settings) as store, _inbox(store) as inbox, _engine(settings.home, over):
-                await _show(store, inbox, url, over, with_demo)
+            async with (
+                open_store(settings) as store,
+                _inbox(store) as inbox,
+                _api(settings) as api_url,
+                _engine(settings.home, over),
+            ):
+                await _show(store, inbox, url, api_url, over, with_demo)
         finally:
             if not was_running:
                 embedded(settings).stop()
@@ -112,6 +119,32 @@ async def _inbox(store: "Store") -> "AsyncIterator[InboxServer]":
 
 
 @asynccontextmanager
+async def _api(settings: Settings) -> AsyncIterator[str]:
+    """The HTTP API, in this process; gives its URL."""
+    from fairpost.api.app import build_app
+    from fairpost.api.serve import serving
+    from fairpost.service import open_service
+
+    log = settings.home / "api.log"
+    with log.open("a", encoding="utf-8", buffering=1) as file:
+
+        def write(line: str) -> None:
+            file.write(f"{line}\n")
+
+        async with open_service(settings) as service, serving(build_app(service, log=write), _api_listener()) as port:
+            yield f"http://127.0.0.1:{port}"
+
+
+def _api_listener() -> "socket.socket":
+    from fairpost.api.serve import listener_on
+
+    try:
+        return listener_on("127.0.0.1", API_PORT)
+    except FairpostError:
+        return listener_on("127.0.0.1", 0)  # any that is free, where somebody has the usual one
+
+
+@asynccontextmanager
 async def _engine(home: Path, over: "asyncio.Event") -> AsyncIterator[None]:
     """`fairpost work` as a process of its own, up and ready. It hears of Ctrl-C from us, once."""
     import asyncio
@@ -161,15 +194,18 @@ async def _keep_log(process: "asyncio.subprocess.Process", file: Any, ready: "as
             ready.set()
 
 
-async def _show(store: "Store", inbox: "InboxServer", url: str, over: "asyncio.Event", with_demo: bool) -> None:
+async def _show(
+    store: "Store", inbox: "InboxServer", url: str, api_url: str, over: "asyncio.Event", with_demo: bool
+) -> None:
     from fairpost.cli.demo import Demonstration
 
     if over.is_set():
         return
     typer.echo(
-        f"ready: engine and inbox run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
+        f"ready: engine, inbox and HTTP API run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
         "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C ends everything"
     )
+    typer.echo(f"HTTP API: {api_url}/docs (a key: fairpost workspace add acme, then fairpost key add acme)")
     if with_demo:
         demonstration = Demonstration(store, host="127.0.0.1", port=inbox.port)
         await demonstration.begin()
