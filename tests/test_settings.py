@@ -140,6 +140,9 @@ def test_by_default_abuse_is_stopped() -> None:
         ("FAIRPOST_PAID_PLANS", "gold, silver", frozenset({"gold", "silver"})),
         ("FAIRPOST_FREE_PLANS", "trial", frozenset({"trial"})),
         ("FAIRPOST_OPERATORS", "ann@x.test, ben@x.test", ("ann@x.test", "ben@x.test")),
+        ("FAIRPOST_SERVICE_POOL", "ours", "ours"),
+        ("FAIRPOST_PUBLIC_URL", "https://post.x.test:8443/fair/", "https://post.x.test:8443/fair"),
+        ("FAIRPOST_PUBLIC_URL", "http://[::1]:8080", "http://[::1]:8080"),
     ],
 )
 def test_fairness_can_be_set(variable: str, text: str, value: Any) -> None:
@@ -162,6 +165,19 @@ def test_fairness_can_be_set(variable: str, text: str, value: Any) -> None:
         ("FAIRPOST_MAX_QUEUE", ["0", "1000000001", "many"]),
         ("FAIRPOST_USER_DAILY_MAX", ["-1", "none"]),
         ("FAIRPOST_PAID_PLANS", [",", "team,", "x" * 101, "a\nb"]),
+        ("FAIRPOST_SERVICE_POOL", ["@sales", "a\nb", "x" * 101]),
+        (
+            "FAIRPOST_PUBLIC_URL",
+            [
+                "post.x.test",
+                "ftp://x.test",
+                "https://",
+                "https://x.test/?a=1",
+                "https://x.test/#a",
+                "https://a:b@x.test",
+                "https://x.test\n",
+            ],
+        ),
         ("FAIRPOST_OPERATORS", ["ann", "ann@x.test,", "ann@x.test ben@x.test", "Ann <ann@x.test>"]),
         ("FAIRPOST_ALLOWED_NETWORKS", ["10.0.0.5/8", "10.0.0.0/8,", "10.0.0.0/33", "localhost", "10.*", "*"]),
         ("FAIRPOST_ALLOWED_PORTS", ["25,0", "65536", "25,", "smtp", "1-1024"]),

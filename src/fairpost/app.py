@@ -22,9 +22,11 @@ from fairpost.settings import Settings, without_password
 
 if TYPE_CHECKING:
     from fairpost.smtp.guard import NetworkGuard
+    from fairpost.people.mails import ServiceMail
     from fairpost.vault.vault import Vault
 
 CONNECT_S_MAX = 10.0
+OWN_TEMPLATES = "templates"  # the folder in Fairpost's home whose files replace the built-in ones
 
 _UNREACHABLE = (
     OSError,
@@ -56,6 +58,14 @@ def network_guard(settings: Settings) -> "NetworkGuard":
     from fairpost.smtp.guard import NetworkGuard
 
     return NetworkGuard(allowed=settings.allowed_networks, ports=settings.allowed_ports)
+
+
+def service_mail(settings: Settings) -> "ServiceMail":
+    """How the service writes to people who sign in. It takes a moment to load: once is enough."""
+    from fairpost.people.mails import ServiceMail
+
+    own = settings.home / OWN_TEMPLATES
+    return ServiceMail.load(own, pool=settings.service_pool, public_url=settings.public_url)
 
 
 def sender_policy(settings: Settings) -> SenderPolicy:

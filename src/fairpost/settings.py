@@ -48,6 +48,8 @@ class Settings:
     operators: tuple[str, ...]
     allowed_networks: tuple[IPv4Network | IPv6Network, ...]
     allowed_ports: frozenset[int]
+    service_pool: str
+    public_url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,16 @@ def _ports(text: str) -> frozenset[int] | None:
     parts = [_number(1, 65_535)(part.strip()) for part in text.split(",")]
     ports = frozenset(part for part in parts if part is not None)
     return ports if None not in parts else None
+
+
+def _pool(text: str) -> str | None:
+    return text if len(text) <= 100 and text.isprintable() and not text.startswith("@") else None
+
+
+def _public_url(text: str) -> str | None:
+    """Without the slash at its end, so that pages can be put after it."""
+    matched = re.fullmatch(r"https?://([\w-]+(\.[\w-]+)*|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[\w./~-]*)?", text)
+    return text.rstrip("/") if matched and len(text) <= 500 else None
 
 
 WEIGHTS_RULE = f"four numbers above 0 and up to {WEIGHT_MAX:g}, for HIGH, NORMAL, LOW and THROTTLED, with commas"
@@ -344,6 +356,20 @@ SETTINGS = (
         rule="ports, 1..65535, with commas",
         help="The ports that the servers of workspaces' accounts may have.",
         read=_ports,
+    ),
+    Setting(
+        name="service_pool",
+        default="default",
+        rule="the name of a pool, 1..100 characters and no @ at its beginning",
+        help="The accounts that send the service's own e-mails: sign-in codes and invitations.",
+        read=_pool,
+    ),
+    Setting(
+        name="public_url",
+        default="http://127.0.0.1:8080",
+        rule="a URL that begins with https:// or http://, without ? and #",
+        help="Where people reach this Fairpost with a browser: links in e-mails begin with it.",
+        read=_public_url,
     ),
 )
 

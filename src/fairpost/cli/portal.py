@@ -20,8 +20,6 @@ app = typer.Typer(
     no_args_is_help=True, help="The product's own e-mails (welcome, sign-in code …): list, preview, check, send."
 )
 
-OWN = "templates"  # the folder in Fairpost's home whose files replace the built-in ones
-
 PortalName = Annotated[str, typer.Argument(metavar="PORTAL", help="hub, org, agency, admin, or one of yours.")]
 TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="welcome, forgot_password, tfa …")]
 Fields = Annotated[
@@ -132,9 +130,10 @@ async def _enqueue(
 
 
 def _portals(own: Path | None = None) -> "Portals":
+    from fairpost.app import OWN_TEMPLATES
     from fairpost.templates.portals import BUILT_IN, load_portals
 
-    folder = own or read_settings().home / OWN
+    folder = own or read_settings().home / OWN_TEMPLATES
     return load_portals(BUILT_IN, folder) if folder.is_dir() else load_portals(BUILT_IN)
 
 

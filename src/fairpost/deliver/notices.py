@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from fairpost.model.email import SERVICE_WORKSPACE
 from fairpost.model.sender import Sender, SenderLevel
-
-WORKSPACE = "fairpost"  # of our own e-mails
 
 
 def notice_of_throttles(about: Sequence[Sender], to: str, *, now: datetime) -> dict[str, Any]:
@@ -17,7 +16,7 @@ def notice_of_throttles(about: Sequence[Sender], to: str, *, now: datetime) -> d
     if len(about) > 1:
         subject += f", and {len(about) - 1} more"
     return {
-        "workspace": WORKSPACE,
+        "workspace": SERVICE_WORKSPACE,
         "stream": "",
         "class": "urgent",
         "to": to,

@@ -5,3 +5,4 @@ from typing import NewType
 EmailId = NewType("EmailId", int)
 AccountId = NewType("AccountId", int)
 Epoch = NewType("Epoch", int)
+PersonId = NewType("PersonId", int)

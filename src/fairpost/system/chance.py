@@ -1,7 +1,10 @@
 """The only place that rolls dice; everything else is handed the roll."""
 
 import random
+import secrets
 from collections.abc import Callable
+
+TOKEN_BYTES = 32
 
 
 def roll() -> float:
@@ -14,3 +17,12 @@ Dice = Callable[[], float]
 def dice(seed: str) -> Dice:
     """Rolls from 0 to 1 that come out the same for the same seed: for simulations, which are to be repeated."""
     return random.Random(seed).random  # noqa: S311
+
+
+def secret_token() -> str:
+    """43 characters that may stand in a URL; nobody guesses them."""
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def secret_digits(count: int) -> str:
+    return f"{secrets.randbelow(10**count):0{count}}"

@@ -1,0 +1,45 @@
+"""Codes and tokens: how long they live, and the hashes by which they are known again. The database has only those."""
+
+import hashlib
+import hmac
+from datetime import timedelta
+
+from fairpost.system import chance
+
+CODE_DIGITS = 6
+CODE_LIFE = timedelta(minutes=10)
+CODE_TRIES_MAX = 5
+CODES_MAX = 3  # of one sign-in; then the password is asked for again
+
+
+def new_code() -> str:
+    return chance.secret_digits(CODE_DIGITS)
+
+
+def hash_of(token: str) -> bytes:
+    return hashlib.sha256(_bytes(token)).digest()
+
+
+def code_hash(browser_secret: str, code: str) -> bytes:
+    """Without the browser's secret, which the database does not have, all codes look alike."""
+    return hashlib.sha256(_bytes(browser_secret) + _bytes(code)).digest()
+
+
+def local_code_hash(token_hash: bytes, code: str) -> bytes:
+    """For the server itself, which does not have the browser's secret either. It is of use in that browser alone."""
+    return hashlib.sha256(token_hash + _bytes(code)).digest()
+
+
+def is_code(browser_secret: str, given: str, *, emailed: bytes, local: bytes | None) -> bool:
+    code = "".join(given.split())  # as people type it: 482 913
+    by_email = hmac.compare_digest(code_hash(browser_secret, code), emailed)
+    by_server = hmac.compare_digest(local_code_hash(hash_of(browser_secret), code), local or b"")
+    return by_email or by_server
+
+
+def is_token(given: str, token_hash: bytes) -> bool:
+    return hmac.compare_digest(hash_of(given), token_hash)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,289 @@
+"""Who may sign in at all: invited, with a password of their own choice, changed, disabled. And the first one, who nobody invited."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from fairpost.model.email import SERVICE_WORKSPACE
+from fairpost.model.errors import NotFound
+from fairpost.model.ids import PersonId
+from fairpost.model.person import Offered, Person, Refused, Role
+from fairpost.people import codes, passwords
+from fairpost.people.mails import NAME_CHARS_MAX, ServiceMail, link
+from fairpost.people.signing_in import ADDRESS_CHARS_MAX, take_attempt_of
+from fairpost.postgres import people as rows
+from fairpost.system import chance
+
+if TYPE_CHECKING:
+    from fairpost.postgres.people import Locked
+    from fairpost.postgres.store import Store
+
+INVITATION_LIFE = timedelta(hours=48)
+RESET_LIFE = timedelta(hours=1)
+SETUP_LIFE = timedelta(hours=24)
+WORKSPACE_CHARS_MAX = 200
+
+EXPIRED = Refused(kind="expired", message="This link does not work any more. Ask for another one.")
+LAST_ADMIN = Refused(
+    kind="last_admin",
+    message="This is the last admin who can sign in. Invite another one before: fairpost admin invite",
+)
+WRONG_PASSWORD = Refused(kind="wrong", message="The password is not right.")
+
+
+async def people(store: "Store", workspace: str | None) -> list[Person]:
+    """None: those who run the service."""
+    return await rows.listed(store, workspace)
+
+
+async def person_named(store: "Store", workspace: str | None, address: str) -> Person | None:
+    return await rows.find(store, workspace=workspace, address=address)
+
+
+# ── invited ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def invite(
+    store: "Store",
+    *,
+    workspace: str | None,
+    address: str,
+    name: str = "",
+    role: Role,
+    inviter: str = "Fairpost",
+    mail: ServiceMail | None = None,
+    now: datetime | None = None,
+) -> Offered | Refused:
+    """A link to choose a password; it ends the one before. With `mail` it is sent, too."""
+    if (refused := _refused_words(workspace, name, role)) is not None:
+        return refused
+    async with store.together() as tx:
+        parsed = await _parsed(tx, address)
+        if parsed is None:
+            return Refused(kind="bad_address", message="This is not an e-mail address.")
+        person = await rows.add_invited(tx, workspace=workspace, address=parsed, name=name.strip(), role=role, now=now)
+        if person is None:
+            return await _refused_invitation(tx, workspace, parsed)
+        offered = await _offer(tx, person, "invite", INVITATION_LIFE, now=now)
+        if mail is not None:
+            await mail.send_invitation(tx, offered, inviter=inviter, now=offered.expires_at - INVITATION_LIFE)
+    return offered
+
+
+async def offer_reset(
+    store: "Store", person_id: PersonId, *, mail: ServiceMail | None = None, now: datetime | None = None
+) -> Offered | Refused:
+    """A link to choose another password. Nobody gets one for asking: whoever reads a mailbox would need nothing else."""
+    async with store.together() as tx:
+        person = (await _locked(tx, person_id, now=now)).person
+        if person.disabled_at is not None:
+            return Refused(kind="disabled", message=f"{person.address} is disabled. Enable this person before.")
+        offered = await _offer(tx, person, "reset", RESET_LIFE, now=now)
+        if mail is not None:
+            await mail.send_reset(tx, offered, now=offered.expires_at - RESET_LIFE)
+    return offered
+
+
+async def offered_to(store: "Store", token: str, *, now: datetime | None = None) -> Person | None:
+    """Whose link this is, while it works: for the page that it leads to."""
+    found = await rows.offered(store, codes.hash_of(token), now=now)
+    return found[1] if found else None
+
+
+async def accept_invitation(
+    store: "Store", token: str, password: str, *, name: str = "", now: datetime | None = None
+) -> Person | Refused:
+    """Also a reset. From now on the password counts, and nothing else that there was."""
+    person = await offered_to(store, token, now=now)
+    if person is None:
+        return EXPIRED
+    if (refused := _refused_name(name) or _refused_password(password, person.address)) is not None:
+        return refused
+    password_hash = await passwords.hashed(password)
+    async with store.together() as tx:
+        if person.workspace is None:
+            await rows.end_setup(tx)
+        locked = await _locked(tx, person.id, now=now)
+        if locked.person.disabled_at is not None or not await rows.use_offer(tx, codes.hash_of(token), now=locked.now):
+            return EXPIRED
+        await rows.set_password(tx, person.id, password_hash, name=name.strip())
+        await rows.revoke_all(tx, person.id, now=locked.now)
+        await rows.end_offers(tx, person.id)
+        await rows.forget_attempts(tx, person.id)
+        return (await _locked(tx, person.id, now=now)).person
+
+
+# ── the first one ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def first_admin_link(store: "Store", public_url: str, *, now: datetime | None = None) -> str | None:
+    """While nobody could sign in as an admin: where the first one says who he is. The link before ends."""
+    async with store.together() as tx:
+        if await rows.has_admin(tx):
+            return None
+        token = chance.secret_token()
+        await rows.offer_setup(tx, token_hash=codes.hash_of(token), life=SETUP_LIFE, now=now)
+    return link(public_url, "setup", token)
+
+
+async def is_setup_token(store: "Store", token: str, *, now: datetime | None = None) -> bool:
+    found = await rows.offered(store, codes.hash_of(token), now=now)
+    return found is not None and found[0] == "setup"
+
+
+async def set_up(
+    store: "Store", token: str, *, address: str, password: str, name: str = "", now: datetime | None = None
+) -> Person | Refused:
+    """Makes the first admin."""
+    if not await is_setup_token(store, token, now=now):
+        return EXPIRED
+    parsed = await _parsed(store, address)
+    if parsed is None:
+        return Refused(kind="bad_address", message="This is not an e-mail address.")
+    if (refused := _refused_name(name) or _refused_password(password, parsed)) is not None:
+        return refused
+    password_hash = await passwords.hashed(password)
+    async with store.together() as tx:
+        if not await rows.use_offer(tx, codes.hash_of(token), now=now) or await rows.has_admin(tx):
+            return EXPIRED
+        person = await rows.add_invited(tx, workspace=None, address=parsed, name=name.strip(), role=Role.ADMIN, now=now)
+        if person is None:
+            return Refused(kind="disabled", message="This person is disabled. Take another address.")
+        await rows.set_password(tx, person.id, password_hash)
+        await rows.end_offers(tx, person.id)
+        await rows.end_setup(tx)
+        return (await _locked(tx, person.id, now=now)).person
+
+
+# ── changed ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def change_password(
+    store: "Store",
+    person: Person,
+    *,
+    old: str,
+    new: str,
+    session_token: str | None = None,
+    now: datetime | None = None,
+) -> Person | Refused:
+    """By the person itself. Of its sessions, only the one it is done in stays."""
+    if (refused := _refused_password(new, person.address)) is not None:
+        return refused
+    attempt = await take_attempt_of(store, person, now=now)
+    if isinstance(attempt, Refused):
+        return attempt
+    if not await passwords.is_right(old, attempt.password_hash):
+        return WRONG_PASSWORD
+    password_hash = await passwords.hashed(new)
+    async with store.together() as tx:
+        locked = await _locked(tx, person.id, now=now)
+        if locked.password_hash != attempt.password_hash or locked.person.disabled_at is not None:
+            return WRONG_PASSWORD  # changed while we looked
+        assert attempt.id is not None
+        await rows.take_back(tx, attempt.id)
+        await rows.set_password(tx, person.id, password_hash)
+        kept = codes.hash_of(session_token) if session_token is not None else None
+        await rows.revoke_all(tx, person.id, but=kept, now=locked.now)
+        await rows.end_offers(tx, person.id)
+    return locked.person
+
+
+async def change_role(
+    store: "Store", person_id: PersonId, role: Role, *, now: datetime | None = None
+) -> Person | Refused:
+    """What was allowed before ends with the sessions."""
+    async with store.together() as tx:
+        person = (await _locked(tx, person_id, now=now)).person
+        if (refused := _refused_role(person.workspace, role)) is not None:
+            return refused
+        if role != person.role:
+            await rows.set_role(tx, person_id, role)
+            await rows.revoke_all(tx, person_id, now=now)
+        return (await _locked(tx, person_id, now=now)).person
+
+
+async def disable_person(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> Person | Refused:
+    """Ends all that the person has, at once. The last admin who can sign in stays."""
+    async with store.together() as tx:
+        admins = await rows.lock_admins(tx)  # two who disable each other come one after the other
+        locked = await _locked(tx, person_id, now=now)
+        others = [each for each in admins if each.id != person_id and each.has_password and each.disabled_at is None]
+        if locked.person.workspace is None and locked.person.has_password and not others:
+            return LAST_ADMIN
+        if locked.person.disabled_at is None:
+            await rows.set_disabled(tx, person_id, locked.now)
+        await rows.revoke_all(tx, person_id, now=locked.now)
+        await rows.end_offers(tx, person_id)
+        return (await _locked(tx, person_id, now=now)).person
+
+
+async def enable_person(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> Person:
+    """After it was disabled, or when too many tries keep it out."""
+    async with store.together() as tx:
+        await _locked(tx, person_id, now=now)
+        await rows.set_disabled(tx, person_id, None)
+        await rows.forget_attempts(tx, person_id)
+        return (await _locked(tx, person_id, now=now)).person
+
+
+# ── what is refused ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refused_words(workspace: str | None, name: str, role: Role) -> Refused | None:
+    if workspace is not None:
+        is_name = 0 < len(workspace) <= WORKSPACE_CHARS_MAX and workspace.isprintable() and workspace != "*"
+        if not is_name:
+            message = f"A workspace has a name of 1 to {WORKSPACE_CHARS_MAX} characters."
+            return Refused(kind="bad_workspace", message=message)
+        if workspace == SERVICE_WORKSPACE:
+            message = f"The workspace {SERVICE_WORKSPACE} is the service's own: sign-in codes go out from it. It has no members."
+            return Refused(kind="bad_workspace", message=message)
+    return _refused_name(name) or _refused_role(workspace, role)
+
+
+def _refused_name(name: str) -> Refused | None:
+    if len(name) <= NAME_CHARS_MAX and name.isprintable():
+        return None
+    return Refused(kind="bad_name", message=f"A name has at most {NAME_CHARS_MAX} characters, on one line.")
+
+
+def _refused_role(workspace: str | None, role: Role) -> Refused | None:
+    if (role is Role.ADMIN) == (workspace is None):
+        return None
+    return Refused(
+        kind="bad_role",
+        message="Admins run the service and have no other role; members are manager, sender or viewer.",
+    )
+
+
+def _refused_password(password: str, address: str) -> Refused | None:
+    complaint = passwords.complaint_about(password, address=address)
+    return Refused(kind="bad_password", message=complaint) if complaint is not None else None
+
+
+async def _refused_invitation(store: "Store", workspace: str | None, address: str) -> Refused:
+    person = await rows.find(store, workspace=workspace, address=address)
+    if person is not None and person.disabled_at is not None:
+        return Refused(kind="disabled", message=f"{address} is disabled. Enable this person instead.")
+    return Refused(kind="known", message=f"{address} has come already.")
+
+
+async def _parsed(store: "Store", address: str) -> str | None:
+    text = address.strip()
+    is_sane = len(text) <= ADDRESS_CHARS_MAX and text.isprintable()
+    return await rows.parse_address(store, text) if is_sane else None
+
+
+async def _offer(
+    store: "Store", person: Person, purpose: rows.Purpose, life: timedelta, *, now: datetime | None
+) -> Offered:
+    token = chance.secret_token()
+    expires_at = await rows.offer(store, person.id, purpose, token_hash=codes.hash_of(token), life=life, now=now)
+    return Offered(person=person, token=token, expires_at=expires_at)
+
+
+async def _locked(store: "Store", person_id: PersonId, *, now: datetime | None) -> "Locked":
+    locked = await rows.lock(store, person_id, now=now)
+    if locked is None:
+        raise NotFound("There is no such person any more.")
+    return locked

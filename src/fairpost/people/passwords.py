@@ -1,0 +1,94 @@
+"""Passwords: which may be chosen, and how they are kept. Argon2id; its parameters stand here and nowhere else.
+
+Hashing takes a tenth of a second and 64 MB on purpose. It is done in threads, two at a time, and only so many wait.
+"""
+
+import asyncio
+import unicodedata
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from fairpost.system import chance
+
+# The second recommendation of RFC 9106. Whoever signs in after a change is hashed anew.
+HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=4, hash_len=32, salt_len=16)
+
+AT_ONCE_MAX = 2
+WAITING_MAX = 50
+CHARS_MIN = 12
+CHARS_MAX = 256
+_COMMON = """
+    123456789012 1234567890123 12345678901234 123123123123 123412341234 111222333444 qwertyuiop12 qwertyuiop123
+    qwertyuiopasdf qwertyuiop[] 1q2w3e4r5t6y 1qaz2wsx3edc abcdefghijkl abcdefghijklm abcd12345678 password1234
+    password12345 password123456 passwordpassword password1password administrator administrator1 admin1234567
+    adminadminadmin letmeinletmein welcome12345 welcome123456 iloveyou1234 iloveyouiloveyou changeme1234
+    changemechangeme correcthorsebatterystaple trustno1trustno1 secretsecret fairpostfairpost"""
+COMMON = frozenset(_COMMON.split())
+
+T = TypeVar("T")
+
+_threads = ThreadPoolExecutor(max_workers=AT_ONCE_MAX, thread_name_prefix="argon2")
+_under_way = 0
+
+
+def complaint_about(password: str, *, address: str) -> str | None:
+    """Why it may not be chosen; None: it may."""
+    if not CHARS_MIN <= len(password) <= CHARS_MAX:
+        return f"A password has {CHARS_MIN} to {CHARS_MAX} characters; this one has {len(password)}."
+    plain = password.strip().casefold()
+    if plain in {address.casefold(), address.partition("@")[0].casefold()}:
+        return "The password must not be your e-mail address. Choose something that nobody knows of you."
+    if plain in COMMON or len(set(plain)) < 3:
+        return "This password is one of the first that anybody would try. Choose another: four words that do not belong together are good."
+    return None
+
+
+def is_busy() -> bool:
+    """More wait than can be served within seconds."""
+    return _under_way >= WAITING_MAX
+
+
+async def hashed(password: str) -> str:
+    return await _in_thread(lambda: HASHER.hash(_bytes(password)))
+
+
+async def is_right(password: str, password_hash: str | None) -> bool:
+    """None: there is no such password; it takes the same work to say so."""
+    return await _in_thread(lambda: _verify(password, password_hash))
+
+
+def is_outdated(password_hash: str) -> bool:
+    return HASHER.check_needs_rehash(password_hash)
+
+
+def _verify(password: str, password_hash: str | None) -> bool:
+    decoy = _decoy(HASHER)  # made by whoever comes first, whatever he knows
+    try:
+        HASHER.verify(password_hash or decoy, _bytes(password))
+    except (VerificationError, InvalidHashError):
+        return False
+    return password_hash is not None
+
+
+@cache
+def _decoy(hasher: PasswordHasher) -> str:
+    return hasher.hash(chance.secret_token())
+
+
+def _bytes(password: str) -> bytes:
+    """However a keyboard composes its letters. No one may have a longer one: the rest is not looked at."""
+    return unicodedata.normalize("NFKC", password[: CHARS_MAX + 1]).encode("utf-8", "surrogatepass")
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    global _under_way
+    _under_way += 1
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_threads, work)
+    finally:
+        _under_way -= 1

@@ -1,0 +1,225 @@
+"""Signing in: the password, then a code by e-mail in the same browser. Nothing works before both.
+
+What is wrong is never said more exactly than that something is, and costs the same work whoever asks. Before a password or a code
+is judged, the try is counted as a failure; only what was right is taken back. So those who try at once gain nothing.
+"""
+
+import ipaddress
+import math
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from fairpost.model.ids import PersonId
+from fairpost.model.person import LocalCode, Person, Refused, SignedIn, SignInBegun
+from fairpost.people import codes, passwords
+from fairpost.people.codes import CODE_LIFE, CODE_TRIES_MAX, CODES_MAX
+from fairpost.people.mails import ServiceMail
+from fairpost.people.sessions import SESSION_LIFE, agent_of
+from fairpost.postgres import people as rows
+from fairpost.system import chance
+
+if TYPE_CHECKING:
+    from fairpost.postgres.people import Attempt
+    from fairpost.postgres.store import Store
+
+FAILURES = rows.Window(address_max=10, client_max=50, length=timedelta(minutes=15))
+CODES_IN_WINDOW_MAX = 10  # sent to one person in this time
+BUSY_S = 5
+ADDRESS_CHARS_MAX = 320
+
+WRONG = Refused(kind="wrong", message="The address or the password is not right.")
+EXPIRED = Refused(kind="expired", message="This sign-in is over. Enter your password again.")
+NO_MORE_CODES = Refused(kind="expired", message=f"{CODES_MAX} codes were sent. Enter your password again.")
+
+
+async def begin_sign_in(
+    store: "Store",
+    *,
+    workspace: str | None,
+    address: str,
+    password: str,
+    client: str,
+    mail: ServiceMail,
+    now: datetime | None = None,
+) -> SignInBegun | Refused:
+    """The first step. `workspace`: None for those who run the service. `client`: the network address it comes from."""
+    if passwords.is_busy():
+        return _too_many(BUSY_S)
+    attempt = await take_attempt(store, workspace=workspace, address=address, client=client, now=now)
+    if isinstance(attempt, Refused):
+        return attempt
+    known = attempt.password_hash if attempt.person and attempt.person.disabled_at is None else None
+    if not await passwords.is_right(password, known) or attempt.person is None or known is None:
+        return WRONG
+    better = await passwords.hashed(password) if passwords.is_outdated(known) else None
+    return await _begin(store, attempt, attempt.person.id, known, better=better, client=client, mail=mail, now=now)
+
+
+async def _begin(
+    store: "Store",
+    attempt: "Attempt",
+    person_id: PersonId,
+    known: str,
+    *,
+    better: str | None,
+    client: str,
+    mail: ServiceMail,
+    now: datetime | None,
+) -> SignInBegun | Refused:
+    async with store.together() as tx:
+        locked = await rows.lock(tx, person_id, now=now)
+        if locked is None or locked.password_hash != known or locked.person.disabled_at is not None:
+            return WRONG  # changed while we looked
+        assert attempt.id is not None
+        await rows.take_back(tx, attempt.id)
+        if better is not None:
+            await rows.set_password(tx, person_id, better)
+        if (refused := await _refused_code(tx, person_id, locked.now)) is not None:
+            return refused
+        secret, code = chance.secret_token(), codes.new_code()
+        expires_at = locked.now + CODE_LIFE
+        await rows.add_sign_in(
+            tx,
+            person_id,
+            token_hash=codes.hash_of(secret),
+            code_hash=codes.code_hash(secret, code),
+            created_at=locked.now,
+            expires_at=expires_at,
+        )
+        await mail.send_code(tx, locked.person, code, client=client[:100], now=locked.now, expires_at=expires_at)
+    return SignInBegun(browser_secret=secret, expires_at=expires_at)
+
+
+async def resend_code(
+    store: "Store", *, browser_secret: str, client: str, mail: ServiceMail, now: datetime | None = None
+) -> SignInBegun | Refused:
+    """Another code for the same browser; those before it end. Wrong tries stay counted."""
+    token_hash = codes.hash_of(browser_secret)
+    async with store.together() as tx:
+        locked = await rows.lock_signing_in(tx, token_hash, now=now)
+        if locked is None or locked.person.disabled_at is not None:
+            return EXPIRED
+        pending = await rows.pending_sign_in(tx, token_hash, tries_max=CODE_TRIES_MAX, now=locked.now)
+        if pending is None:
+            return EXPIRED
+        if pending.codes >= CODES_MAX:
+            return NO_MORE_CODES
+        if (refused := await _refused_code(tx, locked.person.id, locked.now)) is not None:
+            return refused
+        code, expires_at = codes.new_code(), locked.now + CODE_LIFE
+        await rows.replace_code(tx, token_hash, code_hash=codes.code_hash(browser_secret, code), expires_at=expires_at)
+        await mail.send_code(tx, locked.person, code, client=client[:100], now=locked.now, expires_at=expires_at)
+    return SignInBegun(browser_secret=browser_secret, expires_at=expires_at)
+
+
+async def finish_sign_in(
+    store: "Store", *, browser_secret: str, code: str, agent: str, now: datetime | None = None
+) -> SignedIn | Refused:
+    """The second step. `agent`: what the browser calls itself."""
+    token_hash = codes.hash_of(browser_secret)
+    async with store.together() as tx:
+        locked = await rows.lock_signing_in(tx, token_hash, now=now)
+        if locked is None or locked.person.disabled_at is not None:
+            return EXPIRED
+        pending = await rows.pending_sign_in(tx, token_hash, tries_max=CODE_TRIES_MAX, now=locked.now)
+        if pending is None:
+            return EXPIRED
+        attempt = await take_attempt_of(tx, locked.person, now=locked.now)
+        if isinstance(attempt, Refused):
+            return attempt
+        if not codes.is_code(browser_secret, code, emailed=pending.code_hash, local=pending.local_code_hash):
+            await rows.count_try(tx, token_hash)
+            return _wrong_code(CODE_TRIES_MAX - pending.tries - 1)
+        assert attempt.id is not None
+        await rows.take_back(tx, attempt.id)
+        await rows.use_sign_in(tx, locked.person.id, token_hash, now=locked.now)
+        return await _signed_in(tx, locked.person, agent, now=locked.now)
+
+
+async def _signed_in(store: "Store", person: Person, agent: str, *, now: datetime) -> SignedIn:
+    token, csrf_token = chance.secret_token(), chance.secret_token()
+    expires_at = now + SESSION_LIFE
+    await rows.add_session(
+        store,
+        person.id,
+        token_hash=codes.hash_of(token),
+        csrf_hash=codes.hash_of(csrf_token),
+        created_at=now,
+        expires_at=expires_at,
+        agent=agent_of(agent),
+    )
+    return SignedIn(session_token=token, csrf_token=csrf_token, person=person, expires_at=expires_at)
+
+
+async def make_local_code(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> LocalCode | None:
+    """For the newest sign-in that waits for its code, when no e-mail comes. None: none waits."""
+    async with store.together() as tx:
+        locked = await rows.lock(tx, person_id, now=now)
+        if locked is None or locked.person.disabled_at is not None:
+            return None
+        pending = await rows.newest_pending(tx, person_id, tries_max=CODE_TRIES_MAX, now=locked.now)
+        if pending is None:
+            return None
+        code = codes.new_code()
+        await rows.set_local_code(tx, pending.token_hash, codes.local_code_hash(pending.token_hash, code))
+    return LocalCode(code=code, begun_at=pending.created_at, expires_at=pending.expires_at)
+
+
+# ── limits ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def take_attempt(
+    store: "Store", *, workspace: str | None, address: str, client: str | None, now: datetime | None
+) -> "Attempt | Refused":
+    """Counts as a failure until it is taken back."""
+    attempt = await rows.take_attempt(
+        store,
+        workspace=_storable(workspace) if workspace is not None else None,
+        address=_storable(address.strip()),
+        client=None if client is None else network_of(client),
+        window=FAILURES,
+        now=now,
+    )
+    if attempt.free_at is not None:
+        return _too_many(math.ceil((attempt.free_at - attempt.now).total_seconds()))
+    return attempt
+
+
+async def take_attempt_of(store: "Store", person: Person, *, now: datetime | None) -> "Attempt | Refused":
+    return await take_attempt(store, workspace=person.workspace, address=person.address, client=None, now=now)
+
+
+def network_of(client: str) -> str:
+    """What one customer of a provider has: an IPv4 address, or a /64 of IPv6."""
+    try:
+        address = ipaddress.ip_address(client.strip())
+    except ValueError:
+        return _storable(client)
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((int(address), 64), strict=False))
+    return str(address)
+
+
+def _storable(text: str) -> str:
+    """What the database could not hold belongs to nobody, and is counted as one."""
+    is_fine = len(text) <= ADDRESS_CHARS_MAX and "\0" not in text and text.isprintable()
+    return text if is_fine else ""
+
+
+async def _refused_code(store: "Store", person_id: PersonId, now: datetime) -> Refused | None:
+    sent, oldest = await rows.codes_sent(store, person_id, since=now - FAILURES.length)
+    if sent < CODES_IN_WINDOW_MAX or oldest is None:
+        return None
+    return _too_many(math.ceil((oldest + FAILURES.length - now).total_seconds()))
+
+
+def _too_many(retry_after_s: int) -> Refused:
+    wait = f"{math.ceil(retry_after_s / 60)} minutes" if retry_after_s > 90 else f"{retry_after_s} seconds"
+    return Refused(kind="too_many", message=f"Too many tries. Try again in {wait}.", retry_after_s=retry_after_s)
+
+
+def _wrong_code(tries_left: int) -> Refused:
+    left = {0: "Enter your password again.", 1: "One try is left."}.get(tries_left, f"{tries_left} tries are left.")
+    return Refused(kind="wrong", message=f"The code is not right. {left}", tries_left=tries_left)
