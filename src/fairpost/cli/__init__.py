@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from fairpost import __version__
 from fairpost.cli import (
     account,
+    admin,
     api,
     audit,
     bench,
@@ -28,6 +29,7 @@ from fairpost.cli import (
     hold,
     inbox,
     key,
+    member,
     metrics,
     pause,
     portal,
@@ -109,6 +111,8 @@ app.add_typer(key.app, name="key")
 app.add_typer(domain.app, name="domain")
 app.command("audit")(audit.audit)
 app.add_typer(user.app, name="user")
+app.add_typer(admin.app, name="admin")
+app.add_typer(member.app, name="member")
 app.add_typer(campaign.app, name="campaign")
 app.add_typer(template.app, name="template")
 app.add_typer(sequence.app, name="sequence")
