@@ -2,12 +2,13 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, BrokenTemplates
+from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, PROBLEMS_MAX, BrokenTemplates
 from fairpost.templates.portals import BUILT_IN, Portals, load_portals
 from fairpost.templates.rendering import Unrenderable
 
@@ -565,3 +566,16 @@ def test_colours_that_cannot_be_told_apart_are_a_warning(tmp_path: Path) -> None
 def test_html_that_gmail_would_cut_off_is_a_warning(tmp_path: Path) -> None:
     (warning,) = warned(shop(tmp_path, note__html_html=f"<p>{'x' * 103_000}</p>{{{{ url or 1 }}}}"))
     assert "and Gmail hides what is beyond 102,400" in warning
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<", "<!--", "<p>", "</p>", "<p ", "{% if name %}<p></p>{% endif %}", '<a href="{{ url }}">x</a>', "{{ zz }} <b>"],
+)
+def test_what_is_wrong_everywhere_is_told_soon(tmp_path: Path, piece: str) -> None:
+    """Places were once looked up by walking through all of them: that took minutes."""
+    started_s = time.process_time()
+    with pytest.raises(BrokenTemplates) as broken:
+        load_portals(shop(tmp_path, note__html_html=piece * (FILE_BYTES_MAX // len(piece))))
+    assert len(broken.value.problems) <= PROBLEMS_MAX + 50
+    assert time.process_time() - started_s < 20

@@ -19,6 +19,7 @@ OF_TYPE = ("meta.toml", "subject.txt", "text.txt", "html.html")
 FILE_BYTES_MAX = 262_144  # mail clients cut html off at 102 KB
 ENTRIES_MAX = 200  # of one folder
 PROBLEMS_SHOWN = 50
+PROBLEMS_MAX = 100  # of one file: what is wrong a thousand times is not looked for further
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 NAME_RULE = "a name has up to 64 of a-z, 0-9 and _, the first a letter"

@@ -5,10 +5,12 @@ here instead, and refused where two readers could see two things. No field can t
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
-from fairpost.templates.folder import Problem, Source
+from fairpost.templates.folder import PROBLEMS_MAX, Problem, Source
 from fairpost.templates.rendering import OPENING, TOKEN
 
 PRINT, STATEMENT = "\ufdd1", "\ufdd2"  # what stands where a template's tag was: no file has these
@@ -158,14 +160,25 @@ class _Open(NamedTuple):
     at: int
 
 
+class _Enough(Exception):
+    pass
+
+
 class _Check:
+    """Its time grows with the length and no faster: strangers may have written what it reads."""
+
     def __init__(self, source: Source, urls: frozenset[str] | None) -> None:
         self.source, self.urls = source, urls
         self.mask = masked(source.text)
         self.problems: list[Problem] = []
         self.open: list[_Open] = []
-        self.prints = {tag.start: tag.text for tag in template_tags(source.text) if tag.word == "{{"}
-        self.statements = [tag for tag in template_tags(source.text) if tag.word not in ("{{", "{#")]
+        tags = list(template_tags(source.text))
+        self.prints = [tag for tag in tags if tag.word == "{{"]
+        self.statements = [tag for tag in tags if tag.word not in ("{{", "{#")]
+        with suppress(_Enough):
+            self._read()
+
+    def _read(self) -> None:
         at = 0
         while (start := self.mask.find("<", at)) >= 0:
             self._between(at, start)
@@ -198,7 +211,7 @@ class _Check:
         """Plain text, prints, if and for."""
         inside = self.open[-1].name if self.open else ""
         at = start
-        for statement in (each for each in self.statements if start <= each.start < end):
+        for statement in _within(self.statements, start, end):
             self._text(at, statement.start)
             at = statement.end
             self._statement(statement)
@@ -244,9 +257,10 @@ class _Check:
         for needed in NEEDED.get(name, ()):
             if needed not in {attribute.name for attribute in element.attributes}:
                 self._refuse(element.start, f"<{name}> needs {needed}")
-        names = [attribute.name for attribute in element.attributes]
+        seen: set[str] = set()
         for attribute in element.attributes:
-            self._attribute(attribute, names)
+            self._attribute(attribute, is_again=attribute.name in seen)
+            seen.add(attribute.name)
         if name not in VOID:
             self.open.append(_Open(name, element.start))
 
@@ -263,9 +277,9 @@ class _Check:
             while self.open.pop().name != element.name:
                 pass
 
-    def _attribute(self, attribute: Attribute, names: list[str]) -> None:
+    def _attribute(self, attribute: Attribute, *, is_again: bool) -> None:
         name, value = attribute.name, attribute.value
-        if names.count(name) > 1:
+        if is_again:
             self._refuse(attribute.start, f"{name} is there twice")
         elif name.startswith("on") or name in ("srcset", "background"):
             self._refuse(attribute.start, f"{name} has no place in an e-mail")
@@ -284,7 +298,7 @@ class _Check:
 
     def _is_link(self, attribute: Attribute) -> bool:
         value, start = attribute.value, attribute.value_start
-        prints = [text for at, text in self.prints.items() if start <= at < start + len(value)]
+        prints = [tag.text for tag in _within(self.prints, start, start + len(value))]
         if not prints:
             return bool(LITERAL_LINK.match(value))
         if self.urls is None:
@@ -296,3 +310,13 @@ class _Check:
 
     def _refuse(self, at: int, message: str) -> None:
         self.problems.append(self.source.problem(at, message))
+        if len(self.problems) == PROBLEMS_MAX:
+            raise _Enough
+
+
+def _within(tags: list[TemplateTag], start: int, end: int) -> list[TemplateTag]:
+    return tags[bisect_left(tags, start, key=_start) : bisect_left(tags, end, key=_start)]
+
+
+def _start(tag: TemplateTag) -> int:
+    return tag.start

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,16 @@ from fairpost.templates.declared import (
     read_portal,
     taken,
 )
-from fairpost.templates.folder import OF_PORTAL, OF_TYPE, BrokenTemplates, PortalFiles, Problem, Source, read_folders
+from fairpost.templates.folder import (
+    OF_PORTAL,
+    OF_TYPE,
+    PROBLEMS_MAX,
+    BrokenTemplates,
+    PortalFiles,
+    Problem,
+    Source,
+    read_folders,
+)
 from fairpost.templates.rendering import (
     OPENING,
     Compiled,
@@ -232,13 +242,8 @@ class _Builder:
             )
 
     def _require_known(self, source: Source, compiled: Compiled, known: set[str], rule: str) -> None:
-        for path in sorted(compiled.fields):
-            root, _, rest = path.partition(".")
-            is_known = rest.partition(".")[0] in PORTAL_KEYS if root == "portal" else path in known
-            if not is_known:
-                self.problems.append(
-                    source.problem(_place(source.text, path), f"{path} is not known: {rule.format(path)}")
-                )
+        for path in islice(sorted(path for path in compiled.fields if not _is_known(path, known)), PROBLEMS_MAX):
+            self.problems.append(source.problem(_place(source.text, path), f"{path} is not known: {rule.format(path)}"))
 
     def _understood(self, source: Source, part: str) -> Compiled | None:
         given = {"text" if part == "preheader" else part: source.text}
@@ -286,6 +291,11 @@ class _Builder:
                     f"filled in, it has {html_bytes:,} bytes, and Gmail hides what is beyond {SHOWN_BYTES_MAX:,}"
                 )
             )
+
+
+def _is_known(path: str, fields: set[str]) -> bool:
+    root, _, rest = path.partition(".")
+    return rest.partition(".")[0] in PORTAL_KEYS if root == "portal" else path in fields
 
 
 def _layout_mistakes(filled: str, part: str) -> Sequence[str]:
