@@ -53,3 +53,68 @@ def test_an_operators_own_replace_the_built_in_ones(cli: Cli) -> None:
     said = cli.error("portal", "check")
     assert "cod" in said
     assert "text.txt" in said
+
+
+def test_a_workspace_has_its_own_words_until_it_is_reset(cli: Cli, db: Db, tmp_path: Path) -> None:
+    words = {
+        "subject": "{{ code }} for the shop\n",
+        "text": "Shop: {{ code }}\n",
+        "html": '<p class="text">Shop: {{ code }}</p>\n',
+    }
+    files: list[object] = []
+    for part, text in words.items():
+        (tmp_path / part).write_text(text)
+        files += [f"--{part}-file", tmp_path / part]
+    said = cli.ok("portal", "override", "hub", "tfa", "--workspace", "shop", *files)
+    assert "note: hub/tfa: nothing prints first_name" in said
+    assert "workspace shop has its own words for hub/tfa" in said
+    listed = cli.json("portal", "list", "--workspace", "shop")
+    (own,) = [each for each in listed if each["override"]]
+    assert (own["portal"], own["type"], own["override"]["workspace"]) == ("hub", "tfa", "shop")
+    assert own["override"]["changed_by"]
+    assert not any(each["override"] for each in cli.json("portal", "list"))
+    assert "shop, 2" in cli.ok("portal", "list", "--workspace", "shop")
+    assert cli.json("portal", "preview", "hub", "tfa", "--workspace", "shop")["subject"] == "482913 for the shop"
+    assert "for the shop" not in cli.ok("portal", "preview", "hub", "tfa", "--workspace", "bakery")
+    source = cli.json("portal", "preview", "hub", "tfa", "--source", "--workspace", "shop")
+    assert source["html"] == words["html"].strip()
+    to = ("--to", "ann@example.com", "--field", "code=111111")
+    cli.ok("portal", "send", "hub", "tfa", *to, "--workspace", "shop")
+    cli.ok("portal", "send", "hub", "tfa", *to, "--workspace", "bakery")
+    subjects = [subject for (subject,) in db.execute("SELECT subject FROM fairpost.contents ORDER BY id")]
+    assert subjects == ["111111 for the shop", "111111 is your Hub code"]
+    changed = cli.json("portal", "override", "hub", "tfa", "--workspace", "shop", "--subject", "Now {{ code }}")
+    assert not changed["is_new"]
+    kept = cli.json("portal", "preview", "hub", "tfa", "--workspace", "shop")
+    assert kept["subject"] == "Now 482913"
+    assert "Shop: 482913" in kept["text"], "what is not named stays"
+    assert "again" in cli.ok("portal", "reset", "hub", "tfa", "--workspace", "shop")
+    assert "has no words of its own" in cli.error("portal", "reset", "hub", "tfa", "--workspace", "shop")
+    assert "your Hub code" in cli.ok("portal", "preview", "hub", "tfa", "--workspace", "shop")
+
+
+def test_words_that_are_wrong_are_refused_with_their_place(cli: Cli, db: Db, tmp_path: Path) -> None:
+    (tmp_path / "html").write_text("<p>{{ code }}</p>\n<p>{{ kode }}</p>\n")
+    said = cli.error("portal", "override", "hub", "tfa", "--html-file", tmp_path / "html")
+    assert "html, line 2, column 7: kode is not known" in said
+    assert "nothing was changed" in said
+    assert "There is no template '../tfa'" in cli.error("portal", "override", "hub", "../tfa", "--subject", "x")
+    assert "There is no template" in cli.error("portal", "reset", "/etc", "passwd")
+    assert "at least one of" in cli.error("portal", "override", "hub", "tfa", code=2)
+    assert "one of" in cli.error("portal", "override", "hub", "tfa", "--subject", "x", "--subject-file", "y", code=2)
+    assert "only once" in cli.error("portal", "override", "hub", "tfa", "--text-file=-", "--html-file=-", code=2)
+    assert "cannot be read" in cli.error("portal", "override", "hub", "tfa", "--text-file", tmp_path / "none")
+    assert db.execute("SELECT count(*) FROM fairpost.portal_overrides").fetchone() == (0,)
+
+
+def test_words_that_the_files_do_not_bear_any_more_are_told(cli: Cli) -> None:
+    cli.ok("portal", "override", "hub", "tfa", "--workspace", "shop", "--subject", "Shop {{ code }} {{ place or 1 }}")
+    own = Path(cli.environment["FAIRPOST_HOME"]) / "templates" / "hub" / "tfa"
+    shutil.copytree(BUILT_IN / "hub" / "tfa", own)
+    for name in ("meta.toml", "text.txt", "html.html"):
+        (own / name).write_text((own / name).read_text().replace("place", "spot"))
+    listed = cli.ok("portal", "list", "--workspace", "shop")
+    assert "hub/tfa: the words of shop are not used: html, line 5, column" in listed
+    assert "place is not known: hub/tfa has first_name, valid_for, spot, code, portal" in listed
+    assert "next: fairpost portal override hub tfa --workspace shop" in listed
+    assert "your Hub code" in cli.ok("portal", "preview", "hub", "tfa", "--workspace", "shop")

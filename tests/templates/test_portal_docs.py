@@ -2,10 +2,14 @@
 
 import re
 from pathlib import Path
+from textwrap import indent
+from typing import Any
 
+from fairpost.portals import KEPT_MAX
+from fairpost.postgres.store import Store
 from fairpost.templates.declared import COLOURS, FIELDS_MAX, KINDS, LINKS_MAX, PORTAL_KEYS
-from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, OF_PORTAL, OF_TYPE
-from fairpost.templates.portals import BUILT_IN, PORTALS_MAX, load_portals
+from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, OF_PORTAL, OF_TYPE, PROBLEMS_MAX
+from fairpost.templates.portals import BUILT_IN, PORTALS_MAX, WORDS_BYTES_MAX, load_portals
 
 PAGE = (Path(__file__).parents[2] / "docs" / "portal-templates.md").read_text("utf-8")
 ALL = load_portals(BUILT_IN).list()
@@ -48,12 +52,22 @@ def test_every_file_key_and_kind_is_explained() -> None:
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    for limit in (FILE_BYTES_MAX, ENTRIES_MAX, PORTALS_MAX, FIELDS_MAX, LINKS_MAX):
+    limits = (FILE_BYTES_MAX, ENTRIES_MAX, PORTALS_MAX, FIELDS_MAX, LINKS_MAX, WORDS_BYTES_MAX, PROBLEMS_MAX, KEPT_MAX)
+    for limit in limits:
         assert f"{limit:,}" in PAGE
 
 
 def test_the_example_runs() -> None:
-    (example,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    example, _ = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     names: dict[str, object] = {}
     exec(example, names)
     assert "482913" in str(names["rendered"])
+
+
+async def test_the_example_with_a_workspaces_words_runs(store: Store, tmp_path: Path) -> None:
+    _, example = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(f"async def run(store, home):\n{indent(example, '    ')}\n    return locals()", names)
+    made = await names["run"](store, tmp_path)
+    assert made["rendered"].subject == "482913 for the shop"
+    assert made["email_id"]

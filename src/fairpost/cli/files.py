@@ -22,6 +22,7 @@ T = TypeVar("T")
 STANDARD = "-"  # standard input or output, instead of a file
 BAD_LINES_SHOWN = 20
 TOLD_EVERY = 1_000  # lines
+TEXT_BYTES_MAX = 4_194_304  # as many characters as a template may have, if each takes four
 
 
 class BadLine(Protocol):
@@ -55,6 +56,22 @@ def opened(file: str) -> Iterator[BinaryIO]:
         raise FairpostError(f"{file} cannot be read: {error.strerror}.") from error
     with source:
         yield source
+
+
+def read_text(file: str) -> str:
+    """UTF-8; lines end with a line feed, whatever an editor has made of them."""
+    with opened(file) as source:
+        data = source.read(TEXT_BYTES_MAX + 1)
+    called = "standard input" if file == STANDARD else file
+    if len(data) > TEXT_BYTES_MAX:
+        raise FairpostError(f"{called} is too long: it must have at most {TEXT_BYTES_MAX:,} bytes.")
+    if b"\0" in data:
+        raise FairpostError(f"{called} is UTF-16, or no text: save it as UTF-8.")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise FairpostError(f"{called} is not UTF-8: see line {line}. Save it as UTF-8.") from error
 
 
 def watched(lines: Iterable[T], source: BinaryIO) -> Iterator[T]:

@@ -7,7 +7,7 @@ import typer
 
 from fairpost.cli.arguments import moment
 from fairpost.cli.output import AsJson, iso, plain, print_json
-from fairpost.cli.session import with_store
+from fairpost.cli.session import who, with_store
 from fairpost.model.errors import FairpostError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def pause(
         asked = {"paused": name, "until": until, "reason": reason}
         if workspace is not None:
             return {**asked, "was_paused": await store.value(_PAUSE_WORKSPACE, workspace, reason, until)}
-        was_paused = await store.value(_PAUSE, reason, _who(), until)
+        was_paused = await store.value(_PAUSE, reason, who(), until)
         return {**asked, "was_paused": was_paused, **dict(await store.row(_PAUSE_NOW) or {})}
 
     done = with_store(work)
@@ -67,7 +67,7 @@ def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson
     async def work(store: "Store") -> dict[str, Any]:
         if workspace is not None:
             return {"name": name, "resumed": await store.release(workspace, "workspace")}
-        ended = await store.row("SELECT * FROM fairpost.resume($1)", _who())
+        ended = await store.row("SELECT * FROM fairpost.resume($1)", who())
         return {"name": name, "resumed": ended is not None, "pause": dict(ended) if ended else None}
 
     done = with_store(work)
@@ -92,18 +92,6 @@ def _command(workspace: str | None) -> str:
     import shlex
 
     return f"fairpost resume {'--all' if workspace is None else f'--workspace {shlex.quote(workspace)}'}"
-
-
-def _who() -> str:
-    """For the others, who will ask."""
-    import getpass
-    import socket
-
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user without a name
-        user = "somebody"
-    return f"{user} on {socket.gethostname()}"
 
 
 async def _require_future(store: "Store", until: datetime | None) -> None:

@@ -1,23 +1,27 @@
-"""`fairpost portal`: the product's own e-mails, by portal and type, from files: looked at, checked, sent."""
+"""`fairpost portal`: the product's own e-mails, by portal and type, from files or in a workspace's own words: looked at, checked, sent."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairpost.cli.output import AsJson, plain, print_json, print_table
-from fairpost.cli.session import with_store
+from fairpost.cli.files import STANDARD, read_text
+from fairpost.cli.names import Workspace, checked_workspace, chosen
+from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
+from fairpost.cli.session import who, with_store
 from fairpost.model.errors import FairpostError
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
+    from fairpost.portals import Override, Saved, WorkspacePortals
     from fairpost.postgres.store import Store
     from fairpost.templates.portals import Portals, PortalTemplate
-    from fairpost.templates.rendering import Rendered
 
 app = typer.Typer(
-    no_args_is_help=True, help="The product's own e-mails (welcome, sign-in code …): list, preview, check, send."
+    no_args_is_help=True,
+    help="The product's own e-mails (welcome, sign-in code …): list, preview, check, send, and a workspace's own words for them.",
 )
 
 PortalName = Annotated[str, typer.Argument(metavar="PORTAL", help="hub, org, agency, admin, or one of yours.")]
@@ -25,21 +29,45 @@ TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="welcome, forgot_p
 Fields = Annotated[
     list[str] | None, typer.Option("--field", metavar="NAME=VALUE", help="What to fill in. Again for others.")
 ]
+InWorkspace = Annotated[
+    str | None,
+    typer.Option(
+        "--workspace",
+        callback=checked_workspace,
+        help="With the words of this workspace. [default: those of the files]",
+    ),
+]
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
+def list_(workspace: InWorkspace = None, as_json: AsJson = False) -> None:
     """List the e-mails there are, and the fields of each.
 
     \b
     Example: fairpost portal list
     """
-    templates = _portals().list()
+    portals = _portals()
+    own = {} if workspace is None else with_store(lambda store: _overrides(store, portals, workspace))
+    known = {(each.portal.key, each.type) for each in portals.list()}
     if as_json:
-        print_json([_facts(each) for each in templates])
+        print_json([_facts(each, own.get((each.portal.key, each.type))) for each in portals.list()])
         return
-    rows = ((t.portal.key, t.type, "yes" if t.is_urgent else "", _fields_in_words(t), t.where) for t in templates)
+    rows = (
+        (
+            t.portal.key,
+            t.type,
+            "yes" if t.is_urgent else "",
+            _fields_in_words(t),
+            _origin(t, own.get((t.portal.key, t.type))),
+        )
+        for t in portals.list()
+    )
     print_table(("portal", "type", "urgent", "fields", "from"), rows)
+    for (portal, mail_type), override in own.items():
+        if override.problem is not None:
+            typer.echo(plain(f"{portal}/{mail_type}: the words of {workspace} are not used: {override.problem}"))
+            verb = "override" if (portal, mail_type) in known else "reset"
+            typer.echo(f"next: fairpost portal {verb} {portal} {mail_type} --workspace {quote(workspace or '')}")
 
 
 @app.command()
@@ -48,6 +76,10 @@ def preview(
     mail_type: TypeName,
     field: Fields = None,
     html: Annotated[bool, typer.Option("--html", help="Print the html part, to look at in a browser.")] = False,
+    source: Annotated[
+        bool, typer.Option("--source", help="Print the words as they were written, not filled in: subject, text, html.")
+    ] = False,
+    workspace: InWorkspace = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one, with sample values or your own.
@@ -55,8 +87,11 @@ def preview(
     \b
     Example: fairpost portal preview admin tfa --field code=482913
     """
-    template = _portals().get(portal, mail_type)
-    said = template.render({**template.sample, **_given(field)})
+    portals = _portals()
+    template = portals.get(portal, mail_type)
+    if workspace is not None:
+        template = with_store(lambda store: _desk(store, portals).template(workspace, portal, mail_type))
+    said = template.words if source else template.render({**template.sample, **_given(field)})
     if as_json:
         print_json(said)
     elif html:
@@ -100,41 +135,118 @@ def send(
     \b
     Example: fairpost portal send hub welcome --to ann@example.com --field sign_in_url=https://example.com
     """
-    template = _portals().get(portal, mail_type)
-    said = template.render(_given(field))
-    where = workspace or read_settings().workspace
-
-    async def work(store: "Store") -> int:
-        return await _enqueue(store, template, said, to=to, pool=pool, workspace=where)
-
-    email_id = with_store(work)
+    portals, values = _portals(), _given(field)
+    email_id = with_store(
+        lambda store: _desk(store, portals).send(chosen(workspace), portal, mail_type, values, to=to, pool=pool)
+    )
     typer.echo(f"e-mail {email_id} is on its way to {to}")
     typer.echo(f"next: fairpost email show {email_id}")
 
 
-async def _enqueue(
-    store: "Store", template: "PortalTemplate", said: "Rendered", *, to: str, pool: str, workspace: str
-) -> int:
-    email: dict[str, Any] = {"to": to, "subject": said.subject, "pool": pool, "workspace": workspace}
-    email |= {part: words for part, words in (("text", said.text), ("html", said.html)) if words is not None}
-    email["class"] = "urgent" if template.is_urgent else "bulk"
-    if template.expires_after is not None:
-        now = await store.value("SELECT clock_timestamp()")
-        email["expires_at"] = (now + template.expires_after).isoformat()
-    (row,) = await store.enqueue_many([email])
-    if row["error"] is not None:
-        import json
+@app.command()
+def override(
+    portal: PortalName,
+    mail_type: TypeName,
+    subject: Annotated[str | None, typer.Option(metavar="TEXT", help="The subject line.")] = None,
+    subject_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The file with the subject line, or - for standard input.")
+    ] = None,
+    preheader: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What a mailbox shows after the subject.")
+    ] = None,
+    text_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The file with the plain text, or - for standard input.")
+    ] = None,
+    html_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The file with the HTML, or - for standard input.")
+    ] = None,
+    workspace: Workspace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give a workspace its own words for one.
 
-        raise FairpostError(json.loads(row["error"])["message"])
-    return int(row["id"])
+    What is not named stays as the workspace has it, or as it is in the files. It is checked first: with a mistake in it, nothing is changed.
+
+    \b
+    Example: fairpost portal override hub welcome --subject 'Welcome to the shop' --text-file welcome.txt --html-file welcome.html
+    """
+    if (subject_file, text_file, html_file).count(STANDARD) > 1:
+        raise typer.BadParameter("standard input can be read only once: give the others as files")
+    if subject is not None and subject_file is not None:
+        raise typer.BadParameter("give one of --subject and --subject-file")
+    files = {"subject": subject_file, "text": text_file, "html": html_file}
+    given = {part: words for part, words in (("subject", subject), ("preheader", preheader)) if words is not None}
+    given |= {part: read_text(file) for part, file in files.items() if file is not None}
+    if not given:
+        raise typer.BadParameter(
+            "give at least one of --subject, --subject-file, --preheader, --text-file and --html-file"
+        )
+    portals, where = _portals(), chosen(workspace)
+
+    async def work(store: "Store") -> "Saved":
+        from dataclasses import replace
+
+        desk = _desk(store, portals)
+        words = replace(await desk.words(where, portal, mail_type), **given)
+        return await desk.put_override(where, portal, mail_type, words, by=who())
+
+    saved = with_store(work)
+    if as_json:
+        print_json(
+            {
+                "portal": portal,
+                "type": mail_type,
+                "workspace": where,
+                "is_new": saved.is_new,
+                "warnings": list(map(str, saved.warnings)),
+            }
+        )
+        return
+    for warning in saved.warnings:
+        typer.echo(plain(f"note: {warning}"))
+    typer.echo(f"workspace {where} {'has' if saved.is_new else 'has changed'} its own words for {portal}/{mail_type}")
+    typer.echo(f"see it: fairpost portal preview {portal} {mail_type} --workspace {quote(where)}")
+
+
+@app.command()
+def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = None) -> None:
+    """Take a workspace's own words for one away: it has those of the files again.
+
+    \b
+    Example: fairpost portal reset hub welcome --workspace shop
+    """
+    portals, where = _portals(), chosen(workspace)
+    if not with_store(lambda store: _desk(store, portals).remove_override(where, portal, mail_type)):
+        raise FairpostError(
+            f"Workspace {where} has no words of its own for {portal}/{mail_type}. Nothing was changed."
+            f" See: fairpost portal list --workspace {quote(where)}"
+        )
+    typer.echo(f"workspace {where} has the words of the files for {portal}/{mail_type} again")
 
 
 def _portals(own: Path | None = None) -> "Portals":
-    from fairpost.app import OWN_TEMPLATES
+    from fairpost.portals import portals_at
     from fairpost.templates.portals import BUILT_IN, load_portals
 
-    folder = own or read_settings().home / OWN_TEMPLATES
-    return load_portals(BUILT_IN, folder) if folder.is_dir() else load_portals(BUILT_IN)
+    return load_portals(BUILT_IN, own) if own else portals_at(read_settings().home)
+
+
+def _desk(store: "Store", portals: "Portals") -> "WorkspacePortals":
+    from fairpost.portals import WorkspacePortals
+
+    return WorkspacePortals(store, portals)
+
+
+async def _overrides(store: "Store", portals: "Portals", workspace: str) -> "dict[tuple[str, str], Override]":
+    found = await _desk(store, portals).overrides(workspace)
+    return {(each.stored.portal, each.stored.type): each for each in found}
+
+
+def _origin(template: "PortalTemplate", override: "Override | None") -> str:
+    if override is None:
+        return template.where
+    since = f"{override.stored.workspace}, {iso(override.stored.changed_at)}"
+    return since if override.problem is None else f"{template.where} ({since}: not used)"
 
 
 def _given(fields: list[str] | None) -> dict[str, str]:
@@ -148,7 +260,7 @@ def _fields_in_words(template: "PortalTemplate") -> str:
     return ", ".join(name if field.is_required else f"[{name}]" for name, field in template.fields.items())
 
 
-def _facts(template: "PortalTemplate") -> dict[str, object]:
+def _facts(template: "PortalTemplate", override: "Override | None") -> dict[str, object]:
     return {
         "portal": template.portal.key,
         "type": template.type,
@@ -160,4 +272,11 @@ def _facts(template: "PortalTemplate") -> dict[str, object]:
             for name, field in template.fields.items()
         },
         "where": template.where,
+        "override": override
+        and {
+            "workspace": override.stored.workspace,
+            "changed_at": override.stored.changed_at,
+            "changed_by": override.stored.changed_by,
+            "problem": override.problem,
+        },
     }

@@ -25,3 +25,15 @@ def with_store(
             return await work(store)
 
     return asyncio.run(run())
+
+
+def who() -> str:
+    """Who types this: for the others, who will ask."""
+    import getpass
+    import socket
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        user = "somebody"
+    return f"{user} on {socket.gethostname()}"

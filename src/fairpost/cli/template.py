@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairpost.cli.files import STANDARD, opened
+from fairpost.cli.files import STANDARD, read_text
 from fairpost.cli.names import Workspace, checked_name, chosen
 from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from fairpost.templates.rendering import Template
 
 app = typer.Typer(no_args_is_help=True, help="Write, check, preview and remove what e-mails say.")
-
-FILE_BYTES_MAX = 4_194_304  # as many characters as a template may have, if each takes four
 
 Name = Annotated[str, typer.Argument(callback=checked_name, metavar="NAME", help="The template's name, like welcome.")]
 
@@ -251,27 +249,11 @@ def _body(part: str, words: str | None, file: str | None, is_out: bool) -> str |
         raise typer.BadParameter(f"give one of --{part}, --{part}-file and --no-{part}")
     if is_out:
         return TAKEN_OUT
-    body = words if file is None else _read(file)
+    body = words if file is None else read_text(file)
     if body is not None and not body.strip():
         where = f"--{part}" if file is None else "standard input" if file == STANDARD else file
         raise FairpostError(f"{where} is empty, and nothing was changed. To take the {part} out: --no-{part}")
     return body
-
-
-def _read(file: str) -> str:
-    """UTF-8; lines end with a line feed, whatever an editor has made of them."""
-    with opened(file) as source:
-        data = source.read(FILE_BYTES_MAX + 1)
-    called = "standard input" if file == STANDARD else file
-    if len(data) > FILE_BYTES_MAX:
-        raise FairpostError(f"{called} is too long: it must have at most {FILE_BYTES_MAX:,} bytes.")
-    if b"\0" in data:
-        raise FairpostError(f"{called} is UTF-16, or no text: save it as UTF-8.")
-    try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise FairpostError(f"{called} is not UTF-8: see line {line}. Save it as UTF-8.") from error
 
 
 def _merged(before: "StoredTemplate | None", given: dict[str, str], where: str, name: str) -> "Template":

@@ -17,6 +17,7 @@ CONTRAST_MIN = 4.5  # WCAG 2.2, level AA
 FIELDS_MAX = 50
 LINKS_MAX = 20
 WORDS_CHARS_MAX = 1_000
+LINE_RULE = f"one line of text, of up to {WORDS_CHARS_MAX:,} characters"
 EXPIRES_MAX = timedelta(days=365)
 
 COLOUR = re.compile("#[0-9a-fA-F]{6}")
@@ -59,6 +60,14 @@ class Meta:
     is_urgent: bool
     expires_after: timedelta | None
     fields: Mapping[str, Field]
+
+    @property
+    def sample(self) -> dict[str, str | int]:
+        return {name: field.sample for name, field in self.fields.items()}
+
+    @property
+    def fewest(self) -> dict[str, str | int]:
+        return {name: field.sample for name, field in self.fields.items() if field.is_required}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +120,10 @@ def _unfit(text: str, kind: str) -> str | None:
     if kind == "code" and not (len(text) == 6 and text.isascii() and text.isdecimal()):
         return "must be six digits, as text: a number would lose its leading zeros"
     return None
+
+
+def is_line(text: str) -> bool:
+    return bool(text.strip()) and not CONTROLS.search(text) and len(text) <= WORDS_CHARS_MAX
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,8 +218,8 @@ class _Table:
         value = self._take(key, str, is_needed)
         if value is None:
             return ""
-        if not value.strip() or CONTROLS.search(value) or len(value) > WORDS_CHARS_MAX:
-            self._refuse(key, f"must be one line of text, of up to {WORDS_CHARS_MAX:,} characters")
+        if not is_line(value):
+            self._refuse(key, f"must be {LINE_RULE}")
         elif key != "preheader" and ("{" in value or "}" in value):
             self._refuse(key, "must have no braces")
         return str(value).strip()

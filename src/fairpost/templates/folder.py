@@ -41,15 +41,13 @@ class Problem:
 
 
 class BrokenTemplates(FairpostError):
-    """Nothing of these folders can be used before all `problems` are put right."""
+    """Nothing of these folders or words can be used before all `problems` are put right."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], said: str = "Templates cannot be used as they are:") -> None:
         self.problems = tuple(sorted(set(problems)))
         shown = [str(problem) for problem in self.problems[:PROBLEMS_SHOWN]]
         more = len(self.problems) - len(shown)
-        super().__init__(
-            "\n".join(["Templates cannot be used as they are:", *shown, *([f"… and {more} more"] if more else [])])
-        )
+        super().__init__("\n".join([said, *shown, *([f"… and {more} more"] if more else [])]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +61,13 @@ class Source:
 
     def as_a_whole(self, message: str) -> Problem:
         return Problem(self.file, 0, 0, message)
+
+    def untyped(self) -> Problem | None:
+        """The first character that nobody types: we mark places with some of them."""
+        found = UNTYPED.search(self.text)
+        return (
+            self.problem(found.start(), f"the character U+{ord(found[0]):04X} is no text: delete it") if found else None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +176,8 @@ class _Folder:
             self.problems.append(before.problem(len(before.text), "this is not UTF-8: save the file as UTF-8"))
             return None
         source = Source(str(path), text.replace("\r\n", "\n").replace("\r", "\n"))
-        if untyped := UNTYPED.search(source.text):
-            self.problems.append(
-                source.problem(untyped.start(), f"the character U+{ord(untyped[0]):04X} is no text: delete it")
-            )
+        if untyped := source.untyped():
+            self.problems.append(untyped)
             return None
         return source
 

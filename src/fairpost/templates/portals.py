@@ -1,27 +1,30 @@
 """The product's own e-mails: a template for each portal (hub, org, …) and type (welcome, tfa, …), from folders of files.
 
 load_portals looks at everything once: words into their layout, the layout's styles into the tags, all of it compiled. What is wrong
-with any file is told then, and rendering only fills in. docs/portal-templates.md explains the files.
+with any file is told then, and rendering only fills in. Others can have other words for one of them, by the same rules: `reworded`.
+docs/portal-templates.md explains the files.
 """
 
 import html
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairpost.model.errors import NotFound
 from fairpost.templates import markup, styles
 from fairpost.templates.declared import (
+    LINE_RULE,
     PORTAL_KEYS,
     SLOTS,
     Field,
     Meta,
     Portal,
     doubts_about,
+    is_line,
     read_meta,
     read_portal,
     taken,
@@ -43,6 +46,7 @@ from fairpost.templates.rendering import (
     Rendered,
     Template,
     TemplateError,
+    UnfitValue,
     Unrenderable,
     compile_template,
 )
@@ -50,17 +54,38 @@ from fairpost.templates.rendering import (
 BUILT_IN = Path(__file__).parent / "builtin"
 PORTALS_MAX = 50
 SHOWN_BYTES_MAX = 102_400  # Gmail hides what is beyond
+WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # of each part, where others than the operator write it
 SLOT = {name: f"\ufdd0{name}\ufdd0" for name in SLOTS}  # in a layout that is filled in; no file has this character
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What an e-mail says, without the layout around it. `preheader`: None is that of the files."""
+
+    subject: str
+    text: str
+    html: str
+    preheader: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What is around every e-mail of a portal: its layouts, filled in but for their slots."""
+
+    portal: Portal
+    text: str
+    html: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PortalTemplate:
-    """`where`: the folder it was read from."""
+    """`where`: the folder it was read from, or who else has written it."""
 
     portal: Portal
     type: str
     where: str
     meta: Meta
+    words: Words
     compiled: Compiled
     constants: Mapping[str, Any]  # what the portal adds to the fields
 
@@ -78,7 +103,7 @@ class PortalTemplate:
 
     @property
     def sample(self) -> dict[str, str | int]:
-        return {name: field.sample for name, field in self.meta.fields.items()}
+        return self.meta.sample
 
     def render(self, fields: Mapping[str, object]) -> Rendered:
         """Raises Unrenderable: a field is missing, unknown, or does not fit its kind."""
@@ -98,8 +123,11 @@ class PortalTemplate:
 class Portals:
     """All that was loaded. It does not change: load anew to see what was written since. Any number of threads may use it."""
 
-    def __init__(self, templates: Sequence[PortalTemplate], warnings: Sequence[Problem]) -> None:
+    def __init__(
+        self, templates: Sequence[PortalTemplate], warnings: Sequence[Problem], frames: Mapping[str, Frame]
+    ) -> None:
         self._templates = {(template.portal.key, template.type): template for template in templates}
+        self._frames = frames
         self.warnings = tuple(sorted(set(warnings)))
 
     def list(self) -> tuple[PortalTemplate, ...]:
@@ -121,6 +149,22 @@ class Portals:
         template = self.get(portal, mail_type)
         return template.render(template.sample)
 
+    def reworded(
+        self, portal: str, mail_type: str, words: Words, *, where: str
+    ) -> tuple[PortalTemplate, Sequence[Problem]]:
+        """The e-mail in other words, and what works but should not stay. Its fields, its layout, and when it is urgent or worthless
+        are those of the files. Raises NotFound, and BrokenTemplates with places in `words`."""
+        base = self.get(portal, mail_type)
+        problems: list[Problem] = []
+        warnings: list[Problem] = []
+        builder = _Builder(portal, PortalFiles(), problems, warnings)
+        template = builder.reworded(base, words, self._frames[portal], where)
+        if template is None or problems:
+            raise BrokenTemplates(
+                problems, f"{portal}/{mail_type} cannot be written like this, and nothing was changed:"
+            )
+        return template, warnings
+
     def _names(self) -> Sequence[str]:
         return sorted({portal for portal, _ in self._templates})
 
@@ -135,14 +179,31 @@ def load_portals(*folders: Path) -> Portals:
             [*problems, Problem(str(folders[-1]), 0, 0, f"there are more than {PORTALS_MAX} portals")]
         )
     templates: list[PortalTemplate] = []
+    frames: dict[str, Frame] = {}
     for key, files in sorted(found.items()):
-        templates += _Builder(key, files, problems, warnings).templates(str(folders[-1]))
+        builder = _Builder(key, files, problems, warnings)
+        frame = builder.frame(str(folders[-1]))
+        templates += builder.templates(frame)
+        frames |= {key: frame} if frame else {}
     if problems:
         raise BrokenTemplates(problems)
-    return Portals(templates, warnings)
+    return Portals(templates, warnings, frames)
 
 
 # ── building ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Rules(NamedTuple):
+    """What is said of a field that is not declared, and of one that may be missing."""
+
+    unknown: str
+    optional: str
+
+
+OF_FILES = _Rules(
+    unknown="meta.toml does not declare it: write [fields.{}] there, or one of its names here",
+    optional="may be missing, says meta.toml",
+)
 
 
 class _Builder:
@@ -151,16 +212,36 @@ class _Builder:
     def __init__(self, key: str, files: PortalFiles, problems: list[Problem], warnings: list[Problem]) -> None:
         self.key, self.files, self.problems, self.warnings = key, files, problems, warnings
 
-    def templates(self, folder: str) -> list[PortalTemplate]:
+    def frame(self, folder: str) -> Frame | None:
         named = {Path(problem.file).parts[-2:] for problem in self.problems}
         for name in OF_PORTAL:
             if name not in self.files.shared and (self.key, name) not in named:
                 path = str(Path(folder) / self.key / name)
                 self.problems.append(Problem(path, 0, 0, f"it is not there: a portal has {', '.join(OF_PORTAL)}"))
         portal = self._portal()
-        layouts = {part: self._layout(part, portal) for part in ("text", "html")}
-        built = [self._template(name, files, portal, layouts) for name, files in sorted(self.files.types.items())]
+        text, html = self._layout("text", portal), self._layout("html", portal)
+        if portal is None or text is None or html is None:
+            return None
+        return Frame(portal=portal, text=text, html=html)
+
+    def templates(self, frame: Frame | None) -> list[PortalTemplate]:
+        built = [self._template(name, files, frame) for name, files in sorted(self.files.types.items())]
         return [template for template in built if template is not None]
+
+    def reworded(self, base: PortalTemplate, words: Words, frame: Frame, where: str) -> PortalTemplate | None:
+        meta = base.meta if words.preheader is None else replace(base.meta, preheader=words.preheader.strip())
+        given = {"subject": words.subject, "text": words.text, "html": words.html, "preheader": meta.preheader}
+        sources = {part: _typed(part, text) for part, text in given.items()}
+        self.problems += (mistake for source in sources.values() if (mistake := _unfit(source)))
+        if self.problems:
+            return None
+        rules = _Rules(
+            unknown=f"{base.portal.key}/{base.type} has {', '.join([*meta.fields, 'portal'])}",
+            optional="may be missing",
+        )
+        declared = Source(f"{base.portal.key}/{base.type}", "")
+        built = self._written(base.type, meta, sources, frame, declared=declared, rules=rules, where=where)
+        return built and replace(built, words=replace(built.words, preheader=words.preheader and meta.preheader))
 
     def _portal(self) -> Portal | None:
         source = self.files.shared.get("portal.toml")
@@ -191,35 +272,50 @@ class _Builder:
         self.problems += (source.as_a_whole(message) for message in _layout_mistakes(filled, part))
         return filled if len(self.problems) == before else None
 
-    def _template(
-        self, name: str, files: dict[str, Source], portal: Portal | None, layouts: dict[str, str | None]
-    ) -> PortalTemplate | None:
+    def _template(self, name: str, files: dict[str, Source], frame: Frame | None) -> PortalTemplate | None:
         if files.keys() < set(OF_TYPE):  # told already
             return None
-        before = len(self.problems)
-        meta = read_meta(files["meta.toml"], self.problems)
+        declared = files["meta.toml"]
+        meta = read_meta(declared, self.problems)
         sources = {"subject": files["subject.txt"], "text": files["text.txt"], "html": files["html.html"]}
-        if meta:
-            sources["preheader"] = _preheader(files["meta.toml"], meta)
-            self._require_fields(files["meta.toml"], sources, meta)
-        else:
+        if meta is None:
             for part, source in sources.items():
                 self._understood(source, part)
-        if not files["subject.txt"].text.strip() or "\n" in files["subject.txt"].text.strip():
-            self.problems.append(files["subject.txt"].problem(0, "a subject is one line"))
-        plain, rich = layouts["text"], layouts["html"]
-        if portal is None or meta is None or plain is None or rich is None or len(self.problems) > before:
+            self._require_one_line(sources["subject"])
             return None
-        words = {"subject": sources["subject"].text.strip(), "preheader": meta.preheader}
-        escaped = {name: _escaped(text) for name, text in words.items()}
-        template = Template(
-            subject=words["subject"],
-            text=_in_layout(plain, {**words, "content": sources["text"].text.strip("\n")}),
-            html=_in_layout(rich, {**escaped, "content": sources["html"].text.strip("\n")}),
-        )
-        return self._assembled(name, files, portal, meta, template)
+        sources["preheader"] = _preheader(declared, meta)
+        where = str(Path(declared.file).parent)
+        return self._written(name, meta, sources, frame, declared=declared, rules=OF_FILES, where=where)
 
-    def _require_fields(self, declared: Source, sources: dict[str, Source], meta: Meta) -> None:
+    def _written(
+        self,
+        name: str,
+        meta: Meta,
+        sources: dict[str, Source],
+        frame: Frame | None,
+        *,
+        declared: Source,
+        rules: "_Rules",
+        where: str,
+    ) -> PortalTemplate | None:
+        """Of words that are there and are text."""
+        before = len(self.problems)
+        self._require_fields(declared, sources, meta, rules)
+        self._require_one_line(sources["subject"])
+        if frame is None or len(self.problems) > before:
+            return None
+        words = Words(
+            subject=sources["subject"].text.strip(),
+            text=sources["text"].text.strip("\n"),
+            html=sources["html"].text.strip("\n"),
+        )
+        return self._assembled(name, sources, frame, meta, words, where)
+
+    def _require_one_line(self, subject: Source) -> None:
+        if not subject.text.strip() or "\n" in subject.text.strip():
+            self.problems.append(subject.problem(0, "a subject is one line"))
+
+    def _require_fields(self, declared: Source, sources: dict[str, Source], meta: Meta, rules: "_Rules") -> None:
         """Each field that is used is declared, and the other way round."""
         used: set[str] = set()
         for part, source in sources.items():
@@ -228,18 +324,17 @@ class _Builder:
                 used |= meta.fields.keys()  # unknown, then: no warning
                 continue
             used |= compiled.fields
-            known = "meta.toml does not declare it: write [fields.{}] there, or one of its names here"
-            self._require_known(source, compiled, set(meta.fields), known)
+            self._require_known(source, compiled, set(meta.fields), rules.unknown)
             for name in sorted(compiled.required & meta.fields.keys()):
                 if not meta.fields[name].is_required:
-                    message = f'{name} may be missing, says meta.toml: write {{{{ {name} or "something else" }}}}, or ask with if'
+                    message = f'{name} {rules.optional}: write {{{{ {name} or "something else" }}}}, or ask with if'
                     self.problems.append(source.problem(_place(source.text, name), message))
             if part == "html":
                 self.problems += markup.problems_of(source, urls=_urls(meta))
         for name in sorted(meta.fields.keys() - used):
-            self.warnings.append(
-                declared.problem(max(declared.text.find(f"fields.{name}"), 0), f"nothing prints {name}")
-            )
+            at = declared.text.find(f"fields.{name}")
+            unused = f"nothing prints {name}"
+            self.warnings.append(declared.problem(at, unused) if at >= 0 else declared.as_a_whole(unused))
 
     def _require_known(self, source: Source, compiled: Compiled, known: set[str], rule: str) -> None:
         for path in islice(sorted(path for path in compiled.fields if not _is_known(path, known)), PROBLEMS_MAX):
@@ -254,36 +349,56 @@ class _Builder:
             return None
 
     def _assembled(
-        self, name: str, files: dict[str, Source], portal: Portal, meta: Meta, template: Template
+        self, name: str, sources: dict[str, Source], frame: Frame, meta: Meta, words: Words, where: str
     ) -> PortalTemplate | None:
-        where = files["html.html"]
-        whole = Source(where.file, template.html or "")
+        html = sources["html"]
+        lines = {"subject": words.subject, "preheader": meta.preheader}
+        escaped = {slot: _escaped(line) for slot, line in lines.items()}
+        text = _in_layout(frame.text, {**lines, "content": words.text})
+        whole = Source(html.file, _in_layout(frame.html, {**escaped, "content": words.html}))
         if wrong := markup.problems_of(whole, urls=_urls(meta)):
-            self.problems += (where.as_a_whole(f"in the portal's layout: {problem.message}") for problem in wrong)
+            before = _in_layout(frame.html.partition(SLOT["content"])[0], escaped)
+            self.problems += (_placed(html, before, problem) for problem in wrong)
             return None
         try:
             compiled = compile_template.__wrapped__(
-                Template(subject=template.subject, text=template.text, html=styles.inlined(whole.text))
+                Template(subject=words.subject, text=text, html=styles.inlined(whole.text))
             )
             keys = {path.split(".")[1] for path in compiled.fields if path.startswith("portal.")}
-            values = {key: value for key, value in portal.values.items() if key in keys}
+            values = {key: value for key, value in frame.portal.values.items() if key in keys}
             built = PortalTemplate(
-                portal=portal,
+                portal=frame.portal,
                 type=name,
-                where=str(Path(where.file).parent),
+                where=where,
                 meta=meta,
+                words=words,
                 compiled=compiled,
                 constants={"portal": values} if keys else {},
             )
-            self._try_out(built, where)
+            self._try_out(built, html)
         except (TemplateError, Unrenderable) as error:
-            self.problems.append(where.as_a_whole(f"in the portal's layout: {error}"))
+            unfit = self._unfit_values(sources, meta, frame.portal)
+            self.problems += unfit or [html.as_a_whole(f"in the portal's layout: {error}")]
             return None
         return built
 
+    def _unfit_values(self, sources: dict[str, Source], meta: Meta, portal: Portal) -> list[Problem]:
+        """Where the words themselves do not bear what is filled in: the layout would move the places."""
+        found = []
+        for part, source in sources.items():
+            for values in (meta.sample, meta.fewest):
+                try:
+                    if compiled := self._understood(source, part):
+                        compiled.render({**values, "portal": portal.values})
+                except UnfitValue as error:
+                    found.append(Problem(source.file, error.line, error.column, error.message))
+                except Unrenderable as error:
+                    found.append(source.as_a_whole(str(error).removeprefix(f"{part}: ")))
+        return found
+
     def _try_out(self, template: PortalTemplate, where: Source) -> None:
         """With all fields, and with as few as there may be."""
-        template.render({name: field.sample for name, field in template.fields.items() if field.is_required})
+        template.render(template.meta.fewest)
         html_bytes = len((template.render(template.sample).html or "").encode())
         if html_bytes > SHOWN_BYTES_MAX:
             self.warnings.append(
@@ -291,6 +406,21 @@ class _Builder:
                     f"filled in, it has {html_bytes:,} bytes, and Gmail hides what is beyond {SHOWN_BYTES_MAX:,}"
                 )
             )
+
+
+def _typed(part: str, text: str) -> Source:
+    return Source(part, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _unfit(words: Source) -> Problem | None:
+    """What a file would have been refused for before anybody read it as a template."""
+    if (count := len(words.text.encode("utf-8", "surrogatepass"))) > WORDS_BYTES_MAX:
+        return words.as_a_whole(f"it has {count:,} bytes, and at most {WORDS_BYTES_MAX:,} are allowed")
+    if untyped := words.untyped():
+        return untyped
+    if words.file == "preheader" and not is_line(words.text):
+        return words.problem(0, f"it must be {LINE_RULE}")
+    return None
 
 
 def _is_known(path: str, fields: set[str]) -> bool:
@@ -326,6 +456,18 @@ def _escaped(words: str) -> str:
         pieces += [html.escape(words[at : tag.start]), tag.text]
         at = tag.end
     return "".join([*pieces, html.escape(words[at:])])
+
+
+def _placed(words: Source, before: str, problem: Problem) -> Problem:
+    """A problem of words in their layout, at their own place. `before`: what the layout has there before them."""
+    message = f"in the portal's layout: {problem.message}"
+    blank_lines = len(words.text) - len(words.text.lstrip("\n"))  # left out in the layout
+    first_line, indent = before.count("\n") + 1, len(before) - before.rfind("\n") - 1
+    line = problem.line - first_line + 1
+    column = problem.column - (indent if line == 1 else 0)
+    if line < 1 or column < 1 or line > words.text.strip("\n").count("\n") + 1:
+        return words.as_a_whole(message)
+    return Problem(words.file, line + blank_lines, column, message)
 
 
 def _preheader(file: Source, meta: Meta) -> Source:

@@ -82,6 +82,14 @@ class Unrenderable(FairpostError):
     """Not with the fields of this recipient. With those of others the template is fine."""
 
 
+class UnfitValue(Unrenderable):
+    """At this place of the template. `line` and `column` count from 1."""
+
+    def __init__(self, part: str, line: int, column: int, message: str) -> None:
+        super().__init__(f"{part}, line {line}: {message}")
+        self.part, self.line, self.column, self.message = part, line, column, message
+
+
 class MissingFields(Unrenderable):
     """Those that missing_of tells."""
 
@@ -141,6 +149,11 @@ class Compiled:
                 self._engine.add_template(part, source)
             except minijinja.TemplateError as error:
                 raise _explained(error, part, source) from error
+
+    @property
+    def chars(self) -> int:
+        """Of its sources: what it takes to keep it is about as much."""
+        return sum(map(len, self._sources.values()))
 
     def render(self, fields: Mapping[str, Any]) -> Rendered:
         """Raises Unrenderable, and MissingFields of that kind."""
@@ -634,8 +647,8 @@ def _explained(error: minijinja.TemplateError, part: str, source: str) -> Fairpo
     start = max(source.rfind("{{", 0, at + 2), source.rfind("{%", 0, at + 2))
     tag = source[start : at + len(source[at:].partition("}")[0])].strip("{%-+}").strip()
     if error.kind == "UndefinedError":
-        return Unrenderable(f'{part}, line {line}: nothing is there for "{tag}": fill in, or write a fallback')
-    return Unrenderable(f'{part}, line {line}: a value does not fit "{tag}": {error.detail or error.message}')
+        return UnfitValue(part, line, column, f'nothing is there for "{tag}": fill in, or write a fallback')
+    return UnfitValue(part, line, column, f'a value does not fit "{tag}": {error.detail or error.message}')
 
 
 def _too_long(part: str) -> str:

@@ -1,0 +1,442 @@
+"""A workspace's own words for the product's own e-mails: checked before they are kept, used at once everywhere, and harmless."""
+
+import shutil
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairpost import portals
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.portals import KEPT_CHARS_MAX, WorkspacePortals, portals_at
+from fairpost.postgres import portal_overrides
+from fairpost.postgres.store import Store
+from fairpost.templates.folder import BrokenTemplates
+from fairpost.templates.portals import BUILT_IN, WORDS_BYTES_MAX, Words, load_portals
+from fairpost.templates.rendering import Unrenderable
+
+LOADED = load_portals(BUILT_IN)
+TFA = LOADED.get("hub", "tfa").words
+OWN = Words(
+    subject="{{ code }}, says the shop",
+    text="Shop code: {{ code }}{% if place %} ({{ place }}){% endif %}",
+    html='<p class="text">Shop code: <b>{{ code }}</b></p>',
+    preheader="From the shop",
+)
+CODE = {"code": "482913"}
+
+
+@pytest.fixture
+def ours(store: Store) -> WorkspacePortals:
+    return WorkspacePortals(store, LOADED)
+
+
+@pytest.fixture
+async def others(url: str) -> AsyncIterator[WorkspacePortals]:
+    """As another process has it: another store, and nothing kept."""
+    async with Store.open(url) as store:
+        yield WorkspacePortals(store, LOADED)
+
+
+async def rows(store: Store) -> list[Any]:
+    return [tuple(row) for row in await store.fetch("SELECT * FROM fairpost.portal_overrides ORDER BY 1, 2, 3")]
+
+
+# ── whose words ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_workspace_has_its_own_words_and_the_others_have_those_of_the_files(ours: WorkspacePortals) -> None:
+    saved = await ours.put_override("shop", "hub", "tfa", OWN, by="ann")
+    assert saved.is_new
+    said = await ours.portal_email("shop", "hub", "tfa", CODE)
+    assert said.subject == "482913, says the shop"
+    assert "Shop code: 482913" in (said.text or "")
+    assert "From the shop" in (said.html or "")
+    built_in = LOADED.render("hub", "tfa", CODE)
+    assert await ours.portal_email("bakery", "hub", "tfa", CODE) == built_in
+    assert await ours.portal_email("shop", "hub", "forgot_password", {"reset_url": "https://a.example/x"})
+    assert (await ours.portal_email("shop", "org", "tfa", CODE)) == LOADED.render("org", "tfa", CODE)
+
+
+async def test_the_layout_stays_the_portals_and_its_styles_are_put_into_the_tags(ours: WorkspacePortals) -> None:
+    await ours.put_override("shop", "hub", "tfa", OWN)
+    page = (await ours.portal_email("shop", "hub", "tfa", CODE)).html or ""
+    built_in = LOADED.render("hub", "tfa", CODE).html or ""
+    footer = LOADED.get("hub", "tfa").portal.values["footer"]
+    assert footer in page
+    assert footer in built_in
+    assert "<style" not in page
+    assert "class=" not in page
+    assert '<p style="' in page
+
+
+async def test_urgency_fields_and_expiry_are_those_of_the_files(ours: WorkspacePortals) -> None:
+    await ours.put_override("shop", "hub", "tfa", OWN)
+    template = await ours.template("shop", "hub", "tfa")
+    of_files = LOADED.get("hub", "tfa")
+    assert (template.is_urgent, template.expires_after) == (of_files.is_urgent, of_files.expires_after)
+    assert template.fields == of_files.fields
+    assert template.where == "workspace shop"
+    with pytest.raises(Unrenderable, match="code missing"):
+        await ours.portal_email("shop", "hub", "tfa", {})
+    with pytest.raises(Unrenderable, match="has no field kode"):
+        await ours.portal_email("shop", "hub", "tfa", CODE | {"kode": "1"})
+
+
+async def test_without_a_preheader_that_of_the_files_is_used(ours: WorkspacePortals) -> None:
+    await ours.put_override("shop", "hub", "tfa", replace(OWN, preheader=None))
+    assert "Type it in to finish signing in." in ((await ours.portal_email("shop", "hub", "tfa", CODE)).html or "")
+    assert (await ours.words("shop", "hub", "tfa")).preheader is None
+
+
+async def test_a_workspace_goes_before_the_operator_and_he_before_us(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "templates" / "hub" / "tfa"
+    shutil.copytree(BUILT_IN / "hub" / "tfa", folder)
+    (folder / "subject.txt").write_text("The operator's {{ code }}\n")
+    operators = WorkspacePortals(store, portals_at(tmp_path))
+    assert (await operators.portal_email("shop", "hub", "tfa", CODE)).subject == "The operator's 482913"
+    await operators.put_override("shop", "hub", "tfa", OWN)
+    assert (await operators.portal_email("shop", "hub", "tfa", CODE)).subject == "482913, says the shop"
+    assert (await operators.portal_email("bakery", "hub", "tfa", CODE)).subject == "The operator's 482913"
+    await operators.remove_override("shop", "hub", "tfa")
+    assert (await operators.portal_email("shop", "hub", "tfa", CODE)).subject == "The operator's 482913"
+
+
+async def test_they_are_listed_with_who_wrote_them_and_when(ours: WorkspacePortals, store: Store) -> None:
+    await ours.put_override("shop", "hub", "welcome", LOADED.get("hub", "welcome").words)
+    await ours.put_override("shop", "hub", "tfa", OWN, by="ann")
+    await ours.put_override("bakery", "org", "tfa", LOADED.get("org", "tfa").words)
+    found = await ours.overrides("shop")
+    assert [(each.stored.portal, each.stored.type, each.stored.changed_by) for each in found] == [
+        ("hub", "tfa", "ann"),
+        ("hub", "welcome", None),
+    ]
+    assert [each.problem for each in found] == [None, None]
+    now = await store.value("SELECT clock_timestamp()")
+    assert all(each.stored.changed_at <= now for each in found)
+
+
+async def test_the_built_in_words_are_fit_to_be_a_workspaces(ours: WorkspacePortals) -> None:
+    for template in LOADED.list():
+        key = template.portal.key, template.type
+        assert (await ours.put_override("shop", *key, template.words)).warnings == ()
+        assert await ours.portal_email("shop", *key, template.sample) == LOADED.preview(*key)
+
+
+# ── a change ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_change_is_seen_at_once_by_other_processes(ours: WorkspacePortals, others: WorkspacePortals) -> None:
+    async def said() -> str:
+        return (await others.portal_email("shop", "hub", "tfa", CODE)).subject
+
+    built_in = await said()
+    await ours.put_override("shop", "hub", "tfa", OWN)
+    assert await said() == "482913, says the shop"
+    saved = await ours.put_override("shop", "hub", "tfa", replace(OWN, subject="Now {{ code }}"))
+    assert not saved.is_new
+    assert await said() == "Now 482913"
+    assert await ours.remove_override("shop", "hub", "tfa")
+    assert await said() == built_in
+    await ours.put_override("shop", "hub", "tfa", OWN)
+    assert await said() == "482913, says the shop", "what was removed and written anew is another revision"
+
+
+async def test_what_was_compiled_is_kept_until_it_changes(
+    ours: WorkspacePortals, others: WorkspacePortals, store: Store
+) -> None:
+    await others.put_override("shop", "hub", "tfa", OWN)
+    first = await ours.template("shop", "hub", "tfa")
+    assert await ours.template("shop", "hub", "tfa") is first
+    found = await portal_overrides.newest(store, "shop", "hub", "tfa")
+    assert found is not None
+    assert found.words is not None
+    again = await portal_overrides.newest(store, "shop", "hub", "tfa", known=found.revision)
+    assert again == portal_overrides.Newest(revision=found.revision, words=None), "words that are known do not travel"
+    await others.put_override("shop", "hub", "tfa", OWN)
+    assert await ours.template("shop", "hub", "tfa") is not first
+
+
+async def test_so_many_are_kept_and_no_more(ours: WorkspacePortals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portals, "KEPT_MAX", 3)
+    for number in range(5):
+        await ours.put_override(f"shop{number}", "hub", "tfa", OWN)
+        await ours.portal_email(f"shop{number}", "hub", "tfa", CODE)
+    assert len(ours._kept) == 3
+    long = replace(OWN, html="<p>{{ code }}" + "x" * 50_000 + "</p>")
+    monkeypatch.setattr(portals, "KEPT_CHARS_MAX", 60_000)
+    for workspace in ("a", "b"):
+        await ours.put_override(workspace, "hub", "tfa", long)
+        assert "482913" in (await ours.portal_email(workspace, "hub", "tfa", CODE)).subject
+    assert len(ours._kept) == 1
+    assert ours._kept._chars <= 60_000 < KEPT_CHARS_MAX
+    await ours.remove_override("b", "hub", "tfa")
+    await ours.portal_email("b", "hub", "tfa", CODE)
+    assert (len(ours._kept), ours._kept._chars) == (0, 0)
+
+
+async def test_words_that_the_files_do_not_bear_any_more_are_passed_over_and_told(
+    ours: WorkspacePortals, store: Store, tmp_path: Path
+) -> None:
+    """A code must go out, whatever the operator has changed since."""
+    await ours.put_override("shop", "hub", "tfa", OWN)
+    folder = tmp_path / "templates" / "hub" / "tfa"
+    shutil.copytree(BUILT_IN / "hub" / "tfa", folder)
+    for name in ("meta.toml", "text.txt", "html.html"):
+        file = folder / name
+        file.write_text(file.read_text().replace("place", "spot"))
+    changed = WorkspacePortals(store, portals_at(tmp_path))
+    for _ in range(2):
+        assert (await changed.portal_email("shop", "hub", "tfa", CODE)).subject == LOADED.render(
+            "hub", "tfa", CODE
+        ).subject
+    (override,) = await changed.overrides("shop")
+    assert "place is not known" in str(override.problem)
+
+
+async def test_one_whose_type_is_gone_is_listed_and_can_be_removed(store: Store, tmp_path: Path) -> None:
+    shutil.copytree(BUILT_IN / "hub" / "tfa", tmp_path / "templates" / "hub" / "newsletter")
+    before = WorkspacePortals(store, portals_at(tmp_path))
+    await before.put_override("shop", "hub", "newsletter", OWN)
+    after = WorkspacePortals(store, LOADED)
+    (override,) = await after.overrides("shop")
+    assert "There is no template 'newsletter'" in str(override.problem)
+    with pytest.raises(NotFound):
+        await after.portal_email("shop", "hub", "newsletter", CODE)
+    assert await after.remove_override("shop", "hub", "newsletter")
+    assert await after.overrides("shop") == []
+
+
+# ── what is refused ───────────────────────────────────────────────────────────────────────────────────────
+
+BROKEN: list[tuple[str, str, str]] = [
+    ("html", "<p>{{ code }}</p>\n<p>never closed", "html, line 2, column 1: <p> is never closed"),
+    ("html", "<p>{{ code }}</p>\n\n <html></html>", "html, line 3, column 2: in the portal's layout: <html> cannot stand"),
+    ("html", "\n\n<html></html>", "html, line 3, column 1: in the portal's layout: <html> cannot stand"),
+    ("html", "<script>alert(1)</script>", "html, line 1, column 1: <script> has no place in an e-mail"),
+    ("html", "<style>p { }</style>", "html, line 1, column 1: <style> can only stand right in <head>"),
+    ("html", '<p onclick="x">{{ code }}</p>', "html, line 1, column 3: onclick has no place in an e-mail"),
+    ("html", '<a href="{{ code }}">x</a>', "html, line 1, column 10: href must be a field of kind url"),
+    ("html", '<a href="javascript:x">x</a>', "html, line 1, column 10: href must be a field of kind url"),
+    ("text", "Your code\nis {{ kode }}", "text, line 2, column 7: kode is not known: hub/tfa has first_name, valid_for"),
+    ("text", "Hello {{ first_name }}", 'text, line 1, column 10: first_name may be missing: write {{ first_name or "som'),
+    ("text", "a\n{{ (place or 'a') | int }}", 'text, line 2, column 21: a value does not fit "(place or \'a\') | int"'),
+    ("text", "{{ code", 'text, line 1, column 1: "{{" is never closed'),
+    ("text", "a\0b", "text, line 1, column 2: the character U+0000 is no text"),
+    ("text", "a\ud800", "text, line 1, column 2: there is half a character"),
+    ("subject", "one\ntwo", "subject, line 1, column 1: a subject is one line"),
+    ("subject", "  ", "subject, line 1, column 1: a subject is one line"),
+    ("subject", "\ufdd0content\ufdd0", "subject, line 1, column 1: the character U+FDD0 is no text"),
+    ("preheader", "one\ntwo", "preheader, line 1, column 1: it must be one line of text"),
+    ("preheader", "see {{ kode }}", "preheader, line 1, column 8: kode is not known"),
+    ("html", "x" * (WORDS_BYTES_MAX + 1), "html: it has 102,401 bytes, and at most 102,400 are allowed"),
+]  # fmt: skip
+
+# Everything by which templates of this family of languages have been broken out of.
+HOSTILE: list[tuple[str, str]] = [
+    ("{{ ''.__class__ }}", 'column 6: "." cannot be used between braces'),
+    ("{{ code.__class__.__mro__ }}", "column 4: code.__class__.__mro__ is not known"),
+    ("{{ portal.__class__ }}", "column 4: portal.__class__ is not known"),
+    ("{{ portal.name.__class__ }}", "portal.name.__class__ missing"),
+    ("{{ portal.links.__len__ }}", "portal.links.__len__ missing"),
+    ("{{ portal['name'] }}", 'column 10: "[" cannot be used between braces'),
+    ("{{ portal.name.upper() }}", 'column 21: "(" cannot be used here'),
+    ("{{ code | attr('__class__') }}", 'column 11: there is no "attr"'),
+    ("{{ code | safe }}", 'column 11: there is no "safe"'),
+    ("{{ code | map(attribute='x') }}", '"=" cannot be used between braces'),
+    ("{{ self }}", 'column 4: "self" cannot be used here'),
+    ("{{ super() }}", 'column 4: "super" cannot be used here'),
+    ("{{ debug() }}", 'column 9: "(" cannot be used here'),
+    ("{{ namespace }}", "column 4: namespace is not known"),
+    ("{{ config }}{{ request }}{{ environ }}", "column 4: config is not known"),
+    ("{{ portal }}", "column 4: portal is not known"),
+    ("{{ portal.colours }}", "print what is in it, not the whole"),
+    ("{% include '/etc/passwd' %}", 'column 1: "include" is not available: there are only if and for'),
+    ("{% include 'html' %}", 'column 1: "include" is not available'),
+    ("{% import 'subject' as s %}", 'column 1: "import" is not available'),
+    ("{% from 'text' import x %}", 'column 1: "from" is not available'),
+    ("{% extends 'html' %}", 'column 1: "extends" is not available'),
+    ("{% set x = 1 %}", 'column 1: "set" is not available'),
+    ("{% do x %}", 'column 1: "do" is not available'),
+    ("{% raw %}{{ x }}{% endraw %}", 'column 1: "raw" is not available'),
+    ("{% autoescape false %}{% endautoescape %}", 'column 1: "autoescape" is not available'),
+    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", 'column 1: "macro" is not available'),
+    ("{% for i in range(1000000000) %}x{% endfor %}", 'column 18: "(" cannot be used here'),
+    ("{% for i in portal.links recursive %}{{ loop(i) }}{% endfor %}", '"recursive" cannot be used here'),
+    ("{% for i in portal.links %}" * 17 + "x" + "{% endfor %}" * 17, "at most 16 if and for can be in each other"),
+    ("{{ 'a' * 1000000000 }}", 'column 8: "*" cannot be used between braces'),
+    ("{{ 9 ** 9 }}", 'column 6: "*" cannot be used between braces'),
+    ("{{ 'a' ~ 'b' }}", 'column 8: "~" cannot be used between braces'),
+    ("{{ 'a' + 'b' }}", 'column 8: "+" cannot be used between braces'),
+    ("{{ 'a' % 9 }}", 'column 1: "{{" is never closed'),
+    ("{{ 'aa' | replace('a', 'aaaa') }}", 'column 11: there is no "replace"'),
+    ("{{ 'a' | indent(999999999) }}", 'column 10: there is no "indent"'),
+    ("{{ '%999999999d' | format(1) }}", 'there is no "format"'),
+    ("{{ 'a' | center(999999999) }}", 'there is no "center"'),
+    ("{{ [1, 2] }}", 'column 4: "[" cannot be used between braces'),
+    ("{{ {'a': 1} }}", '"{{" is never closed'),
+    ("{{ " + "(" * 99 + "1" + ")" * 99 + " }}", "at most 100 words and signs"),
+    ("{{ 'a'" + " | urlencode" * 60 + " }}", "at most 100 words and signs"),
+    ("{# " + "x" * 99, "begins a remark that is never closed"),
+    ("{% endif %}", 'column 1: "endif" stands alone'),
+    ("{% if code %}", 'column 1: "if" is never closed'),
+]  # fmt: skip
+
+
+ENDLESS = [
+    "{% for i in portal.links %}" * 16 + "x" + "{% endfor %}" * 16,
+    "{% for i in portal.links %}" * 9 + "x" * 50_000 + "{% endfor %}" * 9,
+    "{% for i in portal.links %}" * 9 + "{{ '" + "x" * 50_000 + "' }}" + "{% endfor %}" * 9,
+    "{% for i in portal.links %}" * 9 + "{{ code }}" * 5_000 + "{% endfor %}" * 9,
+    "{{ code }}" * 9_999 + "{{ 1 }}{{ 1 }}",
+]
+
+
+@pytest.mark.parametrize(("part", "words", "said"), BROKEN)
+async def test_what_is_broken_is_refused_with_its_place_and_nothing_is_changed(
+    ours: WorkspacePortals, store: Store, part: str, words: str, said: str
+) -> None:
+    await ours.put_override("shop", "hub", "tfa", OWN)
+    before = await rows(store)
+    with pytest.raises(BrokenTemplates) as broken:
+        await ours.put_override("shop", "hub", "tfa", replace(OWN, **{part: words}))
+    assert said in str(broken.value)
+    assert "nothing was changed" in str(broken.value)
+    assert await rows(store) == before
+
+
+@pytest.mark.parametrize("part", ["subject", "text", "html"])
+@pytest.mark.parametrize(("words", "said"), HOSTILE, ids=[words[:40] for words, _ in HOSTILE])
+async def test_no_words_get_out_of_their_place(
+    ours: WorkspacePortals, store: Store, part: str, words: str, said: str
+) -> None:
+    started_s = time.process_time()
+    with pytest.raises(BrokenTemplates) as broken:
+        await ours.put_override("shop", "hub", "tfa", replace(OWN, **{part: words}))
+    assert said in str(broken.value)
+    assert time.process_time() - started_s < 5
+    assert await rows(store) == []
+
+
+@pytest.mark.parametrize("part", ["subject", "text", "html"])
+@pytest.mark.parametrize("words", ENDLESS, ids=range(len(ENDLESS)))
+async def test_no_words_run_forever_or_fill_the_memory(
+    ours: WorkspacePortals, store: Store, part: str, words: str
+) -> None:
+    started_s = time.process_time()
+    with pytest.raises(BrokenTemplates, match=rf"{part}: (it takes too many steps|the {part} becomes longer than)"):
+        await ours.put_override("shop", "hub", "tfa", replace(OWN, **{part: words}))
+    assert time.process_time() - started_s < 5
+    assert await rows(store) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["portal.name.__class__", "portal.links.__len__", "portal.links.0.items", "portal.links.pop"]
+)
+async def test_what_python_knows_of_a_value_is_nothing_to_a_template(ours: WorkspacePortals, path: str) -> None:
+    await ours.put_override("shop", "hub", "tfa", replace(OWN, subject=f'{{{{ {path} or "nothing" }}}}'))
+    assert (await ours.portal_email("shop", "hub", "tfa", CODE)).subject == "nothing"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<", "<!--", "<p>", "</p>", "<p ", "<b></b>", "{", "{{", "{#", "{##}", "&", "{% if code %}<b></b>{% endif %}",
+        '<a href="https://example.com/{{ code | urlencode }}">x</a>', "{{ zz }}<b>", '<p style="color: red"></p>',
+    ],
+)  # fmt: skip
+async def test_no_words_take_long_to_check(ours: WorkspacePortals, piece: str) -> None:
+    started_s = time.process_time()
+    try:
+        await ours.put_override("shop", "hub", "tfa", replace(OWN, html=piece * (WORDS_BYTES_MAX // len(piece))))
+        await ours.portal_email("shop", "hub", "tfa", CODE)
+    except (BrokenTemplates, Unrenderable):
+        pass
+    assert time.process_time() - started_s < 10
+
+
+async def test_what_grows_with_a_value_is_stopped_when_it_is_filled_in(ours: WorkspacePortals) -> None:
+    """With the samples it was fine."""
+    endless = "{% for i in portal.links %}" * 9 + "x" + "{% endfor %}" * 9
+    words = replace(OWN, text="{% if place == 'Atlantis' %}" + endless + "{% endif %}{{ code }}")
+    await ours.put_override("shop", "hub", "tfa", words)
+    assert (await ours.portal_email("shop", "hub", "tfa", CODE)).text
+    with pytest.raises(Unrenderable, match="too many steps"):
+        await ours.portal_email("shop", "hub", "tfa", CODE | {"place": "Atlantis"})
+
+
+async def test_fields_stay_text_in_a_workspaces_html(ours: WorkspacePortals) -> None:
+    await ours.put_override("shop", "hub", "tfa", replace(OWN, html='<p title="{{ place or 1 }}">{{ place or 1 }}</p>'))
+    said = await ours.portal_email("shop", "hub", "tfa", CODE | {"place": '"><script>{{ code }}</script>'})
+    assert "<script" not in (said.html or "")
+    assert "{{ code }}" in (said.html or "")
+
+
+@pytest.mark.parametrize("part", ["subject", "text", "html", "preheader"])
+async def test_a_field_that_nothing_prints_is_told(ours: WorkspacePortals, part: str) -> None:
+    words = Words(subject="Hi", text="Hi", html="<p>Hi</p>", preheader="Hi")
+    saved = await ours.put_override("shop", "hub", "tfa", words)
+    assert "hub/tfa: nothing prints code" in [str(each) for each in saved.warnings]
+    printed = "<p>{{ code }}</p>" if part == "html" else "{{ code }}"
+    saved = await ours.put_override("shop", "hub", "tfa", replace(words, **{part: printed}))
+    assert "hub/tfa: nothing prints code" not in [str(each) for each in saved.warnings]
+
+
+# ── names ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+NAMES = [
+    "..", "../hub", "hub/..", "/etc/passwd", "/hub", "./hub", "hub/tfa", "hub\0", "\0", "", " hub", "hub ", "hub\n", "HUB",
+    "hυb", "ｈｕｂ", "hub\u200b", "h\u00ad", "%2e%2e", "..\\hub", "C:\\hub", "__class__", "hub'; --", "*", "h" * 10_000, "\ud800",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+async def test_only_names_of_the_files_are_known(ours: WorkspacePortals, store: Store, name: str) -> None:
+    for portal, mail_type in ((name, "tfa"), ("hub", name), (name, name)):
+        for call in (
+            ours.put_override("shop", portal, mail_type, OWN),
+            ours.remove_override("shop", portal, mail_type),
+            ours.portal_email("shop", portal, mail_type, CODE),
+        ):
+            with pytest.raises(NotFound) as unknown:
+                await call
+            assert len(str(unknown.value)) < 500
+    assert await rows(store) == []
+
+
+@settings(max_examples=200)
+@given(name=st.text())
+async def test_no_other_name_is_ever_taken(ours: WorkspacePortals, name: str) -> None:
+    if name != "hub":
+        with pytest.raises(NotFound):
+            await ours.put_override("shop", name, "tfa", OWN)
+        with pytest.raises(NotFound):
+            await ours.remove_override("shop", name, "tfa")
+
+
+async def test_the_database_takes_no_other_names_either(store: Store) -> None:
+    words = {"subject": "a", "preheader": None, "text": "a", "html": "a", "by": None}
+    for name in ("../hub", "Hub", "h" * 65, ""):
+        with pytest.raises(Exception, match="check constraint"):
+            await portal_overrides.put_row(store, "shop", name, "tfa", **words)  # type: ignore[arg-type]
+
+
+# ── into the queue ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_it_is_queued_in_the_workspaces_words(ours: WorkspacePortals, store: Store) -> None:
+    await ours.put_override("shop", "hub", "tfa", OWN)
+    await ours.send("shop", "hub", "tfa", CODE, to="ann@example.com")
+    row = await store.row(
+        "SELECT q.class::text, q.expires_at - q.created_at AS life, q.workspace FROM fairpost.queue q"
+    )
+    assert (row["class"], row["workspace"]) == ("urgent", "shop")
+    assert abs(row["life"].total_seconds() - 600) < 5
+    assert await store.value("SELECT subject FROM fairpost.contents") == "482913, says the shop"
+    with pytest.raises(FairpostError, match="is not an e-mail address"):
+        await ours.send("shop", "hub", "tfa", CODE, to="nonsense")
