@@ -1,9 +1,10 @@
-"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|smtp|send|pickup|memory|enqueue|claim|fairness --json`."""
+"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|render|smtp|send|pickup|memory|enqueue|claim|fairness --json`."""
 
-from fairpost.cli.bench import claim, compose, enqueue, fairness, memory, pickup, send, smtp
+from fairpost.cli.bench import claim, compose, enqueue, fairness, memory, pickup, render, send, smtp
 
 if __name__ == "__main__":
     compose()
+    render()
     smtp()
     send()
     pickup()

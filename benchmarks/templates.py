@@ -10,30 +10,11 @@ from functools import partial
 from time import process_time
 from typing import Any
 
+from fairpost.bench.render import FIELDS, HTML, TEMPLATE, TEXT, by_format_map, formats_of
 from fairpost.templates.rendering import Template, compile_template, missing_of
 
 ROUNDS = 7
 ROUND_S = 0.3
-
-PARAGRAPH = "It should be with you by Thursday. If it is not, answer this e-mail and we look into it at once. "
-TEXT = f"Hello {{{{ first_name }}}},\n\nyour order {{{{ order_no }}}} for {{{{ company }}}} has left {{{{ city }}}}.\n\n{PARAGRAPH * 18}\n\n{{{{ link }}}}\n"
-ROW = '<tr><td style="padding: 8px 16px; font-family: sans-serif; color: #333333">{}</td></tr>\n'
-HTML = (
-    ROW.format("Hello <b>{{ first_name }}</b>, your order {{ order_no }} for {{ company }} has left {{ city }}.")
-    + ROW.format(PARAGRAPH) * 42
-    + ROW.format('<a href="{{ link }}">See where it is</a>')
-)
-TEMPLATE = Template(subject="Order {{ order_no }} is on its way, {{ first_name }}", text=TEXT, html=HTML)
-FIELDS = [
-    {
-        "first_name": f"Jürgen {n}",
-        "order_no": str(4_700 + n),
-        "company": "Müller & Söhne",
-        "city": "Köln",
-        "link": f"https://example.com/orders/{n}?from=mail",
-    }
-    for n in range(100)
-]
 
 
 def with_fallbacks(source: str) -> str:
@@ -67,16 +48,6 @@ def main() -> None:
         print(f"{name.removesuffix('_us').replace('_', ' '):32}{figure:9.1f} µs {1e6 / figure:12,.0f}/s")
     if "jinja2_us" not in figures:
         print("jinja2 is not installed: not compared")
-
-
-def formats_of(template: Template) -> list[str]:
-    sources = (template.subject, template.text or "", template.html or "")
-    return [source.replace("{{ ", "{").replace(" }}", "}") for source in sources]
-
-
-def by_format_map(formats: list[str], n: int) -> list[str]:
-    """The floor: nothing is escaped, and nothing checked."""
-    return [source.format_map(FIELDS[n]) for source in formats]
 
 
 def by_jinja2() -> dict[str, Callable[[int], object]]:
