@@ -21,8 +21,8 @@ from fairpost.postgres.store import Store
 from fairpost.settings import Settings, without_password
 
 if TYPE_CHECKING:
-    from fairpost.smtp.guard import NetworkGuard
     from fairpost.people.mails import ServiceMail
+    from fairpost.smtp.guard import NetworkGuard
     from fairpost.vault.vault import Vault
 
 CONNECT_S_MAX = 10.0
