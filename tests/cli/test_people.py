@@ -3,7 +3,7 @@
 import asyncio
 import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
@@ -16,7 +16,6 @@ from fairpost.people.mails import ServiceMail
 from fairpost.postgres.store import Store
 from tests.cli.conftest import Cli
 
-T = TypeVar("T")
 Db = psycopg.Connection[Any]
 
 PASSWORD = "four words that fit"

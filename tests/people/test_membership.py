@@ -245,6 +245,8 @@ async def test_workspaces_see_their_own_members(desk: Desk) -> None:
         ("bob@example.com", Role.SENDER)
     ]
     assert await membership.people(desk.store, "nobody") == []
+    assert await membership.people(desk.store, "") == []
+    assert await membership.person_named(desk.store, "", "ann@example.com") is None
     found = await membership.person_named(desk.store, "other", "BOB@example.com")
     assert found is not None
     assert found.role is Role.MANAGER

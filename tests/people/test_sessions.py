@@ -123,8 +123,10 @@ async def test_another_password_ends_all_sessions_but_the_one_it_is_changed_in(d
 async def test_a_person_who_is_disabled_is_out_at_once_and_comes_back_by_signing_in(desk: Desk) -> None:
     bob = await desk.person("acme", "bob@example.com", Role.SENDER)
     done = await desk.signed_in("bob@example.com", workspace="acme")
-    await membership.disable_person(desk.store, bob.id, now=T0)
+    await desk.store.value("UPDATE fairpost.people SET disabled_at = $1", T0)
     assert await session_of(desk.store, done.session_token, now=T0) is None
+    assert await sessions.sessions_of(desk.store, bob.id, now=T0) == []
+    await membership.disable_person(desk.store, bob.id, now=T0)
     await membership.enable_person(desk.store, bob.id, now=T0)
     assert await session_of(desk.store, done.session_token, now=T0) is None
     await desk.signed_in("bob@example.com", workspace="acme")

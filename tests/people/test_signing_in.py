@@ -2,18 +2,25 @@
 
 import asyncio
 import re
+import threading
 from datetime import timedelta
+from typing import Any
 
+import asyncpg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpost.model.email import SERVICE_WORKSPACE
+from fairpost.deliver.runner import Runner
+from fairpost.model.account import Limits
+from fairpost.model.email import SERVICE_WORKSPACE, Outgoing
 from fairpost.model.person import LocalCode, Refused, Role, SignedIn, SignInBegun
+from fairpost.model.report import Report
 from fairpost.people import codes, membership, passwords, signing_in
 from fairpost.people.codes import CODE_LIFE, CODE_TRIES_MAX
 from fairpost.people.sessions import session_of
 from fairpost.postgres.store import Store
+from fairpost.transport.scripted import OK, ScriptedTransport
 from tests.people.conftest import CLIENT, PASSWORD, T0, CountingHasher, Desk, another
 
 SECOND = timedelta(seconds=1)
@@ -64,6 +71,31 @@ async def test_one_address_may_be_an_admin_and_a_member_with_passwords_of_their_
     assert isinstance(await desk.begin(workspace="other"), Refused)
     assert (await desk.signed_in(workspace="acme")).person.role is Role.VIEWER
     assert (await desk.signed_in()).person.role is Role.ADMIN
+
+
+@pytest.mark.parametrize("workspace", ["", "\0", "x" * 1000])
+async def test_what_is_no_workspace_is_not_the_service(desk: Desk, workspace: str) -> None:
+    await desk.admin()
+    assert await desk.begin(workspace=workspace) == signing_in.WRONG
+
+
+async def test_the_code_is_sent_by_the_engine_like_any_other_e_mail(desk: Desk) -> None:
+    await desk.admin()
+    _, code = await desk.begun(now=None)
+    account_id = await desk.store.add_account("ours", address="no-reply@example.com", pool="service", limits=Limits())
+    bodies: list[str | None] = []
+
+    def take(email: Outgoing) -> Report:
+        bodies.append(email.content.text)
+        return OK
+
+    runner = await Runner.start(desk.store, ScriptedTransport(always=take), account_id, owner="test")
+    assert runner is not None
+    await runner.run_until_idle()
+    await runner.stop()
+    (body,) = bodies
+    assert body is not None
+    assert f"    {code}\n" in body
 
 
 # ── what is wrong ─────────────────────────────────────────────────────────────────────────────────────────
@@ -194,6 +226,34 @@ async def test_what_changed_after_the_password_was_given_ends_the_sign_in(desk: 
     assert await desk.finish(secret, code) == signing_in.EXPIRED
 
 
+class SlowHasher(CountingHasher):
+    """Says when it has begun, and goes on when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
+
+    def verify(self, hash: str | bytes, password: str | bytes) -> Any:  # noqa: A002
+        self.has_begun.set()
+        assert self.may_end.wait(30)
+        return super().verify(hash, password)
+
+
+@pytest.mark.parametrize("change", ["password_hash = 'another'", "disabled_at = now()"])
+async def test_what_changed_while_the_password_was_looked_at_counts(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    await desk.admin()
+    slow = SlowHasher()
+    monkeypatch.setattr(passwords, "HASHER", slow)
+    beginning = asyncio.create_task(desk.begin())
+    assert await asyncio.to_thread(slow.has_begun.wait, 30)
+    await desk.store.value(f"UPDATE fairpost.people SET {change}")
+    slow.may_end.set()
+    assert await beginning == signing_in.WRONG
+    assert await desk.emails() == []
+
+
 # ── another code ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -215,6 +275,16 @@ async def test_a_new_code_ends_the_one_before_and_keeps_the_tries(desk: Desk) ->
         assert isinstance(refused, Refused)
         assert (refused.kind, refused.tries_left) == ("wrong", CODE_TRIES_MAX - 2)
     assert isinstance(await desk.finish(secret, new, now=later + CODE_LIFE - SECOND), SignedIn)
+
+
+async def test_a_new_code_ends_the_one_of_the_server_too(desk: Desk) -> None:
+    ann = await desk.admin()
+    secret, _ = await desk.begun()
+    made = await local(desk, ann.id)
+    assert made is not None
+    await resend(desk, secret)
+    if made.code != await desk.code():
+        assert isinstance(await desk.finish(secret, made.code), Refused)
 
 
 async def test_after_three_codes_the_password_is_asked_for_again(desk: Desk) -> None:
@@ -344,6 +414,26 @@ async def test_of_many_who_try_at_once_ten_are_judged(desk: Desk, hasher: Counti
     await desk.admin()
     answers = await asyncio.gather(*(desk.begin(password=f"guess {n}") for n in range(30)))
     assert answers.count(signing_in.WRONG) == 10 == len(hasher.verified)
+
+
+WAITS = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')"
+
+
+async def test_a_second_try_waits_until_the_first_is_counted(url: str) -> None:
+    sql = "SELECT attempt_id FROM fairpost.take_attempt($1, $2, 1, 1, '15 minutes', $3)"
+    for first, second in [((b"a", b"c"), (b"a", b"d")), ((b"x", b"n"), (b"y", b"n"))]:
+        one, other, watch = [await asyncpg.connect(url) for _ in range(3)]
+        before = one.transaction()
+        await before.start()
+        assert await one.fetchval(sql, *first, T0) is not None
+        waiting = asyncio.create_task(other.fetchval(sql, *second, T0))
+        while not waiting.done() and not await watch.fetchval(WAITS):
+            pass
+        assert not waiting.done()
+        await before.commit()
+        assert await waiting is None
+        for conn in (one, other, watch):
+            await conn.close()
 
 
 async def test_a_network_address_has_fifty_failures_whatever_it_tries(desk: Desk) -> None:
@@ -516,6 +606,7 @@ def test_a_code_is_right_in_its_own_browser_only(other: str, typed: str) -> None
     assert codes.is_code(secret, "987654", emailed=emailed, local=local_hash)
     assert not codes.is_code(secret, "987654", emailed=emailed, local=None)
     assert codes.is_code(other, code, emailed=emailed, local=local_hash) == (other == secret)
+    assert codes.is_code(other, "987654", emailed=emailed, local=local_hash) == (other == secret)
     right = "".join(typed.split()) in (code, "987654")
     assert codes.is_code(secret, typed, emailed=emailed, local=local_hash) == right
 

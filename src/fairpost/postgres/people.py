@@ -62,6 +62,8 @@ class Window:
 
 # ── people ────────────────────────────────────────────────────────────────────────────────────────────────
 
+# The index knows a null as an empty name, and a workspace of that name is not those who run the service: both are asked for.
+
 
 async def parse_address(store: "Store", text: str) -> str | None:
     parsed: str | None = await store.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", text)
@@ -70,14 +72,14 @@ async def parse_address(store: "Store", text: str) -> str | None:
 
 async def find(store: "Store", *, workspace: str | None, address: str) -> Person | None:
     sql = """SELECT p.* FROM fairpost.people p
-        WHERE coalesce(p.workspace, '') = coalesce($1::text, '') AND p.folded = fairpost.fold($2)"""
+        WHERE coalesce(p.workspace, '') = coalesce($1::text, '') AND p.workspace IS NOT DISTINCT FROM $1 AND p.folded = fairpost.fold($2)"""
     row = await store.row(sql, workspace, address)
     return row and _person(row)
 
 
 async def listed(store: "Store", workspace: str | None) -> list[Person]:
     sql = """SELECT p.* FROM fairpost.people p
-        WHERE coalesce(p.workspace, '') = coalesce($1::text, '') ORDER BY p.folded"""
+        WHERE coalesce(p.workspace, '') = coalesce($1::text, '') AND p.workspace IS NOT DISTINCT FROM $1 ORDER BY p.folded"""
     return [_person(row) for row in await store.fetch(sql, workspace)]
 
 
@@ -137,7 +139,8 @@ async def take_attempt(
     sql = """SELECT a.attempt_id, a.free_at, coalesce($7, clock_timestamp()) AS now, p.*
         FROM fairpost.take_attempt(
             fairpost.address_key($1, fairpost.fold($2)), sha256(convert_to($3, 'UTF8')), $4, $5, $6, $7) a
-        LEFT JOIN fairpost.people p ON coalesce(p.workspace, '') = coalesce($1::text, '') AND p.folded = fairpost.fold($2)"""
+        LEFT JOIN fairpost.people p
+            ON coalesce(p.workspace, '') = coalesce($1::text, '') AND p.workspace IS NOT DISTINCT FROM $1 AND p.folded = fairpost.fold($2)"""
     limits = window.address_max, window.client_max, window.length
     row = await store.row(sql, workspace, address, client, *limits, _at(now))
     return Attempt(
