@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fairpost.vault.vault import Vault
 
 CONNECT_S_MAX = 10.0
-OWN_TEMPLATES = "templates"  # the folder in Fairpost's home whose files replace the built-in ones
 
 _UNREACHABLE = (
     OSError,
@@ -63,9 +62,9 @@ def network_guard(settings: Settings) -> "NetworkGuard":
 def service_mail(settings: Settings) -> "ServiceMail":
     """How the service writes to people who sign in. It takes a moment to load: once is enough."""
     from fairpost.people.mails import ServiceMail
+    from fairpost.portals import portals_at
 
-    own = settings.home / OWN_TEMPLATES
-    return ServiceMail.load(own, pool=settings.service_pool, public_url=settings.public_url)
+    return ServiceMail(portals=portals_at(settings.home), pool=settings.service_pool, public_url=settings.public_url)
 
 
 def sender_policy(settings: Settings) -> SenderPolicy:

@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulate": {"model", "policy", "system", "postgres", "deliver", "providers", "transport"},
     "portals": {"model", "postgres", "templates"},
     "settings": {"model", "vault"},
-    "app": {"model", "oauth", "people", "policy", "settings", "smtp", "system", "postgres", "vault"},
+    "app": {"model", "oauth", "people", "policy", "portals", "settings", "smtp", "system", "postgres", "vault"},
     "engine": {"app", "deliver", "model", "observe", "postgres", "settings", "system", "transport"},
     "service": {"api", "app", "postgres", "settings"},
     "cli": {

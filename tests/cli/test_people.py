@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +13,7 @@ from fairpost.model.person import Person, SignedIn, SignInBegun
 from fairpost.people import membership, passwords, signing_in
 from fairpost.people.mails import ServiceMail
 from fairpost.postgres.store import Store
+from fairpost.templates.portals import BUILT_IN, load_portals
 from tests.cli.conftest import Cli
 
 Db = psycopg.Connection[Any]
@@ -40,7 +40,7 @@ def accept(url: str, link: str) -> None:
 
 
 def begin(url: str, address: str, workspace: str | None = None) -> str:
-    mail = ServiceMail.load(Path("/nonexistent"), pool="default", public_url="http://x.test")
+    mail = ServiceMail(portals=load_portals(BUILT_IN), pool="default", public_url="http://x.test")
     begun = on_store(
         url,
         lambda store: signing_in.begin_sign_in(

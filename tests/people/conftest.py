@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from fairpost.model.person import Offered, Person, Refused, Role, SignedIn, Sign
 from fairpost.people import membership, passwords, signing_in
 from fairpost.people.mails import ServiceMail
 from fairpost.postgres.store import Store
+from fairpost.templates.portals import BUILT_IN, load_portals
 
 T0 = datetime(2030, 1, 31, 9, 0, tzinfo=UTC)
 PASSWORD = "four words that fit"
@@ -40,7 +40,7 @@ def hasher(monkeypatch: pytest.MonkeyPatch) -> CountingHasher:
 
 @pytest.fixture(scope="session")
 def mail() -> ServiceMail:
-    return ServiceMail.load(Path("/nonexistent"), pool="service", public_url="https://post.example.com")
+    return ServiceMail(portals=load_portals(BUILT_IN), pool="service", public_url="https://post.example.com")
 
 
 @dataclass

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from fairpost.deliver.runner import Runner
 from fairpost.model.account import Limits
-from fairpost.model.email import SERVICE_WORKSPACE, Outgoing
 from fairpost.model.person import LocalCode, Refused, Role, SignedIn, SignInBegun
 from fairpost.model.report import Report
+from fairpost.model.tokens import hash_of
+from fairpost.model.workspace import SERVICE_WORKSPACE, Outgoing
 from fairpost.people import codes, membership, passwords, signing_in
 from fairpost.people.codes import CODE_LIFE, CODE_TRIES_MAX
 from fairpost.people.sessions import session_of
@@ -601,7 +602,7 @@ async def test_values_do_not_show_their_secrets(desk: Desk) -> None:
 @given(st.text(max_size=80), st.text(max_size=12))
 def test_a_code_is_right_in_its_own_browser_only(other: str, typed: str) -> None:
     secret, code = "browser-secret", "012345"
-    emailed, local_hash = codes.code_hash(secret, code), codes.local_code_hash(codes.hash_of(secret), "987654")
+    emailed, local_hash = codes.code_hash(secret, code), codes.local_code_hash(hash_of(secret), "987654")
     assert codes.is_code(secret, code, emailed=emailed, local=None)
     assert codes.is_code(secret, "987654", emailed=emailed, local=local_hash)
     assert not codes.is_code(secret, "987654", emailed=emailed, local=None)

@@ -11,8 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairpost.api.answers import failure
 from fairpost.api.errors import ApiError
-from fairpost.system import clock
-from fairpost.system.tokens import new_name
+from fairpost.system import chance, clock
 
 BODY_BYTES_MAX = 1_048_576
 BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
@@ -42,7 +41,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _given_id(scope) or new_name(20)
+        request_id = _given_id(scope) or chance.random_name(20)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         state["headers"] = {}

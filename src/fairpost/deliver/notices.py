@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from fairpost.model.email import SERVICE_WORKSPACE
 from fairpost.model.sender import Sender, SenderLevel
+from fairpost.model.workspace import SERVICE_WORKSPACE
 
 
 def notice_of_throttles(about: Sequence[Sender], to: str, *, now: datetime) -> dict[str, Any]:

@@ -10,8 +10,6 @@ from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
 
-SERVICE_WORKSPACE = "fairpost"  # of the service's own e-mails
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 from datetime import timedelta
 
+from fairpost.model.tokens import hash_of
 from fairpost.system import chance
 
 CODE_DIGITS = 6
@@ -14,10 +15,6 @@ CODES_MAX = 3  # of one sign-in; then the password is asked for again
 
 def new_code() -> str:
     return chance.secret_digits(CODE_DIGITS)
-
-
-def hash_of(token: str) -> bytes:
-    return hashlib.sha256(_bytes(token)).digest()
 
 
 def code_hash(browser_secret: str, code: str) -> bytes:

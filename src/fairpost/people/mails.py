@@ -4,14 +4,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
-from fairpost.model.email import SERVICE_WORKSPACE
 from fairpost.model.errors import FairpostError
 from fairpost.model.person import Offered, Person
-from fairpost.templates.portals import BUILT_IN, Portals, load_portals
+from fairpost.model.workspace import SERVICE_WORKSPACE
+from fairpost.templates.portals import Portals
 
 if TYPE_CHECKING:
     from fairpost.postgres.store import Store
@@ -27,17 +26,11 @@ def link(public_url: str, page: Page, token: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceMail:
-    """How the service writes to people. Loaded once: that takes a tenth of a second."""
+    """How the service writes to people."""
 
     portals: Portals
     pool: str
     public_url: str
-
-    @classmethod
-    def load(cls, own: Path, *, pool: str, public_url: str) -> Self:
-        """`own`: the folder whose templates go before the built-in ones; it need not be there."""
-        portals = load_portals(BUILT_IN, own) if own.is_dir() else load_portals(BUILT_IN)
-        return cls(portals=portals, pool=pool, public_url=public_url)
 
     async def send_code(
         self, store: "Store", person: Person, code: str, *, client: str, now: datetime, expires_at: datetime

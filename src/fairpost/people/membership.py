@@ -3,11 +3,12 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from fairpost.model.email import SERVICE_WORKSPACE
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import PersonId
 from fairpost.model.person import Offered, Person, Refused, Role
-from fairpost.people import codes, passwords
+from fairpost.model.tokens import hash_of
+from fairpost.model.workspace import SERVICE_WORKSPACE
+from fairpost.people import passwords
 from fairpost.people.mails import NAME_CHARS_MAX, ServiceMail, link
 from fairpost.people.signing_in import ADDRESS_CHARS_MAX, take_attempt_of
 from fairpost.postgres import people as rows
@@ -85,7 +86,7 @@ async def offer_reset(
 
 async def offered_to(store: "Store", token: str, *, now: datetime | None = None) -> Person | None:
     """Whose link this is, while it works: for the page that it leads to."""
-    found = await rows.offered(store, codes.hash_of(token), now=now)
+    found = await rows.offered(store, hash_of(token), now=now)
     return found[1] if found else None
 
 
@@ -103,7 +104,7 @@ async def accept_invitation(
         if person.workspace is None:
             await rows.end_setup(tx)
         locked = await _locked(tx, person.id, now=now)
-        if locked.person.disabled_at is not None or not await rows.use_offer(tx, codes.hash_of(token), now=locked.now):
+        if locked.person.disabled_at is not None or not await rows.use_offer(tx, hash_of(token), now=locked.now):
             return EXPIRED
         await rows.set_password(tx, person.id, password_hash, name=name.strip())
         await rows.revoke_all(tx, person.id, now=locked.now)
@@ -121,12 +122,12 @@ async def first_admin_link(store: "Store", public_url: str, *, now: datetime | N
         if await rows.has_admin(tx):
             return None
         token = chance.secret_token()
-        await rows.offer_setup(tx, token_hash=codes.hash_of(token), life=SETUP_LIFE, now=now)
+        await rows.offer_setup(tx, token_hash=hash_of(token), life=SETUP_LIFE, now=now)
     return link(public_url, "setup", token)
 
 
 async def is_setup_token(store: "Store", token: str, *, now: datetime | None = None) -> bool:
-    found = await rows.offered(store, codes.hash_of(token), now=now)
+    found = await rows.offered(store, hash_of(token), now=now)
     return found is not None and found[0] == "setup"
 
 
@@ -143,7 +144,7 @@ async def set_up(
         return refused
     password_hash = await passwords.hashed(password)
     async with store.together() as tx:
-        if not await rows.use_offer(tx, codes.hash_of(token), now=now) or await rows.has_admin(tx):
+        if not await rows.use_offer(tx, hash_of(token), now=now) or await rows.has_admin(tx):
             return EXPIRED
         person = await rows.add_invited(tx, workspace=None, address=parsed, name=name.strip(), role=Role.ADMIN, now=now)
         if person is None:
@@ -182,7 +183,7 @@ async def change_password(
         assert attempt.id is not None
         await rows.take_back(tx, attempt.id)
         await rows.set_password(tx, person.id, password_hash)
-        kept = codes.hash_of(session_token) if session_token is not None else None
+        kept = hash_of(session_token) if session_token is not None else None
         await rows.revoke_all(tx, person.id, but=kept, now=locked.now)
         await rows.end_offers(tx, person.id)
     return locked.person
@@ -278,7 +279,7 @@ async def _offer(
     store: "Store", person: Person, purpose: rows.Purpose, life: timedelta, *, now: datetime | None
 ) -> Offered:
     token = chance.secret_token()
-    expires_at = await rows.offer(store, person.id, purpose, token_hash=codes.hash_of(token), life=life, now=now)
+    expires_at = await rows.offer(store, person.id, purpose, token_hash=hash_of(token), life=life, now=now)
     return Offered(person=person, token=token, expires_at=expires_at)
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from fairpost.model.ids import PersonId
 from fairpost.model.person import Session
+from fairpost.model.tokens import hash_of
 from fairpost.people import codes
 from fairpost.postgres import people as rows
 
@@ -19,7 +20,7 @@ AGENT_CHARS_MAX = 200
 
 async def session_of(store: "Store", token: str, *, now: datetime | None = None) -> Session | None:
     """None: never begun, revoked, or over; or its person was disabled. One round trip."""
-    return await rows.open_session(store, codes.hash_of(token), idle=SESSION_IDLE, noted_every=SEEN_EVERY, now=now)
+    return await rows.open_session(store, hash_of(token), idle=SESSION_IDLE, noted_every=SEEN_EVERY, now=now)
 
 
 def is_csrf_token(session: Session, token: str) -> bool:
@@ -28,7 +29,7 @@ def is_csrf_token(session: Session, token: str) -> bool:
 
 
 async def sign_out(store: "Store", token: str, *, now: datetime | None = None) -> bool:
-    return await rows.revoke(store, codes.hash_of(token), now=now)
+    return await rows.revoke(store, hash_of(token), now=now)
 
 
 async def sessions_of(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> list[Session]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairpost.model.ids import PersonId
 from fairpost.model.person import LocalCode, Person, Refused, SignedIn, SignInBegun
+from fairpost.model.tokens import hash_of
 from fairpost.people import codes, passwords
 from fairpost.people.codes import CODE_LIFE, CODE_TRIES_MAX, CODES_MAX
 from fairpost.people.mails import ServiceMail
@@ -81,7 +82,7 @@ async def _begin(
         await rows.add_sign_in(
             tx,
             person_id,
-            token_hash=codes.hash_of(secret),
+            token_hash=hash_of(secret),
             code_hash=codes.code_hash(secret, code),
             created_at=locked.now,
             expires_at=expires_at,
@@ -94,7 +95,7 @@ async def resend_code(
     store: "Store", *, browser_secret: str, client: str, mail: ServiceMail, now: datetime | None = None
 ) -> SignInBegun | Refused:
     """Another code for the same browser; those before it end. Wrong tries stay counted."""
-    token_hash = codes.hash_of(browser_secret)
+    token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         locked = await rows.lock_signing_in(tx, token_hash, now=now)
         if locked is None or locked.person.disabled_at is not None:
@@ -116,7 +117,7 @@ async def finish_sign_in(
     store: "Store", *, browser_secret: str, code: str, agent: str, now: datetime | None = None
 ) -> SignedIn | Refused:
     """The second step. `agent`: what the browser calls itself."""
-    token_hash = codes.hash_of(browser_secret)
+    token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         locked = await rows.lock_signing_in(tx, token_hash, now=now)
         if locked is None or locked.person.disabled_at is not None:
@@ -142,8 +143,8 @@ async def _signed_in(store: "Store", person: Person, agent: str, *, now: datetim
     await rows.add_session(
         store,
         person.id,
-        token_hash=codes.hash_of(token),
-        csrf_hash=codes.hash_of(csrf_token),
+        token_hash=hash_of(token),
+        csrf_hash=hash_of(csrf_token),
         created_at=now,
         expires_at=expires_at,
         agent=agent_of(agent),

@@ -7,14 +7,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, ApiKey, AuditEntry, Domain, Scope, Workspace
-from fairpost.system import clock
-from fairpost.system.tokens import hash_of, new_name, new_secret
+from fairpost.system import chance, clock
 
 if TYPE_CHECKING:
     from fairpost.postgres.store import Store
 
 RATE_DEFAULT = 600  # requests a minute
+KEY_ID_CHARS = 12
+DOMAIN_TOKEN_CHARS = 32
 
 Refusal = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 
@@ -98,11 +100,21 @@ async def add_key(
     expires_at: datetime | None = None,
 ) -> tuple[ApiKey, str]:
     """The key, and the text of it, which is known nowhere else."""
-    secret = new_secret()
+    secret = chance.secret_token()
     row = await store.row(
         """INSERT INTO fairpost.api_keys (id, workspace, name, secret_hash, scopes, per_minute, created_at, created_by, expires_at)
            VALUES ($1, $2, $3, $4, $5, $6, coalesce($9, clock_timestamp()), $7, $8) RETURNING *""",
-        *(new_name(), workspace, name, hash_of(secret), list(scopes), per_minute, by, expires_at, clock.stated()),
+        *(
+            chance.random_name(KEY_ID_CHARS),
+            workspace,
+            name,
+            hash_of(secret),
+            list(scopes),
+            per_minute,
+            by,
+            expires_at,
+            clock.stated(),
+        ),
     )
     return _key(row), f"fp_{region}_{row['id']}_{secret}"
 
@@ -137,7 +149,7 @@ async def add_domain(store: "Store", workspace: str, domain: str) -> Domain:
     await store.value(
         """INSERT INTO fairpost.domains (workspace, domain, token, created_at) VALUES ($1, $2, $3, coalesce($4, clock_timestamp()))
            ON CONFLICT DO NOTHING""",
-        *(workspace, domain, new_name(32), clock.stated()),
+        *(workspace, domain, chance.random_name(DOMAIN_TOKEN_CHARS), clock.stated()),
     )
     return await domain_named(store, workspace, domain)
 

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Callable
 
 TOKEN_BYTES = 32
+ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def roll() -> float:
@@ -22,6 +23,11 @@ def dice(seed: str) -> Dice:
 def secret_token() -> str:
     """43 characters that may stand in a URL; nobody guesses them."""
     return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def random_name(length: int) -> str:
+    """Small letters and digits that nobody else has drawn."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))
 
 
 def secret_digits(count: int) -> str:
