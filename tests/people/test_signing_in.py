@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from fairpost.deliver.runner import Runner
 from fairpost.model.account import Limits
+from fairpost.model.email import Outgoing
 from fairpost.model.person import LocalCode, Refused, Role, SignedIn, SignInBegun
 from fairpost.model.report import Report
 from fairpost.model.tokens import hash_of
-from fairpost.model.workspace import SERVICE_WORKSPACE, Outgoing
+from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.people import codes, membership, passwords, signing_in
 from fairpost.people.codes import CODE_LIFE, CODE_TRIES_MAX
 from fairpost.people.sessions import session_of

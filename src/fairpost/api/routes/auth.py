@@ -1,0 +1,228 @@
+"""People who sign in: a password, then a code by e-mail in the same browser. Before both, nothing works."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response, status
+from pydantic import Field
+
+from fairpost.api.access import HOME, SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, client_of, place_of
+from fairpost.api.answers import Answer, Given, Model, Moment, Text, failures
+from fairpost.api.errors import ApiError, not_found
+from fairpost.api.service import Service, TheService
+from fairpost.model.person import Person, Refused, Role, SignedIn
+from fairpost.people import membership, sessions, signing_in
+from fairpost.people.codes import CODE_LIFE
+from fairpost.people.sessions import SESSION_LIFE
+
+TAG = {"name": "people", "description": "Signing in, and who may."}
+router = APIRouter(prefix="/api/auth", tags=["people"])
+
+Address = Annotated[Text, Field(min_length=3, max_length=320)]
+Password = Annotated[str, Field(min_length=1, max_length=1024, json_schema_extra={"format": "password"})]
+Token = Annotated[Text, Field(min_length=20, max_length=200)]
+PersonName = Annotated[Text, Field(max_length=80)]
+
+_STATUS = {"wrong": "wrong_credentials", "expired": "wrong_credentials", "too_many": "rate_limited", "known": "conflict", "last_admin": "conflict", "disabled": "conflict"}
+
+
+class PersonOut(Model):
+    address: str
+    name: str
+    role: Role
+    workspace: Annotated[str | None, Field(description="Null: runs the service.")]
+    created_at: Moment
+    disabled_at: Moment | None
+    last_sign_in_at: Moment | None
+    has_password: Annotated[bool, Field(description="False: was invited, and has not come yet.")]
+
+
+class SignInIn(Given):
+    address: Address
+    password: Password
+    workspace: Annotated[Text | None, Field(max_length=100, description="A member's; left out by those who run the service.")] = None
+
+
+class CodeSent(Model):
+    """A code is on its way. The cookie that came with this answer is needed for it."""
+
+    expires_at: Moment
+
+
+class CodeIn(Given):
+    code: Annotated[Text, Field(min_length=6, max_length=20)]
+
+
+class SessionBegun(Model):
+    person: PersonOut
+    expires_at: Moment
+    csrf_token: Annotated[str, Field(description="To be sent as X-CSRF-Token with every change.")]
+
+
+class SessionOut(Model):
+    id: str
+    created_at: Moment
+    seen_at: Moment
+    expires_at: Moment
+    agent: str
+    is_this: bool
+
+
+class Accept(Given):
+    token: Token
+    password: Password
+    name: PersonName = ""
+
+
+class SetUp(Accept):
+    address: Address
+
+
+class NewPassword(Given):
+    old: Password
+    new: Password
+
+
+class Done(Model):
+    done: bool = True
+
+
+@router.post("/sign-in", status_code=status.HTTP_202_ACCEPTED, summary="Address and password", responses=failures("wrong_credentials"))
+async def sign_in(given: SignInIn, request: Request, response: Response, service: TheService) -> Answer[CodeSent]:
+    region = await place_of(service, given.workspace)
+    async with service.at(region) as store:
+        begun = await signing_in.begin_sign_in(
+            store,
+            workspace=given.workspace,
+            address=given.address,
+            password=given.password,
+            client=client_of(request),
+            mail=service.mail,
+        )
+    if isinstance(begun, Refused):
+        raise refusal(begun)
+    _set_cookie(response, service, SIGN_IN_COOKIE, f"{region}.{begun.browser_secret}", life_s=CODE_LIFE.total_seconds() * 3, path="/api/auth")
+    return Answer(data=CodeSent(expires_at=begun.expires_at))
+
+
+@router.post("/code", summary="The code, in the same browser", responses=failures("wrong_credentials"))
+async def code(given: CodeIn, request: Request, response: Response, service: TheService) -> Answer[SessionBegun]:
+    region, secret = _begun(request, service)
+    async with service.at(region) as store:
+        finished = await signing_in.finish_sign_in(
+            store, browser_secret=secret, code=given.code, agent=request.headers.get("user-agent", "")
+        )
+    if isinstance(finished, Refused):
+        raise refusal(finished)
+    response.delete_cookie(SIGN_IN_COOKIE, path="/api/auth")
+    _set_cookie(response, service, SESSION_COOKIE, f"{region}.{finished.session_token}", life_s=SESSION_LIFE.total_seconds(), path="/")
+    return Answer(data=_session_begun(finished))
+
+
+@router.post("/resend", status_code=status.HTTP_202_ACCEPTED, summary="Another code", responses=failures("wrong_credentials"))
+async def resend(request: Request, service: TheService) -> Answer[CodeSent]:
+    region, secret = _begun(request, service)
+    async with service.at(region) as store:
+        again = await signing_in.resend_code(store, browser_secret=secret, client=client_of(request), mail=service.mail)
+    if isinstance(again, Refused):
+        raise refusal(again)
+    return Answer(data=CodeSent(expires_at=again.expires_at))
+
+
+@router.get("/session", summary="Who is signed in", responses=failures())
+async def session(signed_in: SignedInPerson) -> Answer[PersonOut]:
+    return Answer(data=PersonOut.model_validate(signed_in.person))
+
+
+@router.post("/sign-out", summary="End this session", responses=failures())
+async def sign_out(signed_in: SignedInPerson, response: Response, service: TheService) -> Answer[Done]:
+    async with service.at(signed_in.region) as store:
+        await sessions.sign_out(store, signed_in.token)
+    response.delete_cookie(SESSION_COOKIE, path="/")
+    return Answer(data=Done())
+
+
+@router.get("/sessions", summary="Everywhere you are signed in", responses=failures())
+async def listed(signed_in: SignedInPerson, service: TheService) -> Answer[list[SessionOut]]:
+    async with service.at(signed_in.region) as store:
+        found = await sessions.sessions_of(store, signed_in.person.id)
+    return Answer(
+        data=[
+            SessionOut(
+                id=each.id,
+                created_at=each.created_at,
+                seen_at=each.seen_at,
+                expires_at=each.expires_at,
+                agent=each.agent,
+                is_this=each.id == signed_in.session.id,
+            )
+            for each in found
+        ]
+    )
+
+
+@router.delete("/sessions/{session_id}", summary="End one of your sessions", responses=failures("not_found"))
+async def revoke(session_id: Annotated[Text, Path(max_length=200)], signed_in: SignedInPerson, service: TheService) -> Answer[Done]:
+    async with service.at(signed_in.region) as store:
+        if not await sessions.revoke_session(store, signed_in.person.id, session_id):
+            raise not_found("session", session_id)
+    return Answer(data=Done())
+
+
+@router.post("/password", summary="Change your password", responses=failures("wrong_credentials"))
+async def password(given: NewPassword, signed_in: SignedInPerson, service: TheService) -> Answer[PersonOut]:
+    async with service.at(signed_in.region) as store:
+        changed = await membership.change_password(
+            store, signed_in.person, old=given.old, new=given.new, session_token=signed_in.token
+        )
+    return Answer(data=_person(changed))
+
+
+@router.post("/accept", summary="Choose a password, with a link that works once", responses=failures("wrong_credentials", "conflict"))
+async def accept(given: Accept, service: TheService) -> Answer[PersonOut]:
+    region, _, token = given.token.rpartition(".")
+    async with service.at(_known(region or HOME, service)) as store:
+        return Answer(data=_person(await membership.accept_invitation(store, token, given.password, name=given.name)))
+
+
+@router.post("/setup", summary="Become the first admin, with the link that the server printed", responses=failures("wrong_credentials", "conflict"))
+async def setup(given: SetUp, service: TheService) -> Answer[PersonOut]:
+    async with service.at(HOME) as store:
+        made = await membership.set_up(store, given.token, address=given.address, password=given.password, name=given.name)
+    return Answer(data=_person(made))
+
+
+def refusal(refused: Refused) -> ApiError:
+    """What comes of trying, as an answer."""
+    code_ = _STATUS.get(refused.kind, "invalid")
+    details = {"kind": refused.kind} | ({"tries_left": refused.tries_left} if refused.kind == "wrong" else {})
+    headers = {"Retry-After": str(refused.retry_after_s)} if refused.kind == "too_many" else {}
+    return ApiError(code_, refused.message, details=details, headers=headers)
+
+
+def _person(result: Person | Refused) -> PersonOut:
+    if isinstance(result, Refused):
+        raise refusal(result)
+    return PersonOut.model_validate(result)
+
+
+def _session_begun(finished: SignedIn) -> SessionBegun:
+    return SessionBegun(person=PersonOut.model_validate(finished.person), expires_at=finished.expires_at, csrf_token=finished.csrf_token)
+
+
+def _begun(request: Request, service: Service) -> tuple[str, str]:
+    """The region and the secret of a sign-in that this browser began."""
+    region, _, secret = request.cookies.get(SIGN_IN_COOKIE, "").partition(".")
+    if not secret:
+        raise ApiError("wrong_credentials", "No sign-in was begun in this browser, or it is over. Enter your password.", details={"kind": "expired"})
+    return _known(region, service), secret
+
+
+def _known(region: str, service: Service) -> str:
+    if region != HOME and region not in service.regions:
+        raise ApiError("wrong_credentials", "This does not work any more. Begin again.", details={"kind": "expired"})
+    return region
+
+
+def _set_cookie(response: Response, service: Service, name: str, value: str, *, life_s: float, path: str) -> None:
+    is_https = service.settings.public_url.startswith("https://")
+    response.set_cookie(name, value, max_age=int(life_s), path=path, secure=is_https, httponly=True, samesite="strict")
