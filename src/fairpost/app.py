@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError
+from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError, RegionUnavailable, SettingsError
 from fairpost.model.sender import AbuseMode, Fairness, Priority, Tier
 from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.senders import SenderPolicy
 from fairpost.policy.tiers import Plans
+from fairpost.postgres.connections import UNREACHABLE
 from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.migrations import migrate, pending
 from fairpost.postgres.store import Store
+from fairpost.regions.directory import MAIN, Directory, Region
 from fairpost.settings import Settings, without_password
 
 if TYPE_CHECKING:
@@ -26,18 +28,6 @@ if TYPE_CHECKING:
     from fairpost.vault.vault import Vault
 
 CONNECT_S_MAX = 10.0
-
-_UNREACHABLE = (
-    OSError,
-    asyncpg.InterfaceError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.TooManyConnectionsError,
-)
 
 
 def embedded(settings: Settings) -> EmbeddedServer:
@@ -90,24 +80,59 @@ def fairness_of(settings: Settings) -> Fairness:
     )
 
 
-def database_url(settings: Settings) -> str:
-    """The URL of a database that runs and has the newest schema. For callers outside an event loop."""
-    return asyncio.run(prepare_database(settings))
+def home_database_url(settings: Settings) -> str:
+    """The URL of the home database, which runs and has the newest schema. For callers outside an event loop."""
+    return asyncio.run(_prepared(settings.at_home()))
 
 
 async def prepare_database(settings: Settings) -> str:
-    """Starts the embedded server if need be, and migrates it: it is ours. A database that is set is never changed unasked."""
-    url = await server_url(settings)
-    async with connect(url) as conn:
-        todo = await pending(conn)
-        if todo and settings.database_url:
-            raise MigrationError(
-                f"The schema in {without_password(url)} is not the one this Fairpost needs "
-                f"(to do: {', '.join(todo)}). Run: fairpost db migrate"
-            )
-        if todo:
-            await migrate(conn)
-    return url
+    """The database of the mail. The embedded server is started if need be, and migrated: it is ours. One that is set is
+    never changed unasked."""
+    require_region(settings)
+    return await _prepared(settings)
+
+
+async def _prepared(settings: Settings) -> str:
+    with _of_region(settings):
+        url = await server_url(settings)
+        async with connect(url) as conn:
+            todo = await pending(conn)
+            if todo and settings.database_url:
+                where = f" --region {settings.region}" if settings.regions and settings.region else ""
+                raise MigrationError(
+                    f"The schema in {without_password(url)} is not the one this Fairpost needs "
+                    f"(to do: {', '.join(todo)}). Run: fairpost db migrate{where}"
+                )
+            if todo:
+                await migrate(conn)
+        return url
+
+
+def directory_of(settings: Settings) -> Directory:
+    """The regions that are set, or the only one."""
+    home = settings.home_database_url or embedded(settings).url
+    return settings.regions or Directory([Region(MAIN, home)])
+
+
+def require_region(settings: Settings) -> None:
+    """Mail that went into the home database because nobody said where it belongs would be in the wrong place for good."""
+    if settings.regions and not settings.region:
+        names = settings.regions.names
+        raise SettingsError(
+            f"There are several places for mail: {', '.join(names)}. Say which region is meant: FAIRPOST_REGION={names[0]}"
+        )
+
+
+@contextmanager
+def _of_region(settings: Settings) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        if not (settings.regions and settings.region) or isinstance(error, RegionUnavailable):
+            raise
+        why = error.__cause__ if isinstance(error.__cause__, UNREACHABLE) else "its URL cannot be read"
+        place = settings.regions.region(settings.region).place
+        raise RegionUnavailable(settings.region, f"{place}: {str(why) or type(why).__name__}") from error
 
 
 async def server_url(settings: Settings) -> str:
@@ -141,8 +166,17 @@ async def open_store(
     settings: Settings, *, connections_max: int = 4, through_bouncer: bool = False
 ) -> AsyncIterator[Store]:
     url = await prepare_database(settings)
-    with in_plain_words(url):
+    with _of_region(settings), in_plain_words(url):
         async with Store.open(url, connections_max=connections_max, through_bouncer=through_bouncer) as store:
+            yield store
+
+
+@asynccontextmanager
+async def open_home(settings: Settings) -> AsyncIterator[Store]:
+    """A store on the home database, whichever region is chosen."""
+    url = await _prepared(settings.at_home())
+    with in_plain_words(url):
+        async with Store.open(url, connections_max=1) as store:
             yield store
 
 
@@ -155,7 +189,7 @@ def in_plain_words(url: str) -> Iterator[None]:
         raise  # ours: nobody reads what we print any more
     except DatabaseUnavailable as error:
         raise DatabaseUnavailable(str(error).replace(url, without_password(url))) from error
-    except _UNREACHABLE as error:
+    except UNREACHABLE as error:
         raise DatabaseUnavailable(
             f"No PostgreSQL answers at {without_password(url)}: {str(error) or type(error).__name__}. "
             "Start it, or check FAIRPOST_DATABASE_URL; for the embedded one: fairpost db start"

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import asyncpg
 
@@ -33,7 +34,7 @@ from fairpost.transport.port import ClosableTransport
 from fairpost.transport.redirect import Redirected
 
 STDIN = 0
-ENGINES = "engines"  # the folder in Fairpost's home where those of this machine are announced
+ENGINES = "engines"  # the folder in Fairpost's home where those of this machine are announced, by region
 WATCH_EVERY_S = 10.0
 
 
@@ -67,10 +68,15 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str
         presence.withdraw()
 
 
+def engines_folder(settings: Settings) -> Path:
+    """Of this region alone: whoever finds a dead engine of another cannot free what it held, and would forget it."""
+    return settings.home / ENGINES / settings.region_name
+
+
 def _announce(settings: Settings, name: str) -> Presence | None:
     """So that the next engine on this machine sees at once if this one was killed, and need not wait for its leases."""
     try:
-        return Presence.announce(settings.home / ENGINES, name)
+        return Presence.announce(engines_folder(settings), name)
     except OSError:  # a home that cannot be written to: then the leases decide alone
         return None
 
@@ -97,7 +103,8 @@ async def _think(
         sender_watch = SenderWatch(store, _sender_options(settings), log)
         campaign_watch = CampaignWatch(store, log)
         await sender_watch.start()
-        log(f"ready: engine {name} drives the accounts of this database")
+        whose = f"the region {settings.region}" if settings.regions else "this database"
+        log(f"ready: engine {name} drives the accounts of {whose}")
         watching = [asyncio.create_task(each.run()) for each in (watch, sender_watch, campaign_watch)]
         await orchestrator.run()
         for task in watching:
@@ -123,8 +130,9 @@ class Watch:
 
     async def bury_the_dead(self) -> None:
         """What engines of this machine that were killed still hold is free at once."""
-        for name in announced(self._settings.home / ENGINES):
-            with if_gone(self._settings.home / ENGINES, name) as is_gone:
+        folder = engines_folder(self._settings)
+        for name in announced(folder):
+            with if_gone(folder, name) as is_gone:
                 if is_gone and (accounts := await self._store.bury_engine(name)):
                     self._log(f"engine {name} was killed; its {accounts} accounts are free")
 

@@ -6,16 +6,18 @@ What belongs to one account, workspace or e-mail is data, and lives in the datab
 
 import os
 import re
+import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from fairpost.model.errors import SettingsError
+from fairpost.model.errors import NotFound, SettingsError
 from fairpost.model.sender import AbuseMode, Priority, Tier
+from fairpost.regions.directory import MAIN, NAME, Directory, hidden, parse_regions, regions_of_table
 from fairpost.vault.keys import Key, read_key
 
 TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # in this order their weights and shares are written
@@ -28,7 +30,9 @@ UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(ho
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     home: Path
-    database_url: str | None
+    database_url: str | None  # of the region, where one is chosen; None: the embedded one
+    regions: Directory | None  # None: only the one database
+    region: str | None  # whose mail commands and engines work on
     workspace: str
     secret_key: Key | None
     secret_key_old: Key | None
@@ -50,6 +54,26 @@ class Settings:
     allowed_ports: frozenset[int]
     service_pool: str
     public_url: str
+    home_database_url: str | None = None  # what FAIRPOST_DATABASE_URL says, whichever region is chosen
+
+    @property
+    def region_name(self) -> str:
+        return self.region or MAIN
+
+    def at(self, region: str) -> Self:
+        """The same for the database of this region."""
+        if self.regions is None:
+            if region != MAIN:
+                raise SettingsError(f"There is no region {region!r}, only {MAIN}. Name the others in FAIRPOST_REGIONS")
+            return replace(self, region=region, database_url=self.home_database_url)
+        try:
+            return replace(self, region=region, database_url=self.regions.url(region))
+        except NotFound as error:
+            raise SettingsError(str(error)) from error
+
+    def at_home(self) -> Self:
+        """The same for the home database: it knows which workspace lives in which region, and no e-mail."""
+        return replace(self, region=None, database_url=self.home_database_url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +122,19 @@ def _directory(text: str) -> Path | None:
 
 def _postgres_url(text: str) -> str | None:
     return text if text.startswith(("postgresql://", "postgres://")) else None
+
+
+def _regions(text: str) -> Directory | None:
+    if "://" in text:
+        return parse_regions(text)
+    try:
+        return regions_of_table(tomllib.loads(Path(text).expanduser().read_text("utf-8")))
+    except (OSError, RuntimeError, ValueError):  # not there, ~nobody, or no TOML
+        return None
+
+
+def _region(text: str) -> str | None:
+    return text if NAME.fullmatch(text) else None
 
 
 def _address(text: str) -> str | None:
@@ -214,6 +251,21 @@ SETTINGS = (
         help="A PostgreSQL you run yourself, used instead of the embedded one.",
         read=_postgres_url,
         show=without_password,
+    ),
+    Setting(
+        name="regions",
+        default=None,
+        rule="eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names of a-z, 0-9 and -, 31 at most, each with a URL of its own",
+        help="The regions and the database of each. Without it there is one, `main`: the database of `FAIRPOST_DATABASE_URL`.",
+        read=_regions,
+        show=hidden,
+    ),
+    Setting(
+        name="region",
+        default=None,
+        rule="a name of a-z, 0-9 and -, 31 at most, that is one of the regions",
+        help="The region whose mail every command works on. Needed where `FAIRPOST_REGIONS` is set.",
+        read=_region,
     ),
     Setting(
         name="workspace",
@@ -376,7 +428,9 @@ SETTINGS = (
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """All settings, or a SettingsError that names key, rule and value. An empty variable counts as not set."""
-    return Settings(**{setting.name: _read(setting, environ) for setting in SETTINGS})
+    values = {setting.name: _read(setting, environ) for setting in SETTINGS}
+    settings = Settings(**values, home_database_url=values["database_url"])
+    return settings.at(settings.region) if settings.region else settings
 
 
 def _read(setting: Setting, environ: Mapping[str, str]) -> Any:

@@ -16,6 +16,7 @@ from fairpost.cli import (
     admin,
     api,
     audit,
+    account_share,
     bench,
     campaign,
     db,
@@ -34,6 +35,7 @@ from fairpost.cli import (
     pause,
     portal,
     prospects,
+    region,
     schedule,
     secrets,
     sequence,
@@ -100,6 +102,7 @@ app.command("doctor")(doctor.doctor)
 app.command("settings")(settings.settings)
 app.command("explain")(explain.explain)
 app.add_typer(email.app, name="email")
+account.app.command("share")(account_share.share)
 app.add_typer(account.app, name="account")
 app.add_typer(secrets.app, name="secrets")
 app.command("pause")(pause.pause)
@@ -125,6 +128,7 @@ app.command("unsuppress")(suppress.unsuppress)
 app.add_typer(inbox.app, name="inbox")
 app.add_typer(emulate.app, name="emulate")
 app.add_typer(db.app, name="db")
+app.add_typer(region.app, name="region")
 app.add_typer(bench.app, name="bench")
 app.add_typer(simulate.app, name="simulate")
 

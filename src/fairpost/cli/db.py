@@ -45,14 +45,14 @@ def start(as_json: AsJson = False) -> None:
     \b
     Example: fairpost db start
     """
-    from fairpost.app import database_url, embedded
+    from fairpost.app import embedded, home_database_url
 
-    settings = read_settings()
+    settings = read_settings().at_home()  # it is no region's
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
     was_running = embedded(settings).is_ready()
-    url = database_url(settings)
+    url = home_database_url(settings)
     if as_json:
         print_json({"started": not was_running, "url": url})
     else:
@@ -70,7 +70,7 @@ def stop() -> None:
     """
     from fairpost.app import embedded
 
-    settings = read_settings()
+    settings = read_settings().at_home()  # it is no region's
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -113,20 +113,61 @@ def shell(
 
 
 @app.command()
-def migrate(as_json: AsJson = False) -> None:
+def migrate(
+    region: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The database of this region. [default: FAIRPOST_REGION]")
+    ] = None,
+    all_regions: Annotated[
+        bool, typer.Option("--all-regions", help="The home database and that of every region.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Bring the schema up to date.
 
-    All of it or nothing. Lists what was done; running it again does nothing.
+    All of it or nothing. Lists what was done; running it again does nothing. Without a region it is the home database.
 
     \b
     Example: fairpost db migrate
     """
     import asyncio
 
-    done = asyncio.run(_migrate(read_settings()))
+    settings = read_settings()
+    if all_regions:
+        if region:
+            raise FairpostError("--region is one region, and --all-regions is all of them. Give one of the two")
+        _migrate_all(settings, as_json=as_json)
+        return
+    done = asyncio.run(_migrate(settings.at(region) if region else settings))
     if as_json:
         print_json(done)
-        return
+    else:
+        _print_applied(done)
+
+
+def _migrate_all(settings: Settings, *, as_json: bool) -> None:
+    """One that does not answer does not keep the others from it, and is named in the end."""
+    import asyncio
+
+    places = [("home", settings.at_home())]
+    places += [(name, settings.at(name)) for name in (settings.regions.names if settings.regions else ())]
+    done: dict[str, Applied | None] = {}
+    troubles = {}
+    for name, each in places:
+        try:
+            done[name] = asyncio.run(_migrate(each))
+        except FairpostError as error:
+            done[name], troubles[name] = None, str(error)
+        applied = done[name]
+        if applied and not as_json:
+            typer.echo(f"{name}:")
+            _print_applied(applied)
+    if as_json:
+        print_json([{"database": name, "applied": done[name], "trouble": troubles.get(name)} for name, _ in places])
+    if troubles:
+        raise FairpostError(" ".join(f"Not done in {name}: {trouble}" for name, trouble in troubles.items()))
+
+
+def _print_applied(done: "Applied") -> None:
     for name in done.migrations:
         typer.echo(f"applied {name}")
     if done.functions:

@@ -6,7 +6,8 @@ import typer
 
 from fairpost.cli.output import AsJson, print_json
 from fairpost.cli.session import with_store
-from fairpost.settings import read_settings
+from fairpost.model.errors import FairpostError
+from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from fairpost.vault.keyring import Keyring
@@ -38,6 +39,7 @@ def rotate_(
 
     settings = read_settings()
     vault = vault_of(settings)
+    _require_key_for_all_regions(settings, vault.keyring)
     done = with_store(lambda store: rotate(store, vault, drop_unreadable=drop_unreadable), settings=settings)
     if as_json:
         print_json(done)
@@ -45,6 +47,15 @@ def rotate_(
         typer.echo("nothing to do: there is no key yet. It is made with the first password.")
     else:
         _print(done, vault.keyring)
+
+
+def _require_key_for_all_regions(settings: Settings, ring: "Keyring") -> None:
+    """A key file that is replaced after one region is lost to the others with the rotation after the next."""
+    if settings.regions and len(settings.regions) > 1 and not ring.is_given:
+        raise FairpostError(
+            "Several regions use the key file, and one rotation changes one region. Put a new key (openssl rand -base64 32) "
+            f"into FAIRPOST_SECRET_KEY and that of {ring.file} into FAIRPOST_SECRET_KEY_OLD, then run this in every region"
+        )
 
 
 def _print(done: "Rotation", ring: "Keyring") -> None:

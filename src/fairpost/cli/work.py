@@ -9,6 +9,9 @@ from fairpost.settings import read_settings
 
 
 def work(
+    region: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The region whose mail it sends. [default: FAIRPOST_REGION]")
+    ] = None,
     accounts_per_process: Annotated[
         int, typer.Option(min=1, max=10_000, help="How many accounts share one process.")
     ] = 1,
@@ -28,12 +31,13 @@ def work(
 ) -> None:
     """Send what waits, through all accounts, until Ctrl-C or SIGTERM.
 
-    Starts a process for each account that has work. Any number of machines may run it on one database. The first
-    signal finishes what is under way and gives the rest back; the second ends at once.
+    Starts a process for each account that has work. Any number of machines may run it on one database. With regions, it
+    knows only its own. The first signal finishes what is under way and gives the rest back; the second ends at once.
 
     \b
     Example: fairpost work --accounts-per-process 50
     """
+    from fairpost.app import require_region
     from fairpost.engine import EngineOptions, run_engine
 
     options = EngineOptions(
@@ -44,4 +48,7 @@ def work(
         idle_s_max=idle_s,
         ends_with_stdin=ends_with_stdin,
     )
-    run_engine(read_settings(), options, log=note)
+    settings = read_settings()
+    settings = settings.at(region) if region else settings
+    require_region(settings)
+    run_engine(settings, options, log=note)

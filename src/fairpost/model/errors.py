@@ -49,3 +49,11 @@ class KeysChanged(VaultError):
 
 class DatabaseUnavailable(FairpostError):
     """No PostgreSQL answers where one was expected."""
+
+
+class RegionUnavailable(DatabaseUnavailable):
+    """The database of one region does not answer. The others are not touched by that."""
+
+    def __init__(self, region: str, why: str) -> None:
+        super().__init__(f"Region {region} does not answer: {why}. Look at all of them: fairpost region list")
+        self.region = region

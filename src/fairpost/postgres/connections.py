@@ -14,6 +14,19 @@ import asyncpg
 
 from fairpost.model.errors import FairpostError
 
+# What the driver raises where no database answers, or none that lets us in.
+UNREACHABLE = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.TooManyConnectionsError,
+)
+
 
 class Connections:
     def __init__(self, url: str, *, most: int, options: dict[str, Any]) -> None:

@@ -1,0 +1,127 @@
+"""`fairpost region`: the regions, how they are, and which workspace lives where."""
+
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from fairpost.cli.output import AsJson, iso, note, print_json, print_table
+from fairpost.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from fairpost.postgres.store import Store
+    from fairpost.regions.survey import Sight
+
+app = typer.Typer(no_args_is_help=True, help="See the regions, and place workspaces in them.")
+
+T = TypeVar("T")
+
+Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="a-z, 0-9 and ._- (1..100), like acme.")]
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the regions: where they are, whether they answer, their schema, engines and queues.
+
+    One that does not answer within 3 seconds is named as such, and keeps nobody waiting for the others.
+
+    \b
+    Example: fairpost region list
+    """
+    import asyncio
+
+    from fairpost.app import directory_of
+    from fairpost.regions.survey import survey
+
+    found = asyncio.run(survey(directory_of(read_settings())))
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (each.name, each.place, _answer(each), _schema(each), _number(each.engines), _number(each.queued))
+        for each in found
+    ]
+    print_table(("region", "where", "answers", "schema", ">engines", ">queued"), rows)
+
+
+@app.command()
+def place(
+    workspace: Workspace, region: Annotated[str, typer.Argument(metavar="REGION", help="One of the regions.")]
+) -> None:
+    """Say in which region a workspace lives, for good.
+
+    Written into the home database. Moving is not offered: what a workspace has queued and sent stays where it is.
+
+    \b
+    Example: fairpost region place acme eu
+    """
+    from fairpost.app import directory_of
+    from fairpost.postgres.directory import place as write
+
+    settings = read_settings()
+    directory_of(settings).region(region)
+    _at_home(settings, lambda home: write(home, workspace, region=region))
+    typer.echo(f"{workspace} lives in {region}")
+
+
+@app.command("of")
+def of(workspace: Workspace) -> None:
+    """Print the region of a workspace, for scripts.
+
+    \b
+    Example: fairpost region of acme
+    """
+    from fairpost.postgres.directory import region_of
+
+    typer.echo(_at_home(read_settings(), lambda home: region_of(home, workspace)))
+
+
+@app.command()
+def workspaces(
+    region: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of this region.")] = None,
+    after: Annotated[str, typer.Option(metavar="WORKSPACE", help="Only those whose names come after this one.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the workspaces that were placed, by name, up to 1,000 at once.
+
+    \b
+    Example: fairpost region workspaces --region eu
+    """
+    from fairpost.postgres.directory import PLACEMENTS_MAX, placements
+
+    found = _at_home(read_settings(), lambda home: placements(home, region=region, after=after))
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(("workspace", "region", "since"), [(p.workspace, p.region, iso(p.created_at)) for p in found])
+    else:
+        typer.echo("none; place one: fairpost region place WORKSPACE REGION")
+    if len(found) == PLACEMENTS_MAX:
+        note(f"there may be more: --after {found[-1].workspace}")
+
+
+def _at_home(settings: Settings, work: "Callable[[Store], Awaitable[T]]") -> T:
+    import asyncio
+
+    from fairpost.app import open_home
+
+    async def run() -> T:
+        async with open_home(settings) as home:
+            return await work(home)
+
+    return asyncio.run(run())
+
+
+def _answer(each: "Sight") -> str:
+    return "yes" if each.answers else f"no: {each.trouble}"
+
+
+def _schema(each: "Sight") -> str | None:
+    if each.pending is None:
+        return each.trouble if each.answers else None
+    return f"to do: fairpost db migrate --region {each.name}" if each.pending else "up to date"
+
+
+def _number(n: int | None) -> str | None:
+    return None if n is None else f"{n:,}"

@@ -1,0 +1,105 @@
+"""Which regions there are, and where the database of each is. Looks up, and opens nothing.
+
+Written as `eu=postgresql://…,us=postgresql://…`, or in a TOML file with a table `[regions]`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from fairpost.model.errors import NotFound
+
+MAIN = "main"  # the only region, where none are set
+NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+REGIONS_MAX = 100
+
+_SCHEMES = ("postgresql://", "postgres://")
+# A comma may also stand between the hosts of one URL, or in a password.
+_BETWEEN = re.compile(r",\s*(?=[^,=/@]*=postgres(?:ql)?://)")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    name: str
+    url: str = field(repr=False)  # with its password
+
+    @property
+    def place(self) -> str:
+        """Host and database, for people: never the user's password, nor anything else that might hold one."""
+        try:
+            parts = urlsplit(re.sub("//.*@", "//", self.url))  # to the last @: a password may hold others, and a /
+            options = dict(parse_qsl(parts.query))
+            host = parts.netloc or options.get("host", "localhost")
+            database = parts.path.strip("/") or options.get("dbname") or options.get("database") or ""
+        except ValueError:
+            return "a URL that cannot be read"
+        return f"{host}/{database}"
+
+
+class Directory:
+    """The regions in the order in which they are written."""
+
+    def __init__(self, regions: Iterable[Region]) -> None:
+        self._regions = {region.name: region for region in regions}
+
+    def __iter__(self) -> Iterator[Region]:
+        return iter(self._regions.values())
+
+    def __len__(self) -> int:
+        return len(self._regions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Directory) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Directory({', '.join(self.names)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._regions)
+
+    def region(self, name: str) -> Region:
+        if name not in self._regions:
+            raise NotFound(
+                f"There is no region {name!r}; there is {', '.join(self.names)}. Name one of them, or add it to "
+                "FAIRPOST_REGIONS"
+            )
+        return self._regions[name]
+
+    def url(self, name: str) -> str:
+        return self.region(name).url
+
+
+def parse_regions(text: str) -> Directory | None:
+    """From `eu=postgresql://…,us=postgresql://…`; None where that is not what it says."""
+    parts = [part.partition("=") for part in _BETWEEN.split(text.strip())]
+    return _directory([(name.strip(), url.strip()) for name, _, url in parts])
+
+
+def regions_of_table(table: Mapping[str, Any]) -> Directory | None:
+    """From what a TOML file says; None where that is not regions."""
+    regions = table.get("regions")
+    return _directory(list(regions.items())) if isinstance(regions, Mapping) else None
+
+
+def hidden(text: str) -> str:
+    """What was written, for messages: the names as far as they are names, and nothing of the URLs but their places."""
+    if "://" not in text:
+        return text  # the path of a file
+    found = parse_regions(text)
+    return ",".join(f"{r.name}={r.place}" for r in found) if found else f"{len(text)} characters, which are not shown"
+
+
+def _directory(pairs: list[tuple[str, Any]]) -> Directory | None:
+    names = [name for name, _ in pairs]
+    are_names = all(NAME.fullmatch(name) for name in names) and len(set(names)) == len(names)
+    are_urls = all(isinstance(url, str) and url.startswith(_SCHEMES) for _, url in pairs)
+    have_their_own = len({url for _, url in pairs if isinstance(url, str)}) == len(pairs)
+    if not (are_names and are_urls and have_their_own and 0 < len(pairs) <= REGIONS_MAX):
+        return None
+    return Directory(Region(name, url) for name, url in pairs)

@@ -1,0 +1,64 @@
+"""How each region is: whether it answers, its schema, who works there, what waits. Asks all of them at once."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import asyncpg
+
+from fairpost.model.errors import MigrationError
+from fairpost.postgres.connections import UNREACHABLE
+from fairpost.postgres.migrations import pending
+from fairpost.regions.directory import Directory, Region
+from fairpost.regions.stores import ANSWER_S_MAX
+
+ENGINE_AGE_MAX = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What can be seen of a region; None: that cannot be seen."""
+
+    name: str
+    place: str
+    answers: bool
+    trouble: str | None = None
+    pending: tuple[str, ...] | None = None  # empty: the schema is up to date
+    engines: int | None = None
+    queued: int | None = None
+
+
+async def survey(directory: Directory) -> list[Sight]:
+    return list(await asyncio.gather(*map(_look, directory)))
+
+
+async def _look(region: Region) -> Sight:
+    try:
+        async with asyncio.timeout(ANSWER_S_MAX):
+            conn = await asyncpg.connect(region.url, statement_cache_size=0)
+            try:
+                return await _inside(conn, Sight(name=region.name, place=region.place, answers=True))
+            finally:
+                conn.terminate()
+    except TimeoutError:
+        trouble = f"nothing came back for {ANSWER_S_MAX:g} s"
+    except UNREACHABLE as error:
+        trouble = str(error) or type(error).__name__
+    except ValueError:
+        trouble = "its URL cannot be read"
+    return Sight(name=region.name, place=region.place, answers=False, trouble=trouble)
+
+
+async def _inside(conn: "asyncpg.Connection", sight: Sight) -> Sight:
+    try:
+        todo = tuple(await pending(conn))
+        if todo:
+            return replace(sight, pending=todo)
+        row = await conn.fetchrow(
+            """SELECT (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - $1::interval) AS engines,
+                      (SELECT coalesce(sum(w.waiting), 0)::bigint FROM fairpost.waiting_by_route() w) AS queued""",
+            ENGINE_AGE_MAX,
+        )
+    except (MigrationError, asyncpg.InsufficientPrivilegeError) as error:
+        return replace(sight, trouble=str(error))
+    return replace(sight, pending=(), **row)

@@ -1,0 +1,163 @@
+"""`fairpost account share`: a row in each region, its password sealed for that row, and no more than the whole."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+
+from fairpost.app import vault_of
+from fairpost.model.transport import SmtpSettings
+from fairpost.postgres.store import Store
+from fairpost.settings import read_settings
+from tests.regions.conftest import Regions
+
+ADD = (
+    *("account", "add", "sales", "--from", "sales@post.test", "--smtp", "smtp+starttls://ann:s3cret@smtp.test"),
+    *("--daily", "1000", "--hourly", "101", "--delay-ms", "600", "--gap-max-ms", "1200", "--warm-up", "50+20"),
+)
+SHARE = ("account", "share", "sales", "--slice", "eu=60", "--slice", "us=40")
+
+
+def row(regions: Regions, region: str) -> dict[str, Any]:
+    found: dict[str, Any] = regions.cli(region).json("account", "show", "sales")
+    return found
+
+
+def password(regions: Regions, region: str) -> str:
+    """As an engine of that region opens it."""
+
+    async def read() -> str:
+        async with Store.open(regions.urls[region]) as store:
+            account = await store.account_named("sales")
+        assert isinstance(account.transport, SmtpSettings)
+        assert account.transport.secret is not None
+        vault = vault_of(read_settings(regions.environment(region)))
+        return vault.open(account.transport.secret, account_id=account.id, name="sales")
+
+    return asyncio.run(read())
+
+
+def numbers(regions: Regions, region: str) -> tuple[Any, ...]:
+    with psycopg.connect(regions.urls[region]) as conn:
+        sql = "SELECT daily_max, hourly_max, delay_ms, gap_max_ms, warm_up, revision FROM fairpost.accounts WHERE name = 'sales'"
+        return tuple(conn.execute(sql).fetchone() or ())
+
+
+@pytest.fixture
+def shared(regions: Regions) -> Regions:
+    regions.cli("us").ok("account", "add", "other", "--from", "other@post.test")  # so that the rows have other ids
+    regions.cli("eu").ok(*ADD)
+    assert "shared sales" in regions.cli("eu").ok(*SHARE)
+    return regions
+
+
+def test_each_region_has_its_part_and_the_password(shared: Regions) -> None:
+    assert numbers(shared, "eu")[:5] == (600, 60, 1000, 2000, {"start": 30, "step": 12, "days": 0})
+    assert numbers(shared, "us")[:5] == (400, 40, 1500, 3000, {"start": 20, "step": 8, "days": 0})
+    assert row(shared, "eu")["id"] != row(shared, "us")["id"]
+    assert password(shared, "eu") == password(shared, "us") == "s3cret"
+    assert shared.cli("ap").json("account", "list") == []
+
+
+def test_running_it_again_changes_nothing(shared: Regions) -> None:
+    before = [numbers(shared, name) for name in ("eu", "us")]
+    again = shared.cli("eu").json(*SHARE)
+    assert [each["change"] for each in again["slices"]] == ["as before", "as before"]
+    assert [numbers(shared, name) for name in ("eu", "us")] == before
+    shared.cli("us").ok(*SHARE)  # from any region that has it
+    assert [numbers(shared, name) for name in ("eu", "us")] == before
+
+
+def test_other_slices_are_parts_of_the_same_whole(shared: Regions) -> None:
+    turned = shared.cli("eu").json(
+        "account", "share", "sales", "--slice", "eu=70", "--slice", "us=20", "--slice", "ap=10"
+    )
+    assert [each["region"] for each in turned["slices"]] == ["us", "eu", "ap"], "what shrinks goes first"
+    assert [numbers(shared, name)[0] for name in ("eu", "us", "ap")] == [700, 200, 100]
+
+
+def test_a_new_password_reaches_the_others(shared: Regions) -> None:
+    shared.cli("eu").ok("account", "set", "sales", "--smtp", "smtp+starttls://ann:n3w@smtp.test")
+    before = numbers(shared, "eu")
+    shared.cli("eu").ok(*SHARE)
+    assert password(shared, "us") == "n3w"
+    assert numbers(shared, "eu") == before, "no worker has to begin anew for nothing"
+
+
+def test_limits_changed_in_one_region_are_not_taken_for_the_whole_unasked(shared: Regions) -> None:
+    shared.cli("eu").ok("account", "set", "sales", "--daily", "2000")
+    assert "were changed in eu since it was shared" in shared.cli("eu").error(*SHARE)
+    shared.cli("eu").ok(*SHARE, "--anew")
+    assert [numbers(shared, name)[0] for name in ("eu", "us")] == [1200, 800]
+
+
+def test_a_region_decides_about_its_own_row(shared: Regions) -> None:
+    shared.cli("us").ok("account", "pause", "sales", "--reason", "quiet here")
+    shared.cli("eu").ok("account", "set", "sales", "--display-name", "Sales")
+    shared.cli("eu").ok(*SHARE)
+    us = row(shared, "us")
+    assert (us["status"], us["status_reason"], us["display_name"]) == ("paused", "quiet here", "Sales")
+
+
+def test_one_that_is_paused_here_begins_paused_there(shared: Regions) -> None:
+    shared.cli("eu").ok("account", "pause", "sales", "--reason", "not yet")
+    shared.cli("eu").ok(*SHARE[:3], "--slice", "eu=50", "--slice", "us=40", "--slice", "ap=10")
+    assert (row(shared, "ap")["status"], row(shared, "us")["status"]) == ("paused", "active")
+
+
+def test_a_dry_run_shows_the_parts_and_writes_nothing(regions: Regions) -> None:
+    regions.cli("eu").ok(*ADD)
+    before = numbers(regions, "eu")
+    shown = regions.cli("eu").ok(*SHARE, "--dry-run")
+    assert "600 a day" in shown
+    assert "400 a day" in shown
+    assert "nothing was written" in shown
+    assert numbers(regions, "eu") == before
+    assert regions.cli("us").json("account", "list") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--slice", "eu=60", "--slice", "us=41"), "The slices make 101 %"),
+        (("--slice", "us=40"), "eu, where the account is, needs a slice too"),
+        (("--slice", "eu=60", "--slice", "mars=40"), "There is no region 'mars'"),
+        (("--slice", "eu=0", "--slice", "us=40"), "from 1 to 100, got eu=0"),
+        (("--slice", "eu"), "--slice must be REGION=PERCENT"),
+        (("--slice", "eu=50", "--slice", "eu=50"), "each region once"),
+    ],
+)
+def test_wrong_slices_are_named(regions: Regions, arguments: tuple[str, ...], message: str) -> None:
+    regions.cli("eu").ok(*ADD)
+    assert message in regions.cli("eu").error("account", "share", "sales", *arguments)
+
+
+def test_a_region_that_has_it_cannot_be_left_out(shared: Regions) -> None:
+    shared.cli("eu").ok(*SHARE[:3], "--slice", "eu=50", "--slice", "us=40", "--slice", "ap=10")
+    said = shared.cli("eu").error(*SHARE)
+    assert "FAIRPOST_REGION=ap fairpost account remove sales" in said
+    shared.cli("ap").ok("account", "remove", "sales", "--yes")
+    shared.cli("eu").ok(*SHARE)
+
+
+def test_another_account_of_the_same_name_is_left_alone(regions: Regions) -> None:
+    regions.cli("eu").ok(*ADD)
+    regions.cli("us").ok("account", "add", "sales", "--from", "us@other.test")
+    assert "us has another account called sales" in regions.cli("eu").error(*SHARE)
+    assert row(regions, "us")["address"] == "us@other.test"
+
+
+def test_a_region_that_is_down_stops_it_before_anything_is_written(regions: Regions) -> None:
+    regions.cli("eu").ok(*ADD)
+    before = numbers(regions, "eu")
+    down = {**regions.urls, "us": "postgresql://fairpost@127.0.0.1:1/nothing"}
+    broken = Regions(down, regions.home_url, regions.home)
+    assert "Region us does not answer: 127.0.0.1:1/nothing" in broken.cli("eu").error(*SHARE)
+    assert numbers(regions, "eu") == before
+
+
+def test_an_account_without_a_password_is_shared_without_one(regions: Regions) -> None:
+    regions.cli("eu").ok("account", "add", "sales", "--from", "sales@post.test", "--smtp", "smtp://127.0.0.1:25")
+    regions.cli("eu").ok(*SHARE)
+    assert row(regions, "us")["server"] == row(regions, "eu")["server"]

@@ -1,0 +1,133 @@
+"""A store for each region: opened when it is needed, refused at once while it is down, and back by itself."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from fairpost.model.errors import DatabaseUnavailable, MigrationError, NotFound, RegionUnavailable
+from fairpost.regions.directory import Directory, Region
+from fairpost.regions.stores import COOL_DOWN_S, RegionStores
+from fairpost.system import clock
+from tests.regions.conftest import Regions
+from tests.regions.proxy import Proxy
+
+AT_ONCE_S = 0.5
+
+
+@pytest.fixture
+async def proxies(regions: Regions) -> AsyncIterator[dict[str, Proxy]]:
+    async with AsyncExitStack() as stack:
+        yield {name: await stack.enter_async_context(Proxy(url)) for name, url in regions.urls.items()}
+
+
+@pytest.fixture
+async def stores(proxies: dict[str, Proxy]) -> AsyncIterator[RegionStores]:
+    async with RegionStores(Directory(Region(name, proxy.url) for name, proxy in proxies.items())) as stores:
+        yield stores
+
+
+async def ask(stores: RegionStores, name: str, *, answer_s_max: float = 3.0) -> str:
+    async with stores.at(name, answer_s_max=answer_s_max) as store:
+        return str(await store.value("SELECT current_database()"))
+
+
+async def refused_in_s(stores: RegionStores, name: str, *, answer_s_max: float = 3.0) -> float:
+    before_s = clock.monotonic()
+    with pytest.raises(RegionUnavailable) as error:
+        await ask(stores, name, answer_s_max=answer_s_max)
+    assert error.value.region == name
+    assert "fairpost region list" in str(error.value)
+    return clock.monotonic() - before_s
+
+
+async def back_within_s(stores: RegionStores, name: str) -> float:
+    before_s = clock.monotonic()
+    while True:
+        try:
+            await ask(stores, name)
+        except RegionUnavailable:
+            assert clock.monotonic() - before_s < 10
+            await asyncio.sleep(0.02)
+        else:
+            return clock.monotonic() - before_s
+
+
+async def test_a_region_is_opened_when_it_is_first_asked_and_few_connections_serve_many(
+    stores: RegionStores, proxies: dict[str, Proxy]
+) -> None:
+    assert [proxy.connections for proxy in proxies.values()] == [0, 0, 0]
+    await asyncio.gather(*(ask(stores, "eu") for _ in range(50)))
+    assert proxies["eu"].connections == 3, "one looked at the schema, two serve"
+    assert [proxies[name].connections for name in ("us", "ap")] == [0, 0]
+
+
+async def test_a_region_that_is_gone_is_refused_at_once_and_comes_back_by_itself(
+    stores: RegionStores, proxies: dict[str, Proxy]
+) -> None:
+    before = {name: await ask(stores, name) for name in proxies}
+    await proxies["us"].cut()
+    assert await refused_in_s(stores, "us") < AT_ONCE_S
+    assert {name: await ask(stores, name) for name in ("eu", "ap")} == {n: before[n] for n in ("eu", "ap")}
+    await proxies["us"].open()
+    assert await back_within_s(stores, "us") < COOL_DOWN_S + AT_ONCE_S
+    assert await ask(stores, "us") == before["us"]
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_silent_region_costs_one_wait_and_then_nothing_for_a_moment(
+    stores: RegionStores, proxies: dict[str, Proxy], is_open: bool
+) -> None:
+    if is_open:
+        await ask(stores, "us")
+    proxies["us"].silence()
+    waiting = [asyncio.create_task(refused_in_s(stores, "us")) for _ in range(20)]
+    for _ in range(20):
+        before_s = clock.monotonic()
+        await ask(stores, "eu")
+        assert clock.monotonic() - before_s < AT_ONCE_S
+    assert max(await asyncio.gather(*waiting)) < 3 + AT_ONCE_S
+    assert await refused_in_s(stores, "us") < 0.05, "its cool-down lasts"
+    asked = proxies["us"].connections
+    assert await refused_in_s(stores, "us") < 0.05
+    assert proxies["us"].connections == asked
+    proxies["us"].speak()
+    assert await back_within_s(stores, "us") < COOL_DOWN_S + 3 + AT_ONCE_S
+
+
+async def test_work_that_is_known_to_take_longer_may(stores: RegionStores) -> None:
+    async with stores.at("eu", answer_s_max=20) as store:
+        await store.value("SELECT pg_sleep(3.2)")
+    assert await refused_in_s(stores, "eu", answer_s_max=0.0) < AT_ONCE_S
+
+
+async def test_what_goes_wrong_in_the_work_itself_is_no_matter_of_the_region(stores: RegionStores) -> None:
+    with pytest.raises(TimeoutError):
+        async with stores.at("eu"), asyncio.timeout(0.01):
+            await asyncio.sleep(1)
+    with pytest.raises(KeyError):
+        async with stores.at("eu"):
+            raise KeyError
+    assert await ask(stores, "eu")
+
+
+async def test_a_region_that_nobody_knows_is_an_error_of_the_caller(stores: RegionStores) -> None:
+    with pytest.raises(NotFound, match="There is no region 'mars'"):
+        await ask(stores, "mars")
+
+
+async def test_a_region_without_its_schema_says_what_to_run(regions: Regions, blank_url: str) -> None:
+    directory = Directory([Region("eu", regions.urls["eu"]), Region("new", blank_url)])
+    async with RegionStores(directory) as stores:
+        with pytest.raises(MigrationError, match=r"Run: fairpost db migrate --region new$"):
+            await ask(stores, "new")
+        assert await ask(stores, "eu")
+
+
+async def test_a_database_that_is_not_there_is_a_region_that_does_not_answer(regions: Regions) -> None:
+    missing = regions.urls["eu"].replace("/test_", "/absent_")
+    assert missing != regions.urls["eu"]
+    async with RegionStores(Directory([Region("eu", missing)])) as stores:
+        with pytest.raises(DatabaseUnavailable, match=r"absent_.* does not exist"):
+            await ask(stores, "eu")
