@@ -1,0 +1,156 @@
+"""An e-mail's data is in its region and nowhere else: in no row of any other database, and on no other wire."""
+
+import asyncio
+import itertools
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from fairpost.model.account import Limits
+from fairpost.postgres.store import Store
+from tests.chaos.driver import eventually, until
+from tests.chaos.processes import Engine
+from tests.chaos.recorder import Recorder
+from tests.cli.conftest import deliver
+from tests.regions.conftest import NAMES, Regions
+from tests.regions.proxy import Proxy
+from tests.regions.residence import tables_with
+from tests.simulation.world import draft
+
+UNLIMITED = ("--provider", "none")
+_marks = itertools.count()
+WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=12, max_size=20)
+
+
+def email(word: str) -> dict[str, Any]:
+    """With the word wherever one can stand."""
+    return draft(
+        workspace=f"w-{word}",
+        domain=f"{word}.test",
+        user=f"u-{word}",
+        stream=f"s-{word}",
+        to=f"{word}@there.test",
+        subject=f"For {word}",
+        text=f"Dear {word}",
+        fields={"name": word},
+        idempotency_key=f"k-{word}",
+        attachments=[
+            {
+                "filename": f"{word}.txt",
+                "content_type": "text/plain",
+                "data": b64encode(f"of {word}".encode()).decode(),
+            }
+        ],
+    )
+
+
+@settings(max_examples=6, phases=[Phase.generate])  # a failure is the same for all words
+@given(words=st.lists(WORDS, min_size=1, max_size=3, unique=True), region=st.sampled_from(NAMES))
+def test_no_row_of_any_other_database_has_a_word_of_it(regions: Regions, words: list[str], region: str) -> None:
+    mark = f"marked{next(_marks)}x"  # no other example has it
+
+    async def enqueue() -> None:
+        async with Store.open(regions.urls[region]) as store:
+            if not await store.accounts():
+                await store.add_account("sales", address="sales@post.test", limits=Limits())
+            rows = await store.enqueue_many([email(f"{word}{mark}") for word in words])
+            assert all(row["id"] for row in rows), rows
+            await store.suppress("*", f"{mark}@there.test", reason="asked")
+
+    asyncio.run(enqueue())
+    waiting = tables_with(regions.urls[region], mark)
+    deliver(regions.urls[region])
+    sent = tables_with(regions.urls[region], mark)
+    assert {"fairpost.queue", "fairpost.arrivals", "fairpost.suppressions"} <= set(waiting), "or it would see nothing"
+    assert {name.partition("_")[0] for name in sent} >= {
+        "fairpost.emails",
+        "fairpost.attachments",
+    }  # a partition a month
+    others = {name: url for name, url in regions.all_urls.items() if name != region}
+    assert {name: tables_with(url, mark) for name, url in others.items()} == {name: [] for name in others}
+
+
+@dataclass(frozen=True)
+class Wired:
+    """The regions behind proxies, and a server that takes the mail."""
+
+    regions: Regions
+    proxies: dict[str, Proxy]
+    recorder: Recorder
+
+
+@pytest.fixture
+async def wired(regions: Regions) -> AsyncIterator[Wired]:
+    async with AsyncExitStack() as stack:
+        proxies = {n: await stack.enter_async_context(Proxy(url)) for n, url in regions.all_urls.items()}
+        recorder = stack.enter_context(Recorder().running())
+        urls = {name: proxies[name].url for name in regions.urls}
+        yield Wired(Regions(urls, proxies["home"].url, regions.home), proxies, recorder)
+
+
+async def test_an_address_of_one_region_never_crosses_the_wire_of_another(wired: Wired, tmp_path: Path) -> None:
+    regions, proxies = wired.regions, wired.proxies
+    address = "only-in-europe@there.test"
+
+    async def run(region: str | None, *arguments: str) -> str:
+        return await asyncio.to_thread(regions.cli(region).run, *arguments)
+
+    server = f"smtp://127.0.0.1:{wired.recorder.port}"
+    await run(None, "region", "place", "acme", "eu")
+    for region in NAMES:
+        await run(
+            region, "account", "add", f"sales-{region}", "--from", f"{region}@post.test", "--smtp", server, *UNLIMITED
+        )
+    engines = [
+        Engine.start(regions.home_url, None, tmp_path, "--region", region, env=regions.environment())
+        for region in NAMES
+    ]
+    try:
+        for engine in engines:
+            await until(engine.is_ready, "an engine is ready", s_max=60)
+        await run(
+            "eu", *("email", "send", "--to", address, "--subject", "Hello", "--text", "Hi", "--workspace", "acme")
+        )
+        await until(lambda: any(t.recipient == address for t in wired.recorder.taken), "it is sent")
+
+        async def is_settled() -> bool:
+            return '"sent"' in await run("eu", "email", "list", "--workspace", "acme", "--json")
+
+        await eventually(is_settled, "it is settled")
+        await run("eu", "account", "share", "sales-eu", "--slice", "eu=60", "--slice", "us=40")
+        await run(None, "region", "list")
+        await run("us", "status")
+    finally:
+        for engine in engines:
+            engine.end()
+    assert proxies["eu"].seen(address.encode()), "else this test would see nothing"
+    for other in ("us", "ap", "home"):
+        assert proxies[other].connections > 0
+        assert not proxies[other].seen(address.encode()), other
+        assert not proxies[other].seen(address.encode().hex().encode()), other
+
+
+async def test_the_engine_of_a_region_opens_no_connection_to_another_nor_to_home(wired: Wired, tmp_path: Path) -> None:
+    regions, proxies = wired.regions, wired.proxies
+    async with Store.open(regions.urls["eu"]) as store:
+        server = f"smtp://127.0.0.1:{wired.recorder.port}"
+        await asyncio.to_thread(
+            regions.cli("eu").run, "account", "add", "sales", "--from", "eu@post.test", "--smtp", server, *UNLIMITED
+        )
+        engine = Engine.start(regions.home_url, None, tmp_path, "--region", "eu", env=regions.environment())
+        try:
+            await until(engine.is_ready, "the engine is ready", s_max=60)
+            await store.enqueue_many([draft(to=f"p{i}@there.test") for i in range(50)])
+            await until(lambda: len(wired.recorder.taken) == 50, "all are sent")
+        finally:
+            engine.end()
+    assert engine.said("drives the accounts of the region eu") == 1
+    assert {name: proxy.connections for name, proxy in proxies.items() if name != "eu"} == {"us": 0, "ap": 0, "home": 0}
+    assert proxies["eu"].connections > 3
