@@ -13,10 +13,10 @@ from typer.core import TyperGroup
 from fairpost import __version__
 from fairpost.cli import (
     account,
+    account_share,
     admin,
     api,
     audit,
-    account_share,
     bench,
     campaign,
     db,

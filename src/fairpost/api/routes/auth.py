@@ -22,7 +22,14 @@ Password = Annotated[str, Field(min_length=1, max_length=1024, json_schema_extra
 Token = Annotated[Text, Field(min_length=20, max_length=200)]
 PersonName = Annotated[Text, Field(max_length=80)]
 
-_STATUS = {"wrong": "wrong_credentials", "expired": "wrong_credentials", "too_many": "rate_limited", "known": "conflict", "last_admin": "conflict", "disabled": "conflict"}
+_STATUS = {
+    "wrong": "wrong_credentials",
+    "expired": "wrong_credentials",
+    "too_many": "rate_limited",
+    "known": "conflict",
+    "last_admin": "conflict",
+    "disabled": "conflict",
+}
 
 
 class PersonOut(Model):
@@ -39,7 +46,9 @@ class PersonOut(Model):
 class SignInIn(Given):
     address: Address
     password: Password
-    workspace: Annotated[Text | None, Field(max_length=100, description="A member's; left out by those who run the service.")] = None
+    workspace: Annotated[
+        Text | None, Field(max_length=100, description="A member's; left out by those who run the service.")
+    ] = None
 
 
 class CodeSent(Model):
@@ -86,7 +95,12 @@ class Done(Model):
     done: bool = True
 
 
-@router.post("/sign-in", status_code=status.HTTP_202_ACCEPTED, summary="Address and password", responses=failures("wrong_credentials"))
+@router.post(
+    "/sign-in",
+    status_code=status.HTTP_202_ACCEPTED,
+    summary="Address and password",
+    responses=failures("wrong_credentials"),
+)
 async def sign_in(given: SignInIn, request: Request, response: Response, service: TheService) -> Answer[CodeSent]:
     region = await place_of(service, given.workspace)
     async with service.at(region) as store:
@@ -100,7 +114,14 @@ async def sign_in(given: SignInIn, request: Request, response: Response, service
         )
     if isinstance(begun, Refused):
         raise refusal(begun)
-    _set_cookie(response, service, SIGN_IN_COOKIE, f"{region}.{begun.browser_secret}", life_s=CODE_LIFE.total_seconds() * 3, path="/api/auth")
+    _set_cookie(
+        response,
+        service,
+        SIGN_IN_COOKIE,
+        f"{region}.{begun.browser_secret}",
+        life_s=CODE_LIFE.total_seconds() * 3,
+        path="/api/auth",
+    )
     return Answer(data=CodeSent(expires_at=begun.expires_at))
 
 
@@ -114,11 +135,20 @@ async def code(given: CodeIn, request: Request, response: Response, service: The
     if isinstance(finished, Refused):
         raise refusal(finished)
     response.delete_cookie(SIGN_IN_COOKIE, path="/api/auth")
-    _set_cookie(response, service, SESSION_COOKIE, f"{region}.{finished.session_token}", life_s=SESSION_LIFE.total_seconds(), path="/")
+    _set_cookie(
+        response,
+        service,
+        SESSION_COOKIE,
+        f"{region}.{finished.session_token}",
+        life_s=SESSION_LIFE.total_seconds(),
+        path="/",
+    )
     return Answer(data=_session_begun(finished))
 
 
-@router.post("/resend", status_code=status.HTTP_202_ACCEPTED, summary="Another code", responses=failures("wrong_credentials"))
+@router.post(
+    "/resend", status_code=status.HTTP_202_ACCEPTED, summary="Another code", responses=failures("wrong_credentials")
+)
 async def resend(request: Request, service: TheService) -> Answer[CodeSent]:
     region, secret = _begun(request, service)
     async with service.at(region) as store:
@@ -161,7 +191,9 @@ async def listed(signed_in: SignedInPerson, service: TheService) -> Answer[list[
 
 
 @router.delete("/sessions/{session_id}", summary="End one of your sessions", responses=failures("not_found"))
-async def revoke(session_id: Annotated[Text, Path(max_length=200)], signed_in: SignedInPerson, service: TheService) -> Answer[Done]:
+async def revoke(
+    session_id: Annotated[Text, Path(max_length=200)], signed_in: SignedInPerson, service: TheService
+) -> Answer[Done]:
     async with service.at(signed_in.region) as store:
         if not await sessions.revoke_session(store, signed_in.person.id, session_id):
             raise not_found("session", session_id)
@@ -177,17 +209,27 @@ async def password(given: NewPassword, signed_in: SignedInPerson, service: TheSe
     return Answer(data=_person(changed))
 
 
-@router.post("/accept", summary="Choose a password, with a link that works once", responses=failures("wrong_credentials", "conflict"))
+@router.post(
+    "/accept",
+    summary="Choose a password, with a link that works once",
+    responses=failures("wrong_credentials", "conflict"),
+)
 async def accept(given: Accept, service: TheService) -> Answer[PersonOut]:
     region, _, token = given.token.rpartition(".")
     async with service.at(_known(region or HOME, service)) as store:
         return Answer(data=_person(await membership.accept_invitation(store, token, given.password, name=given.name)))
 
 
-@router.post("/setup", summary="Become the first admin, with the link that the server printed", responses=failures("wrong_credentials", "conflict"))
+@router.post(
+    "/setup",
+    summary="Become the first admin, with the link that the server printed",
+    responses=failures("wrong_credentials", "conflict"),
+)
 async def setup(given: SetUp, service: TheService) -> Answer[PersonOut]:
     async with service.at(HOME) as store:
-        made = await membership.set_up(store, given.token, address=given.address, password=given.password, name=given.name)
+        made = await membership.set_up(
+            store, given.token, address=given.address, password=given.password, name=given.name
+        )
     return Answer(data=_person(made))
 
 
@@ -206,14 +248,20 @@ def _person(result: Person | Refused) -> PersonOut:
 
 
 def _session_begun(finished: SignedIn) -> SessionBegun:
-    return SessionBegun(person=PersonOut.model_validate(finished.person), expires_at=finished.expires_at, csrf_token=finished.csrf_token)
+    return SessionBegun(
+        person=PersonOut.model_validate(finished.person), expires_at=finished.expires_at, csrf_token=finished.csrf_token
+    )
 
 
 def _begun(request: Request, service: Service) -> tuple[str, str]:
     """The region and the secret of a sign-in that this browser began."""
     region, _, secret = request.cookies.get(SIGN_IN_COOKIE, "").partition(".")
     if not secret:
-        raise ApiError("wrong_credentials", "No sign-in was begun in this browser, or it is over. Enter your password.", details={"kind": "expired"})
+        raise ApiError(
+            "wrong_credentials",
+            "No sign-in was begun in this browser, or it is over. Enter your password.",
+            details={"kind": "expired"},
+        )
     return _known(region, service), secret
 
 
