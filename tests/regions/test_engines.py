@@ -27,6 +27,8 @@ from tests.chaos.recorder import Recorder
 from tests.regions.conftest import NAMES, Regions, written
 from tests.simulation.world import broken_promises, draft
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "postgresql://fairpost@127.0.0.1:1/home"  # engines need no home database
 PACE = Limits(delay_ms=20)
 SOME = 30
@@ -71,7 +73,6 @@ async def lands(recorder: Recorder) -> AsyncIterator[dict[str, Land]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.slow
 async def test_when_one_region_dies_the_others_go_on_and_it_resumes_when_it_is_back(tmp_path: Path) -> None:
     recorder = Recorder()
 

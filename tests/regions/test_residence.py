@@ -95,6 +95,7 @@ async def wired(regions: Regions) -> AsyncIterator[Wired]:
         yield Wired(Regions(urls, proxies["home"].url, regions.home), proxies, recorder)
 
 
+@pytest.mark.slow
 async def test_an_address_of_one_region_never_crosses_the_wire_of_another(wired: Wired, tmp_path: Path) -> None:
     regions, proxies = wired.regions, wired.proxies
     address = "only-in-europe@there.test"
@@ -137,6 +138,7 @@ async def test_an_address_of_one_region_never_crosses_the_wire_of_another(wired:
         assert not proxies[other].seen(address.encode().hex().encode()), other
 
 
+@pytest.mark.slow
 async def test_the_engine_of_a_region_opens_no_connection_to_another_nor_to_home(wired: Wired, tmp_path: Path) -> None:
     regions, proxies = wired.regions, wired.proxies
     async with Store.open(regions.urls["eu"]) as store:

@@ -7,10 +7,15 @@ import psycopg
 import pytest
 
 from fairpost.app import vault_of
+from fairpost.model.errors import RegionUnavailable
 from fairpost.model.transport import SmtpSettings
 from fairpost.postgres.store import Store
+from fairpost.regions import sharing
+from fairpost.regions.directory import Directory, Region
+from fairpost.regions.stores import RegionStores
 from fairpost.settings import read_settings
 from tests.regions.conftest import Regions
+from tests.regions.proxy import Proxy
 
 ADD = (
     *("account", "add", "sales", "--from", "sales@post.test", "--smtp", "smtp+starttls://ann:s3cret@smtp.test"),
@@ -56,6 +61,11 @@ def test_each_region_has_its_part_and_the_password(shared: Regions) -> None:
     assert numbers(shared, "eu")[:5] == (600, 60, 1000, 2000, {"start": 30, "step": 12, "days": 0})
     assert numbers(shared, "us")[:5] == (400, 40, 1500, 3000, {"start": 20, "step": 8, "days": 0})
     assert row(shared, "eu")["id"] != row(shared, "us")["id"]
+    assert (row(shared, "us")["share_percent"], shared.cli("us").json("account", "show", "other")["share_percent"]) == (
+        40,
+        None,
+    )
+    assert "These are 40 % of its limits" in shared.cli("us").ok("account", "show", "sales")
     assert password(shared, "eu") == password(shared, "us") == "s3cret"
     assert shared.cli("ap").json("account", "list") == []
 
@@ -155,6 +165,25 @@ def test_a_region_that_is_down_stops_it_before_anything_is_written(regions: Regi
     broken = Regions(down, regions.home_url, regions.home)
     assert "Region us does not answer: 127.0.0.1:1/nothing" in broken.cli("eu").error(*SHARE)
     assert numbers(regions, "eu") == before
+
+
+async def test_cut_off_midway_it_is_run_again_and_the_parts_are_right(regions: Regions) -> None:
+    await asyncio.to_thread(regions.cli("eu").ok, *ADD)
+    vault = vault_of(read_settings(regions.environment("eu")))
+    percents = {"us": 40, "eu": 60}
+    async with Proxy(regions.urls["us"]) as us:
+        directory = Directory([Region("eu", regions.urls["eu"]), Region("us", us.url)])
+        async with RegionStores(directory) as stores:
+            planned = await sharing.plan(stores, "sales", percents, here="eu")
+            await us.cut()
+            with pytest.raises(RegionUnavailable):
+                await sharing.carry_out(stores, planned, vault)
+            assert numbers(regions, "eu")[0] == 600, "it gave its part away before anybody else had it"
+            await us.open()
+        async with RegionStores(directory) as stores:
+            again = await sharing.plan(stores, "sales", percents, here="eu")
+            await sharing.carry_out(stores, again, vault)
+    assert [numbers(regions, name)[0] for name in ("eu", "us")] == [600, 400]
 
 
 def test_an_account_without_a_password_is_shared_without_one(regions: Regions) -> None:

@@ -175,14 +175,21 @@ def show(name: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost account show sales
     """
+    from fairpost.regions.sharing import share_of
+
     posts, now = with_store(_read_posts)
     post = next((post for post in posts if post.account.name == name), None)
     if post is None:
         raise _no_account(name)
+    share = with_store(lambda store: share_of(store, post.account.id))
     if as_json:
-        print_json(account_facts(post, now))
-    else:
-        print_account(post, now)
+        print_json({**account_facts(post, now), "share_percent": share.percent if share else None})
+        return
+    print_account(post, now)
+    if share:
+        typer.echo(
+            f"\nThese are {share.percent} % of its limits; other regions have the rest (fairpost account share)."
+        )
 
 
 @app.command()

@@ -22,9 +22,9 @@ Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="a-z, 0-9 an
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the regions: where they are, whether they answer, their schema, engines and queues.
+    """List the regions, and how each of them is.
 
-    One that does not answer within 3 seconds is named as such, and keeps nobody waiting for the others.
+    Where it is, whether it answers, its schema, its engines and what waits there. One that does not answer within 3 seconds is named as such, and keeps nobody waiting for the others.
 
     \b
     Example: fairpost region list
