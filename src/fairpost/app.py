@@ -81,8 +81,13 @@ def fairness_of(settings: Settings) -> Fairness:
 
 
 def home_database_url(settings: Settings) -> str:
-    """The URL of the home database, which runs and has the newest schema. For callers outside an event loop."""
-    return asyncio.run(_prepared(settings.at_home()))
+    """The same for callers outside an event loop."""
+    return asyncio.run(home_url(settings))
+
+
+async def home_url(settings: Settings) -> str:
+    """The URL of the home database, which runs and has the newest schema."""
+    return await _prepared(settings.at_home())
 
 
 async def prepare_database(settings: Settings) -> str:
@@ -174,7 +179,7 @@ async def open_store(
 @asynccontextmanager
 async def open_home(settings: Settings) -> AsyncIterator[Store]:
     """A store on the home database, whichever region is chosen."""
-    url = await _prepared(settings.at_home())
+    url = await home_url(settings)
     with in_plain_words(url):
         async with Store.open(url, connections_max=1) as store:
             yield store

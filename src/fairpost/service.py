@@ -3,45 +3,33 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from fastapi import FastAPI
 
 from fairpost.api.app import build_app
 from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes
 from fairpost.api.service import Service
-from fairpost.app import connect, open_store, prepare_database, vault_of
+from fairpost.app import connect, directory_of, home_url, in_plain_words, service_mail, vault_of
 from fairpost.postgres.store import Store
 from fairpost.postgres.tenants import require_role
+from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings, read_settings
 
 CONNECTIONS_MAX = 10  # of one process, to each database
-MAIN = "main"
-
-
-@dataclass(frozen=True, slots=True)
-class OneRegion:
-    """An installation without regions: one database, called main."""
-
-    store: Store
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (MAIN,)
-
-    async def home(self) -> Store:
-        return self.store
-
-    async def of(self, region: str) -> Store:
-        return self.store
+HOME_CONNECTIONS_MAX = 4
 
 
 @asynccontextmanager
 async def open_service(settings: Settings) -> AsyncIterator[Service]:
-    async with open_store(settings, connections_max=CONNECTIONS_MAX) as store:
-        async with store.connection() as conn:
-            await require_role(conn)
-        yield Service(settings=settings, stores=OneRegion(store), vault=vault_of(settings))
+    url = await home_url(settings)
+    with in_plain_words(url):
+        async with (
+            Store.open(url, connections_max=HOME_CONNECTIONS_MAX) as home,
+            RegionStores(directory_of(settings), connections_max=CONNECTIONS_MAX) as stores,
+        ):
+            yield Service(
+                settings=settings, home=home, stores=stores, vault=vault_of(settings), mail=service_mail(settings)
+            )
 
 
 def create() -> FastAPI:
@@ -59,8 +47,7 @@ def run_service(settings: Settings, options: ServerOptions, *, log: Callable[[st
 
 
 async def _check(settings: Settings) -> None:
-    url = await prepare_database(settings)
-    async with connect(url) as conn:
+    async with connect(await home_url(settings)) as conn:
         await require_role(conn)
 
 

@@ -11,11 +11,12 @@ import pytest
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
-from fairpost.app import vault_of
+from fairpost.app import service_mail, vault_of
 from fairpost.model.workspace import Scope
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
-from fairpost.service import MAIN, OneRegion
+from fairpost.regions.directory import MAIN, Directory, Region
+from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings, read_settings
 
 ALL = tuple(Scope)
@@ -65,8 +66,11 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, url: str) -> Settin
 async def api(settings: Settings) -> AsyncIterator[Api]:
     assert settings.database_url
     log: list[str] = []
-    async with Store.open(settings.database_url, connections_max=8) as store:
-        service = Service(settings=settings, stores=OneRegion(store), vault=vault_of(settings))
+    directory = Directory([Region(MAIN, settings.database_url)])
+    async with Store.open(settings.database_url) as store, RegionStores(directory, connections_max=8) as stores:
+        service = Service(
+            settings=settings, home=store, stores=stores, vault=vault_of(settings), mail=service_mail(settings)
+        )
         async with serving(build_app(service, log=log.append), listener_on("127.0.0.1", 0)) as port:
             yield Api(f"http://127.0.0.1:{port}", store, log, service)
     assert log == []  # no request was a fault of ours

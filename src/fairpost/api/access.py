@@ -2,24 +2,44 @@
 
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from fastapi import Depends, Request, Security
-from fastapi.security import HTTPBearer
+from fastapi import Depends, Header, Request, Security
+from fastapi.security import APIKeyCookie, HTTPBearer
 
 from fairpost.api.errors import ApiError
-from fairpost.api.service import Service, service_of
-from fairpost.model.workspace import Scope
+from fairpost.api.service import HOME, Service, service_of
+from fairpost.model.person import Person, Role, Session
+from fairpost.model.workspace import WORKSPACE_NAME, Scope
+from fairpost.people import sessions
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
-from fairpost.postgres.workspaces import Entry
+from fairpost.postgres.workspaces import Entry, Turn
 
 KEY = re.compile(r"fp_([a-z][a-z0-9-]{0,30})_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
+SESSION_COOKIE = "fairpost_session"
+SIGN_IN_COOKIE = "fairpost_sign_in"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+PERSON_PER_MINUTE = 600
+
+SCOPES: Mapping[Role, frozenset[str]] = {
+    Role.VIEWER: frozenset({Scope.READ}),
+    Role.SENDER: frozenset({Scope.READ, Scope.SEND}),
+    Role.MANAGER: frozenset(Scope),
+    Role.ADMIN: frozenset(Scope),
+}
 
 bearer = HTTPBearer(
     auto_error=False, scheme_name="key", description="A key of a workspace: `Authorization: Bearer fp_…`"
+)
+cookie = APIKeyCookie(
+    name=SESSION_COOKIE,
+    auto_error=False,
+    scheme_name="session",
+    description="Somebody who has signed in. Changes need the header `X-CSRF-Token`, too.",
 )
 
 
@@ -48,24 +68,33 @@ class Caller:
         )
 
 
-async def caller_of(
-    request: Request, service: Annotated[Service, Depends(service_of)], _: Annotated[Any, Security(bearer)]
-) -> Caller:
-    authorization = request.headers.get("authorization")
-    if authorization is None:
-        raise ApiError(
-            "unauthenticated", "A key is needed: Authorization: Bearer fp_…", headers={"WWW-Authenticate": "Bearer"}
-        )
-    return await _by_key(request, service, authorization)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedIn:
+    """`region`: whose database knows the person; HOME of those who run the service."""
+
+    session: Session
+    region: str
+    token: str = field(repr=False)
+
+    @property
+    def person(self) -> Person:
+        return self.session.person
+
+    @property
+    def who(self) -> str:
+        return f"{self.person.role} {self.person.address}"
+
+
+# ── by a key ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _by_key(request: Request, service: Service, authorization: str) -> Caller:
     scheme, _, token = authorization.partition(" ")
     parts = KEY.fullmatch(token.strip()) if scheme.lower() == "bearer" else None
-    if parts is None or parts[1] not in service.stores.names:
+    if parts is None or parts[1] not in service.regions:
         raise _unknown()
-    owner = await service.stores.of(parts[1])
-    entry = await workspaces.enter(owner, parts[2], parts[3])
+    async with service.at(parts[1]) as owner:
+        entry = await workspaces.enter(owner, parts[2], parts[3])
     _require_entry(entry, request)
     return Caller(
         who=f"key {parts[2]}",
@@ -80,21 +109,29 @@ async def _by_key(request: Request, service: Service, authorization: str) -> Cal
 
 def _require_entry(entry: Entry, request: Request) -> None:
     if entry.refused == "suspended":
-        raise ApiError("workspace_suspended", "The operator has suspended this workspace.")
+        raise _suspended()
     if entry.refused is not None and entry.refused != "too_often":
         raise _unknown()
+    _tell_turn(request, entry)
+    if entry.refused == "too_often":
+        raise _too_often(entry, f"This key may ask {entry.per_minute} times a minute, and has done so.")
+
+
+def _tell_turn(request: Request, entry: Turn) -> None:
     request.state.headers |= {
         "RateLimit-Limit": str(entry.per_minute),
         "RateLimit-Remaining": str(entry.remaining),
         "RateLimit-Reset": str(math.ceil(entry.reset_s)),
     }
-    if entry.refused == "too_often":
-        assert entry.wait_s is not None
-        raise ApiError(
-            "rate_limited",
-            f"This key may ask {entry.per_minute} times a minute, and has done so.",
-            headers={"Retry-After": str(math.ceil(entry.wait_s))},
-        )
+
+
+def _too_often(entry: Turn, words: str) -> ApiError:
+    assert entry.wait_s is not None
+    return ApiError("rate_limited", words, headers={"Retry-After": str(math.ceil(entry.wait_s))})
+
+
+def _suspended() -> ApiError:
+    return ApiError("workspace_suspended", "The operator has suspended this workspace.")
 
 
 def _unknown() -> ApiError:
@@ -102,6 +139,100 @@ def _unknown() -> ApiError:
     return ApiError(
         "unauthenticated", "This key is unknown, expired or revoked.", headers={"WWW-Authenticate": "Bearer"}
     )
+
+
+# ── signed in ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def signed_in_of(
+    request: Request,
+    service: Annotated[Service, Depends(service_of)],
+    _: Annotated[Any, Security(cookie)],
+    csrf_token: Annotated[str | None, Header(alias="X-CSRF-Token", max_length=200)] = None,
+) -> SignedIn:
+    region, _, token = request.cookies.get(SESSION_COOKIE, "").partition(".")
+    if not token or (region != HOME and region not in service.regions):
+        raise _nobody()
+    async with service.at(region) as store:
+        session = await sessions.session_of(store, token)
+        if session is None or (session.person.workspace is None) != (region == HOME):
+            raise _nobody()
+        turn = await workspaces.take_turn(store, f"person {session.person.id}", PERSON_PER_MINUTE)
+    _tell_turn(request, turn)
+    if turn.wait_s is not None:
+        raise _too_often(turn, f"You may ask {PERSON_PER_MINUTE} times a minute, and have done so.")
+    if request.method not in SAFE_METHODS:
+        _require_own_page(request, service, session, csrf_token)
+    return SignedIn(session=session, region=region, token=token)
+
+
+def _require_own_page(request: Request, service: Service, session: Session, csrf_token: str | None) -> None:
+    """A change is asked by a page of ours, and not by one that only has the browser's cookies."""
+    origin = request.headers.get("origin")
+    ours = {urlsplit(service.settings.public_url).netloc, request.headers.get("host", "")}
+    if origin is not None and urlsplit(origin).netloc not in ours:
+        raise ApiError("csrf", "This was asked by a page of another site.")
+    if csrf_token is None or not sessions.is_csrf_token(session, csrf_token):
+        raise ApiError("csrf", "Send the csrf_token of your session as X-CSRF-Token.")
+
+
+def _nobody() -> ApiError:
+    return ApiError("unauthenticated", "A key or a session is needed, and this one is unknown, over or revoked.")
+
+
+async def _by_session(request: Request, service: Service, signed_in: SignedIn, chosen: str | None) -> Caller:
+    workspace = signed_in.person.workspace
+    if workspace is None:
+        if chosen is None or not WORKSPACE_NAME.fullmatch(chosen):
+            raise ApiError("bad_request", "Say which workspace you mean: X-Workspace.")
+        workspace = chosen
+    region = await place_of(service, workspace)
+    async with service.at(region) as owner:
+        found = await workspaces.find_workspace(owner, workspace)
+    if found is None:
+        raise ApiError("not_found", f"There is no workspace {workspace}.")
+    if found.suspended_at is not None and signed_in.person.role is not Role.ADMIN:
+        raise _suspended()
+    return Caller(
+        who=signed_in.who,
+        workspace=workspace,
+        region=region,
+        scopes=SCOPES[signed_in.person.role],
+        store=owner.of_tenant(workspace),
+        owner=owner,
+        request_id=request.state.request_id,
+    )
+
+
+async def place_of(service: Service, workspace: str | None) -> str:
+    """The region of a workspace; of those who have none, home."""
+    return HOME if workspace is None else await service.region_of(workspace)
+
+
+def client_of(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
+
+
+# ── who may ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def caller_of(
+    request: Request,
+    service: Annotated[Service, Depends(service_of)],
+    _: Annotated[Any, Security(bearer)],
+    __: Annotated[Any, Security(cookie)],
+    csrf_token: Annotated[str | None, Header(alias="X-CSRF-Token", max_length=200)] = None,
+    chosen: Annotated[
+        str | None, Header(alias="X-Workspace", max_length=100, description="For admins: in which workspace.")
+    ] = None,
+) -> Caller:
+    authorization = request.headers.get("authorization")
+    if authorization is not None:
+        return await _by_key(request, service, authorization)
+    if SESSION_COOKIE not in request.cookies:
+        words = "A key is needed: Authorization: Bearer fp_…"
+        raise ApiError("unauthenticated", words, headers={"WWW-Authenticate": "Bearer"})
+    return await _by_session(request, service, await signed_in_of(request, service, None, csrf_token), chosen)
 
 
 def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
@@ -115,6 +246,14 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     return check
 
 
+async def _admin(signed_in: Annotated[SignedIn, Depends(signed_in_of)]) -> SignedIn:
+    if signed_in.person.role is not Role.ADMIN:
+        raise ApiError("forbidden", "This is for those who run the service.")
+    return signed_in
+
+
 Reads = Annotated[Caller, Depends(_needs(Scope.READ))]
 Sends = Annotated[Caller, Depends(_needs(Scope.SEND))]
 Manages = Annotated[Caller, Depends(_needs(Scope.MANAGE))]
+SignedInPerson = Annotated[SignedIn, Depends(signed_in_of)]
+Admin = Annotated[SignedIn, Depends(_admin)]

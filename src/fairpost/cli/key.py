@@ -10,6 +10,7 @@ from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import NotFound
 from fairpost.model.workspace import Scope
+from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from fairpost.model.workspace import ApiKey
@@ -43,7 +44,8 @@ def add(
     Example: fairpost key add acme --name shop --scope send
     """
     from fairpost.postgres import workspaces
-    from fairpost.service import MAIN
+
+    region = read_settings().region_name
 
     async def work(store: "Store") -> "tuple[ApiKey, str]":
         now = await store.value("SELECT clock_timestamp()")
@@ -52,7 +54,7 @@ def add(
             key, text = await workspaces.add_key(
                 one,
                 workspace,
-                region=MAIN,
+                region=region,
                 name=name,
                 scopes=scopes or (Scope.READ, Scope.SEND),
                 by=BY,

@@ -20,8 +20,9 @@ NAME_CHARS_MAX = 80
 Page = Literal["setup", "invitation", "reset"]
 
 
-def link(public_url: str, page: Page, token: str) -> str:
-    return f"{public_url.rstrip('/')}/{page}?{urlencode({'token': token})}"
+def link(public_url: str, page: Page, token: str, *, region: str = "") -> str:
+    """`region`: whose database knows the token, where there are several."""
+    return f"{public_url.rstrip('/')}/{page}?{urlencode({'token': f'{region}.{token}' if region else token})}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,10 @@ class ServiceMail:
     portals: Portals
     pool: str
     public_url: str
+    region: str = ""  # whose people it writes to, where there are several
+
+    def link(self, page: Page, token: str) -> str:
+        return link(self.public_url, page, token, region=self.region)
 
     async def send_code(
         self, store: "Store", person: Person, code: str, *, client: str, now: datetime, expires_at: datetime
@@ -43,14 +48,14 @@ class ServiceMail:
         fields = {
             "inviter": inviter[:NAME_CHARS_MAX],
             "role": str(offered.person.role),
-            "accept_url": link(self.public_url, "invitation", offered.token),
+            "accept_url": self.link("invitation", offered.token),
             "valid_for": _in_words(offered.expires_at, now),
         }
         await self._queue(store, offered.person, "invite", fields, now=now, expires_at=offered.expires_at)
 
     async def send_reset(self, store: "Store", offered: Offered, *, now: datetime) -> None:
         fields = {
-            "reset_url": link(self.public_url, "reset", offered.token),
+            "reset_url": self.link("reset", offered.token),
             "valid_for": _in_words(offered.expires_at, now),
         }
         await self._queue(store, offered.person, "forgot_password", fields, now=now, expires_at=offered.expires_at)

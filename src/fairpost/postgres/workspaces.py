@@ -22,17 +22,23 @@ Refusal = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """What a key opens, or why it does not; and how much of its rate is left."""
+class Turn:
+    """How much of its rate a caller has left. `wait_s`: it has asked too often, and after so long there is room again."""
+
+    per_minute: int
+    remaining: int
+    reset_s: float
+    wait_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Turn):
+    """What a key opens, or why it does not."""
 
     refused: Refusal | None
     workspace: str
     name: str
     scopes: frozenset[str]
-    per_minute: int
-    remaining: int
-    reset_s: float
-    wait_s: float | None
 
 
 # ── workspaces ────────────────────────────────────────────────────────────────────────────────────────────
@@ -55,10 +61,15 @@ async def add_workspace(store: "Store", name: str, *, pools: Sequence[str] = ("d
 
 
 async def workspace_named(store: "Store", name: str) -> Workspace:
-    row = await store.row("SELECT * FROM fairpost.workspaces w WHERE w.name = $1", name)
-    if row is None:
+    found = await find_workspace(store, name)
+    if found is None:
         raise NotFound(f"There is no workspace {name}. Make it: fairpost workspace add {name}")
-    return _workspace(row)
+    return found
+
+
+async def find_workspace(store: "Store", name: str) -> Workspace | None:
+    row = await store.row("SELECT * FROM fairpost.workspaces w WHERE w.name = $1", name)
+    return _workspace(row) if row else None
 
 
 async def workspaces(store: "Store", *, after: str = "", most: int = 1000) -> list[Workspace]:
@@ -139,6 +150,12 @@ async def enter(store: "Store", key_id: str, secret: str) -> Entry:
     """Opens with a key, and takes a turn of its rate."""
     row = await store.row("SELECT * FROM fairpost.enter($1, $2, $3)", key_id, hash_of(secret), clock.stated())
     return Entry(**{**row, "scopes": frozenset(row["scopes"] or ())})
+
+
+async def take_turn(store: "Store", caller: str, per_minute: int) -> Turn:
+    """For those who come without a key."""
+    row = await store.row("SELECT * FROM fairpost.take_turn($1, $2, $3)", caller, per_minute, clock.stated())
+    return Turn(**row, per_minute=per_minute)
 
 
 # ── domains ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response, status
 from pydantic import Field
 
-from fairpost.api.access import HOME, SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, client_of, place_of
+from fairpost.api.access import SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, client_of, place_of
 from fairpost.api.answers import Answer, Given, Model, Moment, Text, failures
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.service import Service, TheService
+from fairpost.api.service import HOME, Service, TheService
 from fairpost.model.person import Person, Refused, Role, SignedIn
 from fairpost.people import membership, sessions, signing_in
 from fairpost.people.codes import CODE_LIFE
@@ -110,7 +110,7 @@ async def sign_in(given: SignInIn, request: Request, response: Response, service
             address=given.address,
             password=given.password,
             client=client_of(request),
-            mail=service.mail,
+            mail=service.mail_of(region),
         )
     if isinstance(begun, Refused):
         raise refusal(begun)
@@ -152,7 +152,9 @@ async def code(given: CodeIn, request: Request, response: Response, service: The
 async def resend(request: Request, service: TheService) -> Answer[CodeSent]:
     region, secret = _begun(request, service)
     async with service.at(region) as store:
-        again = await signing_in.resend_code(store, browser_secret=secret, client=client_of(request), mail=service.mail)
+        again = await signing_in.resend_code(
+            store, browser_secret=secret, client=client_of(request), mail=service.mail_of(region)
+        )
     if isinstance(again, Refused):
         raise refusal(again)
     return Answer(data=CodeSent(expires_at=again.expires_at))

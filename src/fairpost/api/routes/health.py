@@ -21,8 +21,7 @@ async def healthz() -> Answer[Health]:
 
 @router.get("/readyz", summary="Whether the home database answers", responses=failures())
 async def readyz(service: TheService) -> Answer[Health]:
-    store = await service.stores.home()
-    if await store.value("SELECT 1") != 1:
+    if await service.home.value("SELECT 1") != 1:
         raise ApiError("unavailable", "The database does not answer.")
     return Answer(data=Health(status="ok"))
 

@@ -1,0 +1,122 @@
+"""Members of a workspace: invited, given a role, kept out. They see their own workspace only."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, status
+from pydantic import Field
+
+from fairpost.api.access import Caller, Manages
+from fairpost.api.answers import Answer, Given, Moment, Text, failures
+from fairpost.api.errors import not_found
+from fairpost.api.routes.auth import Address, PersonName, PersonOut, refusal
+from fairpost.api.service import TheService
+from fairpost.model.person import Offered, Person, Refused, Role
+from fairpost.people import membership
+
+router = APIRouter(prefix="/api/members", tags=["people"])
+
+MemberRole = Literal["manager", "sender", "viewer"]
+AddressPath = Annotated[Text, Path(min_length=3, max_length=320, description="The e-mail address.")]
+
+
+class MemberIn(Given):
+    address: Address
+    role: MemberRole
+    name: PersonName = ""
+
+
+class RoleIn(Given):
+    role: MemberRole
+
+
+class OfferedOut(PersonOut):
+    link_expires_at: Annotated[Moment, Field(description="The link was sent by e-mail, and works once until then.")]
+
+
+@router.get("", summary="All members", responses=failures())
+async def listed(caller: Manages) -> Answer[list[PersonOut]]:
+    return Answer(
+        data=[PersonOut.model_validate(each) for each in await membership.people(caller.owner, caller.workspace)]
+    )
+
+
+@router.post(
+    "", status_code=status.HTTP_201_CREATED, summary="Invite somebody, by e-mail", responses=failures("conflict")
+)
+async def invite(given: MemberIn, caller: Manages, service: TheService) -> Answer[OfferedOut]:
+    async with caller.owner.together() as one:
+        offered = await membership.invite(
+            one,
+            workspace=caller.workspace,
+            address=given.address,
+            name=given.name,
+            role=Role(given.role),
+            inviter=caller.workspace,
+            mail=service.mail_of(caller.region),
+        )
+        if isinstance(offered, Refused):
+            raise refusal(offered)
+        await caller.audit(one, "member.invite", offered.person.address, role=given.role)
+    return Answer(data=_offered(offered))
+
+
+@router.put(
+    "/{address}/role",
+    summary="Give another role; ends the member's sessions",
+    responses=failures("not_found", "conflict"),
+)
+async def change_role(address: AddressPath, given: RoleIn, caller: Manages) -> Answer[PersonOut]:
+    async with caller.owner.together() as one:
+        person = await _find(caller, address)
+        changed = await membership.change_role(one, person.id, Role(given.role))
+        await caller.audit(one, "member.role", person.address, role=given.role)
+    return Answer(data=_person(changed))
+
+
+@router.post("/{address}/disable", summary="Keep a member out, at once", responses=failures("not_found"))
+async def disable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
+    async with caller.owner.together() as one:
+        person = await _find(caller, address)
+        changed = await membership.disable_person(one, person.id)
+        await caller.audit(one, "member.disable", person.address)
+    return Answer(data=_person(changed))
+
+
+@router.post("/{address}/enable", summary="Let a member in again", responses=failures("not_found"))
+async def enable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
+    async with caller.owner.together() as one:
+        person = await _find(caller, address)
+        changed = await membership.enable_person(one, person.id)
+        await caller.audit(one, "member.enable", person.address)
+    return Answer(data=_person(changed))
+
+
+@router.post(
+    "/{address}/reset", summary="Send a link to choose another password", responses=failures("not_found", "conflict")
+)
+async def reset(address: AddressPath, caller: Manages, service: TheService) -> Answer[OfferedOut]:
+    async with caller.owner.together() as one:
+        person = await _find(caller, address)
+        offered = await membership.offer_reset(one, person.id, mail=service.mail_of(caller.region))
+        if isinstance(offered, Refused):
+            raise refusal(offered)
+        await caller.audit(one, "member.reset", person.address)
+    return Answer(data=_offered(offered))
+
+
+async def _find(caller: Caller, address: str) -> Person:
+    person = await membership.person_named(caller.owner, caller.workspace, address)
+    if person is None:
+        raise not_found("member", address)
+    return person
+
+
+def _person(result: Person | Refused) -> PersonOut:
+    if isinstance(result, Refused):
+        raise refusal(result)
+    return PersonOut.model_validate(result)
+
+
+def _offered(offered: Offered) -> OfferedOut:
+    told = PersonOut.model_validate(offered.person).model_dump()
+    return OfferedOut(**told, link_expires_at=offered.expires_at)

@@ -1,0 +1,228 @@
+"""For those who run the service: workspaces, other admins, and who changed what. In a workspace they act with X-Workspace."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response, status
+from pydantic import Field
+
+from fairpost.api.access import Admin, SignedIn
+from fairpost.api.answers import Answer, Given, Model, Moment, Page, Text, failures
+from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.pages import Cursor, Limit, cursor_of, name_at, number_at
+from fairpost.api.routes.auth import Address, PersonName, PersonOut, refusal
+from fairpost.api.routes.members import AddressPath, OfferedOut
+from fairpost.api.routes.workspace import AuditOut
+from fairpost.api.service import Service, TheService
+from fairpost.model.person import Person, Refused, Role
+from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, Workspace
+from fairpost.people import membership
+from fairpost.postgres import workspaces
+from fairpost.postgres.directory import place
+from fairpost.postgres.store import Store
+
+TAG = {"name": "operators", "description": "For those who run the service."}
+router = APIRouter(prefix="/api/admin", tags=["operators"])
+
+NamePath = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$", description="The workspace.")]
+PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
+
+
+class WorkspaceItem(Model):
+    name: str
+    region: str
+    pools: list[str]
+    created_at: Moment
+    suspended_at: Moment | None
+    reason: str | None
+
+
+class WorkspaceIn(Given):
+    region: Annotated[
+        Text | None, Field(max_length=31, description="Where it lives, for good. [default: the first]")
+    ] = None
+    pools: Annotated[list[PoolName], Field(max_length=100, default_factory=lambda: ["default"])]
+
+
+class Why(Given):
+    reason: Annotated[Text | None, Field(max_length=500)] = None
+
+
+class AdminIn(Given):
+    address: Address
+    name: PersonName = ""
+
+
+@router.get("/workspaces", summary="By name", responses=failures("not_found"))
+async def listed(
+    _: Admin, service: TheService, region: Text | None = None, limit: Limit = 50, cursor: Cursor = None
+) -> Answer[Page[WorkspaceItem]]:
+    where = _region(service, region)
+    async with service.at(where) as store:
+        found = await workspaces.workspaces(store, after=name_at(cursor) or "", most=limit + 1)
+    items = found[:limit]
+    following = cursor_of(items[-1].name) if len(found) > limit else None
+    return Answer(data=Page(items=[_told(each, where) for each in items], next=following))
+
+
+@router.put(
+    "/workspaces/{name}",
+    status_code=status.HTTP_201_CREATED,
+    summary="Add a workspace, or say through which of your pools it may send",
+    responses={
+        200: {"model": Answer[WorkspaceItem], "description": "It was there."},
+        **failures("not_found", "conflict"),
+    },
+)
+async def add(
+    name: NamePath, given: WorkspaceIn, admin: Admin, service: TheService, request: Request, response: Response
+) -> Answer[WorkspaceItem]:
+    if not WORKSPACE_NAME.fullmatch(name) or name == SERVICE_WORKSPACE:
+        raise invalid("name", f"cannot be {SERVICE_WORKSPACE}: that is the service's own")
+    region = _region(service, given.region)
+    if service.settings.regions is not None:
+        if given.region is None:
+            region = await service.region_of(name)
+        await place(service.home, name, region=region)
+    async with service.at(region) as store:
+        pass
+    async with store.together() as one:
+        is_new = await workspaces.add_workspace(one, name, pools=given.pools)
+        if not is_new:
+            await workspaces.set_pools(one, name, given.pools)
+            response.status_code = status.HTTP_200_OK
+        await _audit(one, admin, request, "workspace.add" if is_new else "workspace.pools", name, pools=given.pools)
+        return Answer(data=_told(await workspaces.workspace_named(one, name), region))
+
+
+@router.post(
+    "/workspaces/{name}/suspend", summary="Its keys and people come in no more", responses=failures("not_found")
+)
+async def suspend(
+    name: NamePath, why: Why, admin: Admin, service: TheService, request: Request
+) -> Answer[WorkspaceItem]:
+    region, store = await _home_of(service, name)
+    async with store.together() as one:
+        if await workspaces.suspend_workspace(one, name, reason=why.reason):
+            await _audit(one, admin, request, "workspace.suspend", name, reason=why.reason)
+        return Answer(data=_told(await workspaces.workspace_named(one, name), region))
+
+
+@router.post("/workspaces/{name}/readmit", summary="They come in again", responses=failures("not_found"))
+async def readmit(name: NamePath, admin: Admin, service: TheService, request: Request) -> Answer[WorkspaceItem]:
+    region, store = await _home_of(service, name)
+    async with store.together() as one:
+        if await workspaces.readmit_workspace(one, name):
+            await _audit(one, admin, request, "workspace.readmit", name)
+        return Answer(data=_told(await workspaces.workspace_named(one, name), region))
+
+
+@router.get("/people", summary="All admins", responses=failures())
+async def people(_: Admin, service: TheService) -> Answer[list[PersonOut]]:
+    return Answer(data=[PersonOut.model_validate(each) for each in await membership.people(service.home, None)])
+
+
+@router.post(
+    "/people", status_code=status.HTTP_201_CREATED, summary="Invite an admin, by e-mail", responses=failures("conflict")
+)
+async def invite(given: AdminIn, admin: Admin, service: TheService, request: Request) -> Answer[OfferedOut]:
+    async with service.home.together() as one:
+        offered = await membership.invite(
+            one,
+            workspace=None,
+            address=given.address,
+            name=given.name,
+            role=Role.ADMIN,
+            inviter=admin.person.name or admin.person.address,
+            mail=service.mail,
+        )
+        if isinstance(offered, Refused):
+            raise refusal(offered)
+        await _audit(one, admin, request, "admin.invite", offered.person.address, of_workspace=False)
+    return Answer(
+        data=OfferedOut(**PersonOut.model_validate(offered.person).model_dump(), link_expires_at=offered.expires_at)
+    )
+
+
+@router.post(
+    "/people/{address}/disable", summary="Keep an admin out, at once", responses=failures("not_found", "conflict")
+)
+async def disable(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
+    person = await _find(service, address)
+    async with service.home.together() as one:
+        changed = await membership.disable_person(one, person.id)
+        if isinstance(changed, Refused):
+            raise refusal(changed)
+        await _audit(one, admin, request, "admin.disable", person.address, of_workspace=False)
+    return Answer(data=PersonOut.model_validate(changed))
+
+
+@router.post("/people/{address}/enable", summary="Let an admin in again", responses=failures("not_found"))
+async def enable(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
+    person = await _find(service, address)
+    async with service.home.together() as one:
+        changed = await membership.enable_person(one, person.id)
+        await _audit(one, admin, request, "admin.enable", person.address, of_workspace=False)
+    return Answer(data=PersonOut.model_validate(changed))
+
+
+@router.get("/audit", summary="Who changed what in the installation itself", responses=failures())
+async def audit(_: Admin, service: TheService, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
+    found = await workspaces.audit(service.home, None, before=number_at(cursor), most=limit + 1)
+    items = found[:limit]
+    following = cursor_of(items[-1].id) if len(found) > limit else None
+    return Answer(data=Page(items=[AuditOut.model_validate(entry) for entry in items], next=following))
+
+
+async def _home_of(service: Service, name: str) -> tuple[str, Store]:
+    region = await service.region_of(name)
+    async with service.at(region) as store:
+        if await workspaces.find_workspace(store, name) is None:
+            raise ApiError("not_found", f"There is no workspace {name}.")
+    return region, store
+
+
+async def _find(service: Service, address: str) -> Person:
+    person = await membership.person_named(service.home, None, address)
+    if person is None:
+        raise not_found("admin", address)
+    return person
+
+
+async def _audit(
+    store: Store,
+    admin: SignedIn,
+    request: Request,
+    action: str,
+    subject: str,
+    *,
+    of_workspace: bool = True,
+    **detail: object,
+) -> None:
+    await workspaces.write_audit(
+        store,
+        workspace=subject if of_workspace else None,
+        who=admin.who,
+        action=action,
+        subject=subject,
+        detail=detail,
+        request_id=request.state.request_id,
+    )
+
+
+def _region(service: Service, region: str | None) -> str:
+    if region is None:
+        return service.regions[0]
+    if region not in service.regions:
+        raise not_found("region", region)
+    return region
+
+
+def _told(workspace: Workspace, region: str) -> WorkspaceItem:
+    return WorkspaceItem(
+        name=workspace.name,
+        region=region,
+        pools=list(workspace.pools),
+        created_at=workspace.created_at,
+        suspended_at=workspace.suspended_at,
+        reason=workspace.reason,
+    )
