@@ -1,16 +1,19 @@
 """Settings are checked once, and a wrong one is named with its rule."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairpost.model.errors import SettingsError
 from fairpost.model.sender import AbuseMode, Priority, Tier
 from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.tiers import PLANS, SHARES, WEIGHTS
-from fairpost.settings import SETTINGS, read_settings, without_password
+from fairpost.settings import FILE_BYTES_MAX, SETTINGS, read_settings, read_settings_file, without_password
 
 
 def test_without_any_variable_the_defaults_hold() -> None:
@@ -70,6 +73,8 @@ def test_no_password_ends_up_in_an_error() -> None:
         ("postgresql:///d?password=secret&host=%2Ftmp", "postgresql:///d?password=***&host=%2Ftmp"),
         ("postgresql://ann:a/b@c@h/d", "postgresql://ann:***@h/d"),
         ("postgresql://h:5432/d", "postgresql://h:5432/d"),
+        ("host=h password=secret dbname=d", "host=h password=*** dbname=d"),
+        ("host=h password = 'se cr\\'et' dbname=d", "host=h password = *** dbname=d"),
     ],
 )
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
@@ -226,3 +231,154 @@ def test_an_error_names_the_variable_that_was_read(alias: str, text: str, rule: 
     with pytest.raises(SettingsError) as error:
         read_settings({alias: text})
     assert str(error.value) == f"{alias} must be {rule}, got {text}"
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def written(folder: Path, text: str | bytes) -> dict[str, str]:
+    """An environment whose FAIRPOST_CONFIG names a file with this text."""
+    path = folder / "fairpost.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return {"FAIRPOST_CONFIG": str(path)}
+
+
+def refusal(environ: dict[str, str]) -> str:
+    with pytest.raises(SettingsError) as error:
+        read_settings(environ)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "variable", "text"),
+    [
+        ('database_url = "postgresql://h/d"', "FAIRPOST_DATABASE_URL", "postgresql://h/d"),
+        ('tier_weights = "4,2,1,0.1"', "FAIRPOST_TIER_WEIGHTS", "4,2,1,0.1"),
+        ("tier_weights = [4, 2, 1.0, 0.00001]", "FAIRPOST_TIER_WEIGHTS", "4,2,1.0,0.00001"),
+        ("lane_shares = [97, 1, 1, 1]", "FAIRPOST_LANE_SHARES", "97,1,1,1"),
+        ("abuse_threshold = 60", "FAIRPOST_ABUSE_THRESHOLD", "60"),
+        ("max_queue = 5_000_000", "FAIRPOST_MAX_QUEUE", "5000000"),
+        ('operators = ["ann@x.test", "ben@x.test"]', "FAIRPOST_OPERATORS", "ann@x.test,ben@x.test"),
+        ('paid_plans = ["gold"]', "FAIRPOST_PAID_PLANS", "gold"),
+        ("workspace = true", "FAIRPOST_WORKSPACE", "true"),
+    ],
+)
+def test_a_file_says_the_same_as_the_environment(tmp_path: Path, line: str, variable: str, text: str) -> None:
+    assert read_settings(written(tmp_path, line)) == read_settings({variable: text}) != read_settings({})
+
+
+def test_the_environment_goes_before_the_file_and_the_file_before_the_default(tmp_path: Path) -> None:
+    environ = written(tmp_path, "abuse_threshold = 60\nmax_queue = 7")
+    assert (read_settings(environ).abuse_threshold, read_settings(environ).max_queue) == (60, 7)
+    assert read_settings({**environ, "FAIRPOST_ABUSE_THRESHOLD": "70"}).abuse_threshold == 70
+    assert read_settings({**environ, "SMTP_ABUSE_THRESHOLD": "80"}).abuse_threshold == 80
+    assert read_settings({**environ, "FAIRPOST_ABUSE_THRESHOLD": ""}).abuse_threshold == 60
+    assert read_settings(environ).workspace == "default"
+
+
+def test_an_empty_file_and_an_empty_name_of_one_set_nothing(tmp_path: Path) -> None:
+    assert read_settings(written(tmp_path, "# all as it is\n")) == read_settings({})
+    assert read_settings({"FAIRPOST_CONFIG": ""}) == read_settings({})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("abuse_threshold = 101", ": abuse_threshold must be a whole number, 0..100, got 101"),
+        ("abuse_threshold = 5.0", ": abuse_threshold must be a whole number, 0..100, got 5.0"),
+        ("fair_queue = true", ": fair_queue must be on, off or a percentage such as 50%, got true"),
+        ("throttle_max = 2030-01-01", "30d at most, got a date or time"),
+        ("paid_plans = {gold = 1}", ": paid_plans must be names of 1..100 characters, with commas, got a table"),
+        ('paid_plans = ["gold,silver"]', "got a list with more in it than numbers, and texts without commas"),
+        ("paid_plans = [true]", "got a list with more in it"),
+        ('paid_plans = ["gold", ""]', "got a list with more in it"),
+        ("paid_plans = []", ": paid_plans is empty; leave it out"),
+        ('redirect_all = ""', ": redirect_all is empty; leave it out"),
+        (
+            f"max_queue = 0x{'f' * 50_000}",
+            ": max_queue must be a whole number, 1..1000000000, got a number beyond 64 bits",
+        ),
+        ("abuse_treshold = 1", ": there is no setting abuse_treshold; did you mean abuse_threshold?"),
+        ('FAIRPOST_WORKSPACE = "a"', ": there is no setting FAIRPOST_WORKSPACE; did you mean workspace?"),
+        ("colour = 1", ": there is no setting colour; docs/settings.md has them all"),
+        ("[fairpost]\nmax_queue = 1", ": there is no setting fairpost: settings stand at the top, under no heading"),
+        ("max_queue = 1\nhome =\n", " is not TOML: Invalid value (at line 2, column 7)"),
+        ("max_queue = 1\nmax_queue = 2\n", " is not TOML: Cannot overwrite a value (at line 2, column 14)"),
+        (f"max_queue = {'[' * 50_000}", " is not TOML: "),
+        (f"max_queue = {'9' * 50_000}", " is not TOML: "),
+        (b"workspace = '\xff'", " is not TOML: it is not in UTF-8"),
+        (f"# {'x' * FILE_BYTES_MAX}", f" has more than {FILE_BYTES_MAX} bytes"),
+    ],
+    ids=lambda value: None if len(value) > 100 else value,
+)
+def test_a_wrong_file_is_refused_with_its_path_key_and_reason(tmp_path: Path, text: str | bytes, why: str) -> None:
+    environ = written(tmp_path, text)
+    assert refusal(environ).startswith(environ["FAIRPOST_CONFIG"])
+    assert why in refusal(environ)
+
+
+def test_what_the_environment_overrules_must_be_right_too(tmp_path: Path) -> None:
+    environ = written(tmp_path, "max_queue = 0")
+    assert "max_queue must be" in refusal({**environ, "FAIRPOST_MAX_QUEUE": "7"})
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    missing = tmp_path / "none.toml"
+    assert refusal({"FAIRPOST_CONFIG": str(missing)}) == (
+        f"FAIRPOST_CONFIG names {missing}, which cannot be read: No such file or directory"
+    )
+    assert "Is a directory" in refusal({"FAIRPOST_CONFIG": str(tmp_path)})
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    environ = written(tmp_path, "")
+    Path(environ["FAIRPOST_CONFIG"]).chmod(0)
+    assert "Permission denied" in refusal(environ)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'secret_key = "hunter2"',
+        'secret_key = ["hunter2", "hunter2"]',
+        "secret_key = hunter2",
+        'secret_key_old = "hunter2"',
+        'database_url = "mysql://ann:hunter2@h/d"',
+        'database_url = "host=h password=hunter2"',
+        'database_url = ["mysql://ann:hunter2@h/d"]',
+        'database_url = {password = "hunter2"}',
+        'database_uri = "postgresql://ann:hunter2@h/d"',
+    ],
+)
+def test_no_secret_of_a_file_ends_up_in_an_error(tmp_path: Path, line: str) -> None:
+    assert "hunter2" not in refusal(written(tmp_path, line))
+
+
+@pytest.mark.parametrize(
+    ("line", "has_secret"),
+    [
+        (f'secret_key = "{"0" * 64}"', True),
+        (f'secret_key_old = "{"0" * 64}"', True),
+        ('database_url = "postgresql://ann:secret@h/d"', True),
+        ('database_url = "postgresql://ann@h/d"', False),
+        ("max_queue = 7", False),
+        ("", False),
+    ],
+)
+def test_a_file_knows_whether_it_holds_a_secret(tmp_path: Path, line: str, has_secret: bool) -> None:
+    assert read_settings_file(written(tmp_path, line)).has_secret is has_secret
+
+
+@given(
+    text=st.text(max_size=200)
+    | st.from_regex(r"(home|max_queue|operators) ?= ?[\[\]{}\"'0-9a-z,. ]{0,30}", fullmatch=True)
+)
+def test_any_text_is_settings_or_a_refusal(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    environ = written(tmp_path_factory.getbasetemp(), text.encode("utf-8", "surrogatepass"))
+    said = environ["FAIRPOST_CONFIG"]
+    try:
+        read_settings(environ)
+    except SettingsError as error:
+        said = str(error)
+    assert environ["FAIRPOST_CONFIG"] in said

@@ -1,4 +1,4 @@
-"""Every setting, in one table: its name, default, rule and help. Read from the environment and checked once.
+"""Every setting, in one table: its name, default, rule and help. Read from the environment and a file, and checked once.
 
 A new setting is a line in SETTINGS and a field of Settings; docs/settings.md follows, or its test fails.
 What belongs to one account, workspace or e-mail is data, and lives in the database.
@@ -8,8 +8,9 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -24,6 +25,8 @@ TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # in this order thei
 WEIGHT_MAX = 1000.0
 THROTTLE_MAX = timedelta(days=30)
 NUMBER_MAX = 1_000_000_000
+FILE_VARIABLE = "FAIRPOST_CONFIG"
+FILE_BYTES_MAX = 100_000  # with every setting explained, it has a few KB
 UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
@@ -103,9 +106,37 @@ class Setting:
         return f"FAIRPOST_{self.name.upper()}"
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The text of a setting (None: nothing is set), whose rule it must keep, and where it comes from.
+
+    `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is what an error calls it.
+    """
+
+    text: str | None
+    by: Setting | Alias
+    origin: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """What a file sets: texts that keep their rules. Without a path there is none."""
+
+    path: Path | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_secret(self) -> bool:
+        return any(
+            each.show(self.texts[each.name]) != self.texts[each.name] for each in SETTINGS if each.name in self.texts
+        )
+
+
 def without_password(url: str) -> str:
     """For messages, which may stand in a log for years. Hides too much rather than too little."""
-    return re.sub(r"([?&]password=)[^&]*", r"\1***", re.sub(r"(//[^:/@]*):.*@", r"\1:***@", url))
+    url = re.sub(r"(//[^:/@]*):.*@", r"\1:***@", url)
+    return re.sub(r"(\bpassword\s*=\s*)('(\\.|[^'])*'|[^&\s]*)", r"\1***", url)
 
 
 def _hidden(text: str) -> str:
@@ -428,19 +459,103 @@ SETTINGS = (
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """All settings, or a SettingsError that names key, rule and value. An empty variable counts as not set."""
-    values = {setting.name: _read(setting, environ) for setting in SETTINGS}
+    file = read_settings_file(environ)
+    values = {setting.name: _value(setting, find(setting, environ, file)) for setting in SETTINGS}
     settings = Settings(**values, home_database_url=values["database_url"])
     return settings.at(settings.region) if settings.region else settings
 
 
-def _read(setting: Setting, environ: Mapping[str, str]) -> Any:
-    source: Setting | Alias = setting
-    if not environ.get(setting.variable) and setting.alias and environ.get(setting.alias.variable):
-        source = setting.alias
-    text = environ.get(source.variable) or setting.default
-    if text is None:
+def find(setting: Setting, environ: Mapping[str, str], file: SettingsFile) -> Found:
+    """The environment goes before the file, and the file before the default."""
+    if text := environ.get(setting.variable):
+        return Found(text, setting, "environment", setting.variable)
+    if setting.alias and (text := environ.get(setting.alias.variable)):
+        return Found(text, setting.alias, setting.alias.variable, setting.alias.variable)
+    if setting.name in file.texts:
+        return Found(file.texts[setting.name], setting, f"file {file.path}", f"{file.path}: {setting.name}")
+    return Found(setting.default, setting, "default", setting.variable)
+
+
+def _value(setting: Setting, found: Found) -> Any:
+    if found.text is None:
         return setting.absent
-    value = source.read(text)
+    value = found.by.read(found.text)
     if value is None:
-        raise SettingsError(f"{source.variable} must be {source.rule}, got {setting.show(text)}")
+        raise SettingsError(f"{found.name} must be {found.by.rule}, got {setting.show(found.text)}")
     return value
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_settings_file(environ: Mapping[str, str] = os.environ) -> SettingsFile:
+    """What FAIRPOST_CONFIG names, checked whole: also what the environment overrules must be right."""
+    if not environ.get(FILE_VARIABLE):
+        return SettingsFile()
+    path = Path(os.path.expanduser(environ[FILE_VARIABLE])).absolute()
+    by_name = {setting.name: setting for setting in SETTINGS}
+    texts = {}
+    for key, value in _toml(path).items():
+        if key not in by_name:
+            raise SettingsError(f"{path}: there is no setting {key}{_hint(key, value)}")
+        if value in ("", []):
+            raise SettingsError(f"{path}: {key} is empty; leave it out where nothing is to be set")
+        text = _text(value)
+        if text is None:
+            raise SettingsError(f"{path}: {key} must be {by_name[key].rule}, got {_kind(value)}")
+        texts[key] = text
+    file = SettingsFile(path, texts)
+    for name in texts:
+        _value(by_name[name], find(by_name[name], {}, file))
+    return file
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+        if len(content) > FILE_BYTES_MAX:
+            raise SettingsError(f"{path} has more than {FILE_BYTES_MAX} bytes, too many for a file of settings")
+        return tomllib.loads(content.decode(), parse_float=str)  # a number as it was written
+    except OSError as error:
+        raise SettingsError(f"{FILE_VARIABLE} names {path}, which cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not TOML: it is not in UTF-8") from None
+    except (ValueError, RecursionError) as error:  # endless numbers and nests among them
+        raise SettingsError(f"{path} is not TOML: {error}") from None
+
+
+def _hint(key: str, value: object) -> str:
+    if isinstance(value, dict):
+        return ": settings stand at the top, under no heading"
+    near = get_close_matches(key.lower().removeprefix("fairpost_"), [setting.name for setting in SETTINGS], n=1)
+    return f"; did you mean {near[0]}?" if near else "; docs/settings.md has them all"
+
+
+def _text(value: object) -> str | None:
+    """As the environment would have it: a list is its parts with commas. None where there is no such text."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() if value.bit_length() < 64:
+            return str(value)
+        case str():
+            return value
+        case list():
+            parts = [_text(part) for part in value if isinstance(part, str | int) and not isinstance(part, bool)]
+            texts = [part for part in parts if part and "," not in part]
+            return ",".join(texts) if len(texts) == len(value) else None
+        case _:
+            return None
+
+
+def _kind(value: object) -> str:
+    match value:
+        case dict():
+            return "a table"
+        case list():
+            return "a list with more in it than numbers, and texts without commas"
+        case int():
+            return "a number beyond 64 bits"
+        case _:
+            return "a date or time"

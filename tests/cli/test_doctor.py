@@ -187,3 +187,15 @@ def test_a_restored_database_is_told_before_any_engine_starts(cli: Cli, db: Db) 
     found = examined(cli)
     assert found["identity"]["grade"] == "problem"
     assert found["pause"]["grade"] == "ok", "looking changes nothing"
+
+
+def test_a_settings_file_with_a_secret_that_everybody_can_read_is_a_note(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "fairpost.toml"
+    path.write_text(f'secret_key = "{"0" * 64}"')
+    set_by_file = Cli({**cli.environment, "FAIRPOST_CONFIG": str(path)})
+    path.chmod(0o644)
+    assert examined(set_by_file)["settings file"]["then"] == f"chmod o-rwx {path}"
+    assert "0000" not in str(examined(set_by_file))
+    path.chmod(0o640)
+    assert grade(set_by_file, "settings file") == "ok"
+    assert "settings file" not in examined(cli)

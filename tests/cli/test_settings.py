@@ -1,6 +1,7 @@
 """`fairpost settings`: what holds, and why."""
 
 from base64 import b64encode
+from pathlib import Path
 
 from fairpost.settings import SETTINGS
 from tests.cli.conftest import Cli
@@ -29,3 +30,21 @@ def test_no_secret_is_shown(bare: Cli) -> None:
 def test_a_wrong_one_is_named(bare: Cli) -> None:
     cli = Cli({**bare.environment, "FAIRPOST_MAX_QUEUE": "many"})
     assert "FAIRPOST_MAX_QUEUE must be a whole number" in cli.error("settings")
+
+
+def test_what_a_file_sets_is_told_with_its_path(bare: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "fairpost.toml"
+    path.write_text('max_queue = 7\nabuse_threshold = 60\ndatabase_url = "postgresql://ann:hunter2@db.test/mail"')
+    cli = Cli({**bare.environment, "FAIRPOST_CONFIG": str(path), "FAIRPOST_ABUSE_THRESHOLD": "70"})
+    told = {each["variable"]: (each["value"], each["from"]) for each in cli.json("settings")}
+    assert told["FAIRPOST_MAX_QUEUE"] == ("7", f"file {path}")
+    assert told["FAIRPOST_DATABASE_URL"] == ("postgresql://ann:***@db.test/mail", f"file {path}")
+    assert told["FAIRPOST_ABUSE_THRESHOLD"] == ("70", "environment")
+    assert told["FAIRPOST_WORKSPACE"] == ("default", "default")
+
+
+def test_a_wrong_file_is_named(bare: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "fairpost.toml"
+    path.write_text("max_queu = 7")
+    cli = Cli({**bare.environment, "FAIRPOST_CONFIG": str(path)})
+    assert f"error: {path}: there is no setting max_queu; did you mean max_queue?" in cli.error("settings")

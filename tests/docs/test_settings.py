@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from fairpost.settings import SETTINGS
+from fairpost.settings import FILE_VARIABLE, SETTINGS, read_settings, read_settings_file
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 ROW = re.compile(r"^\| `(FAIRPOST_\w+)` \| (.*?) ?\| (.*?) \| (.*?) \|$", re.MULTILINE)
@@ -20,3 +20,12 @@ def test_the_page_has_every_setting_with_its_default_rule_and_help() -> None:
 def test_the_page_has_every_other_name_with_its_rule() -> None:
     aliases = [(s.alias.variable, s.variable, s.alias.rule) for s in SETTINGS if s.alias]
     assert ALIAS.findall(PAGE.read_text()) == aliases
+
+
+def test_the_file_on_the_page_is_one_that_is_read(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "fairpost.toml").write_text(example)
+    environ = {FILE_VARIABLE: str(tmp_path / "fairpost.toml")}
+    assert len(read_settings_file(environ).texts) == 5
+    assert read_settings(environ).operators == ("ann@example.com", "ben@example.com")
+    assert f"`{FILE_VARIABLE}` names" in PAGE.read_text()

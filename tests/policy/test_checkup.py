@@ -87,6 +87,13 @@ def test_when_all_is_well_every_check_says_so() -> None:
     assert len(checks) > 15
 
 
+@pytest.mark.parametrize(("mode", "has_secret"), [(0o640, True), (0o600, True), (0o644, False)])
+def test_a_settings_file_is_well_where_nobody_else_can_read_its_secrets(mode: int, has_secret: bool) -> None:
+    found = machine(settings_file="/etc/f.toml", settings_file_mode=mode, settings_file_has_secret=has_secret)
+    assert {check.grade for check in check_up(found)} == {Grade.OK}
+    assert "settings file" in {check.name for check in check_up(found)}
+
+
 AGED = Holdback(what="a transaction of ann", then="end it", age_s=400)
 OLD = replace(AGED, age_s=8_000)
 
@@ -99,6 +106,12 @@ OLD = replace(AGED, age_s=8_000)
         (machine(disks=[Disk(what="x", path="/x", free_bytes=900_000_000)]), "disk", Grade.NOTE, "0.9 GB"),
         (machine(disks=[Disk(what="x", path="/x", free_bytes=100_000_000)]), "disk", Grade.PROBLEM, "0.1 GB"),
         (machine(key_trouble="Others can read it."), "master key", Grade.PROBLEM, "Others"),
+        (
+            machine(settings_file="/etc/f.toml", settings_file_mode=0o644, settings_file_has_secret=True),
+            "settings file",
+            Grade.NOTE,
+            "holds a secret",
+        ),
         (machine(redirect_all="team@x.test"), "redirect", Grade.NOTE, "EVERY E-MAIL GOES TO team@x.test"),
         (server(major=13, version="13.9"), "version", Grade.PROBLEM, "13.9 is too old"),
         (server(settings={"fsync": "off"}), "durability", Grade.PROBLEM, "fsync off"),

@@ -6,7 +6,7 @@ import typer
 
 from fairpost.cli.output import AsJson, plain, print_json
 from fairpost.model.errors import FairpostError, VaultError
-from fairpost.settings import Settings, read_settings
+from fairpost.settings import Settings, read_settings, read_settings_file
 
 if TYPE_CHECKING:
     import asyncpg
@@ -92,6 +92,7 @@ def _machine(settings: Settings, vault: "Vault") -> "Machine":
     if settings.database_url is None:
         places.append(("the embedded PostgreSQL", embedded(settings).status().data_dir))
     key_from, key_trouble = _key(vault)
+    file = read_settings_file()
     return Machine(
         home=str(settings.home),
         home_mode=mode_of(settings.home),
@@ -99,6 +100,9 @@ def _machine(settings: Settings, vault: "Vault") -> "Machine":
         redirect_all=settings.redirect_all,
         key_from=key_from,
         key_trouble=key_trouble,
+        settings_file=str(file.path) if file.path else None,
+        settings_file_mode=mode_of(file.path) if file.path else None,
+        settings_file_has_secret=file.has_secret,
     )
 
 

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from fairpost.cli.output import AsJson, plain, print_json, print_table
-from fairpost.settings import SETTINGS, read_settings
+from fairpost.settings import SETTINGS, find, read_settings, read_settings_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fairpost.settings import Setting
+    from fairpost.settings import Found, Setting
 
 
 def settings(as_json: AsJson = False) -> None:
@@ -23,7 +21,8 @@ def settings(as_json: AsJson = False) -> None:
     Example: fairpost settings
     """
     read_settings()
-    found = [_facts(setting, os.environ) for setting in SETTINGS]
+    file = read_settings_file()
+    found = [_facts(setting, find(setting, os.environ, file)) for setting in SETTINGS]
     if as_json:
         print_json(found)
         return
@@ -32,15 +31,11 @@ def settings(as_json: AsJson = False) -> None:
     typer.echo("\nwhat each is for, and what it must be: docs/settings.md, or --json")
 
 
-def _facts(setting: "Setting", environ: "Mapping[str, str]") -> dict[str, str | None]:
-    variable, text = setting.variable, environ.get(setting.variable)
-    if not text and setting.alias is not None:
-        variable, text = setting.alias.variable, environ.get(setting.alias.variable)
-    value = text or setting.default
+def _facts(setting: "Setting", found: "Found") -> dict[str, str | None]:
     return {
         "variable": setting.variable,
-        "value": None if value is None else setting.show(value),
-        "from": (variable if variable != setting.variable else "environment") if text else "default",
+        "value": None if found.text is None else setting.show(found.text),
+        "from": found.origin,
         "rule": setting.rule,
         "help": setting.help,
     }

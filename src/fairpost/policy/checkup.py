@@ -81,6 +81,8 @@ def _machine(machine: Machine) -> Iterable[Check]:
     for disk in machine.disks:
         yield _disk(disk)
     yield _key(machine)
+    if machine.settings_file:
+        yield _settings_file(machine, machine.settings_file)
 
 
 def _home(machine: Machine) -> Check:
@@ -103,6 +105,17 @@ def _key(machine: Machine) -> Check:
     return _ok(
         "master key", f"from {machine.key_from}" if machine.key_from else "none yet; made for the first password"
     )
+
+
+def _settings_file(machine: Machine, path: str) -> Check:
+    if machine.settings_file_has_secret and (machine.settings_file_mode or 0) & 0o004:
+        return Check(
+            name="settings file",
+            grade=Grade.NOTE,
+            text=f"{path} holds a secret, and everybody on this machine can read it",
+            then=f"chmod o-rwx {shlex.quote(path)}",
+        )
+    return _ok("settings file", path)
 
 
 # ── the server ───────────────────────────────────────────────────────────────────────────────────────────

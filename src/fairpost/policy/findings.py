@@ -24,6 +24,9 @@ class Machine:
     redirect_all: str | None = None
     key_from: str | None = None
     key_trouble: str | None = None
+    settings_file: str | None = None
+    settings_file_mode: int | None = None
+    settings_file_has_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
