@@ -34,7 +34,7 @@ from fairpost.transport.port import ClosableTransport
 from fairpost.transport.redirect import Redirected
 
 STDIN = 0
-ENGINES = "engines"  # the folder in Fairpost's home where those of this machine are announced, by region
+RUNNING = "running"  # the folder in Fairpost's home where engines of this machine are announced, by region; what they remember is not here
 WATCH_EVERY_S = 10.0
 
 
@@ -70,7 +70,7 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str
 
 def engines_folder(settings: Settings) -> Path:
     """Of this region alone: whoever finds a dead engine of another cannot free what it held, and would forget it."""
-    return settings.home / ENGINES / settings.region_name
+    return settings.home / RUNNING / settings.region_name
 
 
 def _announce(settings: Settings, name: str) -> Presence | None:
