@@ -48,3 +48,12 @@ def test_a_wrong_file_is_named(bare: Cli, tmp_path: Path) -> None:
     path.write_text("max_queu = 7")
     cli = Cli({**bare.environment, "FAIRPOST_CONFIG": str(path)})
     assert f"error: {path}: there is no setting max_queu; did you mean max_queue?" in cli.error("settings")
+
+
+def test_a_database_that_only_the_file_names_is_the_one_that_is_used(url: str, tmp_path: Path) -> None:
+    path = tmp_path / "fairpost.toml"
+    path.write_text(f'home = "{tmp_path / "home"}"\ndatabase_url = "{url}"\nworkspace = "acme"')
+    cli = Cli({"FAIRPOST_CONFIG": str(path)})
+    cli.ok("email", "send", "--to", "ann@there.test", "--subject", "Hello", "--text", "Hi")
+    (email,) = Cli({"FAIRPOST_DATABASE_URL": url}).json("email", "list")
+    assert email["workspace"] == "acme"

@@ -1,0 +1,62 @@
+"""What the files in deploy/ say, read for the tests: commands, variables, spans of time."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairpost.deliver import orchestrator, process
+from tests.docs.test_commands import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+PAGE = ROOT / "docs" / "deployment.md"
+
+# The mind waits for its workers so long; then they see that it is gone, and have so long to say goodbye to the database.
+ENGINE_ENDS_WITHIN_S = orchestrator.END_S_MAX + process.END_S_MAX
+
+_VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
+
+
+def compose() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    return found
+
+
+def example_environment() -> dict[str, str]:
+    lines = (DEPLOY / ".env.example").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def filled_in(text: str, environment: Mapping[str, str]) -> str:
+    """As compose fills in `${NAME}`, `${NAME:-default}` and `${NAME:?what to do}`."""
+
+    def value(found: re.Match[str]) -> str:
+        name, kind, rest = found.groups()
+        given = environment.get(name)
+        assert given or kind != "?", f"{name} is not set: {rest}"
+        return given or (rest if kind == "-" else "")
+
+    return _VARIABLE.sub(value, text)
+
+
+def asked_for(text: str) -> set[str]:
+    return {name for name, _, _ in _VARIABLE.findall(text)}
+
+
+def seconds(span: str) -> float:
+    amount, unit = re.fullmatch(r"(\d+)(s|m|min)", span).groups()  # type: ignore[union-attr]
+    return float(amount) * (1 if unit == "s" else 60)
+
+
+def check_command(arguments: Sequence[str]) -> None:
+    """That the command is known and understands its arguments; nothing is run. `fairpost` itself is left out."""
+    words = ["fairpost", *arguments]
+    name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
+    if name is None and words[1] == "api":
+        pytest.skip("this Fairpost has no `fairpost api` yet")
+    assert name is not None, f"there is no command {' '.join(words)}"
+    COMMANDS[name].make_context(name, words[len(name.split()) :])
