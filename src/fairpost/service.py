@@ -43,7 +43,8 @@ def run_service(settings: Settings, options: ServerOptions, *, log: Callable[[st
     listener = listener_on(options.host, options.port)
     shown = f"[{options.host}]" if ":" in options.host else options.host
     log(f"ready: the service answers at http://{shown}:{listener.getsockname()[1]} (see /docs)")
-    run_processes("fairpost.service:create", listener, processes=options.processes)
+    proxies = [str(network) for network in settings.trusted_proxies]
+    run_processes("fairpost.service:create", listener, processes=options.processes, trusted_proxies=proxies)
 
 
 async def _check(settings: Settings) -> None:

@@ -57,6 +57,7 @@ class Settings:
     allowed_ports: frozenset[int]
     service_pool: str
     public_url: str
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...]
     home_database_url: str | None = None  # what FAIRPOST_DATABASE_URL says, whichever region is chosen
 
     @property
@@ -453,6 +454,14 @@ SETTINGS = (
         rule="a URL that begins with https:// or http://, without ? and #",
         help="Where people reach this Fairpost with a browser: links in e-mails begin with it.",
         read=_public_url,
+    ),
+    Setting(
+        name="trusted_proxies",
+        default=None,
+        rule="networks such as 10.1.0.0/16 or 192.0.2.7/32, with commas",
+        help="Proxies before `fairpost api` whose word counts on who asks (X-Forwarded-For, X-Forwarded-Proto).",
+        read=_networks,
+        absent=(),
     ),
 )
 

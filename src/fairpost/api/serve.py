@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -67,18 +67,18 @@ def config_for(app: Any, **more: Any) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         date_header=True,
-        proxy_headers=False,
         backlog=BACKLOG,
         limit_concurrency=CONNECTIONS_AT_ONCE,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S_MAX,
-        **more,
+        **{"proxy_headers": False, **more},
     )
 
 
-def run_processes(factory: str, listener: socket.socket, *, processes: int) -> None:
+def run_processes(factory: str, listener: socket.socket, *, processes: int, trusted_proxies: Sequence[str] = ()) -> None:
     """Until SIGINT or SIGTERM. `factory` names a function without arguments that makes the application, in each process."""
-    Multiprocess(config_for(factory, factory=True, workers=processes), sockets=[listener]).run()
+    trust = {"proxy_headers": bool(trusted_proxies), "forwarded_allow_ips": list(trusted_proxies)}
+    Multiprocess(config_for(factory, factory=True, workers=processes, **trust), sockets=[listener]).run()
 
 
 @asynccontextmanager
