@@ -75,7 +75,9 @@ def config_for(app: Any, **more: Any) -> uvicorn.Config:
     )
 
 
-def run_processes(factory: str, listener: socket.socket, *, processes: int, trusted_proxies: Sequence[str] = ()) -> None:
+def run_processes(
+    factory: str, listener: socket.socket, *, processes: int, trusted_proxies: Sequence[str] = ()
+) -> None:
     """Until SIGINT or SIGTERM. `factory` names a function without arguments that makes the application, in each process."""
     trust = {"proxy_headers": bool(trusted_proxies), "forwarded_allow_ips": list(trusted_proxies)}
     Multiprocess(config_for(factory, factory=True, workers=processes, **trust), sockets=[listener]).run()

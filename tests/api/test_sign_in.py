@@ -1,0 +1,189 @@
+"""Signing in from end to end: the code goes through the real queue, an engine of its own, SMTP and the capture server, and back over HTTP."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.inbox.mails import Mail, open_mail
+from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.model.account import Limits
+from fairpost.model.person import Person
+from fairpost.model.transport import Security, SmtpSettings
+from fairpost.people import membership
+from tests.api.conftest import Api
+from tests.chaos.processes import Engine
+
+pytestmark = pytest.mark.slow
+
+ADDRESS, PASSWORD = "ann@example.com", "four words that fit"
+MAIL_S_MAX = 60.0
+
+
+@dataclass
+class Post:
+    """The mailbox of whoever signs in."""
+
+    api: Api
+    arrived: "asyncio.Queue[Mail]"
+
+    async def code(self) -> str:
+        """Of the next mail that arrives."""
+        mail = await asyncio.wait_for(self.arrived.get(), MAIL_S_MAX)
+        assert mail.recipients == (ADDRESS,)
+        text = (await open_mail(self.api.store, mail.id))[1].decode()
+        found = re.search(r"\b(\d{6})\b", text.partition("\r\n\r\n")[2])
+        assert found, text
+        return found[1]
+
+
+@pytest.fixture
+async def post(api: Api, tmp_path: Path, url: str) -> AsyncIterator[Post]:
+    arrived: asyncio.Queue[Mail] = asyncio.Queue()
+    inbox = InboxServer(api.store, ServerOptions(port=0), on_mail=arrived.put_nowait)
+    await inbox.start()
+    transport = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
+    await api.store.add_account("service", address="service@post.example", limits=Limits(), transport=transport)
+    engine = Engine.start(url, None, tmp_path)
+    try:
+        yield Post(api, arrived)
+    finally:
+        engine.end()
+        await inbox.stop()
+
+
+@asynccontextmanager
+async def browser(api: Api) -> AsyncIterator[httpx.AsyncClient]:
+    """Keeps cookies, and has no key."""
+    async with httpx.AsyncClient(base_url=api.url, timeout=30) as client:
+        yield client
+
+
+async def begin(client: httpx.AsyncClient, password: str = PASSWORD, **more: str) -> httpx.Response:
+    return await client.post("/api/auth/sign-in", json={"address": ADDRESS, "password": password, **more})
+
+
+async def enter(client: httpx.AsyncClient, code: str) -> httpx.Response:
+    return await client.post("/api/auth/code", json={"code": code})
+
+
+async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, post: Post) -> None:
+    link = await membership.first_admin_link(api.store, "http://post.example")
+    assert link is not None
+    token = link.partition("token=")[2]
+    async with browser(api) as client, browser(api) as other:
+        made = await client.post("/api/auth/setup", json={"token": token, "address": ADDRESS, "password": PASSWORD})
+        assert made.status_code == 200, made.text
+        assert made.json()["data"]["role"] == "admin"
+        again = await client.post(
+            "/api/auth/setup", json={"token": token, "address": "eve@example.com", "password": PASSWORD}
+        )
+        assert again.json()["error"]["code"] == "wrong_credentials"
+        assert await membership.first_admin_link(api.store, "http://post.example") is None
+
+        wrong = await begin(client, "not these four words")
+        unknown = await client.post("/api/auth/sign-in", json={"address": "bob@example.com", "password": PASSWORD})
+        assert wrong.json() == unknown.json()
+        assert wrong.status_code == 401
+
+        begun = await begin(client)
+        assert begun.status_code == 202, begun.text
+        cookie = begun.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        for path in ("/api/auth/session", "/api/admin/workspaces", "/api/emails"):  # nothing works before the code
+            assert (await client.get(path)).status_code == 401
+
+        code = await post.code()
+        guess = "000000" if code != "000000" else "111111"
+        refused = await enter(client, guess)
+        assert refused.json()["error"]["details"] == {"kind": "wrong", "tries_left": 4}
+        assert (await enter(other, code)).status_code == 401  # another browser
+        entered = await enter(client, code)
+        assert entered.status_code == 200, entered.text
+        csrf = entered.json()["data"]["csrf_token"]
+        assert (await client.get("/api/auth/session")).json()["data"]["address"] == ADDRESS
+        assert (await enter(client, code)).status_code == 401  # used
+
+        put = {"pools": ["default"]}
+        assert (await client.put("/api/admin/workspaces/acme", json=put)).json()["error"]["code"] == "csrf"
+        foreign = {"X-CSRF-Token": csrf, "Origin": "https://evil.example"}
+        assert (await client.put("/api/admin/workspaces/acme", json=put, headers=foreign)).json()["error"][
+            "code"
+        ] == "csrf"
+        ours = {"X-CSRF-Token": csrf, "Origin": api.url}
+        assert (await client.put("/api/admin/workspaces/acme", json=put, headers=ours)).status_code == 201
+        assert (await client.get("/api/emails")).json()["error"]["code"] == "bad_request"  # which workspace?
+        assert (await client.get("/api/emails", headers={"X-Workspace": "acme"})).status_code == 200
+
+        (session,) = (await client.get("/api/auth/sessions")).json()["data"]
+        assert session["is_this"] is True
+        assert (await client.post("/api/auth/sign-out", headers=ours)).status_code == 200
+        assert (await client.get("/api/auth/session")).status_code == 401
+
+
+async def test_five_guesses_end_it_also_at_the_same_moment_and_so_does_time(api: Api, post: Post) -> None:
+    await _admin(api)
+    async with browser(api) as client:
+        await begin(client)
+        code = await post.code()
+        guesses = [f"{n:06}" for n in range(30) if f"{n:06}" != code]
+        answers = await asyncio.gather(*(enter(client, guess) for guess in guesses))
+        judged = [a for a in answers if a.status_code == 401 and a.json()["error"]["details"].get("kind") == "wrong"]
+        assert len(judged) <= 5
+        assert (await enter(client, code)).status_code in (401, 429)  # right, and too late
+        assert (await client.get("/api/auth/session")).status_code == 401
+        await api.store.value("DELETE FROM fairpost.sign_in_attempts")
+
+        await begin(client)
+        code = await post.code()
+        await api.store.value("UPDATE fairpost.sign_ins SET expires_at = clock_timestamp() - interval '1 second'")
+        assert (await enter(client, code)).json()["error"]["details"]["kind"] == "expired"
+
+        await begin(client)
+        first = await post.code()
+        assert (await client.post("/api/auth/resend")).status_code == 202
+        second = await post.code()
+        if first != second:
+            assert (await enter(client, first)).status_code == 401  # the one before has ended
+        assert (await enter(client, second)).status_code == 200
+
+
+async def test_members_sign_in_alike_and_see_their_own(api: Api, post: Post) -> None:
+    await api.workspace("acme")
+    await api.workspace("other")
+    for role, may_send, may_manage in (("viewer", 403, 403), ("sender", 201, 403), ("manager", 201, 200)):
+        await api.store.value("DELETE FROM fairpost.people")
+        async with api.client("acme") as manager, browser(api) as client:
+            invited = await manager.post("/api/members", json={"address": ADDRESS, "role": role})
+            assert invited.status_code == 201, invited.text
+            mail = await asyncio.wait_for(post.arrived.get(), MAIL_S_MAX)
+            text = (await open_mail(api.store, mail.id))[1].decode().replace("=\r\n", "").replace("=3D", "=")
+            found = re.search(r"invitation\?token=([\w.-]+)", text)
+            assert found, text
+            accepted = await client.post("/api/auth/accept", json={"token": found[1], "password": PASSWORD})
+            assert accepted.status_code == 200, accepted.text
+            assert (await begin(client)).status_code == 401  # not an admin
+            assert (await begin(client, workspace="other")).status_code == 401
+            assert (await begin(client, workspace="acme")).status_code == 202
+            entered = await enter(client, await post.code())
+            headers = {"X-CSRF-Token": entered.json()["data"]["csrf_token"], "X-Workspace": "other"}
+            assert (await client.get("/api/workspace", headers=headers)).json()["data"]["name"] == "acme"
+            email = {"to": "x@example.com", "subject": "Hello", "text": "Hi", "due_at": "2100-01-01T00:00:00Z"}
+            assert (await client.post("/api/emails", json=email, headers=headers)).status_code == may_send
+            assert (await client.get("/api/keys")).status_code == may_manage
+            assert (await client.get("/api/admin/workspaces")).json()["error"]["code"] == "forbidden"
+            assert (await manager.post(f"/api/members/{ADDRESS}/disable")).status_code == 200
+            assert (await client.get("/api/workspace")).status_code == 401  # at once
+
+
+async def _admin(api: Api) -> None:
+    link = await membership.first_admin_link(api.store, "http://post.example")
+    assert link is not None
+    made = await membership.set_up(api.store, link.partition("token=")[2], address=ADDRESS, password=PASSWORD)
+    assert isinstance(made, Person), made
