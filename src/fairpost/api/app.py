@@ -15,7 +15,7 @@ from fairpost import __version__
 from fairpost.api.answers import failure
 from fairpost.api.errors import CODES, ApiError, without_commands
 from fairpost.api.gate import Gate
-from fairpost.api.routes import auth, bulk, domains, emails, health, members, operators, workspace
+from fairpost.api.routes import auth, bulk, domains, emails, health, members, operators, pages, workspace
 from fairpost.api.service import Service
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, InvalidEmail, NotFound
 
@@ -52,7 +52,7 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
         separate_input_output_schemas=False,
     )
     app.state.service = service
-    for routes in (health, auth, bulk, emails, workspace, domains, members, operators):
+    for routes in (health, auth, bulk, emails, workspace, domains, members, operators, pages):
         app.include_router(routes.router)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -48,7 +48,8 @@ def up(
 
 
 async def _up(settings: Settings, with_demo: bool) -> None:
-    from fairpost.app import embedded, open_store, prepare_database
+    from fairpost.app import embedded, open_home, open_store, prepare_database
+    from fairpost.people.membership import first_admin_link
 
     over = _until_a_signal()
     with _alone(settings.home):
@@ -62,7 +63,9 @@ async def _up(settings: Settings, with_demo: bool) -> None:
                 _api(settings) as api_url,
                 _engine(settings.home, over),
             ):
-                await _show(store, inbox, url, api_url, over, with_demo)
+                async with open_home(settings) as home:
+                    link = await first_admin_link(home, api_url)
+                await _show(store, inbox, url, api_url, link, over, with_demo)
         finally:
             if not was_running:
                 embedded(settings).stop()
@@ -195,7 +198,13 @@ async def _keep_log(process: "asyncio.subprocess.Process", file: Any, ready: "as
 
 
 async def _show(
-    store: "Store", inbox: "InboxServer", url: str, api_url: str, over: "asyncio.Event", with_demo: bool
+    store: "Store",
+    inbox: "InboxServer",
+    url: str,
+    api_url: str,
+    link: str | None,
+    over: "asyncio.Event",
+    with_demo: bool,
 ) -> None:
     from fairpost.cli.demo import Demonstration
 
@@ -206,6 +215,8 @@ async def _show(
         "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C ends everything"
     )
     typer.echo(f"HTTP API: {api_url}/docs (a key: fairpost workspace add acme, then fairpost key add acme)")
+    if link is not None:
+        typer.echo(f"sign in: {link} (works once, for a day: become the first admin)")
     if with_demo:
         demonstration = Demonstration(store, host="127.0.0.1", port=inbox.port)
         await demonstration.begin()
