@@ -21,6 +21,7 @@ from fairpost.deliver.channel import Word
 from fairpost.deliver.nursery import Nursery
 from fairpost.deliver.orchestrator import Orchestrator
 from fairpost.deliver.process import WorkerOptions, work
+from fairpost.deliver.retention import HistoryWatch
 from fairpost.deliver.runner import LEASE_S
 from fairpost.deliver.senders import SenderOptions, SenderWatch
 from fairpost.deliver.worker import IDLE_S_MAX
@@ -102,10 +103,11 @@ async def _think(
         )
         sender_watch = SenderWatch(store, _sender_options(settings), log)
         campaign_watch = CampaignWatch(store, log)
+        history_watch = HistoryWatch(store, settings.retention, log)
         await sender_watch.start()
         whose = f"the region {settings.region}" if settings.regions else "this database"
         log(f"ready: engine {name} drives the accounts of {whose}")
-        watching = [asyncio.create_task(each.run()) for each in (watch, sender_watch, campaign_watch)]
+        watching = [asyncio.create_task(each.run()) for each in (watch, sender_watch, campaign_watch, history_watch)]
         await orchestrator.run()
         for task in watching:
             task.cancel()

@@ -27,6 +27,7 @@ THROTTLE_MAX = timedelta(days=30)
 NUMBER_MAX = 1_000_000_000
 FILE_VARIABLE = "FAIRPOST_CONFIG"
 FILE_BYTES_MAX = 100_000  # with every setting explained, it has a few KB
+DAYS_MAX = 36_500
 UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
@@ -58,6 +59,7 @@ class Settings:
     service_pool: str
     public_url: str
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...]
+    retention_days: int | None  # None: for good
     home_database_url: str | None = None  # what FAIRPOST_DATABASE_URL says, whichever region is chosen
 
     @property
@@ -78,6 +80,10 @@ class Settings:
     def at_home(self) -> Self:
         """The same for the home database: it knows which workspace lives in which region, and no e-mail."""
         return replace(self, region=None, database_url=self.home_database_url)
+
+    @property
+    def retention(self) -> timedelta | None:
+        return None if self.retention_days is None else timedelta(days=self.retention_days)
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,6 +468,13 @@ SETTINGS = (
         help="Proxies before `fairpost api` whose word counts on who asks (X-Forwarded-For, X-Forwarded-Proto).",
         read=_networks,
         absent=(),
+    ),
+    Setting(
+        name="retention_days",
+        default=None,
+        rule=f"a whole number, 1..{DAYS_MAX}",
+        help="How many days history is kept, at least. Where it is not set, it is kept for good.",
+        read=_number(1, DAYS_MAX),
     ),
 )
 

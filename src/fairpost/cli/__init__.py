@@ -33,6 +33,7 @@ from fairpost.cli import (
     member,
     metrics,
     pause,
+    person,
     portal,
     prospects,
     region,
@@ -122,6 +123,7 @@ app.add_typer(sequence.app, name="sequence")
 app.add_typer(schedule.app, name="schedule")
 app.command("forecast")(forecast.forecast)
 app.add_typer(prospects.app, name="prospects")
+app.add_typer(person.app, name="person")
 app.add_typer(portal.app, name="portal")
 app.add_typer(suppress.app, name="suppress")
 app.command("unsuppress")(suppress.unsuppress)

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -10,12 +10,14 @@ import typer
 
 from fairpost.cli.output import AsJson, print_json, print_pairs
 from fairpost.model.errors import EmbeddedServerError, FairpostError
-from fairpost.settings import Settings, read_settings, without_password
+from fairpost.settings import DAYS_MAX, Settings, read_settings, without_password
 
 if TYPE_CHECKING:
     import asyncpg
 
+    from fairpost.model.retention import DroppedMonth, OldMonth
     from fairpost.postgres.migrations import Applied
+    from fairpost.postgres.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Start, stop, migrate and look at the database.")
 
@@ -203,6 +205,68 @@ def status(as_json: AsJson = False) -> None:
             ("size", found.size_bytes and f"{found.size_bytes / 1_000_000:,.1f} MB"),
         ]
     )
+
+
+@app.command()
+def retain(
+    days: Annotated[
+        int | None, typer.Option(min=1, max=DAYS_MAX, help="Keep so many. [default: FAIRPOST_RETENTION_DAYS]")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be dropped, and change nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Drop the months of history that are older than it is to be kept.
+
+    Engines do the same once a day where FAIRPOST_RETENTION_DAYS is set.
+
+    \b
+    Example: fairpost db retain --days 400 --dry-run
+    """
+    from fairpost.cli.session import with_store
+
+    wanted = days or read_settings().retention_days
+    if wanted is None:
+        raise FairpostError("How long is history to be kept? Give --days, or set FAIRPOST_RETENTION_DAYS.")
+    dropped, kept = with_store(lambda store: _retained(store, wanted, dry_run))
+    if as_json:
+        print_json({"dry_run": dry_run, "dropped": dropped, "kept": kept})
+        return
+    for month in dropped:
+        typer.echo(
+            f"{'would drop' if dry_run else 'dropped'} {month.month:%Y-%m}: {_size(month.bytes)}, {', '.join(month.partitions)}"
+        )
+    for month in kept:
+        typer.echo(f"kept {month.month:%Y-%m}: {_size(month.bytes)}; {month.kept}")
+    if not dropped and not kept:
+        typer.echo(f"nothing to drop: no month of history lies {wanted} days back as a whole")
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1_000_000:,.1f} MB"
+
+
+async def _retained(
+    store: "Store", days: int, dry_run: bool
+) -> "tuple[list[OldMonth] | list[DroppedMonth], list[OldMonth]]":
+    import asyncpg
+
+    from fairpost.postgres import retention
+    from fairpost.system import clock
+
+    now: datetime = clock.stated() or await store.value("SELECT clock_timestamp()")
+    before = now - timedelta(days=days)
+    if dry_run:
+        months = await retention.old_months(store, before=before)
+        return [m for m in months if m.kept is None], [m for m in months if m.kept is not None]
+    try:
+        dropped = [month async for month in retention.drop_months(store, before=before)]
+        await retention.drop_rows(store, before=before)
+    except asyncpg.LockNotAvailableError as error:
+        raise FairpostError(
+            "Somebody uses the tables of history in a long transaction (see: fairpost doctor), and nobody was to wait "
+            "for us. What could be dropped is dropped. Try again: fairpost db retain"
+        ) from error
+    return dropped, await retention.old_months(store, before=before)
 
 
 def _schema_in_words(found: DatabaseStatus) -> str | None:

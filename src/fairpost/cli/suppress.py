@@ -88,18 +88,23 @@ def list_(
     \b
     Example: fairpost suppress list --workspace acme --kind complaint --json
     """
-    from fairpost.postgres.suppressions import listed
+    from fairpost.postgres.suppressions import erased, listed
 
-    found = with_store(
-        lambda store: listed(store, workspace=workspace, kind=kind, search=search, after=after or "", most=limit)
-    )
+    async def work(store: "Store") -> Any:
+        found = await listed(store, workspace=workspace, kind=kind, search=search, after=after or "", most=limit)
+        return found, await erased(store, workspace=workspace, kind=kind) if search is after is None else 0
+
+    found, more = with_store(work)
     if as_json:
         print_json(found)
-    elif found:
+        return
+    if found:
         columns = ("address", "workspace", "kind", "reason", "since")
         print_table(columns, ((s.address, _in_words(s.workspace), s.kind, s.reason, iso(s.created_at)) for s in found))
-    else:
+    elif not more:
         typer.echo("no address is suppressed" if workspace is kind is search is after is None else "no such address")
+    if more:
+        typer.echo(f"and {more:,} known by a hash alone, of erased persons: fairpost suppress show ADDRESS finds them")
 
 
 @app.command()

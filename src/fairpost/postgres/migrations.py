@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncpg
 
 SQL = files("fairpost.postgres") / "sql"
-FUNCTION_FOLDERS = ("base", "accept", "release", "settle", "campaigns", "observe", "people", "service")
+FUNCTION_FOLDERS = ("base", "accept", "release", "settle", "campaigns", "observe", "people", "forget", "service")
 OLDEST_SERVER = 14
 
 _LOCK = 0x66616972706F7374  # "fairpost": one migrates, the others wait

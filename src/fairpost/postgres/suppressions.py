@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BAD_LINES_KEPT = 100
 ROWS_AT_ONCE = 5_000
+ERASED = "erased on request"  # the reason of those of whom only a hash is left
 PLAIN_CHARS_MAX = 64  # of the part before the @, which is shorter, that is the most
 
 
@@ -64,8 +65,11 @@ async def known_of(store: "Store", address: str) -> tuple[list[Suppression], lis
     """Everything about one address: where it is suppressed, and where it bounced softly."""
     where = await store.fetch(
         """SELECT s.address, s.workspace, s.kind::text, s.reason, s.created_at FROM fairpost.suppressions s
-           WHERE s.address = fairpost.fold($1) ORDER BY s.workspace""",
-        address,
+           WHERE s.address = fairpost.fold($1)
+           UNION ALL
+           SELECT fairpost.fold($1), h.workspace, h.kind::text, $2, h.created_at FROM fairpost.suppression_hashes h
+           WHERE h.address_hash = fairpost.address_hash(fairpost.fold($1)) ORDER BY 2""",
+        *(address, ERASED),
     )
     soft = await store.fetch(
         """SELECT b.workspace, b.count, b.first_at, b.last_at FROM fairpost.soft_bounces b
@@ -73,6 +77,12 @@ async def known_of(store: "Store", address: str) -> tuple[list[Suppression], lis
         address,
     )
     return [_suppression(row) for row in where], [SoftBounces(**row) for row in soft]
+
+
+async def erased(store: "Store", *, workspace: str | None = None, kind: SuppressionKind | None = None) -> int:
+    """How many more are on the list of whom nothing but a hash is known."""
+    sql = f"SELECT count(*) {_MATCHING.replace('fairpost.suppressions', 'fairpost.suppression_hashes')}"
+    return int(await store.value(sql, workspace, kind))
 
 
 async def soft_bounces_max(store: "Store", new: int | None = None) -> int:
@@ -198,4 +208,6 @@ _OUTWEIGH = """
 _ADD = """
     INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
     SELECT c.workspace, c.address, c.kind, left(c.reason, 500), coalesce(c.created_at, $1, statement_timestamp())
-    FROM chosen c ORDER BY c.address, c.workspace ON CONFLICT DO NOTHING"""
+    FROM chosen c WHERE NOT EXISTS (
+        SELECT FROM fairpost.suppression_hashes h WHERE h.workspace = c.workspace AND h.address_hash = fairpost.address_hash(c.address))
+    ORDER BY c.address, c.workspace ON CONFLICT DO NOTHING"""

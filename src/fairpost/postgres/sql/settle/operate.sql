@@ -50,7 +50,7 @@ BEGIN
 END $$;
 
 -- Out of history, back into the queue. A step that follows another one waits for it, or its delay from the moment at which that was sent, on the
--- same account; what was cancelled only because this one was not sent waits for it again.
+-- same account, or at once if that is forgotten by now; what was cancelled only because this one was not sent waits for it again.
 CREATE OR REPLACE FUNCTION fairpost.requeue(email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -67,7 +67,8 @@ BEGIN
             SELECT e.finished_at, '@' || a.name AS route INTO before FROM fairpost.emails e LEFT JOIN fairpost.accounts a ON a.id = e.account_id
             WHERE e.id = email.follows AND e.state = 'sent';
             due := CASE WHEN FOUND THEN greatest(p_now, before.finished_at + make_interval(secs => (
-                SELECT s.delay_s FROM fairpost.campaign_steps s WHERE s.campaign_id = email.campaign_id AND s.step = email.step))) ELSE 'infinity' END;
+                SELECT s.delay_s FROM fairpost.campaign_steps s WHERE s.campaign_id = email.campaign_id AND s.step = email.step)))
+                WHEN fairpost.is_email_of(email.follows::text, email.workspace) THEN 'infinity' ELSE p_now END;
             on_route := coalesce(before.route, email.route);
         END IF;
     END IF;

@@ -1,5 +1,11 @@
 -- The suppression list: who gets no mail any more, in one workspace or ('*') in all; and how somebody comes onto it.
 
+-- What is known of an erased person: nobody reads the address from it, but who has the address can ask.
+CREATE OR REPLACE FUNCTION fairpost.address_hash(folded text) RETURNS bytea
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s
+$$;
+
 -- Those of the addresses that this workspace must not write to.
 CREATE OR REPLACE FUNCTION fairpost.suppressed(p_workspace text, addresses text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
@@ -12,7 +18,9 @@ BEGIN
     -- because an assignment is cheaper than the same in a query.
     FOREACH a IN ARRAY addresses LOOP
         folded := fairpost.fold(a);
-        IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*')) THEN
+        IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*'))
+        OR EXISTS (SELECT FROM fairpost.suppression_hashes h WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s)
+                   AND h.workspace IN (p_workspace, '*')) THEN
             found := found || a;
         END IF;
     END LOOP;
@@ -20,7 +28,8 @@ BEGIN
 END $$;
 
 -- Nobody writes to this address again, in one workspace or ('*') in all. `p_kind`: soft_bounces, hard_bounce, manual,
--- unsubscribe or complaint. True: it was not on the list. If it was, since when stays, and why becomes the weightier of the two.
+-- unsubscribe or complaint. True: it was not on the list. If it was, since when stays, and why becomes the weightier of the two. Of an
+-- erased person the hash stays alone.
 DROP FUNCTION IF EXISTS fairpost.suppress(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.suppress(
     p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL, p_kind text DEFAULT 'manual'
@@ -28,6 +37,11 @@ CREATE OR REPLACE FUNCTION fairpost.suppress(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
+    UPDATE fairpost.suppression_hashes h SET kind = greatest(h.kind, p_kind::fairpost.suppression_kind)
+    WHERE h.workspace = p_workspace AND h.address_hash = fairpost.address_hash(fairpost.fold(p_address));
+    IF FOUND THEN
+        RETURN false;
+    END IF;
     INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
     VALUES (p_workspace, fairpost.fold(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
     ON CONFLICT DO NOTHING;
@@ -46,11 +60,15 @@ END $$;
 -- True: it was on the list. Its soft bounces are forgotten too, or the next one would put it back.
 CREATE OR REPLACE FUNCTION fairpost.unsuppress(p_workspace text, p_address text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    was_hashed boolean;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
     DELETE FROM fairpost.soft_bounces b WHERE b.workspace = p_workspace AND b.address = fairpost.fold(p_address);
+    DELETE FROM fairpost.suppression_hashes h WHERE h.workspace = p_workspace AND h.address_hash = fairpost.address_hash(fairpost.fold(p_address));
+    was_hashed := FOUND;
     DELETE FROM fairpost.suppressions s WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address);
-    RETURN FOUND;
+    RETURN FOUND OR was_hashed;
 END $$;
 
 -- What an attempt says of the recipients' mailboxes. `bounced` exist no more: suppressed. `soft_bounced` took nothing, and

@@ -1,0 +1,150 @@
+"""`fairpost person`: all that is stored about one person, handed out or erased."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairpost.cli.files import STANDARD, created
+from fairpost.cli.output import AsJson, plain, print_json, print_pairs
+from fairpost.cli.progress import progress
+from fairpost.cli.session import with_store
+from fairpost.settings import read_settings
+
+if TYPE_CHECKING:
+    from fairpost.model.retention import Erasure
+    from fairpost.postgres.store import Store
+
+app = typer.Typer(no_args_is_help=True, help="Hand out or erase what is stored about one person.")
+
+Address = Annotated[
+    str,
+    typer.Argument(
+        metavar="ADDRESS", help="The address; case does not matter, nor in which way its domain is written."
+    ),
+]
+Workspace = Annotated[str | None, typer.Option(help="In this workspace. [default: FAIRPOST_WORKSPACE]")]
+AllWorkspaces = Annotated[
+    bool, typer.Option("--all-workspaces", help="In all workspaces, and what belongs to none of them.")
+]
+
+
+@app.command()
+def erase(
+    address: Address,
+    workspace: Workspace = None,
+    all_workspaces: AllWorkspaces = False,
+    keep_sendable: Annotated[
+        bool, typer.Option("--keep-sendable", help="Do not put the person on the suppression list.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be erased, and change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase what is stored about a person, for good.
+
+    What waits for the person is not sent. The suppression list keeps a hash, so that nobody writes to the address again.
+
+    \b
+    Example: fairpost person erase ann@example.com --all-workspaces
+    """
+    from fairpost.postgres import persons
+
+    where = _scope(workspace, all_workspaces)
+    if not yes and not dry_run:
+        typer.confirm(f"Erase {plain(address)} in {_in_words(where)}, for good?", abort=True, err=True)
+
+    async def work(store: "Store") -> "Erasure":
+        with progress("reading history", await persons.history_bytes(store)) as reach:
+            if dry_run:
+                return await persons.foresee(store, address, workspace=where, reach=reach)
+            return await persons.erase(store, address, workspace=where, keep_sendable=keep_sendable, reach=reach)
+
+    done = with_store(work)
+    if as_json:
+        print_json({"dry_run": dry_run, **_for_programs(done)})
+    else:
+        _tell(done, dry_run)
+
+
+def _for_programs(done: "Erasure") -> dict[str, object]:
+    return {name: getattr(done, name) for name in done.__slots__ if name != "in_hand"} | {
+        "in_hand": [str(id_) for id_ in done.in_hand]
+    }
+
+
+def _tell(done: "Erasure", dry_run: bool) -> None:
+    typer.echo("would be erased:" if dry_run else "erased:")
+    print_pairs(
+        [
+            ("e-mails in history", f"{done.emails:,}"),
+            ("e-mails cancelled", f"{done.cancelled:,}"),
+            ("e-mails to others too", f"{done.taken_out:,}"),
+            ("prospects", f"{done.prospects:,}"),
+            ("suppressions, now hashes", f"{done.suppressions:,}"),
+            ("events", f"{done.events:,}"),
+            ("mails of the inbox", f"{done.inbox_mails:,}"),
+        ]
+    )
+    if done.in_hand:
+        ids = " ".join(map(str, done.in_hand))
+        typer.echo(f"left as they are, being sent or in doubt: {ids}\nRun it again when they are finished.")
+
+
+@app.command()
+def export(
+    address: Address,
+    workspace: Workspace = None,
+    all_workspaces: AllWorkspaces = False,
+    output: Annotated[str, typer.Option(metavar="FILE", help="A JSON file, or - for standard output.")] = STANDARD,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write what is stored about a person as JSON.
+
+    Prospects, lists, e-mails with their content and attempts, suppressions, events. Other recipients are left out.
+
+    \b
+    Example: fairpost person export ann@example.com --all-workspaces --output ann.json
+    """
+    from fairpost.postgres import persons
+
+    where = _scope(workspace, all_workspaces)
+
+    async def work(store: "Store") -> int:
+        checked, pieces = await persons.parsed(store, address), 0
+        total = await persons.history_bytes(store)
+        with created(output, force) as out, progress("reading history", total) as reach:
+
+            def write(text: str) -> None:
+                out.write(text.encode("utf-8"))
+
+            write('{\n"address": ' + json.dumps(checked, ensure_ascii=False))
+            left = list(persons.SECTIONS)
+            opened: str | None = None
+            async for section, piece in persons.export(store, checked, workspace=where, reach=reach):
+                while opened != section:
+                    write("\n]" if opened else "")
+                    opened, first = left.pop(0), True
+                    write(f',\n"{opened}": [')
+                write(("\n" if first else ",\n") + json.dumps(piece, ensure_ascii=False))
+                first = False
+                pieces += 1
+            write("\n]" if opened else "")
+            for section in left:
+                write(f',\n"{section}": []')
+            write("\n}\n")
+        return pieces
+
+    pieces = with_store(work)
+    if output != STANDARD:
+        typer.echo(f"wrote {pieces:,} records to {output}")
+
+
+def _scope(workspace: str | None, all_workspaces: bool) -> str | None:
+    if all_workspaces and workspace is not None:
+        raise typer.BadParameter("give --workspace or --all-workspaces, not both")
+    return None if all_workspaces else workspace or read_settings().workspace
+
+
+def _in_words(workspace: str | None) -> str:
+    return "all workspaces" if workspace is None else f"workspace {workspace}"
