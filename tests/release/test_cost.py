@@ -11,7 +11,7 @@ from fairpost.bench.workload import empty, fill, stage_all
 from fairpost.model.account import Lease
 from fairpost.postgres.store import Store
 
-GROWING = ("queue", "clocks", "nodes", "arrivals", "emails", "idempotency_keys", "suppressions")
+GROWING = ("queue", "clocks", "nodes", "arrivals", "emails", "idempotency_keys", "suppression")
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ TABLES = (
     "attempts",
     "idempotency_keys",
     "suppressions",
+    "suppression_hashes",
     "soft_bounces",
     "charges",
     "tallies",

@@ -41,8 +41,8 @@ async def history_bytes(store: "Store") -> int:
 
 async def _partitions(store: "Store") -> list[tuple[str, int]]:
     rows = await store.fetch(
-        """SELECT i.inhrelid::regclass::text AS name, pg_table_size(i.inhrelid) AS bytes
-           FROM pg_inherits i WHERE i.inhparent = 'fairpost.emails'::regclass ORDER BY 1"""
+        """SELECT format('fairpost.%I', c.relname) AS name, pg_table_size(c.oid) AS bytes
+           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'fairpost.emails'::regclass ORDER BY 1"""
     )
     return [(row["name"], row["bytes"]) for row in rows]
 
@@ -89,7 +89,7 @@ async def erase(
         prospects=entries["prospects"],
         suppressions=entries["suppressions"],
         inbox_mails=entries["inbox_mails"],
-        cancelled=0,
+        cancelled=entries["cancelled"],
         taken_out=0,
         emails=0,
         events=0,
@@ -225,7 +225,7 @@ _EMAIL = """
         'recipients', (SELECT jsonb_agg(r) FROM jsonb_array_elements(x.recipients) r WHERE fairpost.fold(r ->> 'address') = fairpost.fold($2)),
         'subject', c.subject, 'text', c.text_body, 'html', c.html_body, 'reply_to', c.reply_to, 'headers', c.headers,
         'attempts', (SELECT jsonb_agg(jsonb_build_object('n', t.n, 'begun_at', t.begun_at, 'ended_at', t.ended_at, 'outcome', t.outcome, 'code', t.code, 'reply', t.reply,
-                         'reply_to_recipient', (SELECT r.value FROM jsonb_each(t.recipients) r WHERE fairpost.fold(r.key) = fairpost.fold($2) LIMIT 1)) ORDER BY t.n)
+                         'reply_to_recipient', (SELECT r.value FROM jsonb_each(nullif(t.recipients, 'null')) r WHERE fairpost.fold(r.key) = fairpost.fold($2) LIMIT 1)) ORDER BY t.n)
                      FROM fairpost.attempts t WHERE t.email_id = x.id)) AS piece
     FROM (SELECT q.id, q.workspace, q.state, q.last_error AS reason, q.created_at, NULL::timestamptz AS finished_at, q.user_name, q.stream, q.sender, q.fields,
                  NULL::text AS message_id, q.recipients, q.content_id FROM fairpost.queue q WHERE q.id = $1

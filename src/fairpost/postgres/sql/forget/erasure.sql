@@ -20,7 +20,7 @@ $$;
 -- Finds these addresses in any text: also in a link, and in JSON; but neither joann@ nor ann@example.com.au where ann@example.com is meant.
 CREATE OR REPLACE FUNCTION fairpost.address_pattern(addresses text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT '(?<![[:alnum:]._+-])(?:' || string_agg(DISTINCT regexp_replace(form, '([][.^$*+?(){}|\\])', '\\\1', 'g'), '|') || ')(?![[:alnum:]-]|\.[[:alnum:]])'
+    SELECT '(?<![[:alnum:]._+-])(?:' || string_agg(DISTINCT regexp_replace(form, '([][^$*.+?(){}|\\])', '\\\1', 'g'), '|') || ')(?![[:alnum:]-]|\.[[:alnum:]])'
     FROM unnest(addresses) a CROSS JOIN LATERAL (VALUES (a), (replace(a, '@', '%40')), (trim('"' FROM to_jsonb(a)::text))) forms(form)
 $$;
 
@@ -38,15 +38,16 @@ $$;
 -- lists and fields, counts of bounces, the entries of the suppression list, which live on as hashes. `written`: the forms in which his address was found.
 CREATE OR REPLACE FUNCTION fairpost.erase_entries(
     p_workspace text, p_address text, p_keep_sendable boolean DEFAULT false, p_now timestamptz DEFAULT NULL,
-    OUT address_hash text, OUT written text[], OUT prospects integer, OUT suppressions integer, OUT inbox_mails integer, OUT is_new boolean
+    OUT address_hash text, OUT written text[], OUT prospects integer, OUT suppressions integer, OUT cancelled integer, OUT inbox_mails integer, OUT is_new boolean
 )
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    folded CONSTANT text := fairpost.fold(p_address);
-    hash CONSTANT bytea := fairpost.address_hash(folded);
+    person CONSTANT text := fairpost.fold(p_address);
+    hash CONSTANT bytea := fairpost.address_hash(person);
     known bigint[];
+    waiting bigint[];
 BEGIN
     is_new := false;
     inbox_mails := 0;
@@ -55,20 +56,22 @@ BEGIN
         is_new := FOUND;
     END IF;
     WITH gone AS (
-        DELETE FROM fairpost.suppressions s WHERE s.address = folded AND (p_workspace IS NULL OR s.workspace = p_workspace) RETURNING s.*
+        DELETE FROM fairpost.suppressions s WHERE s.address = person AND (p_workspace IS NULL OR s.workspace = p_workspace) RETURNING s.*
     )
     INSERT INTO fairpost.suppression_hashes AS h (workspace, address_hash, kind, created_at)
     SELECT g.workspace, hash, g.kind, g.created_at FROM gone g ORDER BY g.workspace
     ON CONFLICT (address_hash, workspace) DO UPDATE SET kind = greatest(h.kind, excluded.kind), created_at = least(h.created_at, excluded.created_at);
     GET DIAGNOSTICS suppressions = ROW_COUNT;
 
-    known := ARRAY(SELECT p.id FROM fairpost.prospects p WHERE p.folded = erase_entries.folded AND (p_workspace IS NULL OR p.workspace = p_workspace) ORDER BY p.id);
-    written := ARRAY(SELECT DISTINCT w.form FROM (SELECT p.address AS form FROM fairpost.prospects p WHERE p.id = ANY (known) UNION VALUES (p_address), (folded)) w);
+    known := ARRAY(SELECT p.id FROM fairpost.prospects p WHERE p.folded = person AND (p_workspace IS NULL OR p.workspace = p_workspace) ORDER BY p.id);
+    written := ARRAY(SELECT DISTINCT w.form FROM (SELECT p.address AS form FROM fairpost.prospects p WHERE p.id = ANY (known) UNION VALUES (p_address), (person)) w);
     prospects := cardinality(known);
+    waiting := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = ANY (known));
     PERFORM fairpost.remove_prospects(known, p_now);
-    DELETE FROM fairpost.soft_bounces b WHERE b.address = folded AND (p_workspace IS NULL OR b.workspace = p_workspace);
+    cancelled := fairpost.erase_emails(waiting, p_address, written);
+    DELETE FROM fairpost.soft_bounces b WHERE b.address = person AND (p_workspace IS NULL OR b.workspace = p_workspace);
     IF p_workspace IS NULL THEN
-        DELETE FROM fairpost.inbox i WHERE EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.fold(r) = folded);
+        DELETE FROM fairpost.inbox i WHERE EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.fold(r) = person);
         GET DIAGNOSTICS inbox_mails = ROW_COUNT;
     END IF;
     address_hash := encode(hash, 'hex');
@@ -160,10 +163,9 @@ END $$;
 -- What servers said of him. Code and outcome stay.
 CREATE OR REPLACE FUNCTION fairpost.erase_attempts(p_email bigint, folded text, pattern text) RETURNS void
 LANGUAGE sql AS $$
-    UPDATE fairpost.attempts a SET
-        reply = CASE WHEN a.reply ~* pattern THEN '[erased]' ELSE a.reply END,
-        recipients = (SELECT fairpost.without(jsonb_object_agg(r.key, r.value), pattern) FROM jsonb_each(a.recipients) r WHERE fairpost.fold(r.key) <> folded)
-    WHERE a.email_id = p_email AND (a.reply ~* pattern OR a.recipients IS NOT NULL)
+    UPDATE fairpost.attempts a SET recipients = (SELECT fairpost.without(jsonb_object_agg(r.key, r.value), pattern) FROM jsonb_each(a.recipients) r WHERE fairpost.fold(r.key) <> folded)
+    WHERE a.email_id = p_email AND jsonb_typeof(a.recipients) = 'object';
+    UPDATE fairpost.attempts a SET reply = '[erased]' WHERE a.email_id = p_email AND a.reply ~* pattern;
 $$;
 
 -- The words of an e-mail: all of them where nobody else got it; else only the address. What many e-mails share by its id is nobody's own, and stays.
