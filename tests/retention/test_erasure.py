@@ -269,6 +269,16 @@ async def test_suppressing_an_erased_person_again_does_not_write_the_address_dow
     assert where.kind is SuppressionKind.COMPLAINT
 
 
+async def test_who_was_erased_everywhere_is_written_down_nowhere_again(store: Store) -> None:
+    await persons.erase(store, ANN, workspace=None)
+    assert not await store.value("SELECT fairpost.suppress('w1', $1, 'r', p_kind => 'complaint')", ANN)
+    assert await rows_with(store, ANN) == []
+    assert [(each.workspace, each.kind) for each in (await known_of(store, ANN))[0]] == [
+        ("*", SuppressionKind.MANUAL),
+        ("w1", SuppressionKind.COMPLAINT),
+    ]
+
+
 async def test_no_two_databases_have_the_same_hashes(store: Store, blank_url: str) -> None:
     from fairpost.postgres.migrations import migrate
 

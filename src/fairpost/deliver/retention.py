@@ -16,6 +16,7 @@ from fairpost.system import clock
 
 EVERY_S = 86_400.0
 AGAIN_S = 300.0
+MENDED_S = 3600.0  # what is wrong stays wrong until somebody mends it
 
 
 class HistoryWatch:
@@ -39,6 +40,7 @@ class HistoryWatch:
                 pass  # the orchestrator says so
             except Exception as error:
                 self._log(f"looking after history: {type(error).__name__}: {error}")
+                wait_s = MENDED_S
             await asyncio.sleep(wait_s)
 
     async def step(self) -> None:

@@ -64,7 +64,7 @@ $$;
 
 -- Drops the oldest month that lies before the moment as a whole and that nothing keeps; call again while it returns one. What others still
 -- use of its contents moves to the default partition. A partition can only go while nobody uses its table: whoever comes meanwhile waits behind
--- us, and so we wait 200 ms at most and then fail with lock_not_available, to be tried again. Once we have the tables nobody can
+-- us, and so we wait 200 ms for a table at most and then fail with lock_not_available, to be tried again. Once we have the tables nobody can
 -- come to use anything of the month: what is looked at then is so until the end. (DETACH CONCURRENTLY is not for tables with a default partition.)
 CREATE OR REPLACE FUNCTION fairpost.drop_history(
     p_before timestamptz, p_now timestamptz DEFAULT NULL, OUT month timestamptz, OUT partitions text[], OUT bytes bigint, OUT moved integer
@@ -82,6 +82,9 @@ BEGIN
     FOR old IN SELECT * FROM fairpost.months_of_history() h WHERE h.high <= fairpost.first_id_at(least(p_before, t)) ORDER BY h.month LOOP
         CONTINUE WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;
         LOCK TABLE ONLY fairpost.contents, ONLY fairpost.attachments, ONLY fairpost.emails, ONLY fairpost.attempts IN ACCESS EXCLUSIVE MODE;
+        FOR partition IN SELECT unnest(old.partitions) UNION ALL SELECT h.name || '_rest' FROM fairpost.history_tables() h LOOP
+            EXECUTE format('LOCK TABLE ONLY fairpost.%I IN ACCESS EXCLUSIVE MODE NOWAIT', partition);
+        END LOOP;
         EXIT WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;   -- since a moment ago: nobody is kept waiting for the next month
         kept := fairpost.contents_in_use(old.low, old.high);
         moved := 0;
@@ -111,28 +114,35 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeou
 DECLARE
     below CONSTANT bigint := fairpost.first_id_at(p_before);
     emails bigint[];
-    unused bigint[] := '{}';
+    unused bigint[];
 BEGIN
     emails := ARRAY(
         SELECT e.id FROM fairpost.emails_rest e WHERE e.id < below AND e.finished_at < p_before
         AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.follows = e.id) ORDER BY e.id LIMIT p_max FOR UPDATE SKIP LOCKED);
     DELETE FROM fairpost.attempts_rest a WHERE a.email_id = ANY (emails);
     DELETE FROM fairpost.emails_rest e WHERE e.id = ANY (emails);
-    IF EXISTS (SELECT FROM fairpost.contents_rest c WHERE c.id < below) THEN
-        LOCK TABLE fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- nobody comes to use one meanwhile
-        unused := ARRAY(
-            SELECT c.id FROM fairpost.contents_rest c WHERE c.id < below
-            AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.id = c.id)
-            AND NOT EXISTS (SELECT FROM fairpost.emails e WHERE e.id = c.id)
-            AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.content_id = c.id AND q.content_id <> q.id AND q.campaign_id IS NULL)
-            AND NOT EXISTS (SELECT FROM fairpost.emails e WHERE e.content_id = c.id AND e.content_id <> e.id AND e.campaign_id IS NULL)
-            AND NOT EXISTS (SELECT FROM fairpost.campaign_steps s WHERE s.content_id = c.id)
-            ORDER BY c.id LIMIT p_max);
+    unused := fairpost.unused_in_rest(below, p_max);
+    IF unused <> '{}' THEN
+        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- nobody comes to use one from here on
+        unused := fairpost.unused_in_rest(below, p_max);
         DELETE FROM fairpost.attachments_rest a WHERE a.content_id = ANY (unused);
         DELETE FROM fairpost.contents_rest c WHERE c.id = ANY (unused);
     END IF;
     RETURN greatest(cardinality(emails), cardinality(unused));
 END $$;
+
+-- Contents in no month, with an id below this one, that nobody uses.
+CREATE OR REPLACE FUNCTION fairpost.unused_in_rest(p_below bigint, p_max integer) RETURNS bigint[]
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+    SELECT ARRAY(
+        SELECT c.id FROM fairpost.contents_rest c WHERE c.id < p_below
+        AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.id = c.id)
+        AND NOT EXISTS (SELECT FROM fairpost.emails e WHERE e.id = c.id)
+        AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.content_id = c.id AND q.content_id <> q.id AND q.campaign_id IS NULL)
+        AND NOT EXISTS (SELECT FROM fairpost.emails e WHERE e.content_id = c.id AND e.content_id <> e.id AND e.campaign_id IS NULL)
+        AND NOT EXISTS (SELECT FROM fairpost.campaign_steps s WHERE s.content_id = c.id)
+        ORDER BY c.id LIMIT p_max)
+$$;
 
 -- Events and mails of the development inbox from before the moment, the oldest first. How many; call again while it returns `p_max` or more.
 CREATE OR REPLACE FUNCTION fairpost.drop_events(p_before timestamptz, p_max integer DEFAULT 10000) RETURNS integer

@@ -37,8 +37,10 @@ CREATE OR REPLACE FUNCTION fairpost.suppress(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
-    UPDATE fairpost.suppression_hashes h SET kind = greatest(h.kind, p_kind::fairpost.suppression_kind)
-    WHERE h.workspace = p_workspace AND h.address_hash = fairpost.address_hash(fairpost.fold(p_address));
+    INSERT INTO fairpost.suppression_hashes AS h (workspace, address_hash, kind, created_at)
+    SELECT p_workspace, known.address_hash, p_kind::fairpost.suppression_kind, coalesce(p_now, clock_timestamp()) FROM fairpost.suppression_hashes known
+    WHERE known.address_hash = fairpost.address_hash(fairpost.fold(p_address)) AND known.workspace IN (p_workspace, '*') LIMIT 1
+    ON CONFLICT (address_hash, workspace) DO UPDATE SET kind = greatest(h.kind, excluded.kind);
     IF FOUND THEN
         RETURN false;
     END IF;
