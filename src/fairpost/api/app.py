@@ -15,7 +15,22 @@ from fairpost import __version__
 from fairpost.api.answers import failure
 from fairpost.api.errors import CODES, ApiError, without_commands
 from fairpost.api.gate import Gate
-from fairpost.api.routes import auth, bulk, domains, emails, health, members, operators, pages, workspace
+from fairpost.api.routes import (
+    auth,
+    bulk,
+    campaign_mail,
+    campaigns,
+    domains,
+    emails,
+    health,
+    members,
+    operators,
+    pages,
+    schedule,
+    sequences,
+    templates,
+    workspace,
+)
 from fairpost.api.service import Service
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, InvalidEmail, NotFound
 
@@ -38,7 +53,23 @@ _NO_DATABASE = (
     asyncpg.InterfaceError,
     TimeoutError,
 )
-TAGS = (emails.TAG, workspace.TAG, auth.TAG, operators.TAG)
+ROUTES: tuple[Any, ...] = (
+    health,
+    emails,
+    bulk,
+    templates,
+    sequences,
+    schedule,
+    campaigns,
+    campaign_mail,
+    workspace,
+    domains,
+    members,
+    auth,
+    operators,
+    pages,
+)
+TAGS = [each.TAG for each in ROUTES if hasattr(each, "TAG")]
 
 
 def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI:
@@ -47,12 +78,12 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
         title="Fairpost",
         version=__version__,
         description=__doc__,
-        openapi_tags=list(TAGS),
+        openapi_tags=TAGS,
         redoc_url=None,
         separate_input_output_schemas=False,
     )
     app.state.service = service
-    for routes in (health, auth, bulk, emails, workspace, domains, members, operators, pages):
+    for routes in ROUTES:
         app.include_router(routes.router)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -128,6 +159,10 @@ async def _ours(request: Request, error: Exception) -> Response:
                     "A value is not one that can be stored.",
                     details=[{"field": "", "message": str(error)[:300]}],
                 )
+            )
+        case asyncpg.ForeignKeyViolationError() | asyncpg.UniqueViolationError():
+            return failure(
+                ApiError("conflict", "Somebody changed what this needs at the same moment. Nothing was changed.")
             )
         case asyncpg.SerializationError() | asyncpg.DeadlockDetectedError() | asyncpg.LockNotAvailableError():
             return failure(

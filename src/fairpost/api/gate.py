@@ -18,6 +18,7 @@ BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/api/emails/bulk"), 67_108_864),
     (re.compile(r"/api/emails"), 41_943_040),  # attachments of 25 MiB, in base64
     (re.compile(r"/api/lists/[^/]+/prospects"), 67_108_864),
+    (re.compile(r"/api/campaigns/[^/]+"), 22_020_096),  # which may say its words itself
     (re.compile(r"/api/(templates|portals|suppressions)\b.*"), 22_020_096),
 )
 CHUNK_S_MAX = 20.0  # from one piece of a body to the next

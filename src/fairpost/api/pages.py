@@ -24,7 +24,7 @@ def number_at(cursor: str | None) -> int | None:
     if place is None:
         return None
     if not place.isdecimal() or not place.isascii() or int(place) > BIGGEST:
-        raise _bad()
+        raise bad_cursor()
     return int(place)
 
 
@@ -38,13 +38,13 @@ def _read(cursor: str | None, kind: str) -> str | None:
     try:
         text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except (NotBase64, ValueError):
-        raise _bad() from None
+        raise bad_cursor() from None
     if not text.startswith(kind) or "\0" in text:
-        raise _bad()
+        raise bad_cursor()
     return text[1:]
 
 
-def _bad() -> ApiError:
+def bad_cursor() -> ApiError:
     return ApiError(
         "bad_request",
         "This cursor is none of ours. Take `next` of the page before, or leave it out for the first page.",

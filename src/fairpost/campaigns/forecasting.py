@@ -1,5 +1,6 @@
 """What a campaign still has to send, as the forecast asks for it; what was foreseen at the launch, and what came of it."""
 
+import asyncio
 import json
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -65,7 +66,9 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
 async def foresee(store: Store, campaign: Campaign, *, now: datetime) -> Forecast:
     """Raises NoForecast where it would never be done."""
     question = await asked(store, campaign, now=now)
-    return forecast(question.plan, question.senders, now=now)
+    return await asyncio.to_thread(
+        forecast, question.plan, question.senders, now=now
+    )  # seconds, with a million e-mails
 
 
 async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:

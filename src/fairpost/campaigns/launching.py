@@ -1,6 +1,6 @@
 """From a draft to e-mails: everything is checked first, then every prospect gets a row and a key for every step."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,6 +13,7 @@ from fairpost.postgres import campaigns
 from fairpost.postgres.campaigns import LaunchStep
 from fairpost.postgres.store import Store
 from fairpost.postgres.templates import StoredTemplate, template_named
+from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 from fairpost.templates.rendering import Compiled, Template, compile_template
 
@@ -26,6 +27,22 @@ class NotLaunched(FairpostError):
     """Why a campaign cannot be launched as it is; nothing was changed."""
 
 
+class NobodyListed(NotLaunched):
+    """Its lists are empty."""
+
+
+class NoSender(NotLaunched):
+    """There is no account that could send it."""
+
+
+class Incomplete(NotLaunched):
+    """So many of its prospects lack a field; `first`: some of them, by their addresses, and what they lack."""
+
+    def __init__(self, message: str, count: int, first: Mapping[str, Sequence[str]]) -> None:
+        super().__init__(message)
+        self.count, self.first = count, first
+
+
 @dataclass(slots=True)
 class SchedulingResult:
     """Of one run. `errors` names the first of those who were left out, and why."""
@@ -34,11 +51,19 @@ class SchedulingResult:
     skipped: int = 0
     left_out: int = 0
     errors: list[str] = field(default_factory=list)
-    is_done: bool = False  # False: the campaign was paused or cancelled meanwhile
+    is_done: bool = False  # False: the campaign was paused or cancelled meanwhile, or the time was over
 
 
 async def launch(store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime) -> Campaign:
     """Checked and set going. Raises NotLaunched. Whoever launches it twice gets the same campaign; schedule it next."""
+    launched = await set_going(store, campaign, skip_incomplete=skip_incomplete, by=by, now=now)
+    if campaign.state is CampaignState.DRAFT:
+        await remember(store, launched, now=now)
+    return launched
+
+
+async def set_going(store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime) -> Campaign:
+    """A launch without its forecast, for those who want it short: that is remembered next."""
     if campaign.state is not CampaignState.DRAFT:
         return campaign
     steps, required = await _steps(store, campaign)
@@ -49,22 +74,26 @@ async def launch(store: Store, campaign: Campaign, *, skip_incomplete: bool, by:
     )
     failpoint("after_launch")
     await lay(store, campaign.workspace, now=now)
-    launched = await campaigns.campaign_by_id(store, campaign.id)
-    await remember(store, launched, now=now)
-    return launched
+    return await campaigns.campaign_by_id(store, campaign.id)
 
 
 async def schedule_anew(
     store: Store, campaign: Campaign, *, now: datetime, progress: Callable[[int], None] = lambda done: None
 ) -> SchedulingResult:
     """Whoever came onto its lists since the launch. Raises FairpostError where it is not under way."""
+    already = await begin_anew(store, campaign, now=now)
+    return await schedule(store, campaign, already=already, progress=progress)
+
+
+async def begin_anew(store: Store, campaign: Campaign, *, now: datetime) -> int:
+    """From its first prospect on; schedule it next. How many e-mails it has already."""
     already = (await campaigns.planning(store, campaign)).scheduled
     if not await campaigns.plan_anew(store, campaign.id, await _zones(store, campaign)):
         raise FairpostError(
             f"Campaign {campaign.name} is {campaign.state}; only one that is running can be scheduled. Nothing was changed."
         )
     await lay(store, campaign.workspace, now=now)
-    return await schedule(store, campaign, already=already, progress=progress)
+    return already
 
 
 async def _zones(store: Store, campaign: Campaign) -> list[str]:
@@ -81,21 +110,26 @@ async def schedule(
     campaign: Campaign,
     *,
     already: int | None = None,
+    seconds_max: float | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> SchedulingResult:
     """Batch by batch to the end; what is done stays done when it is cut off. An engine may plan along: its part counts as well.
 
-    `already`: how many e-mails the campaign had before this run; None: what it has now. `progress` hears how many prospects were seen.
+    `already`: how many e-mails the campaign had before this run; None: what it has now. `seconds_max`: then the rest is left to an engine.
+    `progress` hears how many prospects were seen.
     """
+    begun_s = clock.monotonic()
+    most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))  # so that each is short
     if already is None:
         already = (await campaigns.planning(store, campaign)).scheduled
     result, is_over = SchedulingResult(), False
     while not is_over:
-        planned = await campaigns.plan_batch(store, campaign.id, most=BATCH)
+        planned = await campaigns.plan_batch(store, campaign.id, most=most)
         failpoint("after_plan")
-        for prospect_id in planned.left_out[: ERRORS_KEPT - len(result.errors)]:
-            result.errors.append(f"prospect {prospect_id}: lacks a field that the templates need")
-        is_over = planned.done
+        told = planned.left_out[: ERRORS_KEPT - len(result.errors)]
+        for address in await campaigns.addresses(store, told) if told else ():
+            result.errors.append(f"{address}: lacks a field that the templates need")
+        is_over = planned.done or (seconds_max is not None and clock.monotonic() - begun_s > seconds_max)
         progress((await campaigns.planning(store, campaign)).prospects)
     after = await campaigns.planning(store, campaign)
     result.scheduled = after.scheduled - already
@@ -139,7 +173,7 @@ def _has_places(parts: Iterable[str | None]) -> bool:
 
 async def _check(store: Store, campaign: Campaign, required: list[str], *, skip_incomplete: bool) -> None:
     if not await campaigns.members(store, campaign):
-        raise NotLaunched(
+        raise NobodyListed(
             f"Nobody is on {' or '.join(campaign.lists)}. Bring people in: fairpost prospects import --help"
         )
     accounts = [a for a in await store.accounts() if campaign.route in (a.pool, f"@{a.name}")]
@@ -147,7 +181,7 @@ async def _check(store: Store, campaign: Campaign, required: list[str], *, skip_
         where = (
             f"account {campaign.route[1:]}" if campaign.route.startswith("@") else f"account in pool {campaign.route}"
         )
-        raise NotLaunched(f"There is no {where} that could send it. Add one: fairpost account add --help")
+        raise NoSender(f"There is no {where} that could send it. Add one: fairpost account add --help")
     if required and not skip_incomplete:
         await _check_fields(store, campaign, required)
 
@@ -156,9 +190,10 @@ async def _check_fields(store: Store, campaign: Campaign, required: list[str]) -
     count, first = await campaigns.incomplete(store, campaign, required, most=INCOMPLETE_NAMED)
     if not count:
         return
-    named = [f"  {address} lacks {', '.join(_missing(fields, required))}" for address, fields in first]
+    lacking = {address: _missing(fields, required) for address, fields in first}
+    named = [f"  {address} lacks {', '.join(names)}" for address, names in lacking.items()]
     more = [f"  and {count - len(first):,} more"] if count > len(first) else []
-    raise NotLaunched(
+    raise Incomplete(
         "\n".join(
             [
                 f"{count:,} of its prospects lack a field that the templates need, and nothing was changed:",
@@ -167,7 +202,9 @@ async def _check_fields(store: Store, campaign: Campaign, required: list[str]) -
                 "Fill the fields in (fairpost prospects import), write a fallback into the template "
                 f'({{{{ {required[0]} or "something else" }}}}), or leave these people out: --skip-incomplete',
             ]
-        )
+        ),
+        count,
+        lacking,
     )
 
 

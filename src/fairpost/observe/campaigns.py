@@ -1,9 +1,11 @@
 """Reads how campaigns stand: how far they have come, and what they wait for. A look at each part after the other."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign
 from fairpost.observe.emails import stops_on
 from fairpost.policy.waiting import Gate, Standing, Waiting, why_waiting
@@ -20,7 +22,14 @@ class CampaignView:
     timezone: str
 
 
-async def view_campaign(store: Store, campaign: Campaign, *, now: datetime | None = None) -> CampaignView:
+async def view_campaign(
+    store: Store,
+    campaign: Campaign,
+    *,
+    now: datetime | None = None,
+    called: Callable[[Account], Account] = lambda account: account,
+) -> CampaignView:
+    """`called`: the accounts as whoever looks may know them."""
     now = now or await store.value("SELECT clock_timestamp()")
     progress = await campaigns.progress(store, campaign)
     schedule = await schedules.schedule_of(store, campaign.workspace)
@@ -55,7 +64,9 @@ async def view_campaign(store: Store, campaign: Campaign, *, now: datetime | Non
         is_open_somewhere=any(row["until"] is None for row in streams),
         held=await _held(store, campaign, found, streams, now),
         accounts=[
-            a for a in await store.accounts() if {a.pool, f"@{a.name}"} & set(found["routes"] or [campaign.route])
+            called(a)
+            for a in await store.accounts()
+            if {a.pool, f"@{a.name}"} & set(found["routes"] or [campaign.route])
         ],
         engines=found["engines"],
     )

@@ -95,14 +95,14 @@ def _why_nothing_is_due(at: Standing) -> Waiting:
 
 
 def _why_no_account(at: Standing, now: datetime) -> Waiting:
-    stands = {account.name: standing(account, now=now) for account in at.accounts}
+    stands = [(account.name, standing(account, now=now)) for account in at.accounts]
     if not stands:
         return Waiting(words=f"no account in {at.campaign.route}", then="fairpost account add --help")
-    if any(isinstance(stand, Go) for stand in stands.values()) or at.in_hand:
+    if any(isinstance(stand, Go) for _, stand in stands) or at.in_hand:
         return Waiting(words="sending")
-    barred = {name: stand for name, stand in stands.items() if isinstance(stand, NotBefore)}
-    moments = [stand.moment for stand in barred.values() if stand.moment is not None]
-    named = [f"{name} ({_in_words(stand)})" for name, stand in list(barred.items())[:ACCOUNTS_NAMED_MAX]]
+    barred = [(name, stand) for name, stand in stands if isinstance(stand, NotBefore)]
+    moments = [stand.moment for _, stand in barred if stand.moment is not None]
+    named = [f"{name} ({_in_words(stand)})" for name, stand in barred[:ACCOUNTS_NAMED_MAX]]
     more = f" and {len(barred) - len(named)} more" if len(barred) > len(named) else ""
     if not moments:
         return Waiting(words=f"no account is able to send: {', '.join(named)}{more}", then="fairpost account list")

@@ -188,6 +188,19 @@ async def campaigns(store: "Store", workspace: str | None = None, *, most: int =
     return [_campaign(row) for row in rows]
 
 
+async def campaigns_before(
+    store: "Store", workspace: str, before: tuple[datetime, str] | None, *, most: int
+) -> list[Campaign]:
+    """The newest first, those made before a moment, and of the moment itself those before a name."""
+    made_at, name = before or (None, None)
+    rows = await store.fetch(
+        f"""{_CAMPAIGN} WHERE c.workspace = $1 AND ($2::timestamptz IS NULL OR (c.created_at, c.name) < ($2, $3))
+            ORDER BY c.created_at DESC, c.name DESC LIMIT $4""",
+        *(workspace, made_at, name, most),
+    )
+    return [_campaign(row) for row in rows]
+
+
 async def remove_draft(store: "Store", campaign: Campaign) -> bool:
     """False: it is no draft any more, and what it sent is kept."""
     sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
@@ -340,6 +353,18 @@ async def members(store: "Store", campaign: Campaign) -> int:
     sql = """SELECT count(DISTINCT m.prospect_id) FROM fairpost.list_members m
              WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[])"""
     return int(await store.value(sql, campaign.id))
+
+
+async def addresses(store: "Store", prospect_ids: Sequence[int]) -> list[str]:
+    sql = "SELECT p.address FROM fairpost.prospects p WHERE p.id = ANY ($1) ORDER BY p.id"
+    return [row["address"] for row in await store.fetch(sql, list(prospect_ids))]
+
+
+async def next_due(store: "Store", campaign: Campaign) -> datetime | None:
+    """When the next of what waits is due, or was; None: nothing waits for a moment of its own."""
+    sql = "SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at < 'infinity'"
+    due_at: datetime | None = await store.value(sql, campaign.id)
+    return due_at
 
 
 async def zones(store: "Store", campaign: Campaign) -> list[str]:

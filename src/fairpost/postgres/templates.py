@@ -27,6 +27,19 @@ class StoredTemplate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTemplate:
+    """Without its words, which may be long."""
+
+    name: str
+    subject: str
+    has_text: bool
+    has_html: bool
+    created_at: datetime
+    changed_at: datetime
+    sequences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSequence:
     id: int
     workspace: str
@@ -94,14 +107,27 @@ async def templates(store: "Store", workspace: str) -> list[StoredTemplate]:
     return [_template(row) for row in rows]
 
 
-async def remove_template(store: "Store", template: StoredTemplate) -> None:
+async def templates_after(store: "Store", workspace: str, after: str = "", *, most: int) -> list[ListedTemplate]:
+    """By name, those after one."""
+    rows = await store.fetch(
+        """SELECT t.name, t.subject, t.text_body IS NOT NULL AS has_text, t.html_body IS NOT NULL AS has_html, t.created_at, t.changed_at,
+                  ARRAY(SELECT DISTINCT s.name FROM fairpost.sequence_steps x JOIN fairpost.sequences s ON s.id = x.sequence_id
+                        WHERE x.template_id = t.id ORDER BY 1) AS sequences
+           FROM fairpost.templates t WHERE t.workspace = $1 AND t.name > $2 ORDER BY t.name LIMIT $3""",
+        *(workspace, after, most),
+    )
+    return [ListedTemplate(**{**row, "sequences": tuple(row["sequences"])}) for row in rows]
+
+
+async def remove_template(store: "Store", template: StoredTemplate) -> bool:
+    """False: somebody has begun to use it at this moment, or it is gone."""
     if template.sequences:
         raise FairpostError(
             f"Template {template.name} is used by {', '.join(template.sequences)}. Nothing was changed. "
             "Give those another one first: fairpost sequence set --help"
         )
-    sql = "DELETE FROM fairpost.templates t WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.sequence_steps x WHERE x.template_id = t.id)"
-    await store.value(sql, template.id)
+    sql = "DELETE FROM fairpost.templates t WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.sequence_steps x WHERE x.template_id = t.id) RETURNING true"
+    return bool(await store.value(sql, template.id))
 
 
 async def put_sequence(
@@ -140,19 +166,23 @@ async def sequence_named(store: "Store", workspace: str, name: str) -> StoredSeq
     return _sequence(row)
 
 
-async def sequences(store: "Store", workspace: str) -> list[StoredSequence]:
-    rows = await store.fetch(f"{_SEQUENCE} WHERE s.workspace = $1 ORDER BY s.name", workspace)
-    return [_sequence(row) for row in rows]
+async def sequences(
+    store: "Store", workspace: str, *, after: str = "", most: int | None = None
+) -> list[StoredSequence]:
+    """By name, those after one."""
+    sql = f"{_SEQUENCE} WHERE s.workspace = $1 AND s.name > $2 ORDER BY s.name LIMIT $3"
+    return [_sequence(row) for row in await store.fetch(sql, workspace, after, most)]
 
 
-async def remove_sequence(store: "Store", sequence: StoredSequence) -> None:
+async def remove_sequence(store: "Store", sequence: StoredSequence) -> bool:
+    """False: somebody has begun to use it at this moment, or it is gone."""
     if sequence.campaigns:
         raise FairpostError(
             f"Sequence {sequence.name} belongs to {', '.join(sequence.campaigns)}. Nothing was changed. "
             "Remove those first: fairpost campaign remove --help"
         )
-    sql = "DELETE FROM fairpost.sequences s WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id)"
-    await store.value(sql, sequence.id)
+    sql = "DELETE FROM fairpost.sequences s WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id) RETURNING true"
+    return bool(await store.value(sql, sequence.id))
 
 
 def _template(row: Any) -> StoredTemplate:

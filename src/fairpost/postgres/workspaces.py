@@ -209,6 +209,11 @@ async def route_for(
     return route
 
 
+async def may_send_through(store: "Store", workspace: str, route: str) -> bool:
+    """Whether a route as it is stored is the workspace's own, or a pool that is lent to it still."""
+    return bool(await store.value("SELECT fairpost.may_send_through($1, $2)", workspace, route))
+
+
 # ── who changed what ──────────────────────────────────────────────────────────────────────────────────────
 
 

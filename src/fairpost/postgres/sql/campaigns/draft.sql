@@ -54,6 +54,9 @@ BEGIN
     IF c.id IS NULL THEN
         RETURN NULL;
     END IF;
+    IF fairpost.tenant() IS NOT NULL AND NOT fairpost.may_send_through(c.workspace, c.route) THEN
+        RAISE EXCEPTION 'this campaign would go out through accounts of others' USING ERRCODE = 'FP004';
+    END IF;
     WITH said AS MATERIALIZED (SELECT fairpost.new_id() AS id, s.* FROM jsonb_to_recordset(p_steps)
                   s(step smallint, template text, delay_s bigint, subject text, text text, html text, is_template boolean)
     ), kept AS (

@@ -63,6 +63,9 @@ DECLARE
     n integer;
 BEGIN
     PERFORM fairpost.require_own_prospects(ARRAY[p_prospect]);
+    IF p_campaign IS NOT NULL THEN
+        PERFORM fairpost.require_own_campaign(p_campaign);
+    END IF;
     INSERT INTO fairpost.stops (prospect_id, campaign_id, reason, at) VALUES (p_prospect, coalesce(p_campaign, 0), left(p_reason, 500), t) ON CONFLICT DO NOTHING;
     n := fairpost.cancel_prospect(p_prospect, p_campaign, p_reason, p_now);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)

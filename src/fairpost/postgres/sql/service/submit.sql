@@ -9,6 +9,13 @@ LANGUAGE sql STABLE AS $$
         ELSE (SELECT coalesce(p_pool, 'default') FROM fairpost.workspaces w WHERE w.name = p_workspace AND coalesce(p_pool, 'default') = ANY (w.pools)) END
 $$;
 
+-- Whether a workspace may send through a route as it is stored: its own account or pool, or a pool that is lent to it still.
+CREATE OR REPLACE FUNCTION fairpost.may_send_through(p_workspace text, p_route text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT starts_with(p_route, p_workspace || '/') OR starts_with(p_route, '@' || p_workspace || '/')
+        OR EXISTS (SELECT FROM fairpost.workspaces w WHERE w.name = p_workspace AND p_route = ANY (w.pools))
+$$;
+
 -- Whether a domain, or one above it, is the workspace's own.
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_domain text) RETURNS boolean
 LANGUAGE sql STABLE AS $$

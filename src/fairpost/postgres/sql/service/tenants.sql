@@ -27,7 +27,7 @@ CREATE OR REPLACE FUNCTION fairpost.require_own_prospects(p_prospects bigint[]) 
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF fairpost.tenant() IS NOT NULL THEN
-        PERFORM fairpost.require_own((SELECT p.workspace FROM fairpost.prospects p WHERE p.id = id)) FROM unnest(p_prospects) id;
+        PERFORM fairpost.require_own((SELECT p.workspace FROM fairpost.prospects p WHERE p.id = w.id)) FROM unnest(p_prospects) w(id);
     END IF;
 END $$;
 

@@ -1,0 +1,441 @@
+"""The e-mails of a campaign: planned, foreseen, previewed, accounted for, tried again, stopped for one person."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import Field, StrictInt
+
+from fairpost.api.access import Caller, Reads, Sends
+from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
+from fairpost.api.errors import ApiError, not_found, without_commands
+from fairpost.api.names import own_words
+from fairpost.api.pages import Cursor, Limit, cursor_of, number_at
+from fairpost.api.routes.campaigns import (
+    PLANNING_S_MAX,
+    CampaignName,
+    Scheduling,
+    moment,
+    named,
+    scheduling,
+    state_word,
+)
+from fairpost.api.routes.emails import MailboxOut, own_name
+from fairpost.api.routes.sequences import STEPS_MAX
+from fairpost.api.routes.templates import unfilled
+from fairpost.campaigns import forecasting, launching
+from fairpost.campaigns import preview as previewing
+from fairpost.campaigns.forecasting import Foreseen, Question, foreseen_by
+from fairpost.model.campaign import Campaign, CampaignState
+from fairpost.model.errors import NotFound
+from fairpost.model.ids import EmailId
+from fairpost.model.prospect import Prospect
+from fairpost.policy.forecast import Bottleneck, Forecast, NoForecast, Suggestion, suggestions
+from fairpost.policy.forecast import forecast as foresee
+from fairpost.postgres import campaigns, prospects
+from fairpost.postgres.campaigns import Receipt
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+from fairpost.templates.rendering import Unrenderable
+
+router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
+
+RETRYING_S_MAX = 10.0
+UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
+
+
+class ReceiptState(StrEnum):
+    """`to_follow`: it waits for the step before; `parked`: its prospect is paused."""
+
+    SENT = "sent"
+    FAILED = "failed"
+    BOUNCED = "bounced"
+    SUPPRESSED = "suppressed"
+    CANCELLED = "cancelled"
+    IN_DOUBT = "in_doubt"
+    READY = "ready"
+    SCHEDULED = "scheduled"
+    TO_FOLLOW = "to_follow"
+    PARKED = "parked"
+    CLAIMED = "claimed"
+    SENDING = "sending"
+
+
+class PlanningOut(Model):
+    id: str
+    state: CampaignState
+    prospects: Annotated[int, Field(description="That were looked at, the last time.")]
+    scheduled: Annotated[int, Field(description="E-mails, of all times.")]
+    skipped: Annotated[int, Field(description="E-mails that had been scheduled before, under the same key.")]
+    left_out: Annotated[int, Field(description="Prospects who lack a field that the templates need.")]
+    is_done: Annotated[bool, Field(description="Everybody on its lists has his e-mails.")]
+    planned_at: Moment | None
+    next_due_at: Annotated[Moment | None, Field(description="Of what waits; null: nothing waits for its time.")]
+
+
+class StepForecast(Model):
+    step: int
+    emails: int
+    first_at: Moment | None
+    last_at: Moment | None
+
+
+class AccountForecast(Model):
+    account: Annotated[str | None, Field(description="Null: the operator's, together.")]
+    emails: int
+
+
+class DayForecast(Model):
+    day: date
+    emails: int
+
+
+class Hour(Model):
+    starts_at: Moment
+    emails: int
+
+
+class SuggestionOut(Model):
+    change: str
+    ends_at: Moment
+    saves_s: float
+    words: str
+
+
+class ForecastOut(Model):
+    emails: int
+    starts_at: Moment
+    ends_at: Moment
+    finished_after_s: float
+    bottleneck: Bottleneck
+    why: str
+    per_account: list[AccountForecast]
+    per_step: list[StepForecast]
+    per_day: Annotated[list[DayForecast], Field(description="By the days of the workspace's clock.")]
+    per_hour: list[Hour]
+    waited_s: dict[Bottleneck, float]
+    suggestions: Annotated[list[SuggestionOut], Field(description="What would have it done sooner.")]
+
+
+class ForeseenOut(Model):
+    made_at: Moment
+    ends_at: Moment
+    emails: int
+    by_now: Annotated[int, Field(description="So many should have gone out by now.")]
+
+
+class CampaignForecast(Model):
+    id: str
+    state: CampaignState
+    sent: int
+    sent_per_hour: list[Hour]
+    foreseen_at_launch: ForeseenOut | None
+    not_counted: Annotated[int, Field(description="Follow-ups of accounts that cannot send, nobody knows until when.")]
+    forecast: Annotated[ForecastOut | None, Field(description="Of what is left. Null: nothing is.")]
+
+
+class PreviewIn(Given):
+    to: Annotated[
+        Text | None, Field(max_length=320, description="A prospect's address. Left out: the first on its lists.")
+    ] = None
+    step: Annotated[StrictInt, Field(ge=1, le=STEPS_MAX)] = 1
+
+
+class PreviewOut(Model):
+    step: int
+    sender: Annotated[
+        MailboxOut | None, Field(serialization_alias="from", description="Null: no account is there to send it.")
+    ]
+    to: str
+    subject: str
+    text: str | None
+    html: str | None
+
+
+class ReceiptOut(Model):
+    email_id: Id
+    step: int
+    address: str
+    state: ReceiptState
+    reason: str | None
+    account: Annotated[str | None, Field(description="Null: none yet, or the operator's.")]
+    at: Annotated[Moment | None, Field(description="When it ended, or is due.")]
+    attempts: int
+
+
+class Retry(Given):
+    states: Annotated[
+        tuple[Literal["failed", "bounced", "cancelled", "suppressed"], ...], Field(min_length=1, max_length=4)
+    ] = ("failed",)
+
+
+class Retried(Model):
+    retried: int
+    is_done: Annotated[bool, Field(description="False: there were too many for one request. Ask again.")]
+
+
+class StopIn(Given):
+    address: Annotated[Text, Field(max_length=320, description="Who gets nothing more of it.")]
+    reason: Annotated[Text, Field(max_length=500)] = "stopped by request"
+
+
+class Stopped(Model):
+    address: str
+    cancelled: Annotated[int, Field(description="E-mails that waited for this person.")]
+
+
+# ── planned ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.post(
+    "/{id}/schedule",
+    summary="Schedule whoever came onto its lists since the launch",
+    description="For a campaign that is running, or launched for later. Who has it already is skipped and counted.",
+    responses=failures("not_found", "conflict"),
+)
+async def schedule(name: CampaignName, caller: Sends) -> Answer[Scheduling]:
+    async with caller.store.together() as one:
+        campaign = await named(one, caller, name)
+        if campaign.state not in UNDER_WAY:
+            raise _not_running(campaign)
+        already = await launching.begin_anew(one, campaign, now=await moment(one))
+        await caller.audit(one, "campaign.schedule", f"campaign {name}")
+    result = await launching.schedule(caller.store, campaign, already=already, seconds_max=PLANNING_S_MAX)
+    return Answer(data=await scheduling(caller, name, result))
+
+
+@router.get("/{id}/schedule", summary="How far its planning has come", responses=failures("not_found"))
+async def planning(name: CampaignName, caller: Reads) -> Answer[PlanningOut]:
+    async with caller.store.together() as one:
+        campaign = await named(one, caller, name)
+        found = await campaigns.planning(one, campaign)
+        next_due_at = await campaigns.next_due(one, campaign)
+    return Answer(
+        data=PlanningOut(
+            id=name,
+            state=campaign.state,
+            prospects=found.prospects,
+            scheduled=found.scheduled,
+            skipped=max(0, (found.prospects - found.left_out) * found.steps - found.scheduled),
+            left_out=found.left_out,
+            is_done=found.is_done,
+            planned_at=campaign.planned_at,
+            next_due_at=next_due_at,
+        )
+    )
+
+
+# ── foreseen ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.get(
+    "/{id}/forecast",
+    summary="When it will be done, and what would help",
+    description="By the rules that the engine keeps, from where it stands now. Bounces, retries, outages and other campaigns on the same accounts are not foreseen.",
+    responses=failures("not_found", "conflict"),
+)
+async def forecast(name: CampaignName, caller: Reads) -> Answer[CampaignForecast]:
+    async with caller.store.together() as one:
+        campaign, now = await named(one, caller, name), await moment(one)
+        question = await forecasting.asked(one, campaign, now=now)
+        hours = await campaigns.sent_by_hour(one, campaign)
+        foretold = await forecasting.foreseen(one, campaign)
+    found = None
+    if question.plan.emails:
+        found = await asyncio.to_thread(_foreseen, _as_known(question, caller), now)
+    return Answer(
+        data=CampaignForecast(
+            id=name,
+            state=campaign.state,
+            sent=sum(n for _, n in hours),
+            sent_per_hour=[Hour(starts_at=hour, emails=n) for hour, n in hours],
+            foreseen_at_launch=_foretold(foretold, foreseen_by(foretold, now)) if foretold else None,
+            not_counted=question.not_counted,
+            forecast=found and _forecast_out(*found),
+        )
+    )
+
+
+def _foreseen(question: Question, now: datetime) -> tuple[Forecast, list[Suggestion]]:
+    """Takes seconds, with a million e-mails."""
+    try:
+        found = foresee(question.plan, question.senders, now=now)
+    except NoForecast as error:
+        raise ApiError("conflict", without_commands(str(error))) from None
+    return found, suggestions(question.plan, question.senders, now=now, found=found)
+
+
+def _as_known(question: Question, caller: Caller) -> Question:
+    """Its own accounts by their short names, and those of the operator by numbers."""
+    shared = (sender.name for sender in question.senders if own_name(sender.name, caller) is None)
+    names = {name: f"{SHARED} {number}" for number, name in enumerate(shared, 1)}
+
+    def known(name: str) -> str:
+        return own_name(name, caller) or names[name]
+
+    return replace(
+        question,
+        senders=[replace(sender, name=known(sender.name)) for sender in question.senders],
+        plan=replace(question.plan, pending=tuple(replace(p, account=known(p.account)) for p in question.plan.pending)),
+    )
+
+
+SHARED = "shared account"  # with a space, as no account's own name
+
+
+def _forecast_out(found: Forecast, helpful: list[Suggestion]) -> ForecastOut:
+    per_account: Counter[str | None] = Counter()
+    for name, n in found.per_account.items():
+        per_account[None if name.startswith(f"{SHARED} ") else name] += n
+    return ForecastOut(
+        emails=found.emails,
+        starts_at=found.starts_at,
+        ends_at=found.ends_at,
+        finished_after_s=found.finished_after_s,
+        bottleneck=found.bottleneck,
+        why=found.why,
+        per_account=[AccountForecast(account=name, emails=n) for name, n in per_account.items()],
+        per_step=[
+            StepForecast(step=number, emails=step.emails, first_at=step.first_at, last_at=step.last_at)
+            for number, step in enumerate(found.per_step, 1)
+        ],
+        per_day=[DayForecast(day=day, emails=n) for day, n in found.per_day],
+        per_hour=[Hour(starts_at=hour, emails=n) for hour, n in found.per_hour],
+        waited_s=dict(found.waited_s),
+        suggestions=[SuggestionOut.model_validate(each) for each in helpful],
+    )
+
+
+def _foretold(foretold: Foreseen, by_now: int) -> ForeseenOut:
+    return ForeseenOut(made_at=foretold.made_at, ends_at=foretold.ends_at, emails=foretold.emails, by_now=by_now)
+
+
+# ── looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.post(
+    "/{id}/preview", summary="An e-mail of it as one prospect will get it", responses=failures("not_found", "conflict")
+)
+async def preview(name: CampaignName, caller: Reads, given: PreviewIn | None = None) -> Answer[PreviewOut]:
+    given = given or PreviewIn()
+    async with caller.store.together() as one:
+        campaign = await named(one, caller, name)
+        if given.step > len(campaign.steps):
+            raise not_found(f"step {given.step} of campaign", name)
+        to = given.to or await campaigns.first_member(one, campaign)
+        if to is None:
+            raise ApiError("conflict", f"Nobody is on {' or '.join(campaign.lists)} yet.")
+        prospect = await _prospect(one, caller, to)
+        try:
+            shown = await previewing.preview(one, campaign, given.step, prospect, now=await moment(one))
+        except Unrenderable as error:
+            raise unfilled(error, "to") from None
+    return Answer(
+        data=PreviewOut(
+            step=shown.step,
+            sender=None if shown.sender == previewing.NOBODY else MailboxOut.model_validate(shown.sender),
+            to=shown.to,
+            subject=shown.said.subject,
+            text=shown.said.text,
+            html=shown.said.html,
+        )
+    )
+
+
+@router.get("/{id}/recipients", summary="What became of each of its e-mails", responses=failures("not_found"))
+async def recipients(
+    name: CampaignName,
+    caller: Reads,
+    state: Annotated[list[ReceiptState] | None, Query(description="Only these; may be given again.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Answer[Page[ReceiptOut]]:
+    states = [_stored(each) for each in state or ReceiptState]
+    async with caller.store.together() as one:
+        campaign = await named(one, caller, name)
+        after = number_at(cursor) or 0
+        found = [r async for r in campaigns.receipts(one, campaign, states=states, after=after, most=limit + 1)]
+    items = found[:limit]
+    following = cursor_of(items[-1].email_id) if len(found) > limit else None
+    return Answer(data=Page(items=[_receipt(each, caller) for each in items], next=following))
+
+
+# ── changed ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.post(
+    "/{id}/retry",
+    summary="Try again for those who did not get it, and only for those",
+    description="What was sent is never sent again. An address that bounced is suppressed: take it off that list first.",
+    responses=failures("not_found", "conflict"),
+)
+async def retry(name: CampaignName, caller: Sends, given: Retry | None = None) -> Answer[Retried]:
+    states = list(dict.fromkeys((given or Retry()).states))
+    campaign = await named(caller.store, caller, name)
+    if campaign.state in (CampaignState.DRAFT, CampaignState.CANCELLED):
+        raise ApiError(
+            "conflict",
+            f"Campaign {name} is {campaign.state}: there is nothing to try again. Nothing was changed.",
+            details={"state": campaign.state},
+        )
+    begun_s, retried, after = clock.monotonic(), 0, 0
+    while clock.monotonic() - begun_s <= RETRYING_S_MAX:
+        async with caller.store.together() as one:
+            ids = [
+                EmailId(each.email_id)
+                async for each in campaigns.receipts(one, campaign, states=states, after=after, most=campaigns.PAGE)
+            ]
+            again = await campaigns.retry(one, ids) if ids else 0
+            if again:
+                await caller.audit(one, "campaign.retry", f"campaign {name}", states=states, emails=again)
+        retried += again
+        if len(ids) < campaigns.PAGE:
+            return Answer(data=Retried(retried=retried, is_done=True))
+        after = ids[-1]
+    return Answer(data=Retried(retried=retried, is_done=False))
+
+
+@router.post("/{id}/stop", summary="Stop it for one prospect, for good", responses=failures("not_found"))
+async def stop(name: CampaignName, given: StopIn, caller: Sends) -> Answer[Stopped]:
+    async with caller.store.together() as one:
+        campaign = await named(one, caller, name)
+        prospect = await _prospect(one, caller, given.address)
+        cancelled = await campaigns.stop(one, prospect.id, campaign, reason=given.reason)
+        await caller.audit(one, "campaign.stop", f"campaign {name}", address=prospect.address, reason=given.reason)
+    return Answer(data=Stopped(address=prospect.address, cancelled=cancelled))
+
+
+async def _prospect(store: Store, caller: Caller, address: str) -> Prospect:
+    try:
+        return await prospects.known_by(store, caller.workspace, address)
+    except NotFound:
+        raise not_found("prospect", address) from None
+
+
+def _not_running(campaign: Campaign) -> ApiError:
+    return ApiError(
+        "conflict",
+        f"Campaign {campaign.name} is {campaign.state}: only one that is running can be scheduled. Nothing was changed.",
+        details={"state": campaign.state},
+    )
+
+
+def _stored(state: ReceiptState) -> str:
+    return "to follow" if state is ReceiptState.TO_FOLLOW else str(state)
+
+
+def _receipt(receipt: Receipt, caller: Caller) -> ReceiptOut:
+    return ReceiptOut(
+        email_id=receipt.email_id,
+        step=receipt.step,
+        address=receipt.address,
+        state=ReceiptState(state_word(receipt.state)),
+        reason=receipt.reason and own_words(receipt.reason, caller),
+        account=own_name(receipt.account, caller),
+        at=receipt.at,
+        attempts=receipt.attempts,
+    )

@@ -1,0 +1,581 @@
+"""Campaigns: drafted, launched, paused, resumed, cancelled, and how they stand. What becomes of their e-mails is in campaign_mail."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Response, status
+from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt
+
+from fairpost.api.access import Caller, Manages, Reads, Sends
+from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text, failures
+from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.names import as_known, own_route, own_words
+from fairpost.api.pages import Cursor, Limit, bad_cursor, cursor_of, name_at
+from fairpost.api.routes.sequences import STEPS_MAX, Delayed, delays_s
+from fairpost.api.routes.templates import Words, require_good
+from fairpost.campaigns import applying, forecasting, launching, values
+from fairpost.campaigns.file import CampaignFile, FileStep
+from fairpost.campaigns.launching import Incomplete, NobodyListed, NoSender, SchedulingResult
+from fairpost.campaigns.words import GAP_S_MAX
+from fairpost.model.campaign import HUMAN_GAP, Campaign, CampaignState, Gap
+from fairpost.model.errors import NotFound
+from fairpost.observe.campaigns import CampaignView, view_campaign
+from fairpost.postgres import campaigns, templates, workspaces
+from fairpost.postgres.campaigns import Draft
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+from fairpost.templates.rendering import Template
+
+TAG = {"name": "campaigns", "description": "From a list of people and some words to e-mails that go out by themselves."}
+router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
+
+PLANNING_S_MAX = 10.0  # of one request: the rest is left to an engine
+
+CampaignName = Annotated[Name, Path(alias="id", description="The campaign's name.")]
+
+
+def _is_text(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("must be a moment like 2027-03-01T09:00:00+01:00")
+    return value
+
+
+GivenMoment = Annotated[AwareDatetime, BeforeValidator(_is_text)]
+Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=GAP_S_MAX)]
+
+
+class GapIn(Given):
+    """The pause of an account before each e-mail: random, in seconds, between the two."""
+
+    min_s: Seconds
+    max_s: Seconds
+
+
+class CampaignStep(Delayed):
+    """A template of this name; or words of its own: a subject, and a text or html."""
+
+    template: Name | None = None
+    subject: Words | None = None
+    text: Words | None = None
+    html: Words | None = None
+
+
+class CampaignIn(Given):
+    """Either `sequence` or `steps` says what is sent."""
+
+    sequence: Name | None = None
+    steps: Annotated[list[CampaignStep] | None, Field(min_length=1, max_length=STEPS_MAX)] = None
+    lists: Annotated[list[Name], Field(min_length=1, max_length=values.LISTS_MAX, description="Who gets it.")]
+    pool: Annotated[
+        Name | None, Field(description="The accounts that send it, in turn: default, unless an account is named.")
+    ] = None
+    account: Annotated[Name | None, Field(description="The one account that sends it, instead of a pool.")] = None
+    gap: Annotated[
+        GapIn | None, Field(description="Null: none. Left out: 30 to 90 seconds for a sequence or several steps.")
+    ] = None
+    by_recipients_clock: Annotated[
+        StrictBool, Field(description="The window is read on the clock of each prospect whose timezone is known.")
+    ] = False
+    user: Annotated[Text, Field(max_length=values.LINE_CHARS_MAX, description="Whose mail it is.")] = ""
+    starts_at: Annotated[GivenMoment | None, Field(description="Not before this moment.")] = None
+
+
+class GapOut(Model):
+    min_s: float
+    max_s: float
+
+
+class CampaignItem(Model):
+    id: Annotated[str, Field(description="Its name.")]
+    state: CampaignState
+    reason: Annotated[str | None, Field(description="Why it is in this state, where that needs a word.")]
+    sequence: str
+    steps: int
+    lists: list[str]
+    pool: str | None
+    account: str | None
+    created_at: Moment
+    starts_at: Moment | None
+    launched_at: Moment | None
+    planned_at: Annotated[Moment | None, Field(description="When everybody on its lists had his e-mails.")]
+    finished_at: Moment | None
+
+
+class StepProgress(Model):
+    step: int
+    template: str
+    delay_s: int
+    emails: Annotated[dict[str, int], Field(description="How many are in each state.")]
+
+
+class CampaignOut(Model):
+    id: Annotated[str, Field(description="Its name.")]
+    state: CampaignState
+    reason: Annotated[str | None, Field(description="Why it is in this state, where that needs a word.")]
+    waits_for: Annotated[str, Field(description="What it does or waits for, in words.")]
+    waits_until: Annotated[Moment | None, Field(description="Null: nobody can say, or it does not wait.")]
+    sequence: str
+    steps: list[StepProgress]
+    lists: list[str]
+    prospects: Annotated[int, Field(description="On its lists now.")]
+    scheduled: Annotated[int, Field(description="E-mails.")]
+    skipped: Annotated[int, Field(description="E-mails that had been scheduled before, under the same key.")]
+    left_out: Annotated[int, Field(description="Prospects who lack a field.")]
+    pool: str | None
+    account: str | None
+    gap: GapOut | None
+    by_recipients_clock: bool
+    user: str
+    created_at: Moment
+    starts_at: Moment | None
+    launched_at: Moment | None
+    planned_at: Annotated[Moment | None, Field(description="When everybody on its lists had his e-mails.")]
+    finished_at: Moment | None
+
+
+class Scheduling(Model):
+    """`is_done` false: more is to be planned, and an engine does it."""
+
+    id: str
+    state: CampaignState
+    scheduled: Annotated[int, Field(description="E-mails, by this request.")]
+    skipped: Annotated[int, Field(description="E-mails that had been scheduled before.")]
+    left_out: Annotated[int, Field(description="Prospects who lack a field that the templates need.")]
+    errors: Annotated[list[str], Field(description="The first hundred of those left out, and why.")]
+    is_done: bool
+
+
+class Launch(Given):
+    skip_incomplete: Annotated[
+        StrictBool, Field(description="Leave out people who lack a field, instead of launching nothing.")
+    ] = False
+
+
+class Why(Given):
+    reason: Annotated[Text | None, Field(max_length=500)] = None
+
+
+class Moved(Model):
+    """`state` is what the campaign is in now; `changed`: whether this request did it."""
+
+    id: str
+    state: CampaignState
+    changed: bool
+
+
+class Removed(Model):
+    id: str
+
+
+# ── made ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.get("", summary="The newest first", responses=failures())
+async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[CampaignItem]]:
+    found = await campaigns.campaigns_before(caller.store, caller.workspace, _place(cursor), most=limit + 1)
+    last = found[:limit][-1] if len(found) > limit else None
+    following = cursor_of(f"{last.created_at.isoformat()} {last.name}") if last else None
+    return Answer(data=Page(items=[_item(each, caller) for each in found[:limit]], next=following))
+
+
+@router.put(
+    "/{id}",
+    summary="Make a draft, or change it",
+    description="Nothing is sent before it is launched; from then on it stays as it is.",
+    responses={
+        201: {"model": Answer[CampaignOut], "description": "There was none of this name."},
+        **failures("conflict"),
+    },
+)
+async def put(name: CampaignName, given: CampaignIn, caller: Manages, response: Response) -> Answer[CampaignOut]:
+    _check(given)
+    steps = await _file_steps(given.steps) if given.steps else None
+    async with caller.store.together() as one:
+        before = await campaigns.find_campaign(one, caller.workspace, name)
+        if before is not None and before.state is not CampaignState.DRAFT:
+            raise _refused(before, "changed: only a draft can be")
+        await _require_known(one, caller, given)
+        route = await _route(one, caller, given)
+        after = await _put(one, caller, _draft(caller, name, given, route), steps)
+        if before != after or steps is not None:
+            action = "campaign.add" if before is None else "campaign.change"
+            await caller.audit(one, action, f"campaign {name}", lists=given.lists, route=route)
+        response.status_code = status.HTTP_201_CREATED if before is None else status.HTTP_200_OK
+        return Answer(data=await _out(one, after, caller))
+
+
+@router.get("/{id}", summary="How it stands, step by step, and what it waits for", responses=failures("not_found"))
+async def shown(name: CampaignName, caller: Reads) -> Answer[CampaignOut]:
+    async with caller.store.together() as one:
+        return Answer(data=await _out(one, await named(one, caller, name), caller))
+
+
+@router.delete("/{id}", summary="Remove a draft", responses=failures("not_found", "conflict"))
+async def remove(name: CampaignName, caller: Manages) -> Answer[Removed]:
+    async with caller.store.together() as one:
+        campaign = await named(one, caller, name)
+        if not await campaigns.remove_draft(one, campaign):
+            raise _refused(
+                await named(one, caller, name), "removed: only a draft can be; what was launched is cancelled"
+            )
+        await caller.audit(one, "campaign.remove", f"campaign {name}")
+    return Answer(data=Removed(id=name))
+
+
+# ── moved ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.post(
+    "/{id}/launch",
+    summary="Launch a draft: everybody on its lists gets his e-mails",
+    description="From then on it moves by itself. Launching one that is under way goes on with its planning, and nobody gets anything twice.",
+    responses=failures("not_found", "conflict"),
+)
+async def launch(name: CampaignName, caller: Sends, how: Launch | None = None) -> Answer[Scheduling]:
+    async with caller.store.together() as one:
+        before = await named(one, caller, name)
+        if before.state in (CampaignState.PAUSED, CampaignState.FAILED, CampaignState.CANCELLED):
+            raise _refused(before, "launched")
+        now = await moment(one)
+        skips = (how or Launch()).skip_incomplete
+        launched = await _set_going(one, caller, before, skip_incomplete=skips, now=now)
+        is_draft = before.state is CampaignState.DRAFT
+        if is_draft:
+            await caller.audit(one, "campaign.launch", f"campaign {name}", skip_incomplete=skips)
+    if is_draft:
+        await forecasting.remember(caller.store, launched, now=now)
+    # An engine may have begun before we do.
+    result = await launching.schedule(
+        caller.store, launched, already=0 if is_draft else None, seconds_max=PLANNING_S_MAX
+    )
+    return Answer(data=await scheduling(caller, name, result))
+
+
+@router.post(
+    "/{id}/pause", summary="Pause it, at once; what is in flight finishes", responses=failures("not_found", "conflict")
+)
+async def pause(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[Moved]:
+    reason = why.reason if why else None
+    async with caller.store.together() as one:
+        campaign = await named(one, caller, name)
+        is_moved = await campaigns.pause(one, campaign, reason=reason, by=caller.who)
+        after = await _moved(one, caller, name, is_moved, ("paused",), "paused")
+        if is_moved:
+            await caller.audit(one, "campaign.pause", f"campaign {name}", reason=reason)
+    return Answer(data=after)
+
+
+@router.post(
+    "/{id}/resume",
+    summary="Let a paused or failed one go on, where it stopped",
+    responses=failures("not_found", "conflict"),
+)
+async def resume(name: CampaignName, caller: Sends) -> Answer[Moved]:
+    async with caller.store.together() as one:
+        campaign = await named(one, caller, name)
+        is_moved = await campaigns.resume(one, campaign, by=caller.who)
+        after = await _moved(one, caller, name, is_moved, ("running", "scheduled"), "resumed")
+        if is_moved:
+            await caller.audit(one, "campaign.resume", f"campaign {name}")
+    return Answer(data=after)
+
+
+@router.post(
+    "/{id}/cancel",
+    summary="Cancel it, at once and for good; what is in flight finishes",
+    responses=failures("not_found", "conflict"),
+)
+async def cancel(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[Moved]:
+    reason = why.reason if why else None
+    async with caller.store.together() as one:
+        campaign = await named(one, caller, name)
+        is_moved = await campaigns.cancel(one, campaign, reason=reason, by=caller.who)
+        after = await _moved(one, caller, name, is_moved, ("cancelled",), "cancelled")
+        if is_moved:
+            await caller.audit(one, "campaign.cancel", f"campaign {name}", reason=reason)
+    return Answer(data=after)
+
+
+# ── for campaign_mail as well ─────────────────────────────────────────────────────────────────────────────
+
+
+async def named(store: Store, caller: Caller, name: str) -> Campaign:
+    found = await campaigns.find_campaign(store, caller.workspace, name)
+    if found is None:
+        raise not_found("campaign", name)
+    return found
+
+
+async def moment(store: Store) -> datetime:
+    now: datetime = clock.stated() or await store.value("SELECT clock_timestamp()")
+    return now
+
+
+async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Scheduling:
+    return Scheduling(
+        id=name,
+        state=(await named(caller.store, caller, name)).state,
+        scheduled=result.scheduled,
+        skipped=result.skipped,
+        left_out=result.left_out,
+        errors=result.errors,
+        is_done=result.is_done,
+    )
+
+
+def state_word(word: str) -> str:
+    """Of an e-mail: `to follow` is one word here."""
+    return word.replace(" ", "_")
+
+
+# ── what was given ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check(given: CampaignIn) -> None:
+    if (given.sequence is None) == (given.steps is None):
+        raise invalid("sequence", "or steps must be given, and not both: they say what is sent")
+    if given.pool is not None and given.account is not None:
+        raise invalid("account", "and pool must not both be given")
+    if len(set(given.lists)) < len(given.lists):
+        raise invalid("lists", "must have each name once")
+    if given.gap is not None and given.gap.min_s > given.gap.max_s:
+        raise invalid("gap.max_s", "must not be less than min_s")
+    try:
+        values.user(given.user)
+    except ValueError as error:
+        raise invalid("user", str(error)) from None
+    try:
+        if given.starts_at is not None:
+            values.moment(given.starts_at)
+    except (ValueError, OverflowError):
+        raise invalid("starts_at", f"must lie in the years {values.YEARS[0]}..{values.YEARS[-1]}") from None
+
+
+async def _file_steps(steps: Sequence[CampaignStep]) -> tuple[FileStep, ...]:
+    return tuple(
+        [
+            FileStep(delay_s=delay_s, template_name=step.template, content=await _content(step, f"steps.{number}."))
+            for number, (step, delay_s) in enumerate(zip(steps, delays_s(steps), strict=True))
+        ]
+    )
+
+
+async def _content(step: CampaignStep, place: str) -> Template | None:
+    own = [part for part in ("subject", "text", "html") if getattr(step, part) is not None]
+    if step.template is not None:
+        if own:
+            raise invalid(f"{place}{own[0]}", "must not be given: the template says it")
+        return None
+    if step.subject is None:
+        raise invalid(f"{place}subject", "must be given, or else template")
+    template = Template(subject=step.subject, text=step.text, html=step.html)
+    await require_good(template, place)
+    return template
+
+
+async def _require_known(store: Store, caller: Caller, given: CampaignIn) -> None:
+    """Raises ApiError for a list, a sequence or a template that is not there."""
+    for number, each in enumerate(given.lists):
+        try:
+            await campaigns.list_ids(store, caller.workspace, [each])
+        except NotFound:
+            raise invalid(f"lists.{number}", f"there is no list {each} in this workspace") from None
+    try:
+        if given.sequence is not None:
+            await templates.sequence_named(store, caller.workspace, given.sequence)
+    except NotFound:
+        raise invalid("sequence", f"there is no sequence {given.sequence} in this workspace") from None
+    for number, step in enumerate(given.steps or ()):
+        try:
+            if step.template is not None:
+                await templates.template_named(store, caller.workspace, step.template)
+        except NotFound:
+            place = f"steps.{number}.template"
+            raise invalid(place, f"there is no template {step.template} in this workspace") from None
+
+
+async def _route(store: Store, caller: Caller, given: CampaignIn) -> str:
+    """Its own, or lent to it; never another's."""
+    route = await workspaces.route_for(store, caller.workspace, pool=given.pool, account=given.account)
+    if route is None and given.account is not None:
+        raise invalid("account", f"there is no account {given.account} in this workspace")
+    if route is None:
+        raise invalid("pool", f"there is no pool {given.pool or 'default'} for this workspace")
+    return route
+
+
+def _draft(caller: Caller, name: str, given: CampaignIn, route: str) -> Draft:
+    gap = Gap(min_s=given.gap.min_s, max_s=given.gap.max_s) if given.gap and given.gap.max_s else None
+    if "gap" not in given.model_fields_set and (given.sequence is not None or len(given.steps or ()) > 1):
+        gap = HUMAN_GAP
+    return Draft(
+        workspace=caller.workspace,
+        name=name,
+        sequence=given.sequence or name,
+        lists=tuple(given.lists),
+        route=route,
+        gap=gap,
+        by_recipients_clock=given.by_recipients_clock,
+        user=given.user,
+        starts_at=given.starts_at,
+    )
+
+
+async def _put(store: Store, caller: Caller, draft: Draft, steps: tuple[FileStep, ...] | None) -> Campaign:
+    """With steps of its own, as its file would have them."""
+    if steps is None:
+        return await campaigns.put_draft(store, draft)
+    file = CampaignFile(
+        name=draft.name,
+        workspace=draft.workspace,
+        lists=draft.lists,
+        route=draft.route,
+        starts_at=draft.starts_at,
+        user=draft.user,
+        gap=draft.gap,
+        by_recipients_clock=draft.by_recipients_clock,
+        steps=steps,
+    )
+    applied = await applying.apply(store, file, dry_run=False, now=await moment(store))
+    return applied.campaign or await named(store, caller, draft.name)
+
+
+# ── done ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _set_going(
+    store: Store, caller: Caller, campaign: Campaign, *, skip_incomplete: bool, now: datetime
+) -> Campaign:
+    """Raises ApiError where it cannot be launched as it is."""
+    pool, account = own_route(campaign.route, caller)
+    if not await workspaces.may_send_through(store, caller.workspace, campaign.route):
+        raise ApiError("conflict", f"Pool {pool} is not there for this workspace any more. Nothing was changed.")
+    try:
+        return await launching.set_going(store, campaign, skip_incomplete=skip_incomplete, by=caller.who, now=now)
+    except NobodyListed:
+        raise ApiError("conflict", f"Nobody is on {' or '.join(campaign.lists)}. Nothing was changed.") from None
+    except NoSender:
+        where = f"account {account}" if account else f"account in pool {pool}"
+        raise ApiError("conflict", f"There is no {where} that could send it. Nothing was changed.") from None
+    except Incomplete as error:
+        raise _incomplete(error.count, error.first) from None
+
+
+def _incomplete(count: int, first: Mapping[str, Sequence[str]]) -> ApiError:
+    return ApiError(
+        "conflict",
+        f"{count:,} of its prospects lack a field that the templates need. Nothing was changed. Fill the fields in, write a "
+        "fallback into the template, or launch with skip_incomplete.",
+        details={
+            "incomplete": count,
+            "first": [{"address": address, "lacks": list(names)} for address, names in first.items()],
+        },
+    )
+
+
+async def _moved(
+    store: Store,
+    caller: Caller,
+    name: str,
+    is_moved: bool,
+    so_before: Sequence[str],
+    verb: Literal["paused", "resumed", "cancelled"],
+) -> Moved:
+    campaign = await named(store, caller, name)
+    if not is_moved and campaign.state not in so_before:
+        raise _refused(campaign, verb)
+    return Moved(id=name, state=campaign.state, changed=is_moved)
+
+
+def _refused(campaign: Campaign, verb: str) -> ApiError:
+    return ApiError(
+        "conflict",
+        f"Campaign {campaign.name} is {campaign.state}, and cannot be {verb}. Nothing was changed.",
+        details={"state": campaign.state},
+    )
+
+
+# ── shown ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _place(cursor: str | None) -> tuple[datetime, str] | None:
+    text = name_at(cursor)
+    if text is None:
+        return None
+    made_at, _, name = text.partition(" ")
+    try:
+        when = datetime.fromisoformat(made_at)
+    except ValueError:
+        raise bad_cursor() from None
+    if when.tzinfo is None or when.year not in values.YEARS:
+        raise bad_cursor()
+    return when, name
+
+
+def _item(campaign: Campaign, caller: Caller) -> CampaignItem:
+    pool, account = own_route(campaign.route, caller)
+    return CampaignItem(
+        id=campaign.name,
+        state=campaign.state,
+        reason=_reason(campaign, caller),
+        sequence=campaign.sequence,
+        steps=len(campaign.steps),
+        lists=list(campaign.lists),
+        pool=pool,
+        account=account,
+        created_at=campaign.created_at,
+        starts_at=campaign.starts_at,
+        launched_at=campaign.launched_at,
+        planned_at=campaign.planned_at,
+        finished_at=campaign.finished_at,
+    )
+
+
+async def _out(store: Store, campaign: Campaign, caller: Caller) -> CampaignOut:
+    view = await view_campaign(
+        store, campaign, now=await moment(store), called=lambda account: as_known(account, caller)
+    )
+    pool, account = own_route(campaign.route, caller)
+    return CampaignOut(
+        id=campaign.name,
+        state=campaign.state,
+        reason=_reason(campaign, caller),
+        waits_for=own_words(view.waiting.words, caller),
+        waits_until=view.waiting.until,
+        sequence=campaign.sequence,
+        steps=_steps(view),
+        lists=list(campaign.lists),
+        prospects=view.progress.members,
+        scheduled=view.progress.scheduled,
+        skipped=view.progress.skipped,
+        left_out=view.progress.left_out,
+        pool=pool,
+        account=account,
+        gap=GapOut.model_validate(campaign.gap) if campaign.gap else None,
+        by_recipients_clock=campaign.by_recipients_clock,
+        user=campaign.user,
+        created_at=campaign.created_at,
+        starts_at=campaign.starts_at,
+        launched_at=campaign.launched_at,
+        planned_at=campaign.planned_at,
+        finished_at=campaign.finished_at,
+    )
+
+
+def _steps(view: CampaignView) -> list[StepProgress]:
+    return [
+        StepProgress(
+            step=number,
+            template=step.template,
+            delay_s=step.delay_s,
+            emails={state_word(state): n for state, n in view.progress.by_step.get(number, {}).items()},
+        )
+        for number, step in enumerate(view.campaign.steps, 1)
+    ]
+
+
+def _reason(campaign: Campaign, caller: Caller) -> str | None:
+    """What a person wrote stays as it is."""
+    is_ours = campaign.state is CampaignState.FAILED and campaign.reason
+    return own_words(campaign.reason, caller) if is_ours and campaign.reason else campaign.reason

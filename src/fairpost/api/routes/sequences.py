@@ -1,0 +1,171 @@
+"""Sequences: which templates a campaign sends one after the other, and how long it waits between them."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response, status
+from pydantic import Field, StrictInt
+
+from fairpost.api.access import Caller, Manages, Reads
+from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text, failures
+from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.campaigns.words import CHARS_MAX, DURATION_S_MAX, duration_in_words, duration_s
+from fairpost.model.campaign import Step
+from fairpost.model.errors import NotFound
+from fairpost.postgres import templates
+from fairpost.postgres.store import Store
+from fairpost.postgres.templates import StoredSequence
+
+TAG = {"name": "sequences", "description": "Templates in a row: a first e-mail, and those that follow it."}
+router = APIRouter(prefix="/api/sequences", tags=["sequences"])
+
+STEPS_MAX = 100
+
+SequenceName = Annotated[Name, Path(alias="name", description="The sequence's name.")]
+
+
+class Delayed(Given):
+    """How long after the step before was really sent; not for the first."""
+
+    delay: Annotated[Text | None, Field(max_length=CHARS_MAX, examples=["3d", "1d 12h"])] = None
+    delay_s: Annotated[StrictInt | None, Field(ge=0, le=DURATION_S_MAX, description="The same in seconds.")] = None
+
+
+class StepIn(Delayed):
+    template: Name
+
+
+class SequenceIn(Given):
+    steps: Annotated[list[StepIn], Field(min_length=1, max_length=STEPS_MAX)]
+
+
+class StepOut(Model):
+    step: int
+    template: str
+    delay: Annotated[str, Field(description="As in 1d 12h.")]
+    delay_s: int
+
+
+class SequenceOut(Model):
+    name: str
+    steps: list[StepOut]
+    created_at: Moment
+    campaigns: Annotated[list[str], Field(description="Those that send it.")]
+    is_launched: Annotated[bool, Field(description="Some of them already: its steps stay as they are.")]
+
+
+class Removed(Model):
+    name: str
+
+
+@router.get("", summary="By name", responses=failures())
+async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[SequenceOut]]:
+    after = name_at(cursor) or ""
+    found = await templates.sequences(caller.store, caller.workspace, after=after, most=limit + 1)
+    items = [_out(each) for each in found[:limit]]
+    return Answer(data=Page(items=items, next=cursor_of(items[-1].name) if len(found) > limit else None))
+
+
+@router.get("/{name}", summary="A sequence and its campaigns", responses=failures("not_found"))
+async def shown(name: SequenceName, caller: Reads) -> Answer[SequenceOut]:
+    return Answer(data=_out(await _named(caller.store, caller, name)))
+
+
+@router.put(
+    "/{name}",
+    summary="Write a sequence, or replace all its steps",
+    responses={
+        201: {"model": Answer[SequenceOut], "description": "There was none of this name."},
+        **failures("conflict"),
+    },
+)
+async def put(name: SequenceName, sequence: SequenceIn, caller: Manages, response: Response) -> Answer[SequenceOut]:
+    delays = delays_s(sequence.steps)
+    steps = [Step(template=step.template, delay_s=delay) for step, delay in zip(sequence.steps, delays, strict=True)]
+    async with caller.store.together() as one:
+        before = await _find(one, caller, name)
+        try:
+            is_new = await templates.put_sequence(one, caller.workspace, name, steps)
+        except NotFound:
+            raise await _unknown_template(one, caller, steps) from None
+        if before is None or list(before.steps) != steps:
+            action = "sequence.add" if is_new else "sequence.change"
+            await caller.audit(one, action, f"sequence {name}", templates=[step.template for step in steps])
+        response.status_code = status.HTTP_201_CREATED if is_new else status.HTTP_200_OK
+        return Answer(data=_out(await _named(one, caller, name)))
+
+
+@router.delete("/{name}", summary="Remove a sequence that no campaign has", responses=failures("not_found", "conflict"))
+async def remove(name: SequenceName, caller: Manages) -> Answer[Removed]:
+    async with caller.store.together() as one:
+        sequence = await _named(one, caller, name)
+        if sequence.campaigns:
+            raise ApiError(
+                "conflict",
+                f"Sequence {name} belongs to {', '.join(sequence.campaigns)}. Nothing was changed.",
+                details={"campaigns": sequence.campaigns},
+            )
+        if not await templates.remove_sequence(one, sequence):
+            raise ApiError("conflict", f"Somebody has begun to use sequence {name}. Nothing was changed.")
+        await caller.audit(one, "sequence.remove", f"sequence {name}")
+    return Answer(data=Removed(name=name))
+
+
+def delays_s(steps: Sequence[Delayed]) -> list[int]:
+    """Raises ApiError: the first step has none, and each of the others has one."""
+    return [_delay_s(step, f"steps.{number}", is_first=number == 0) for number, step in enumerate(steps)]
+
+
+def _delay_s(step: Delayed, place: str, *, is_first: bool) -> int:
+    if step.delay is not None and step.delay_s is not None:
+        raise invalid(f"{place}.delay", "and delay_s say the same thing: give one of them")
+    try:
+        seconds = step.delay_s if step.delay is None else duration_s(step.delay)
+    except ValueError as error:
+        raise invalid(f"{place}.delay", str(error)) from None
+    if is_first and seconds:
+        raise invalid(f"{place}.delay", "must not be there: the first step is sent at the start")
+    if not is_first and seconds is None:
+        raise invalid(f"{place}.delay", 'must be given, like "3d": how long after the step before')
+    return seconds or 0
+
+
+async def _unknown_template(store: Store, caller: Caller, steps: Sequence[Step]) -> ApiError:
+    for number, step in enumerate(steps):
+        try:
+            await templates.template_named(store, caller.workspace, step.template)
+        except NotFound:
+            return invalid(f"steps.{number}.template", f"there is no template {step.template} in this workspace")
+    return ApiError("conflict", "A template came or went at the same moment. Nothing was changed.")
+
+
+async def _find(store: Store, caller: Caller, name: str) -> StoredSequence | None:
+    try:
+        return await templates.sequence_named(store, caller.workspace, name)
+    except NotFound:
+        return None
+
+
+async def _named(store: Store, caller: Caller, name: str) -> StoredSequence:
+    found = await _find(store, caller, name)
+    if found is None:
+        raise not_found("sequence", name)
+    return found
+
+
+def _out(sequence: StoredSequence) -> SequenceOut:
+    return SequenceOut(
+        name=sequence.name,
+        steps=steps_out(sequence.steps),
+        created_at=sequence.created_at,
+        campaigns=list(sequence.campaigns),
+        is_launched=sequence.is_launched,
+    )
+
+
+def steps_out(steps: Sequence[Step]) -> list[StepOut]:
+    return [
+        StepOut(step=number, template=step.template, delay=duration_in_words(step.delay_s), delay_s=step.delay_s)
+        for number, step in enumerate(steps, 1)
+    ]

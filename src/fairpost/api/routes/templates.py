@@ -1,0 +1,234 @@
+"""Templates: what e-mails say, checked before it is kept."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response, status
+from pydantic import Field, JsonValue
+
+from fairpost.api.access import Caller, Manages, Reads
+from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text, failures
+from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.campaigns.launching import ALWAYS_KNOWN
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.postgres import templates
+from fairpost.postgres.store import Store
+from fairpost.postgres.templates import StoredTemplate
+from fairpost.templates.rendering import (
+    TEMPLATE_CHARS_MAX,
+    Compiled,
+    MissingFields,
+    Rendered,
+    Template,
+    TemplateError,
+    Unrenderable,
+    compile_template,
+    sample_of,
+)
+
+TAG = {"name": "templates", "description": "What e-mails say, with places for what differs from one to the next."}
+router = APIRouter(prefix="/api/templates", tags=["templates"])
+
+SAMPLE_ADDRESS = "ada@example.com"
+
+TemplateName = Annotated[Name, Path(alias="name", description="The template's name.")]
+Words = Annotated[Text, Field(max_length=TEMPLATE_CHARS_MAX)]
+
+
+class TemplateIn(Given):
+    """A text, or html, or both."""
+
+    subject: Annotated[Words, Field(examples=['Hello {{ first_name or "there" }}'])]
+    text: Words | None = None
+    html: Words | None = None
+
+
+class TemplateItem(Model):
+    name: str
+    subject: str
+    has_text: bool
+    has_html: bool
+    created_at: Moment
+    changed_at: Moment
+    sequences: Annotated[list[str], Field(description="Those that use it.")]
+
+
+class TemplateOut(Model):
+    name: str
+    subject: str
+    text: str | None
+    html: str | None
+    required: Annotated[list[str], Field(description="Fields that nobody may lack.")]
+    optional: Annotated[list[str], Field(description="Fields with a fallback, or asked for with `if`.")]
+    created_at: Moment
+    changed_at: Moment
+    sequences: Annotated[list[str], Field(description="Those that use it.")]
+
+
+class PreviewIn(Given):
+    values: Annotated[
+        dict[Text, JsonValue] | None, Field(description="The fields of a recipient. Left out: made-up ones.")
+    ] = None
+
+
+class PreviewOut(Model):
+    subject: str
+    text: str | None
+    html: str | None
+
+
+class Removed(Model):
+    name: str
+
+
+@router.get("", summary="By name", responses=failures())
+async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[TemplateItem]]:
+    found = await templates.templates_after(caller.store, caller.workspace, name_at(cursor) or "", most=limit + 1)
+    items = [TemplateItem.model_validate(each) for each in found[:limit]]
+    return Answer(data=Page(items=items, next=cursor_of(items[-1].name) if len(found) > limit else None))
+
+
+@router.get("/{name}", summary="A template with its words and its fields", responses=failures("not_found"))
+async def shown(name: TemplateName, caller: Reads) -> Answer[TemplateOut]:
+    return Answer(data=_out(await named(caller.store, caller, name)))
+
+
+@router.put(
+    "/{name}",
+    summary="Write a template, or change it",
+    description="Campaigns that are launched keep the words that they were launched with.",
+    responses={
+        201: {"model": Answer[TemplateOut], "description": "There was none of this name."},
+        **failures("conflict"),
+    },
+)
+async def put(name: TemplateName, template: TemplateIn, caller: Manages, response: Response) -> Answer[TemplateOut]:
+    said = Template(subject=template.subject, text=template.text, html=template.html)
+    await require_good(said)
+    async with caller.store.together() as one:
+        if not await _is_same(one, caller, name, said):
+            is_new = await _put(one, caller, name, said)
+            await caller.audit(one, "template.add" if is_new else "template.change", f"template {name}")
+            response.status_code = status.HTTP_201_CREATED if is_new else status.HTTP_200_OK
+        return Answer(data=_out(await named(one, caller, name)))
+
+
+@router.delete("/{name}", summary="Remove a template that nothing uses", responses=failures("not_found", "conflict"))
+async def remove(name: TemplateName, caller: Manages) -> Answer[Removed]:
+    async with caller.store.together() as one:
+        template = await named(one, caller, name)
+        if template.sequences:
+            raise ApiError(
+                "conflict",
+                f"Template {name} is used by {', '.join(template.sequences)}. Nothing was changed.",
+                details={"sequences": template.sequences},
+            )
+        if not await templates.remove_template(one, template):
+            raise ApiError("conflict", f"Somebody has begun to use template {name}. Nothing was changed.")
+        await caller.audit(one, "template.remove", f"template {name}")
+    return Answer(data=Removed(name=name))
+
+
+@router.post("/{name}/preview", summary="A template as a recipient would get it", responses=failures("not_found"))
+async def preview(name: TemplateName, caller: Reads, given: PreviewIn | None = None) -> Answer[PreviewOut]:
+    template = await named(caller.store, caller, name)
+    values = given.values if given else None
+    rendered = await asyncio.to_thread(_rendered, template, values)
+    return Answer(data=PreviewOut.model_validate(rendered))
+
+
+async def named(store: Store, caller: Caller, name: str) -> StoredTemplate:
+    try:
+        return await templates.template_named(store, caller.workspace, name)
+    except NotFound:
+        raise not_found("template", name) from None
+
+
+async def require_good(template: Template, place: str = "") -> None:
+    """Raises ApiError with the line and the column of each mistake. `place`: what the fields are below."""
+    for part, words in (("subject", template.subject), ("text", template.text), ("html", template.html)):
+        if words is not None and not words.strip():
+            raise invalid(f"{place}{part}", "must not be empty")
+    if template.text is None and template.html is None:
+        raise invalid(f"{place}text", "must be given, or html")
+    mistakes = await asyncio.to_thread(lambda: list(_mistakes(template)))
+    if mistakes:
+        first = mistakes[0]
+        raise ApiError(
+            "invalid",
+            f"{place}{first.part}, line {first.line}, column {first.column}: {first.message}",
+            details=[
+                {"field": f"{place}{each.part}", "message": each.message, "line": each.line, "column": each.column}
+                for each in mistakes
+            ],
+        )
+
+
+def unfilled(error: Unrenderable, place: str) -> ApiError:
+    """`place`: what lacks the fields."""
+    names = error.names if isinstance(error, MissingFields) else ()
+    return ApiError(
+        "invalid",
+        f"{place}: {error}",
+        details=[{"field": f"{place}.{name}", "message": "is missing"} for name in names]
+        or [{"field": place, "message": str(error)}],
+    )
+
+
+def _mistakes(template: Template) -> Iterator[TemplateError]:
+    """Of each part the first: compiling ends with the first of all."""
+    alone = (Template(subject=template.subject), Template(subject="", text=template.text))
+    for each in (*alone, Template(subject="", html=template.html)):
+        try:
+            compile_template(each)
+        except TemplateError as error:
+            yield error
+
+
+async def _is_same(store: Store, caller: Caller, name: str, said: Template) -> bool:
+    try:
+        before = await templates.template_named(store, caller.workspace, name)
+    except NotFound:
+        return False
+    return (before.subject, before.text, before.html) == (said.subject, said.text, said.html)
+
+
+async def _put(store: Store, caller: Caller, name: str, said: Template) -> bool:
+    try:
+        return await templates.put_template(
+            store, caller.workspace, name, subject=said.subject, text=said.text, html=said.html
+        )
+    except FairpostError:
+        raise ApiError(
+            "conflict",
+            f"Template {name} is a campaign's own words, and changed with the campaign. Nothing was changed.",
+        ) from None
+
+
+def _compiled(template: StoredTemplate) -> Compiled:
+    return compile_template(Template(subject=template.subject, text=template.text, html=template.html))
+
+
+def _rendered(template: StoredTemplate, values: dict[str, JsonValue] | None) -> Rendered:
+    compiled = _compiled(template)
+    try:
+        return compiled.render({"email": SAMPLE_ADDRESS, **(sample_of(compiled) if values is None else values)})
+    except Unrenderable as error:
+        raise unfilled(error, "values") from None
+
+
+def _out(template: StoredTemplate) -> TemplateOut:
+    compiled = _compiled(template)
+    return TemplateOut(
+        name=template.name,
+        subject=template.subject,
+        text=template.text,
+        html=template.html,
+        required=sorted(compiled.required - ALWAYS_KNOWN),
+        optional=sorted(compiled.optional - ALWAYS_KNOWN),
+        created_at=template.created_at,
+        changed_at=template.changed_at,
+        sequences=list(template.sequences),
+    )

@@ -1,0 +1,206 @@
+"""Templates and sequences over HTTP."""
+
+import asyncio
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.model.workspace import Scope
+from tests.api.conftest import Api
+
+HELLO = {"subject": 'Hello {{ first_name or "there" }}', "text": "{{ company }} is great."}
+
+
+async def test_a_template_is_new_once_and_then_changed_or_the_same(api: Api, client: httpx.AsyncClient) -> None:
+    first = await client.put("/api/templates/hello", json=HELLO)
+    assert first.status_code == 201, first.text
+    data = first.json()["data"]
+    assert (data["required"], data["optional"], data["sequences"]) == (["company"], ["first_name"], [])
+    same = await client.put("/api/templates/hello", json=HELLO)
+    assert (same.status_code, same.json()["data"]) == (200, data)
+    changed = await client.put("/api/templates/hello", json={**HELLO, "html": "<p>Hi</p>"})
+    assert (changed.status_code, changed.json()["data"]["html"]) == (200, "<p>Hi</p>")
+    assert (await client.get("/api/templates/hello")).json() == changed.json()
+    assert await _audited(api) == ["template.add", "template.change"]
+
+
+async def test_of_many_who_write_it_at_once_one_was_the_first(client: httpx.AsyncClient) -> None:
+    asked = [client.put("/api/templates/hello", json={**HELLO, "text": f"{n}"}) for n in range(8)]
+    answers = await asyncio.gather(*asked)
+    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"subject": "", "text": "x"}, "subject"),
+        ({"subject": "x"}, "text"),
+        ({"subject": "x", "text": "  "}, "text"),
+        ({"subject": "x", "html": ""}, "html"),
+        ({"subject": "x", "text": "x", "colour": "red"}, "colour"),
+        ({"subject": "x", "text": "a\0b"}, "text"),
+        ({"subject": 5, "text": "x"}, "subject"),
+        ({"text": "x"}, "subject"),
+    ],
+)
+async def test_a_wrong_one_names_the_field(client: httpx.AsyncClient, wrong: dict[str, Any], field: str) -> None:
+    answer = await client.put("/api/templates/hello", json=wrong)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]["details"][0]["field"] == field
+    assert (await client.get("/api/templates/hello")).status_code == 404
+
+
+async def test_a_broken_one_is_told_by_line_and_column_and_changes_nothing(client: httpx.AsyncClient) -> None:
+    await client.put("/api/templates/hello", json=HELLO)
+    answer = await client.put(
+        "/api/templates/hello", json={"subject": "{{ a", "text": "one\ntwo {% if %}", "html": "<p>{{ b }}</p>"}
+    )
+    assert answer.status_code == 422
+    error = answer.json()["error"]
+    assert error["code"] == "invalid"
+    assert [(each["field"], each["line"]) for each in error["details"]] == [("subject", 1), ("text", 2)]
+    assert all(each["column"] >= 1 and each["message"] for each in error["details"])
+    assert (await client.get("/api/templates/hello")).json()["data"]["subject"] == HELLO["subject"]
+
+
+async def test_pages_lead_through_all(client: httpx.AsyncClient) -> None:
+    for n in range(5):
+        await client.put(f"/api/templates/t{n}", json=HELLO)
+        await client.put(f"/api/sequences/s{n}", json={"steps": [{"template": "t0"}]})
+    for path, names in (("templates", [f"t{n}" for n in range(5)]), ("sequences", [f"s{n}" for n in range(5)])):
+        found, cursor = [], None
+        while True:
+            params = {"limit": "2"} | ({"cursor": cursor} if cursor else {})
+            page = (await client.get(f"/api/{path}", params=params)).json()["data"]
+            found += [each["name"] for each in page["items"]]
+            if (cursor := page["next"]) is None:
+                break
+        assert found == names
+        assert (await client.get(f"/api/{path}", params={"cursor": "%%%"})).json()["error"]["code"] == "bad_request"
+
+
+async def test_it_is_removed_only_while_nothing_uses_it(api: Api, client: httpx.AsyncClient) -> None:
+    await client.put("/api/templates/hello", json=HELLO)
+    await client.put("/api/sequences/spring", json={"steps": [{"template": "hello"}]})
+    refused = await client.delete("/api/templates/hello")
+    assert (refused.status_code, refused.json()["error"]["details"]) == (409, {"sequences": ["spring"]})
+    assert (await client.delete("/api/sequences/spring")).json() == {"success": True, "data": {"name": "spring"}}
+    assert (await client.delete("/api/templates/hello")).json() == {"success": True, "data": {"name": "hello"}}
+    for method, path in (
+        ("GET", "/api/templates/hello"),
+        ("DELETE", "/api/templates/hello"),
+        ("POST", "/api/templates/hello/preview"),
+        ("GET", "/api/sequences/spring"),
+        ("DELETE", "/api/sequences/spring"),
+    ):
+        answer = await client.request(method, path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+    assert (await _audited(api))[-2:] == ["sequence.remove", "template.remove"]
+
+
+async def test_a_preview_fills_in_what_is_given_or_something_made_up(client: httpx.AsyncClient) -> None:
+    await client.put("/api/templates/hello", json=HELLO)
+    shown = await client.post("/api/templates/hello/preview", json={"values": {"company": "Acme", "first_name": "Ann"}})
+    assert shown.json()["data"] == {"subject": "Hello Ann", "text": "Acme is great.", "html": None}
+    assert (await client.post("/api/templates/hello/preview")).json()["data"]["text"] == "Example Ltd is great."
+    missing = await client.post("/api/templates/hello/preview", json={"values": {}})
+    assert missing.status_code == 422
+    assert missing.json()["error"]["details"] == [{"field": "values.company", "message": "is missing"}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"values": {"company": "\\ud800"}}',
+        b'{"values": {"company": ' + b"[" * 5000 + b"]" * 5000 + b"}}",
+        b'{"values": {"company": ' + b"[" * 60 + b"]" * 60 + b"}}",
+        b'{"values": {"company": NaN}}',
+        b'{"values": {"company": 1' + b"0" * 400 + b"}}",
+        b'{"values": {"company": {"a": 1}}}',
+        b'{"values": []}',
+    ],
+)
+async def test_values_of_any_kind_are_no_fault_of_ours(client: httpx.AsyncClient, body: bytes) -> None:
+    await client.put("/api/templates/hello", json=HELLO)
+    answer = await client.post(
+        "/api/templates/hello/preview", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code in (200, 400, 422), answer.text
+
+
+async def test_a_sequence_is_new_once_and_then_changed_or_the_same(api: Api, client: httpx.AsyncClient) -> None:
+    for name in ("a", "b"):
+        await client.put(f"/api/templates/{name}", json=HELLO)
+    steps = [{"template": "a"}, {"template": "b", "delay": "1d 12h"}, {"template": "a", "delay_s": 60}]
+    first = await client.put("/api/sequences/spring", json={"steps": steps})
+    assert first.status_code == 201, first.text
+    assert [(s["template"], s["delay_s"], s["delay"]) for s in first.json()["data"]["steps"]] == [
+        ("a", 0, "0s"),
+        ("b", 129_600, "1d 12h"),
+        ("a", 60, "1m"),
+    ]
+    same = await client.put("/api/sequences/spring", json={"steps": steps})
+    assert (same.status_code, same.json()["data"]) == (200, first.json()["data"])
+    changed = await client.put("/api/sequences/spring", json={"steps": steps[:2]})
+    assert (changed.status_code, len(changed.json()["data"]["steps"])) == (200, 2)
+    assert (await _audited(api))[2:] == ["sequence.add", "sequence.change"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "field"),
+    [
+        ([], "steps"),
+        ([{"template": "a", "delay": "3d"}], "steps.0.delay"),
+        ([{"template": "a"}, {"template": "a"}], "steps.1.delay"),
+        ([{"template": "a"}, {"template": "a", "delay": "soon"}], "steps.1.delay"),
+        ([{"template": "a"}, {"template": "a", "delay": "900d"}], "steps.1.delay"),
+        ([{"template": "a"}, {"template": "a", "delay": "3d", "delay_s": 5}], "steps.1.delay"),
+        ([{"template": "a"}, {"template": "a", "delay_s": -1}], "steps.1.delay_s"),
+        ([{"template": "a"}, {"template": "a", "delay_s": 10**9}], "steps.1.delay_s"),
+        ([{"template": "a"}, {"template": "nobody", "delay": "1d"}], "steps.1.template"),
+        ([{"template": "../etc"}], "steps.0.template"),
+        ([{"template": "a"}] * 101, "steps"),
+    ],
+)
+async def test_a_wrong_sequence_names_the_field(
+    client: httpx.AsyncClient, steps: list[dict[str, Any]], field: str
+) -> None:
+    await client.put("/api/templates/a", json=HELLO)
+    answer = await client.put("/api/sequences/spring", json={"steps": steps})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]["details"][0]["field"] == field
+    assert (await client.get("/api/sequences/spring")).status_code == 404
+
+
+async def test_two_workspaces_with_the_same_names_never_meet(api: Api) -> None:
+    for workspace in ("acme", "other"):
+        await api.workspace(workspace, domains=())
+    async with api.client("acme") as acme, api.client("other") as other:
+        await acme.put("/api/templates/hello", json=HELLO)
+        await acme.put("/api/sequences/spring", json={"steps": [{"template": "hello"}]})
+        assert (await other.get("/api/templates")).json()["data"]["items"] == []
+        assert (await other.get("/api/sequences")).json()["data"]["items"] == []
+        assert (await other.get("/api/templates/hello")).status_code == 404
+        assert (await other.delete("/api/templates/hello")).status_code == 404
+        answer = await other.put("/api/sequences/spring", json={"steps": [{"template": "hello"}]})
+        assert answer.json()["error"]["details"][0]["field"] == "steps.0.template"
+        assert (await other.put("/api/templates/hello", json={"subject": "x", "text": "y"})).status_code == 201
+        assert (await acme.get("/api/templates/hello")).json()["data"]["subject"] == HELLO["subject"]
+        assert (await other.delete("/api/templates/hello")).status_code == 200
+        assert (await acme.get("/api/sequences/spring")).json()["data"]["steps"][0]["template"] == "hello"
+
+
+async def test_a_key_does_what_its_scopes_say(api: Api) -> None:
+    await api.workspace()
+    async with api.client(scopes=[Scope.READ]) as reader, api.client(scopes=[Scope.MANAGE]) as manager:
+        assert (await reader.put("/api/templates/hello", json=HELLO)).json()["error"]["code"] == "forbidden"
+        assert (await manager.put("/api/templates/hello", json=HELLO)).status_code == 201
+        assert (await manager.get("/api/templates/hello")).json()["error"]["code"] == "forbidden"
+        assert (await reader.post("/api/templates/hello/preview")).status_code == 200
+        for path in ("/api/templates/hello", "/api/sequences/spring"):
+            assert (await reader.delete(path)).json()["error"]["code"] == "forbidden"
+
+
+async def _audited(api: Api) -> list[str]:
+    return [row["action"] for row in await api.store.fetch("SELECT action FROM fairpost.audit ORDER BY id")]
