@@ -124,7 +124,7 @@ async def test_a_draft_is_made_changed_and_removed(api: Api, acme: httpx.AsyncCl
 
 
 async def test_a_draft_may_say_its_words_itself(acme: httpx.AsyncClient) -> None:
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"subject": "Hi {{ company }}", "text": "first"},
         {"template": "again", "delay": "1d"},
         {"subject": "Last", "html": "<p>bye</p>", "delay_s": 60},
