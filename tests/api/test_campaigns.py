@@ -123,7 +123,7 @@ async def test_a_draft_is_made_changed_and_removed(api: Api, acme: httpx.AsyncCl
     assert await audited(api) == ["campaign.add", "campaign.change", "campaign.remove"]
 
 
-async def test_a_draft_may_say_its_words_itself(acme: httpx.AsyncClient) -> None:
+async def test_a_draft_may_say_its_words_itself(api: Api, acme: httpx.AsyncClient) -> None:
     steps: list[dict[str, Any]] = [
         {"subject": "Hi {{ company }}", "text": "first"},
         {"template": "again", "delay": "1d"},
@@ -142,6 +142,28 @@ async def test_a_draft_may_say_its_words_itself(acme: httpx.AsyncClient) -> None
     await refused(await acme.put("/api/sequences/spring", json={"steps": [{"template": "hello"}]}), 409, "conflict")
     await refused(await acme.put("/api/campaigns/series", json=draft), 409, "conflict")  # a sequence has that name
     assert (await acme.put("/api/campaigns/spring", json=DRAFT)).json()["data"]["sequence"] == "series"
+    assert await audited(api) == ["campaign.add", "campaign.change", "campaign.change"]
+
+
+async def test_with_a_draft_goes_what_was_its_own(acme: httpx.AsyncClient) -> None:
+    draft = {
+        "steps": [{"subject": "Hi", "text": "first"}, {"template": "again", "delay": "1d"}],
+        "lists": ["customers"],
+    }
+    await acme.put("/api/campaigns/spring", json=draft)
+    assert (await acme.delete("/api/campaigns/spring")).status_code == 200
+    assert [each["name"] for each in (await acme.get("/api/templates")).json()["data"]["items"]] == ["again", "hello"]
+    assert [each["name"] for each in (await acme.get("/api/sequences")).json()["data"]["items"]] == ["series"]
+    assert (await acme.put("/api/sequences/spring", json={"steps": [{"template": "hello"}]})).status_code == 201
+
+
+async def test_many_who_write_the_same_draft_at_once_make_one(api: Api, acme: httpx.AsyncClient) -> None:
+    draft = {"steps": [{"subject": "Hi", "text": "first"}], "lists": ["customers"]}
+    for body in (DRAFT, draft):
+        name = "a" if body is DRAFT else "b"
+        answers = await asyncio.gather(*(acme.put(f"/api/campaigns/{name}", json=body) for _ in range(8)))
+        assert {answer.status_code for answer in answers} <= {200, 201}, [answer.text for answer in answers]
+    assert await api.store.value("SELECT count(*) FROM fairpost.campaigns") == 2
 
 
 @pytest.mark.parametrize(

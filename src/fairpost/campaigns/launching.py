@@ -1,5 +1,6 @@
 """From a draft to e-mails: everything is checked first, then every prospect gets a row and a key for every step."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -144,7 +145,7 @@ async def _steps(store: Store, campaign: Campaign) -> tuple[list[LaunchStep], li
     steps, required = [], set[str]()
     for number, step in enumerate(campaign.steps, 1):
         template = await template_named(store, campaign.workspace, step.template)
-        required |= compiled(template).required
+        required |= (await asyncio.to_thread(compiled, template)).required
         steps.append(
             LaunchStep(
                 step=number,

@@ -1,5 +1,6 @@
 """One e-mail of a campaign as one prospect would get it, before it is sent."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -29,8 +30,7 @@ class Preview:
 async def preview(store: Store, campaign: Campaign, number: int, prospect: Prospect, *, now: datetime) -> Preview:
     """Raises Unrenderable where a field is missing, with its name."""
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
-    compiled = compile_template(Template(subject=subject, text=text, html=html))
-    said = compiled.render({"email": prospect.address, **prospect.fields})
+    said = await asyncio.to_thread(_said, Template(subject=subject, text=text, html=html), prospect)
     accounts = [a for a in await store.accounts() if campaign.route in (a.pool, f"@{a.name}")]
     sender = Mailbox(address=accounts[0].address, name=accounts[0].display_name) if accounts else NOBODY
     message = compose(_outgoing(campaign, prospect, said), prepare(_content(said)), sender=sender, date=now)
@@ -49,6 +49,10 @@ def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
         "class": "urgent",
         **through,
     }
+
+
+def _said(template: Template, prospect: Prospect) -> Rendered:
+    return compile_template(template).render({"email": prospect.address, **prospect.fields})
 
 
 def _content(said: Rendered) -> Content:

@@ -202,9 +202,28 @@ async def campaigns_before(
 
 
 async def remove_draft(store: "Store", campaign: Campaign) -> bool:
-    """False: it is no draft any more, and what it sent is kept."""
-    sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
-    return bool(await store.value(sql, campaign.id))
+    """With what was its own alone. False: it is no draft any more, and what it sent is kept."""
+    async with store.together() as one:
+        sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
+        is_gone = bool(await one.value(sql, campaign.id))
+        if is_gone:
+            await _remove_own(one, campaign)
+    return is_gone
+
+
+async def _remove_own(store: "Store", campaign: Campaign) -> None:
+    """The sequence that was made for it, and the words that were written for that."""
+    rows = await store.fetch(
+        """SELECT s.id, x.template_id FROM fairpost.sequences s JOIN fairpost.sequence_steps x ON x.sequence_id = s.id
+           WHERE s.workspace = $1 AND s.name = $2 AND s.is_own AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id)""",
+        *(campaign.workspace, campaign.name),
+    )
+    await store.value("DELETE FROM fairpost.sequences s WHERE s.id = ANY ($1)", [row["id"] for row in rows])
+    await store.value(
+        """DELETE FROM fairpost.templates t WHERE t.id = ANY ($1) AND t.is_own
+           AND NOT EXISTS (SELECT FROM fairpost.sequence_steps x WHERE x.template_id = t.id)""",
+        [row["template_id"] for row in rows],
+    )
 
 
 # ── launched ──────────────────────────────────────────────────────────────────────────────────────────────

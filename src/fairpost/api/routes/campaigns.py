@@ -5,27 +5,21 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Response, status
-from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt
+from pydantic import Field, StrictBool
 
 from fairpost.api.access import Caller, Manages, Reads, Sends
 from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text, failures
-from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.drafts import CampaignIn, check, own_steps, write
+from fairpost.api.errors import ApiError, not_found
 from fairpost.api.names import as_known, own_route, own_words
 from fairpost.api.pages import Cursor, Limit, bad_cursor, cursor_of, name_at
-from fairpost.api.routes.sequences import STEPS_MAX, Delayed, delays_s
-from fairpost.api.routes.templates import Words, require_good
-from fairpost.campaigns import applying, forecasting, launching, values
-from fairpost.campaigns.file import CampaignFile, FileStep
+from fairpost.campaigns import forecasting, launching, values
 from fairpost.campaigns.launching import Incomplete, NobodyListed, NoSender, SchedulingResult
-from fairpost.campaigns.words import GAP_S_MAX
-from fairpost.model.campaign import HUMAN_GAP, Campaign, CampaignState, Gap
-from fairpost.model.errors import NotFound
+from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaigns import CampaignView, view_campaign
-from fairpost.postgres import campaigns, templates, workspaces
-from fairpost.postgres.campaigns import Draft
+from fairpost.postgres import campaigns, workspaces
 from fairpost.postgres.store import Store
 from fairpost.system import clock
-from fairpost.templates.rendering import Template
 
 TAG = {"name": "campaigns", "description": "From a list of people and some words to e-mails that go out by themselves."}
 router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
@@ -33,52 +27,6 @@ router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
 PLANNING_S_MAX = 10.0  # of one request: the rest is left to an engine
 
 CampaignName = Annotated[Name, Path(alias="id", description="The campaign's name.")]
-
-
-def _is_text(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError("must be a moment like 2027-03-01T09:00:00+01:00")
-    return value
-
-
-GivenMoment = Annotated[AwareDatetime, BeforeValidator(_is_text)]
-Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=GAP_S_MAX)]
-
-
-class GapIn(Given):
-    """The pause of an account before each e-mail: random, in seconds, between the two."""
-
-    min_s: Seconds
-    max_s: Seconds
-
-
-class CampaignStep(Delayed):
-    """A template of this name; or words of its own: a subject, and a text or html."""
-
-    template: Name | None = None
-    subject: Words | None = None
-    text: Words | None = None
-    html: Words | None = None
-
-
-class CampaignIn(Given):
-    """Either `sequence` or `steps` says what is sent."""
-
-    sequence: Name | None = None
-    steps: Annotated[list[CampaignStep] | None, Field(min_length=1, max_length=STEPS_MAX)] = None
-    lists: Annotated[list[Name], Field(min_length=1, max_length=values.LISTS_MAX, description="Who gets it.")]
-    pool: Annotated[
-        Name | None, Field(description="The accounts that send it, in turn: default, unless an account is named.")
-    ] = None
-    account: Annotated[Name | None, Field(description="The one account that sends it, instead of a pool.")] = None
-    gap: Annotated[
-        GapIn | None, Field(description="Null: none. Left out: 30 to 90 seconds for a sequence or several steps.")
-    ] = None
-    by_recipients_clock: Annotated[
-        StrictBool, Field(description="The window is read on the clock of each prospect whose timezone is known.")
-    ] = False
-    user: Annotated[Text, Field(max_length=values.LINE_CHARS_MAX, description="Whose mail it is.")] = ""
-    starts_at: Annotated[GivenMoment | None, Field(description="Not before this moment.")] = None
 
 
 class GapOut(Model):
@@ -189,18 +137,16 @@ async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Ans
     },
 )
 async def put(name: CampaignName, given: CampaignIn, caller: Manages, response: Response) -> Answer[CampaignOut]:
-    _check(given)
-    steps = await _file_steps(given.steps) if given.steps else None
+    check(given)
+    steps = await own_steps(given)
     async with caller.store.together() as one:
         before = await campaigns.find_campaign(one, caller.workspace, name)
         if before is not None and before.state is not CampaignState.DRAFT:
             raise _refused(before, "changed: only a draft can be")
-        await _require_known(one, caller, given)
-        route = await _route(one, caller, given)
-        after = await _put(one, caller, _draft(caller, name, given, route), steps)
-        if before != after or steps is not None:
+        after, is_changed = await write(one, caller, name, given, steps=steps, before=before, now=await moment(one))
+        if is_changed:
             action = "campaign.add" if before is None else "campaign.change"
-            await caller.audit(one, action, f"campaign {name}", lists=given.lists, route=route)
+            await caller.audit(one, action, f"campaign {name}", lists=given.lists, route=after.route)
         response.status_code = status.HTTP_201_CREATED if before is None else status.HTTP_200_OK
         return Answer(data=await _out(one, after, caller))
 
@@ -327,118 +273,6 @@ async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Sch
 def state_word(word: str) -> str:
     """Of an e-mail: `to follow` is one word here."""
     return word.replace(" ", "_")
-
-
-# ── what was given ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _check(given: CampaignIn) -> None:
-    if (given.sequence is None) == (given.steps is None):
-        raise invalid("sequence", "or steps must be given, and not both: they say what is sent")
-    if given.pool is not None and given.account is not None:
-        raise invalid("account", "and pool must not both be given")
-    if len(set(given.lists)) < len(given.lists):
-        raise invalid("lists", "must have each name once")
-    if given.gap is not None and given.gap.min_s > given.gap.max_s:
-        raise invalid("gap.max_s", "must not be less than min_s")
-    try:
-        values.user(given.user)
-    except ValueError as error:
-        raise invalid("user", str(error)) from None
-    try:
-        if given.starts_at is not None:
-            values.moment(given.starts_at)
-    except (ValueError, OverflowError):
-        raise invalid("starts_at", f"must lie in the years {values.YEARS[0]}..{values.YEARS[-1]}") from None
-
-
-async def _file_steps(steps: Sequence[CampaignStep]) -> tuple[FileStep, ...]:
-    return tuple(
-        [
-            FileStep(delay_s=delay_s, template_name=step.template, content=await _content(step, f"steps.{number}."))
-            for number, (step, delay_s) in enumerate(zip(steps, delays_s(steps), strict=True))
-        ]
-    )
-
-
-async def _content(step: CampaignStep, place: str) -> Template | None:
-    own = [part for part in ("subject", "text", "html") if getattr(step, part) is not None]
-    if step.template is not None:
-        if own:
-            raise invalid(f"{place}{own[0]}", "must not be given: the template says it")
-        return None
-    if step.subject is None:
-        raise invalid(f"{place}subject", "must be given, or else template")
-    template = Template(subject=step.subject, text=step.text, html=step.html)
-    await require_good(template, place)
-    return template
-
-
-async def _require_known(store: Store, caller: Caller, given: CampaignIn) -> None:
-    """Raises ApiError for a list, a sequence or a template that is not there."""
-    for number, each in enumerate(given.lists):
-        try:
-            await campaigns.list_ids(store, caller.workspace, [each])
-        except NotFound:
-            raise invalid(f"lists.{number}", f"there is no list {each} in this workspace") from None
-    try:
-        if given.sequence is not None:
-            await templates.sequence_named(store, caller.workspace, given.sequence)
-    except NotFound:
-        raise invalid("sequence", f"there is no sequence {given.sequence} in this workspace") from None
-    for number, step in enumerate(given.steps or ()):
-        try:
-            if step.template is not None:
-                await templates.template_named(store, caller.workspace, step.template)
-        except NotFound:
-            place = f"steps.{number}.template"
-            raise invalid(place, f"there is no template {step.template} in this workspace") from None
-
-
-async def _route(store: Store, caller: Caller, given: CampaignIn) -> str:
-    """Its own, or lent to it; never another's."""
-    route = await workspaces.route_for(store, caller.workspace, pool=given.pool, account=given.account)
-    if route is None and given.account is not None:
-        raise invalid("account", f"there is no account {given.account} in this workspace")
-    if route is None:
-        raise invalid("pool", f"there is no pool {given.pool or 'default'} for this workspace")
-    return route
-
-
-def _draft(caller: Caller, name: str, given: CampaignIn, route: str) -> Draft:
-    gap = Gap(min_s=given.gap.min_s, max_s=given.gap.max_s) if given.gap and given.gap.max_s else None
-    if "gap" not in given.model_fields_set and (given.sequence is not None or len(given.steps or ()) > 1):
-        gap = HUMAN_GAP
-    return Draft(
-        workspace=caller.workspace,
-        name=name,
-        sequence=given.sequence or name,
-        lists=tuple(given.lists),
-        route=route,
-        gap=gap,
-        by_recipients_clock=given.by_recipients_clock,
-        user=given.user,
-        starts_at=given.starts_at,
-    )
-
-
-async def _put(store: Store, caller: Caller, draft: Draft, steps: tuple[FileStep, ...] | None) -> Campaign:
-    """With steps of its own, as its file would have them."""
-    if steps is None:
-        return await campaigns.put_draft(store, draft)
-    file = CampaignFile(
-        name=draft.name,
-        workspace=draft.workspace,
-        lists=draft.lists,
-        route=draft.route,
-        starts_at=draft.starts_at,
-        user=draft.user,
-        gap=draft.gap,
-        by_recipients_clock=draft.by_recipients_clock,
-        steps=steps,
-    )
-    applied = await applying.apply(store, file, dry_run=False, now=await moment(store))
-    return applied.campaign or await named(store, caller, draft.name)
 
 
 # ── done ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -92,7 +92,7 @@ async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Ans
 
 @router.get("/{name}", summary="A template with its words and its fields", responses=failures("not_found"))
 async def shown(name: TemplateName, caller: Reads) -> Answer[TemplateOut]:
-    return Answer(data=_out(await named(caller.store, caller, name)))
+    return Answer(data=await _out(await named(caller.store, caller, name)))
 
 
 @router.put(
@@ -112,7 +112,8 @@ async def put(name: TemplateName, template: TemplateIn, caller: Manages, respons
             is_new = await _put(one, caller, name, said)
             await caller.audit(one, "template.add" if is_new else "template.change", f"template {name}")
             response.status_code = status.HTTP_201_CREATED if is_new else status.HTTP_200_OK
-        return Answer(data=_out(await named(one, caller, name)))
+        written = await named(one, caller, name)
+    return Answer(data=await _out(written))
 
 
 @router.delete("/{name}", summary="Remove a template that nothing uses", responses=failures("not_found", "conflict"))
@@ -219,8 +220,8 @@ def _rendered(template: StoredTemplate, values: dict[str, JsonValue] | None) -> 
         raise unfilled(error, "values") from None
 
 
-def _out(template: StoredTemplate) -> TemplateOut:
-    compiled = _compiled(template)
+async def _out(template: StoredTemplate) -> TemplateOut:
+    compiled = await asyncio.to_thread(_compiled, template)  # long ones take their time
     return TemplateOut(
         name=template.name,
         subject=template.subject,

@@ -1,0 +1,197 @@
+"""What is said of a campaign that is to be made, and the draft that it becomes."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt
+
+from fairpost.api.access import Caller
+from fairpost.api.answers import Given, Name, Text
+from fairpost.api.errors import invalid
+from fairpost.api.routes.sequences import STEPS_MAX, Delayed, delays_s
+from fairpost.api.routes.templates import Words, require_good
+from fairpost.campaigns import applying, values
+from fairpost.campaigns.file import CampaignFile, FileStep
+from fairpost.campaigns.words import GAP_S_MAX
+from fairpost.model.campaign import HUMAN_GAP, Campaign, Gap
+from fairpost.model.errors import NotFound
+from fairpost.postgres import campaigns, templates, workspaces
+from fairpost.postgres.campaigns import Draft
+from fairpost.postgres.store import Store
+from fairpost.templates.rendering import Template
+
+
+def _is_text(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("must be a moment like 2027-03-01T09:00:00+01:00")
+    return value
+
+
+GivenMoment = Annotated[AwareDatetime, BeforeValidator(_is_text)]
+Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=GAP_S_MAX)]
+
+
+class GapIn(Given):
+    """The pause of an account before each e-mail: random, in seconds, between the two."""
+
+    min_s: Seconds
+    max_s: Seconds
+
+
+class CampaignStep(Delayed):
+    """A template of this name; or words of its own: a subject, and a text or html."""
+
+    template: Name | None = None
+    subject: Words | None = None
+    text: Words | None = None
+    html: Words | None = None
+
+
+class CampaignIn(Given):
+    """Either `sequence` or `steps` says what is sent."""
+
+    sequence: Name | None = None
+    steps: Annotated[list[CampaignStep] | None, Field(min_length=1, max_length=STEPS_MAX)] = None
+    lists: Annotated[list[Name], Field(min_length=1, max_length=values.LISTS_MAX, description="Who gets it.")]
+    pool: Annotated[
+        Name | None, Field(description="The accounts that send it, in turn: default, unless an account is named.")
+    ] = None
+    account: Annotated[Name | None, Field(description="The one account that sends it, instead of a pool.")] = None
+    gap: Annotated[
+        GapIn | None, Field(description="Null: none. Left out: 30 to 90 seconds for a sequence or several steps.")
+    ] = None
+    by_recipients_clock: Annotated[
+        StrictBool, Field(description="The window is read on the clock of each prospect whose timezone is known.")
+    ] = False
+    user: Annotated[Text, Field(max_length=values.LINE_CHARS_MAX, description="Whose mail it is.")] = ""
+    starts_at: Annotated[GivenMoment | None, Field(description="Not before this moment.")] = None
+
+
+def check(given: CampaignIn) -> None:
+    """Raises ApiError for what is wrong in itself."""
+    if (given.sequence is None) == (given.steps is None):
+        raise invalid("sequence", "or steps must be given, and not both: they say what is sent")
+    if given.pool is not None and given.account is not None:
+        raise invalid("account", "and pool must not both be given")
+    if len(set(given.lists)) < len(given.lists):
+        raise invalid("lists", "must have each name once")
+    if given.gap is not None and given.gap.min_s > given.gap.max_s:
+        raise invalid("gap.max_s", "must not be less than min_s")
+    try:
+        values.user(given.user)
+    except ValueError as error:
+        raise invalid("user", str(error)) from None
+    try:
+        if given.starts_at is not None:
+            values.moment(given.starts_at)
+    except (ValueError, OverflowError):
+        raise invalid("starts_at", f"must lie in the years {values.YEARS[0]}..{values.YEARS[-1]}") from None
+
+
+async def own_steps(given: CampaignIn) -> tuple[FileStep, ...] | None:
+    """Those that it says itself. Raises ApiError for a template that is broken."""
+    if given.steps is None:
+        return None
+    return tuple(
+        [
+            FileStep(delay_s=delay_s, template_name=step.template, content=await _content(step, f"steps.{number}."))
+            for number, (step, delay_s) in enumerate(zip(given.steps, delays_s(given.steps), strict=True))
+        ]
+    )
+
+
+async def write(
+    store: Store,
+    caller: Caller,
+    name: str,
+    given: CampaignIn,
+    *,
+    steps: tuple[FileStep, ...] | None,
+    before: Campaign | None,
+    now: datetime,
+) -> tuple[Campaign, bool]:
+    """Made, or changed; and whether it is another one now. Raises ApiError for what is not there."""
+    await _require_known(store, caller, given)
+    draft = _draft(caller, name, given, await _route(store, caller, given))
+    if steps is None:
+        after = await campaigns.put_draft(store, draft)
+        return after, after != before
+    applied = await applying.apply(store, _file(draft, steps), dry_run=False, now=now)
+    assert applied.campaign is not None  # it was not only looked at
+    return applied.campaign, bool(applied.changes)
+
+
+async def _content(step: CampaignStep, place: str) -> Template | None:
+    own = [part for part in ("subject", "text", "html") if getattr(step, part) is not None]
+    if step.template is not None:
+        if own:
+            raise invalid(f"{place}{own[0]}", "must not be given: the template says it")
+        return None
+    if step.subject is None:
+        raise invalid(f"{place}subject", "must be given, or else template")
+    template = Template(subject=step.subject, text=step.text, html=step.html)
+    await require_good(template, place)
+    return template
+
+
+async def _require_known(store: Store, caller: Caller, given: CampaignIn) -> None:
+    """Raises ApiError for a list, a sequence or a template that is not there."""
+    for number, each in enumerate(given.lists):
+        try:
+            await campaigns.list_ids(store, caller.workspace, [each])
+        except NotFound:
+            raise invalid(f"lists.{number}", f"there is no list {each} in this workspace") from None
+    try:
+        if given.sequence is not None:
+            await templates.sequence_named(store, caller.workspace, given.sequence)
+    except NotFound:
+        raise invalid("sequence", f"there is no sequence {given.sequence} in this workspace") from None
+    for number, step in enumerate(given.steps or ()):
+        try:
+            if step.template is not None:
+                await templates.template_named(store, caller.workspace, step.template)
+        except NotFound:
+            place = f"steps.{number}.template"
+            raise invalid(place, f"there is no template {step.template} in this workspace") from None
+
+
+async def _route(store: Store, caller: Caller, given: CampaignIn) -> str:
+    """Its own, or lent to it; never another's."""
+    route = await workspaces.route_for(store, caller.workspace, pool=given.pool, account=given.account)
+    if route is None and given.account is not None:
+        raise invalid("account", f"there is no account {given.account} in this workspace")
+    if route is None:
+        raise invalid("pool", f"there is no pool {given.pool or 'default'} for this workspace")
+    return route
+
+
+def _draft(caller: Caller, name: str, given: CampaignIn, route: str) -> Draft:
+    gap = Gap(min_s=given.gap.min_s, max_s=given.gap.max_s) if given.gap and given.gap.max_s else None
+    if "gap" not in given.model_fields_set and (given.sequence is not None or len(given.steps or ()) > 1):
+        gap = HUMAN_GAP
+    return Draft(
+        workspace=caller.workspace,
+        name=name,
+        sequence=given.sequence or name,
+        lists=tuple(given.lists),
+        route=route,
+        gap=gap,
+        by_recipients_clock=given.by_recipients_clock,
+        user=given.user,
+        starts_at=given.starts_at,
+    )
+
+
+def _file(draft: Draft, steps: tuple[FileStep, ...]) -> CampaignFile:
+    """As its file would have it."""
+    return CampaignFile(
+        name=draft.name,
+        workspace=draft.workspace,
+        lists=draft.lists,
+        route=draft.route,
+        starts_at=draft.starts_at,
+        user=draft.user,
+        gap=draft.gap,
+        by_recipients_clock=draft.by_recipients_clock,
+        steps=steps,
+    )
