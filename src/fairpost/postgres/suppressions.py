@@ -208,6 +208,6 @@ _OUTWEIGH = """
 _ADD = """
     INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
     SELECT c.workspace, c.address, c.kind, left(c.reason, 500), coalesce(c.created_at, $1, statement_timestamp())
-    FROM chosen c WHERE NOT EXISTS (
-        SELECT FROM fairpost.suppression_hashes h WHERE h.workspace IN (c.workspace, '*') AND h.address_hash = fairpost.address_hash(c.address))
+    FROM chosen c WHERE NOT (EXISTS (SELECT FROM fairpost.suppression_hashes) AND EXISTS (
+        SELECT FROM fairpost.suppression_hashes h WHERE h.workspace IN (c.workspace, '*') AND h.address_hash = fairpost.address_hash(c.address)))
     ORDER BY c.address, c.workspace ON CONFLICT DO NOTHING"""
