@@ -51,10 +51,11 @@ class Override:
 class WorkspacePortals:
     """For one event loop. Portals and types are those of the files; any other name raises NotFound."""
 
-    def __init__(self, store: "Store", portals: Portals) -> None:
+    def __init__(self, store: "Store", portals: Portals, *, kept: "Kept | None" = None) -> None:
+        """`kept`: compiled templates that others of this process have, too."""
         self.portals = portals
         self._store = store
-        self._kept = _Kept()
+        self._kept = kept or Kept()
 
     # ── a workspace's own words ───────────────────────────────────────────────────────────────────────────
 
@@ -178,7 +179,7 @@ class _Compiled:
         return self.template.compiled.chars if self.template else 0
 
 
-class _Kept:
+class Kept:
     """The last ones used, so many and so long."""
 
     def __init__(self) -> None:

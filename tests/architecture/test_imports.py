@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "postgres",
         "prospects",
         "providers",
+        "regions",
         "settings",
         "system",
         "templates",

@@ -14,6 +14,7 @@ from fairpost.observe.exposition import exposition
 from fairpost.observe.fairness import read_fairness
 from fairpost.observe.scrape import Scrapes
 from fairpost.people.mails import ServiceMail
+from fairpost.portals import Kept
 from fairpost.postgres.directory import region_of
 from fairpost.postgres.store import Store
 from fairpost.regions.stores import RegionStores
@@ -33,6 +34,7 @@ class Service:
     mail: ServiceMail
     resolver: Resolver | None = None  # of domains; None: the system's
     scrapes: Scrapes = field(init=False)
+    kept: Kept = field(default_factory=Kept)  # compiled templates of workspaces
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scrapes", Scrapes(self._figures))

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Response, status
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from fairpost.api.access import Caller, Reads, Sends
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
@@ -64,7 +64,7 @@ class EmailIn(Given):
     reply_to: Address | None = None
     headers: dict[Text, Text] | None = None
     attachments: Annotated[list[Attachment] | None, Field(max_length=50)] = None
-    fields: dict[str, Any] | None = None
+    fields: dict[str, JsonValue] | None = None
     user: Text | None = None
     stream: Text | None = None
     email_class: Annotated[Literal["urgent", "bulk"] | None, Field(alias="class")] = None

@@ -36,5 +36,6 @@ BEGIN
     GRANT INSERT, UPDATE, DELETE ON fairpost.templates, fairpost.sequences, fairpost.sequence_steps, fairpost.campaigns, fairpost.schedules, fairpost.prospects,
         fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces, fairpost.senders, fairpost.domains, fairpost.api_keys
         TO fairpost_tenant;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON fairpost.portal_overrides, fairpost.suppression_hashes TO fairpost_tenant;
     GRANT INSERT ON fairpost.audit, fairpost.events TO fairpost_tenant;
 END $$;

@@ -13,13 +13,14 @@ DECLARE
     found text[] := '{}';
     a text;
     folded text;
+    has_erased CONSTANT boolean := EXISTS (SELECT FROM fairpost.suppression_hashes);
 BEGIN
     -- One by one along the key: as one query, a planner without figures may read all of a workspace's list. Folded before,
     -- because an assignment is cheaper than the same in a query.
     FOREACH a IN ARRAY addresses LOOP
         folded := fairpost.fold(a);
         IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*'))
-        OR EXISTS (SELECT FROM fairpost.suppression_hashes h WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s)
+        OR has_erased AND EXISTS (SELECT FROM fairpost.suppression_hashes h WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s)
                    AND h.workspace IN (p_workspace, '*')) THEN
             found := found || a;
         END IF;

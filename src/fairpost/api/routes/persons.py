@@ -1,0 +1,99 @@
+"""A person's data in a workspace: handed out, and erased on request."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+from starlette.responses import StreamingResponse
+
+from fairpost.api.access import Caller, Manages
+from fairpost.api.answers import Answer, Model, Text, failures
+from fairpost.api.errors import invalid
+from fairpost.model.errors import FairpostError
+from fairpost.postgres import persons
+
+TAG = {"name": "persons", "description": "What the workspace has of a person: handed out, or erased."}
+router = APIRouter(prefix="/api/persons", tags=["persons"])
+
+AddressPath = Annotated[Text, Path(min_length=3, max_length=320, description="The e-mail address.")]
+
+
+class PersonData(Model):
+    prospects: list[dict[str, Any]]
+    suppressions: list[dict[str, Any]]
+    soft_bounces: list[dict[str, Any]]
+    inbox_mails: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    emails: list[dict[str, Any]]
+
+
+class Erased(Model):
+    """How much was erased, and of e-mails that still waited: cancelled, or sent on to the others alone."""
+
+    prospects: int
+    suppressions: Annotated[int, Field(description="They live on as hashes.")]
+    cancelled: int
+    taken_out: int
+    emails: int
+    events: int
+    in_hand: Annotated[list[str], Field(description="E-mails being sent or in doubt: ask again later.")]
+
+
+@router.get(
+    "/{address}",
+    summary="Everything the workspace has of a person",
+    response_class=StreamingResponse,
+    responses={200: {"model": Answer[PersonData], "description": "As it is read: it may be long."}, **failures()},
+)
+async def export(address: AddressPath, caller: Manages) -> StreamingResponse:
+    parsed = await _parsed(caller, address)
+    return StreamingResponse(_written(caller, parsed), media_type="application/json")
+
+
+@router.delete("/{address}", summary="Erase it", responses=failures())
+async def erase(
+    address: AddressPath,
+    caller: Manages,
+    keep_sendable: Annotated[bool, Query(description="The person may be written to again.")] = False,
+) -> Answer[Erased]:
+    parsed = await _parsed(caller, address)
+    done = await persons.erase(caller.owner, parsed, workspace=caller.workspace, keep_sendable=keep_sendable)
+    await caller.audit(caller.store, "person.erase", done.address_hash)
+    return Answer(
+        data=Erased(
+            prospects=done.prospects,
+            suppressions=done.suppressions,
+            cancelled=done.cancelled,
+            taken_out=done.taken_out,
+            emails=done.emails,
+            events=done.events,
+            in_hand=[str(id_) for id_ in done.in_hand],
+        )
+    )
+
+
+async def _parsed(caller: Caller, address: str) -> str:
+    try:
+        return await persons.parsed(caller.owner, address)
+    except FairpostError:
+        raise invalid("address", "is no e-mail address") from None
+
+
+async def _written(caller: Caller, address: str) -> AsyncIterator[str]:
+    """Section by section, as they come."""
+    yield '{"success": true, "data": {'
+    begun: list[str] = []
+    async for section, piece in persons.export(caller.owner, address, workspace=caller.workspace):
+        if section in begun:
+            yield ", "
+        else:
+            for name in persons.SECTIONS[len(begun) : persons.SECTIONS.index(section) + 1]:
+                yield f'{"], " if begun else ""}"{name}": ['
+                begun.append(name)
+        yield json.dumps(piece, ensure_ascii=False)
+    for name in persons.SECTIONS[len(begun) :]:
+        yield f'{"], " if begun else ""}"{name}": ['
+        begun.append(name)
+    yield "]}}"

@@ -1,0 +1,221 @@
+"""The product's own e-mails, by portal and type: sent, looked at, and put into a workspace's own words."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response, status
+from pydantic import Field, JsonValue
+
+from fairpost.api.access import Caller, Manages, Reads, Sends
+from fairpost.api.answers import Answer, Given, Model, Moment, Text, failures
+from fairpost.api.errors import ApiError
+from fairpost.api.routes.emails import Accepted, Address, Addresses, IdempotencyKey
+from fairpost.api.service import Service, TheService
+from fairpost.api.submitting import Refused, submit
+from fairpost.model.errors import FairpostError
+from fairpost.portals import WorkspacePortals
+from fairpost.system import clock
+from fairpost.templates.folder import BrokenTemplates
+from fairpost.templates.portals import PortalTemplate, Words
+
+TAG = {"name": "portals", "description": "The product's own e-mails: welcome, codes, invitations."}
+router = APIRouter(prefix="/api/portals", tags=["portals"])
+
+PortalPath = Annotated[Text, Path(max_length=100, description="hub, org, agency, admin, or one of the operator's.")]
+TypePath = Annotated[
+    Text,
+    Path(max_length=100, description="welcome, forgot_password, password_changed, email_verification, invite, tfa, …"),
+]
+WORDS_MAX = 102_400
+
+Part = Annotated[Text, Field(max_length=WORDS_MAX)]
+Values = Annotated[dict[str, JsonValue], Field(max_length=200)]
+
+
+class PortalItem(Model):
+    portal: str
+    type: str
+    fields: list[str]
+    is_urgent: bool
+    is_overridden: bool
+    changed_at: Moment | None
+    problem: Annotated[str | None, Field(description="Why the workspace's own words are not used any more.")]
+
+
+class WordsIn(Given):
+    subject: Part
+    text: Part
+    html: Part
+    preheader: Part | None = None
+
+
+class WordsOut(Model):
+    portal: str
+    type: str
+    subject: str
+    preheader: str | None
+    text: str
+    html: str
+    warnings: Annotated[list[str], Field(default_factory=list)]
+
+
+class ValuesIn(Given):
+    values: Annotated[Values, Field(default_factory=dict)]
+
+
+class Rendered(Model):
+    subject: str
+    text: str | None
+    html: str | None
+
+
+class PortalSend(ValuesIn):
+    to: Addresses
+    from_: Annotated[Address | None, Field(alias="from")] = None
+    user: Text | None = None
+    pool: Text | None = None
+    account: Text | None = None
+
+
+class Removed(Model):
+    removed: bool
+
+
+@router.get("", summary="All of them, and which are in the workspace's own words", responses=failures())
+async def listed(caller: Reads, service: TheService) -> Answer[list[PortalItem]]:
+    desk = _desk(caller, service)
+    own = {(each.stored.portal, each.stored.type): each for each in await desk.overrides(caller.workspace)}
+    return Answer(
+        data=[
+            PortalItem(
+                portal=each.portal.key,
+                type=each.type,
+                fields=sorted(each.fields),
+                is_urgent=each.is_urgent,
+                is_overridden=(each.portal.key, each.type) in own,
+                changed_at=own[each.portal.key, each.type].stored.changed_at
+                if (each.portal.key, each.type) in own
+                else None,
+                problem=own[each.portal.key, each.type].problem if (each.portal.key, each.type) in own else None,
+            )
+            for each in desk.portals.list()
+        ]
+    )
+
+
+@router.get("/{portal}/{type}", summary="Its words, as they are in use", responses=failures("not_found"))
+async def words(portal: PortalPath, type: TypePath, caller: Reads, service: TheService) -> Answer[WordsOut]:  # noqa: A002
+    return Answer(data=_told(portal, type, await _desk(caller, service).words(caller.workspace, portal, type)))
+
+
+@router.put(
+    "/{portal}/{type}",
+    status_code=status.HTTP_201_CREATED,
+    summary="Put it into the workspace's own words",
+    responses={
+        200: {"model": Answer[WordsOut], "description": "It had words of its own before."},
+        **failures("not_found"),
+    },
+)
+async def override(
+    portal: PortalPath,
+    type: TypePath,  # noqa: A002
+    given: WordsIn,
+    caller: Manages,
+    service: TheService,
+    response: Response,
+) -> Answer[WordsOut]:
+    said = Words(subject=given.subject, preheader=given.preheader, text=given.text, html=given.html)
+    async with caller.store.together() as one:
+        desk = WorkspacePortals(one, service.mail.portals, kept=service.kept)
+        try:
+            saved = await desk.put_override(caller.workspace, portal, type, said, by=caller.who)
+        except BrokenTemplates as broken:
+            raise _broken(broken) from None
+        await caller.audit(one, "portal.override", f"{portal}/{type}")
+        told = _told(portal, type, await desk.words(caller.workspace, portal, type))
+    if not saved.is_new:
+        response.status_code = status.HTTP_200_OK
+    return Answer(data=told.model_copy(update={"warnings": [str(each) for each in saved.warnings]}))
+
+
+@router.delete("/{portal}/{type}", summary="Back to the words of the files", responses=failures("not_found"))
+async def reset(portal: PortalPath, type: TypePath, caller: Manages, service: TheService) -> Answer[Removed]:  # noqa: A002
+    async with caller.store.together() as one:
+        removed = await WorkspacePortals(one, service.mail.portals, kept=service.kept).remove_override(
+            caller.workspace, portal, type
+        )
+        if removed:
+            await caller.audit(one, "portal.reset", f"{portal}/{type}")
+    return Answer(data=Removed(removed=removed))
+
+
+@router.post("/{portal}/{type}/preview", summary="As somebody would get it", responses=failures("not_found"))
+async def preview(
+    portal: PortalPath, type: TypePath, given: ValuesIn, caller: Reads, service: TheService
+) -> Answer[Rendered]:
+    template = await _desk(caller, service).template(caller.workspace, portal, type)
+    return Answer(data=_rendered(template, {**template.sample, **given.values}))
+
+
+@router.post(
+    "/{portal}/{type}/send",
+    status_code=status.HTTP_201_CREATED,
+    summary="Send it to somebody",
+    responses=failures("not_found", "quota_reached"),
+)
+async def send(
+    portal: PortalPath,
+    type: TypePath,  # noqa: A002
+    given: PortalSend,
+    caller: Sends,
+    service: TheService,
+    key: IdempotencyKey = None,
+) -> Answer[Accepted]:
+    template = await _desk(caller, service).template(caller.workspace, portal, type)
+    said = _rendered(template, given.values)
+    email = given.model_dump(by_alias=True, exclude_none=True, mode="json", exclude={"values"})
+    email |= {"subject": said.subject, "class": "urgent" if template.is_urgent else "bulk"}
+    email |= {
+        name: part
+        for name, part in (("text", said.text), ("html", said.html), ("idempotency_key", key))
+        if part is not None
+    }
+    if template.expires_after is not None:
+        email["expires_at"] = (clock.now() + template.expires_after).isoformat()
+    (result,) = await submit(caller, service, [email])
+    if isinstance(result, Refused):
+        raise result.as_error()
+    return Answer(data=Accepted(id=result.id, new=result.new))
+
+
+def _desk(caller: Caller, service: Service) -> WorkspacePortals:
+    return WorkspacePortals(caller.store, service.mail.portals, kept=service.kept)
+
+
+def _rendered(template: PortalTemplate, values: Mapping[str, object]) -> Rendered:
+    try:
+        said = template.render(values)
+    except FairpostError as error:
+        raise ApiError("invalid", str(error), details=[{"field": "values", "message": str(error)}]) from None
+    return Rendered(subject=said.subject, text=said.text, html=said.html)
+
+
+def _broken(broken: BrokenTemplates) -> ApiError:
+    details = [
+        {"field": each.file, "message": each.message, "line": each.line, "column": each.column}
+        for each in broken.problems[:20]
+    ]
+    return ApiError("invalid", str(broken.problems[0]), details=details)
+
+
+def _told(portal: str, mail_type: str, said: Words) -> WordsOut:
+    return WordsOut(
+        portal=portal,
+        type=mail_type,
+        subject=said.subject,
+        preheader=said.preheader,
+        text=said.text,
+        html=said.html,
+        warnings=[],
+    )
