@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {
         "campaigns",
         "model",
+        "oauth",
         "observe",
         "people",
         "policy",

@@ -3,7 +3,15 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+)
 from starlette.responses import JSONResponse
 
 from fairpost.api.errors import CODES, ApiError
@@ -24,6 +32,16 @@ Moment = Annotated[
         when_used="json-unless-none",
     ),
 ]
+
+
+def _within_reason(moment: datetime) -> datetime:
+    if not EARLIEST <= moment <= LATEST:
+        raise ValueError("must lie between the years 1970 and 2200")
+    return moment
+
+
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+When = Annotated[AwareDatetime, AfterValidator(_within_reason)]  # that we are told: with its timezone
 # No NUL: PostgreSQL has no place for it.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -51,6 +69,12 @@ class Page(BaseModel, Generic[T]):
 
     items: list[T]
     next: str | None
+
+
+class Removed(Model):
+    """It is gone."""
+
+    removed: Literal[True] = True
 
 
 class Fault(BaseModel):
@@ -87,6 +111,7 @@ EVERYWHERE = (
     "workspace_suspended",
     "too_slow",
     "too_large",
+    "unsupported_media_type",
     "invalid",
     "rate_limited",
     "internal",

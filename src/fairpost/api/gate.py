@@ -62,6 +62,7 @@ class Gate:
         body = _Body(receive, most=_body_max(scope["path"]))
         try:
             body.check_length(scope)
+            _require_plain(scope)
             await self._app(scope, body.receive, answer)
         except ApiError as error:
             if not has_begun:
@@ -118,6 +119,17 @@ class _Body:
             "too_large",
             f"A body of at most {self._most:,} bytes is taken here.",
             details={"bytes_max": self._most},
+            headers={"Connection": "close"},
+        )
+
+
+def _require_plain(scope: Scope) -> None:
+    """A few compressed bytes can become any number of them: bodies come as they are."""
+    codings = b",".join(value for name, value in scope["headers"] if name == b"content-encoding")
+    if any(coding.strip().lower() not in (b"", b"identity") for coding in codings.split(b",")):
+        raise ApiError(
+            "unsupported_media_type",
+            "A compressed body is not taken. Send it as it is, without Content-Encoding.",
             headers={"Connection": "close"},
         )
 

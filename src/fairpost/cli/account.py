@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Add, change, verify, pause, resume and remove sender accounts.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and ._- (1..100), like sales.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Letters, digits and ._- (1..100), like sales; a workspace's: acme/sales."),
+]
 DisplayName = Annotated[str | None, typer.Option(help="The name shown beside the address; '' for none.")]
 
 
@@ -45,6 +48,9 @@ def add(
     oauth: OauthOptions,
     gmail: GmailOptions,
     pool: Annotated[str, typer.Option(help="The pool it serves.")] = "default",
+    workspace: Annotated[
+        str | None, typer.Option(help="To whom it belongs: it becomes WORKSPACE/NAME, in a pool of that workspace's.")
+    ] = None,
     display_name: DisplayName = None,
     limits: LimitOptions,
     as_json: AsJson = False,
@@ -60,6 +66,8 @@ def add(
     settings = read_settings()
     _require_name(name)
     _require_pool(pool)
+    if workspace is not None:
+        name, pool = f"{workspace}/{name}", f"{workspace}/{pool}"
     smtp, password, granted = _server(server, oauth)
     api = given_gmail(name, gmail, beside=bool(smtp or password))
     whole, preset = chosen_limits(from_, limits, is_api=api is not None, home=settings.home)
@@ -108,6 +116,7 @@ def set_(
     settings = read_settings()
     if pool is not None:
         _require_pool(pool)
+        pool = _pool_of(name, pool)
     smtp, password, granted = _server(server, oauth, has_one=True)
     api = given_gmail(name, gmail, beside=bool(smtp or password))
     changes = given_limits(limits)
@@ -132,7 +141,10 @@ def set_(
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
+def list_(
+    workspace: Annotated[str | None, typer.Option(help="Only those that belong to this workspace.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """List the accounts.
 
     Server, status, limits, what they have used of them, when they may send next, and who drives them.
@@ -140,7 +152,7 @@ def list_(as_json: AsJson = False) -> None:
     \b
     Example: fairpost account list --json
     """
-    posts, now = with_store(_read_posts)
+    posts, now = with_store(lambda store: _read_posts(store, workspace))
     if as_json:
         print_json([account_facts(post, now) for post in posts])
     elif posts:
@@ -309,10 +321,10 @@ def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | No
     return tried, None if has_passed(tried) else advice(tried, server, account.name)
 
 
-async def _read_posts(store: "Store") -> "tuple[list[Post], datetime]":
+async def _read_posts(store: "Store", workspace: str | None = None) -> "tuple[list[Post], datetime]":
     from fairpost.observe.status import read_posts
 
-    return await read_posts(store), await store.value("SELECT clock_timestamp()")
+    return await read_posts(store, workspace=workspace), await store.value("SELECT clock_timestamp()")
 
 
 async def _add(
@@ -332,6 +344,7 @@ async def _add(
     from fairpost.vault.rotation import write_sealed
 
     mailbox = await _parsed(store, address)
+    await _require_workspace(store, name)
     facts = {**facts, "address": mailbox, "id_": (id_ := await store.next_account_id())}
     if isinstance(server, SmtpSettings) and granted is not None:
         server = with_grant(server, granted, mailbox=mailbox)
@@ -480,10 +493,29 @@ def _emails(n: int) -> str:
 def _require_name(name: str) -> None:
     import re
 
+    if "/" in name:
+        workspace, _, own = name.partition("/")
+        raise FairpostError(
+            f"An account of a workspace is added with its own name: fairpost account add {own} --workspace {workspace}"
+        )
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise FairpostError(
             f"NAME must be 1..100 letters, digits and ._-, beginning with a letter or digit, got {name!r}"
         )
+
+
+async def _require_workspace(store: "Store", name: str) -> None:
+    from fairpost.postgres.workspaces import workspace_named
+
+    workspace, slash, _ = name.partition("/")
+    if slash:
+        await workspace_named(store, workspace)
+
+
+def _pool_of(name: str, pool: str) -> str:
+    """Of a workspace's account: one of the same workspace, whose name may be left out."""
+    workspace, slash, _ = name.partition("/")
+    return f"{workspace}/{pool.removeprefix(f'{workspace}/')}" if slash else pool
 
 
 def _require_pool(pool: str) -> None:

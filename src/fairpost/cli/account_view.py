@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
     """One account, for JSON."""
     account = post.account
-    may_send_at, why = _next(post, now)
+    may_send_at, why = post.may_send(now)
     return {
         "id": account.id,
         "name": account.name,
+        "workspace": account.workspace,
         "address": account.address,
         "display_name": account.display_name,
         "pool": account.pool,
@@ -32,10 +33,10 @@ def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
         "status_until": account.status_until,
         "provider": account.provider,
         "limits": asdict(account.limits),
-        "hour_used": _used(post, now)[0],
-        "day_used": _used(post, now)[1],
-        "day_max": _day_max(post, now),
-        "day_bounces": post.account.usage.day_bounces if _used(post, now)[1] else 0,
+        "hour_used": post.used(now)[0],
+        "day_used": post.used(now)[1],
+        "day_max": post.day_max(now),
+        "day_bounces": post.account.usage.day_bounces if post.used(now)[1] else 0,
         "sent_total": post.sent_total,
         "driven_by": post.owner if post.is_driven(now) else None,
         "lease_until": post.until if post.is_driven(now) else None,
@@ -45,40 +46,26 @@ def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
 
 
 def print_accounts(posts: "Sequence[Post]", now: "datetime") -> None:
-    columns = ("account", "server", "pool", "status", ">hour", ">day", ">sent", "may send", "driven by")
+    columns = ("account", "workspace", "server", "pool", "status", ">hour", ">day", ">sent", "may send", "driven by")
     print_table(columns, (_row(post, now) for post in posts), title="Accounts")
 
 
 def _row(post: "Post", now: "datetime") -> tuple[object, ...]:
     account, limits = post.account, post.account.limits
-    hour, day = _used(post, now)
-    may_send_at, why = _next(post, now)
+    hour, day = post.used(now)
+    may_send_at, why = post.may_send(now)
     return (
         account.name,
+        account.workspace,
         _server_in_short(account.transport),
         account.pool,
         f"{account.status}: {account.status_reason}" if account.status_reason else account.status,
         f"{hour}/{limits.hourly_max}" if limits.hourly_max else hour,
-        f"{day}/{most}" if (most := _day_max(post, now)) else day,
+        f"{day}/{most}" if (most := post.day_max(now)) else day,
         post.sent_total,
         f"{when(may_send_at, now)}, {why}" if may_send_at else ("now" if account.status == "active" else ""),
         f"{post.owner}, until {when(post.until, now)}" if post.is_driven(now) else "nobody",
     )
-
-
-def _used(post: "Post", now: "datetime") -> tuple[int, int]:
-    from fairpost.policy.limits import roll_windows
-
-    usage = roll_windows(post.account.limits, post.account.usage, now=now)
-    return usage.hour_used, usage.day_used
-
-
-def _day_max(post: "Post", now: "datetime") -> int | None:
-    """As the warm-up has it today."""
-    from fairpost.policy.limits import daily_limit, roll_windows
-
-    limits = post.account.limits
-    return daily_limit(limits, roll_windows(limits, post.account.usage, now=now))[0]
 
 
 _DAYS = {
@@ -93,16 +80,6 @@ def _bounces_in_words(limits: "Limits") -> str:
         return "never pause it"
     ends = f", for {limits.cool_down_s} s" if limits.cool_down_s else ", until a person resumes it"
     return f"above {limits.bounce_percent_max:g} % of at least {limits.bounce_sample_min} a day pause it{ends}"
-
-
-def _next(post: "Post", now: "datetime") -> "tuple[datetime | None, str | None]":
-    """The next moment at which it may send, and what it waits for; None when it is now, or when nobody knows."""
-    from fairpost.policy.limits import NotBefore, standing
-
-    admitted = standing(post.account, now=now)
-    if not isinstance(admitted, NotBefore):
-        return None, None
-    return admitted.moment, f"{admitted.reason}: {admitted.detail}" if admitted.detail else admitted.reason
 
 
 def _server_facts(server: TransportSettings | None) -> dict[str, Any] | None:
@@ -144,11 +121,12 @@ def _password_in_words(server: TransportSettings | None) -> str | None:
 
 def print_account(post: "Post", now: "datetime") -> None:
     account, limits = post.account, post.account.limits
-    hour, day = _used(post, now)
-    may_send_at, why = _next(post, now)
+    hour, day = post.used(now)
+    may_send_at, why = post.may_send(now)
     print_pairs(
         [
             ("account", account.name),
+            ("workspace", account.workspace),
             ("address", account.address),
             ("display name", account.display_name),
             ("status", f"{account.status}: {account.status_reason}" if account.status_reason else account.status),
@@ -159,7 +137,7 @@ def print_account(post: "Post", now: "datetime") -> None:
             ("limits", limits_in_words(limits)),
             ("a day is", _DAYS[limits.daily_mode] if limits.daily_max or limits.warm_up else None),
             ("this hour", f"{hour} of {limits.hourly_max or 'any number'}"),
-            ("this day", f"{day} of {_day_max(post, now) or 'any number'}"),
+            ("this day", f"{day} of {post.day_max(now) or 'any number'}"),
             ("bounces", _bounces_in_words(limits)),
             ("batch", limits.batch_max),
             ("sent", post.sent_total),

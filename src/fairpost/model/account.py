@@ -109,6 +109,11 @@ class Account:
     provider: str | None = None  # whose numbers its limits began with
     workspace: str | None = None  # whose it is; None: the operator's
 
+    @property
+    def workspace(self) -> str | None:
+        """To whom it belongs, which stands in its name; None: to the operator."""
+        return self.name.partition("/")[0] if "/" in self.name else None
+
     def is_active(self, now: datetime) -> bool:
         return self.status is AccountStatus.ACTIVE or (self.status_until is not None and self.status_until <= now)
 

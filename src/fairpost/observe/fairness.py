@@ -177,13 +177,30 @@ class FairnessReport:
     histograms: Mapping[tuple[Measure, Tier], Waits]  # what waits and durations were read from
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Of one workspace. `waits`: from due to begun, of what went through its own accounts; None where nothing did."""
+
+    now: datetime
+    since: datetime
+    waiting: Waiting
+    served: Served
+    served_users: Sequence[Portion]
+    waits: Took | None
+    throttling: Throttling
+
+
+def require_window(window: timedelta) -> None:
+    if not WINDOW_MIN <= window <= WINDOW_MAX:
+        raise FairpostError(f"A window has 1 to 24 hours, got {window}: counters by the hour are kept for a day.")
+
+
 async def read_fairness(
     store: Store, *, now: datetime | None = None, window: timedelta = WINDOW_MAX, workspace: str | None = None
 ) -> FairnessReport:
     """Several looks, at once where there are connections for it, and not one moment frozen: good for people, no ground for
     decisions."""
-    if not WINDOW_MIN <= window <= WINDOW_MAX:
-        raise FairpostError(f"A window has 1 to 24 hours, got {window}: counters by the hour are kept for a day.")
+    require_window(window)
     row = await store.row(_FAIRNESS, now or clock.stated())
     now = row["now"]
     since = now - window
@@ -210,6 +227,28 @@ async def read_fairness(
         engines=[_engine(each) for each in await store.fetch(_ENGINES, now - ENGINE_AGE_MAX)],
         sent_total={each["name"]: each["sent_total"] for each in await store.fetch(_SENT_TOTAL)},
         histograms=took,
+    )
+
+
+async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW_MAX) -> Share:
+    """What a workspace may know: nothing in it tells of others."""
+    require_window(window)
+    now = await store.value("SELECT coalesce($1, clock_timestamp())", clock.stated())
+    since = now - window
+    waiting = _waiting(await store.fetch("SELECT * FROM fairpost.waiting_by_sender($1, $2)", workspace, LISTED_MAX))
+    served = await store.fetch("SELECT * FROM fairpost.served_by_sender($1, $2, $3)", workspace, since, LISTED_MAX)
+    waits = Waits()
+    for (kind, _), took in (await _histograms(store, since, workspace)).items():
+        if kind in (Measure.WAIT, Measure.WAIT_FIFO):
+            waits.merge(took)
+    return Share(
+        now=now,
+        since=_hour_of(since),
+        waiting=waiting,
+        served=_served(served, QUEUES, since=since, now=now),
+        served_users=_portions(served, "user", total=_total(served)),
+        waits=_took(waits) if waits.count else None,
+        throttling=await _throttling(store, workspace, now),
     )
 
 
@@ -322,8 +361,9 @@ def _portions(rows: Iterable[Any], of: str, *, total: int) -> list[Portion]:
     return sorted(found, key=lambda each: (-each.emails, each.workspace, each.name))
 
 
-async def _histograms(store: Store, since: datetime) -> dict[tuple[Measure, Tier], Waits]:
-    rows = await store.fetch("SELECT * FROM fairpost.measured_since($1)", since)
+async def _histograms(store: Store, since: datetime, workspace: str | None = None) -> dict[tuple[Measure, Tier], Waits]:
+    """Of all accounts, or of a workspace's own."""
+    rows = await store.fetch("SELECT * FROM fairpost.measured_since($1, $2)", since, workspace)
     return {
         (Measure(row["kind"]), Tier(row["tier"])): Waits.from_json(
             {"total_us": row["total_us"], "buckets": json.loads(row["buckets"])}

@@ -49,20 +49,13 @@ async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> Show
 
 async def waiting_behind(store: Store, id_: SenderId) -> int:
     """How many e-mails of it wait, scheduled or ready. Read from the tree and the notes, never from the queue."""
-    user = _user(id_)
-    if user is not None:
-        return int(await store.value("SELECT fairpost.waiting_of($1, $2)", id_.workspace, user))
-    return int(await store.value(_WAITING_OF_WORKSPACE, id_.workspace))
+    return int(await store.value("SELECT fairpost.waiting_behind($1, $2)", id_.workspace, _user(id_)))
 
 
 def _user(id_: SenderId) -> str | None:
     return id_.name if id_.level is SenderLevel.USER else None
 
 
-_WAITING_OF_WORKSPACE = """
-    SELECT coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
-                     WHERE n.workspace = $1 AND n.level = 'workspace'), 0)
-         + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = $1), 0)"""
 _HAS_SENT = """
     SELECT EXISTS (SELECT FROM fairpost.activity a WHERE a.workspace = $1 AND ($2::text IS NULL OR a.user_name = $2))
         OR EXISTS (SELECT FROM fairpost.activity_days d WHERE d.workspace = $1 AND ($2::text IS NULL OR d.user_name = $2))"""

@@ -32,9 +32,19 @@ async def read_facts(store: Store, *, now: datetime | None = None) -> Facts:
     )
 
 
-async def read_posts(store: Store) -> list[Post]:
-    leases = {row["account_id"]: row for row in await store.fetch(_LEASES)}
-    return [_post(account, leases[account.id]) for account in await store.accounts() if account.id in leases]
+async def read_posts(
+    store: Store, *, workspace: str | None = None, after: str = "", most: int | None = None
+) -> list[Post]:
+    """By name: all of them, or those of one workspace."""
+    accounts = await store.accounts(workspace=workspace, after=after, most=most)
+    leases = {row["account_id"]: row for row in await store.fetch(_LEASES, [account.id for account in accounts])}
+    return [_post(account, leases[account.id]) for account in accounts if account.id in leases]
+
+
+async def read_post(store: Store, name: str) -> Post:
+    account = await store.account_named(name)
+    (lease,) = await store.fetch(_LEASES, [account.id])
+    return _post(account, lease)
 
 
 # What is held both by a person and by a throttle is what holds it longer.
@@ -45,7 +55,7 @@ _HOLDS = """
 _IN_HAND = "SELECT * FROM fairpost.in_hand()"
 _LEASES = """
     SELECT l.account_id, l.owner, CASE WHEN isfinite(l.until) THEN l.until END AS until, l.sent_total
-    FROM fairpost.leases l"""
+    FROM fairpost.leases l WHERE l.account_id = ANY ($1::bigint[])"""
 
 
 def _in_hand(row: Any) -> InHand:

@@ -66,6 +66,23 @@ class Post:
     def is_driven(self, now: datetime) -> bool:
         return self.until is not None and self.until > now
 
+    def used(self, now: datetime) -> tuple[int, int]:
+        """Of this hour and of this day."""
+        usage = limits.roll_windows(self.account.limits, self.account.usage, now=now)
+        return usage.hour_used, usage.day_used
+
+    def day_max(self, now: datetime) -> int | None:
+        """As the warm-up has it today."""
+        usage = limits.roll_windows(self.account.limits, self.account.usage, now=now)
+        return limits.daily_limit(self.account.limits, usage)[0]
+
+    def may_send(self, now: datetime) -> tuple[datetime | None, str | None]:
+        """The next moment at which it may, and what it waits for; None when it is now, or when nobody knows."""
+        admitted = standing(self.account, now=now)
+        if not isinstance(admitted, NotBefore):
+            return None, None
+        return admitted.moment, f"{admitted.reason}: {admitted.detail}" if admitted.detail else admitted.reason
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:

@@ -5,7 +5,7 @@ their own first, so memory does not grow with them and nobody waits for us while
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,18 @@ class BadProspects(FairpostError):
         )
 
 
+class ListInUse(FairpostError):
+    """A list that campaigns still need."""
+
+    def __init__(self, campaigns: tuple[str, ...]) -> None:
+        self.campaigns = campaigns
+        super().__init__(f"The list is needed by {', '.join(campaigns)}. Nothing was changed.")
+
+
+class TooManyFields(FairpostError):
+    """More than an e-mail could carry. Whoever began the transaction ends it."""
+
+
 # ── brought in ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -49,7 +61,7 @@ class _BadLines:
 
 async def import_prospects(
     conn: "asyncpg.Connection",
-    lines: Iterable[ProspectLine | BadProspectLine],
+    lines: Iterable[ProspectLine | BadProspectLine] | AsyncIterable[ProspectLine | BadProspectLine],
     *,
     workspace: str,
     list_name: str,
@@ -63,7 +75,8 @@ async def import_prospects(
     async with conn.transaction():
         await conn.execute(_INCOMING)
         bad = _BadLines()
-        await conn.copy_records_to_table("incoming", records=_records(lines, bad))
+        records = _records_coming(lines, bad) if isinstance(lines, AsyncIterable) else _records(lines, bad)
+        await conn.copy_records_to_table("incoming", records=records)
         await conn.execute(_FOLD)
         for row in await conn.fetch(_TAKEN_IDS, workspace):
             bad.note(BadProspectLine(line=row["line"], text=row["address"], why=_taken(row)))
@@ -96,18 +109,33 @@ def _imported(
 
 
 def _records(lines: Iterable[ProspectLine | BadProspectLine], bad: _BadLines) -> Iterator[tuple[object, ...]]:
-    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     for each in lines:
-        if isinstance(each, BadProspectLine):
-            bad.note(each)
-            continue
-        fields = encode(each.fields)
-        if len(fields) * 4 > FIELDS_BYTES_MAX and len(fields.encode()) > FIELDS_BYTES_MAX:
-            why = f"has fields of more than {FIELDS_BYTES_MAX:,} bytes together"
-            bad.note(BadProspectLine(line=each.line, text=each.address, why=why))
-            continue
-        folded = each.address.lower() if each.address.isascii() else None
-        yield each.line, each.address, folded, each.external_id, fields, each.timezone
+        if (record := _record(each, bad)) is not None:
+            yield record
+
+
+async def _records_coming(
+    lines: AsyncIterable[ProspectLine | BadProspectLine], bad: _BadLines
+) -> AsyncIterator[tuple[object, ...]]:
+    async for each in lines:
+        if (record := _record(each, bad)) is not None:
+            yield record
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _record(each: ProspectLine | BadProspectLine, bad: _BadLines) -> tuple[object, ...] | None:
+    if isinstance(each, BadProspectLine):
+        bad.note(each)
+        return None
+    fields = _encode(each.fields)
+    if len(fields) * 4 > FIELDS_BYTES_MAX and len(fields.encode()) > FIELDS_BYTES_MAX:
+        why = f"has fields of more than {FIELDS_BYTES_MAX:,} bytes together"
+        bad.note(BadProspectLine(line=each.line, text=each.address, why=why))
+        return None
+    folded = each.address.lower() if each.address.isascii() else None
+    return each.line, each.address, folded, each.external_id, fields, each.timezone
 
 
 def _taken(row: Any) -> str:
@@ -212,14 +240,71 @@ async def known_by(store: "Store", workspace: str, address: str) -> Prospect:
     return _prospect(row)
 
 
-async def lists(store: "Store", workspace: str) -> list[tuple[str, int, datetime]]:
+async def lists(
+    store: "Store", workspace: str, *, after: str = "", most: int | None = None
+) -> list[tuple[str, int, datetime]]:
     """Their names, how many are on each, and since when there is one."""
     rows = await store.fetch(
         """SELECT l.name, l.created_at, (SELECT count(*) FROM fairpost.list_members m WHERE m.list_id = l.id) AS n
-           FROM fairpost.lists l WHERE l.workspace = $1 ORDER BY l.name""",
-        workspace,
+           FROM (SELECT * FROM fairpost.lists l WHERE l.workspace = $1 AND l.name > $2 ORDER BY l.name LIMIT $3) l ORDER BY l.name""",
+        *(workspace, after, most),
     )
     return [(row["name"], row["n"], row["created_at"]) for row in rows]
+
+
+async def members(
+    store: "Store", *, workspace: str, list_name: str, after: int = 0, most: int
+) -> list[Prospect] | None:
+    """Of a list, in the order in which they came, along its own index. None: there is no such list."""
+    list_id = await store.value(
+        "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name
+    )
+    if list_id is None:
+        return None
+    rows = await store.fetch(
+        f"""{_SHOWN} JOIN (SELECT m.prospect_id FROM fairpost.list_members m WHERE m.list_id = $1 AND m.prospect_id > $2
+                           ORDER BY m.prospect_id LIMIT $3) m ON m.prospect_id = p.id
+            WHERE p.workspace = $4 ORDER BY p.id""",  # noqa: S608 - all of it is written here
+        *(list_id, after, most, workspace),
+    )
+    return [_prospect(row) for row in rows]
+
+
+async def remove_list(store: "Store", workspace: str, list_name: str) -> bool:
+    """Who is on it stays known. False: there is none. Raises ListInUse while a campaign that is not over needs it."""
+    row = await store.row(
+        """SELECT l.id, ARRAY(SELECT c.name FROM fairpost.campaigns c WHERE c.workspace = $1 AND l.id = ANY (c.lists)
+                              AND c.state NOT IN ('completed', 'failed', 'cancelled') ORDER BY 1 LIMIT 10) AS campaigns
+           FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2 FOR UPDATE""",
+        *(workspace, list_name),
+    )
+    if row is None:
+        return False
+    if row["campaigns"]:
+        raise ListInUse(tuple(row["campaigns"]))
+    await store.value("DELETE FROM fairpost.list_members m WHERE m.list_id = $1", row["id"])
+    await store.value("DELETE FROM fairpost.lists l WHERE l.id = $1", row["id"])
+    return True
+
+
+async def change(
+    store: "Store", prospect: Prospect, *, fields: Mapping[str, str | None], **columns: str | None
+) -> None:
+    """`fields` beside those he has, null for one that goes; `columns`: timezone and external_id, where given.
+
+    Raises TooManyFields, and asyncpg's UniqueViolationError where the id belongs to another.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    gone = [name for name, value in fields.items() if value is None]
+    size = await store.value(
+        """UPDATE fairpost.prospects p SET fields = (p.fields - $3::text[]) || $2::jsonb, changed_at = coalesce($8, clock_timestamp()),
+               timezone = CASE WHEN $4 THEN $5 ELSE p.timezone END, external_id = CASE WHEN $6 THEN $7 ELSE p.external_id END
+           WHERE p.id = $1 RETURNING octet_length(p.fields::text)""",
+        *(prospect.id, json.dumps(given), gone, "timezone" in columns, columns.get("timezone")),
+        *("external_id" in columns, columns.get("external_id"), clock.stated()),
+    )
+    if (size or 0) > FIELDS_BYTES_MAX:
+        raise TooManyFields(f"The fields of a prospect have at most {FIELDS_BYTES_MAX:,} bytes together.")
 
 
 async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:

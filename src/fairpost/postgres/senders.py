@@ -75,6 +75,17 @@ async def known(
     return [_sender(row) for row in rows]
 
 
+async def users(store: "Store", workspace: str, *, throttled: bool = False, after: str = "", most: int) -> list[Sender]:
+    """Of a workspace, by name. `throttled`: only those of whom a throttle counts."""
+    rows = await store.fetch(
+        """SELECT s.* FROM fairpost.senders s
+           WHERE s.workspace = $1 AND s.level = 'user' AND s.name > $2 AND (s.throttled_since IS NOT NULL AND s.is_enforced OR NOT $3)
+           ORDER BY s.name LIMIT $4""",
+        *(workspace, after, throttled, most),
+    )
+    return [_sender(row) for row in rows]
+
+
 # ── what is to be decided, and what was ───────────────────────────────────────────────────────────────────
 
 

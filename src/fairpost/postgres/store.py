@@ -222,9 +222,14 @@ class Store:
             raise NotFound(f"There is no account {name}. See: fairpost account list")
         return _account(row)
 
-    async def accounts(self) -> list[Account]:
+    async def accounts(
+        self, *, workspace: str | None = None, after: str = "", most: int | None = None
+    ) -> list[Account]:
+        """By name: all of them, or those that belong to a workspace."""
         rows = await self.fetch(
-            "SELECT a.*, l.* FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id ORDER BY a.name"
+            """SELECT a.*, l.* FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
+               WHERE ($1::text IS NULL OR a.workspace = $1) AND a.name > $2 ORDER BY a.name LIMIT $3""",
+            *(workspace, after, most),
         )
         return [_account(row) for row in rows]
 

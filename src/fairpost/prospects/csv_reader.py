@@ -385,7 +385,7 @@ class _Plan:
             written = row[self.email].strip()
             return f"{_shown(written)!r} is no e-mail address" if written else "has no e-mail address"
         timezone = row[self.timezone].strip()
-        if timezone and timezone not in _zones():
+        if timezone and not is_timezone(timezone):
             return f"timezone must be a name like Europe/Berlin; got {_shown(timezone)!r}"
         external_id = row[self.external_id].strip()
         if ":" in external_id or len(external_id) > EXTERNAL_ID_CHARS_MAX or not external_id.isprintable():
@@ -400,6 +400,10 @@ class _Plan:
             timezone=timezone or None,
             external_id=external_id or None,
         )
+
+
+def is_timezone(name: str) -> bool:
+    return name in _zones()
 
 
 @cache

@@ -152,7 +152,11 @@ async def reset(portal: PortalPath, type: TypePath, caller: Manages, service: Th
 
 @router.post("/{portal}/{type}/preview", summary="As somebody would get it", responses=failures("not_found"))
 async def preview(
-    portal: PortalPath, type: TypePath, given: ValuesIn, caller: Reads, service: TheService
+    portal: PortalPath,
+    type: TypePath,  # noqa: A002
+    given: ValuesIn,
+    caller: Reads,
+    service: TheService,
 ) -> Answer[Rendered]:
     template = await _desk(caller, service).template(caller.workspace, portal, type)
     return Answer(data=_rendered(template, {**template.sample, **given.values}))

@@ -8,9 +8,10 @@
 --   domain             the same, of the domains of those workspaces
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_sender(p_workspace text, p_max integer)
 RETURNS TABLE (of text, workspace text, name text, tier smallint, n bigint, times bigint)
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 BEGIN
+    PERFORM fairpost.require_own(p_workspace);
     RETURN QUERY
     WITH users AS MATERIALIZED (
         SELECT x.workspace, x.user_name, sum(x.n) AS n
@@ -83,19 +84,25 @@ BEGIN
     FROM (SELECT fairpost.is_fair(u.workspace, share) AS is_fair, u.n FROM users u) x GROUP BY x.is_fair, x.n;
 END $$;
 
--- How long things took since then, all accounts together: a histogram for each kind and tier.
-CREATE OR REPLACE FUNCTION fairpost.measured_since(p_since timestamptz)
+-- How long things took since then, all accounts together, or those of one workspace: a histogram for each kind and tier.
+DROP FUNCTION IF EXISTS fairpost.measured_since(timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.measured_since(p_since timestamptz, p_workspace text DEFAULT NULL)
 RETURNS TABLE (kind text, tier smallint, total_us bigint, buckets jsonb)
-LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM fairpost.require_own(p_workspace);
+    RETURN QUERY
     WITH kept AS MATERIALIZED (
-        SELECT m.* FROM fairpost.measures m WHERE m.hour >= fairpost.hour_of(p_since)
+        SELECT m.* FROM fairpost.measures m
+        WHERE m.hour >= fairpost.hour_of(p_since) AND (p_workspace IS NULL OR m.account_id IN (SELECT a.id FROM fairpost.accounts a WHERE a.workspace = p_workspace))
     ), counted AS (
         SELECT k.kind, k.tier, b.key, sum(b.value::bigint) AS n FROM kept k CROSS JOIN LATERAL jsonb_each_text(k.buckets) b GROUP BY 1, 2, 3
     )
     SELECT t.kind, t.tier, t.total_us, c.buckets
     FROM (SELECT k.kind, k.tier, sum(k.total_us)::bigint AS total_us FROM kept k GROUP BY 1, 2) t
-    JOIN (SELECT c.kind, c.tier, jsonb_object_agg(c.key, c.n) AS buckets FROM counted c GROUP BY 1, 2) c USING (kind, tier)
-$$;
+    JOIN (SELECT c.kind, c.tier, jsonb_object_agg(c.key, c.n) AS buckets FROM counted c GROUP BY 1, 2) c USING (kind, tier);
+END $$;
 
 -- Those who are throttled, the latest first. `found_after`: at most so long after the first e-mail of one who never sent
 -- before that day; null where that cannot be said. By the index senders_throttled.

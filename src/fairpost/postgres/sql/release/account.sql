@@ -74,6 +74,16 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Every change of a status is told to whom the account belongs, with its reason, whoever made it.
+CREATE OR REPLACE FUNCTION fairpost.log_status() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
+    VALUES (clock_timestamp(), 'account_' || NEW.status, NEW.workspace, NEW.name,
+            jsonb_strip_nulls(jsonb_build_object('reason', NEW.status_reason, 'until', NEW.status_until, 'before', OLD.status)));
+    RETURN NULL;
+END $$;
+
 -- The account sends nothing until then. Every word replaces the last. False: the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.rest(p_account bigint, p_epoch bigint, p_until timestamptz, p_reason text, p_detail text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

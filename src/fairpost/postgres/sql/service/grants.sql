@@ -14,8 +14,8 @@ DO $$
 DECLARE
     door regprocedure;
     -- Functions that act with their owner's rights, and are not for everybody who may use the schema.
-    doors CONSTANT text[] := '{add_account,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,pause_campaign,pause_prospect,plan_anew,plan_batch,
-        release,remove_account,remove_prospects,resolve,resume_campaign,set_gates,set_sender,show_email,stop_prospect,submit}';
+    doors CONSTANT text[] := '{add_account,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,pause_campaign,pause_prospect,plan_anew,plan_batch,
+        release,remove_account,remove_prospects,resolve,resume_campaign,set_gates,set_sender,show_email,stop_prospect,submit,waiting_behind,waiting_by_sender}';
 BEGIN
     FOR door IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (doors) LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', door);
@@ -38,4 +38,14 @@ BEGIN
         TO fairpost_tenant;
     GRANT SELECT, INSERT, UPDATE, DELETE ON fairpost.portal_overrides, fairpost.suppression_hashes TO fairpost_tenant;
     GRANT INSERT ON fairpost.audit, fairpost.events TO fairpost_tenant;
+END $$;
+
+-- A list that comes in goes through tables of its own. Usually everybody may have those.
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') AND NOT has_database_privilege('fairpost_tenant', current_database(), 'TEMPORARY') THEN
+        EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO fairpost_tenant', current_database());
+    END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+    NULL;   -- who may, is for the owner of the database to say
 END $$;

@@ -1,0 +1,517 @@
+"""Accounts of a workspace: added, looked at, changed, paused, resumed and removed. Their passwords go in and never come out.
+
+Here an account has the name that its workspace gave it; in the database the workspace stands before it (see docs/tenancy.md).
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from ipaddress import IPv6Address, ip_address
+from typing import Annotated, Any, Literal
+
+import asyncpg
+from fastapi import APIRouter, Path, status
+from pydantic import Field
+
+from fairpost.api.access import Caller, Manages, Reads
+from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, When, failures
+from fairpost.api.errors import ApiError, invalid, not_found, without_commands
+from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.api.servers import GmailIn, SmtpIn, changed_server, new_server
+from fairpost.api.service import Service, TheService
+from fairpost.model.account import Account, AccountStatus, DailyMode, Limits
+from fairpost.model.errors import KeysChanged, NotFound, VaultError
+from fairpost.model.ids import AccountId
+from fairpost.model.oauth import OauthKind
+from fairpost.model.transport import (
+    GmailSettings,
+    Security,
+    ServerSettings,
+    SmtpSettings,
+    TransportSettings,
+    write_transport,
+)
+from fairpost.observe.status import read_post, read_posts
+from fairpost.policy.diagnosis import Post
+from fairpost.providers.presets import CUSTOM, NONE, Preset, by_domain, limits_of, read_presets
+from fairpost.system import clock
+from fairpost.vault.rotation import write_sealed
+
+TAG = {"name": "accounts", "description": "The mailboxes that the workspace sends from."}
+router = APIRouter(prefix="/api/accounts", tags=["accounts"])
+
+ACCOUNTS_MAX = 1_000  # of a workspace
+INTEGER_MAX = 2_147_483_647
+_HOST = re.compile(r"(?=.{1,253}$)[0-9A-Za-z_]([0-9A-Za-z_-]{0,62}\.)*[0-9A-Za-z_-]{0,62}[0-9A-Za-z_]")
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+
+AccountName = Annotated[Name, Path(description="The account's name.")]
+Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+
+
+class WarmUpModel(Given):
+    """From `start` by `step` a day, or evenly over `days`."""
+
+    start: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
+    step: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
+    days: Annotated[int, Field(ge=0, le=10_000)] = 0
+
+
+class LimitsIn(Given):
+    """What is left out is the provider's; null: no such limit."""
+
+    delay_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 0
+    gap_max_ms: Annotated[int | None, Field(ge=1, le=86_400_000)] = None
+    hourly_max: Count | None = None
+    daily_max: Count | None = None
+    daily_mode: DailyMode = DailyMode.ANCHORED
+    units_per_minute: Count | None = None
+    units_per_send: Count = 1
+    warm_up: WarmUpModel | None = None
+    batch_max: Annotated[int, Field(ge=1, le=1_000)] = 50
+    bounce_percent_max: Annotated[float | None, Field(ge=0, le=100)] = None
+    bounce_sample_min: Count = 20
+    cool_down_s: Count | None = None
+
+
+class LimitsOut(Model):
+    delay_ms: int
+    gap_max_ms: int | None
+    hourly_max: int | None
+    daily_max: int | None
+    daily_mode: DailyMode
+    units_per_minute: int | None
+    units_per_send: int
+    warm_up: WarmUpModel | None
+    batch_max: int
+    bounce_percent_max: float | None
+    bounce_sample_min: int
+    cool_down_s: int | None
+
+
+class SmtpOut(Model):
+    kind: Literal["smtp"] = "smtp"
+    host: str
+    port: int
+    security: Security
+    user: str | None
+    has_secret: Annotated[bool, Field(description="Whether a password or a token was given.")]
+    oauth: Annotated[OauthKind | None, Field(description="Null: it logs in with a password, or not at all.")]
+    client_id: str | None
+    tenant: str | None
+
+
+class GmailOut(Model):
+    kind: Literal["gmail"] = "gmail"
+    oauth: OauthKind
+    client_id: str | None
+    subject: str | None
+    has_secret: bool
+
+
+class OtherServer(Model):
+    """One that this version of the service cannot read."""
+
+    kind: Literal["other"] = "other"
+
+
+class UsageOut(Model):
+    hour_used: int
+    day_used: int
+    day_max: Annotated[int | None, Field(description="Today's, as the warm-up has it; null: no limit.")]
+    day_bounces: int
+    sent_total: int
+
+
+class AccountOut(Model):
+    name: str
+    address: str
+    display_name: str | None
+    pool: str
+    provider: Annotated[str | None, Field(description="Whose numbers its limits began with.")]
+    status: AccountStatus
+    status_reason: str | None
+    status_until: Annotated[Moment | None, Field(description="When it is active again by itself.")]
+    server: Annotated[SmtpOut | GmailOut | OtherServer | None, Field(description="Null: none, so it cannot send.")]
+    limits: LimitsOut
+    usage: UsageOut
+    may_send_at: Annotated[Moment | None, Field(description="Null: now, or nobody knows; then `waits_for` says why.")]
+    waits_for: str | None
+    is_driven: Annotated[bool, Field(description="Whether an engine is at work for it just now.")]
+
+
+class AccountIn(Given):
+    name: Name
+    address: Annotated[
+        Text, Field(max_length=500, description="Of a domain that the workspace has shown to be its own.")
+    ]
+    display_name: Annotated[Text | None, Field(max_length=200)] = None
+    pool: Name = "default"
+    provider: Annotated[
+        Name | None, Field(description="Whose limits to begin with, or `none`. Left out: by the address's domain.")
+    ] = None
+    limits: LimitsIn | None = None
+    smtp: SmtpIn | None = None
+    gmail: GmailIn | None = None
+
+
+class AccountChange(Given):
+    """What is left out stays. A server's password stays with it as long as host and user are the same."""
+
+    address: Annotated[Text, Field(max_length=500)] = ""
+    display_name: Annotated[Text | None, Field(max_length=200)] = None
+    pool: Name = "default"
+    provider: Annotated[
+        Name | None, Field(description="Its limits take the place of all those that are not given with it.")
+    ] = None
+    limits: LimitsIn | None = None
+    smtp: SmtpIn | None = None
+    gmail: GmailIn | None = None
+
+
+class Pause(Given):
+    reason: Annotated[Text, Field(min_length=1, max_length=500)]
+    until: Annotated[
+        When | None, Field(description="It is active again by itself then; null: when somebody says so.")
+    ] = None
+
+
+# ── asked ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.get("", summary="By name", responses=failures())
+async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AccountOut]]:
+    after = _full(name_at(cursor) or "", caller)
+    found = await read_posts(caller.store, workspace=caller.workspace, after=after, most=limit + 1)
+    now = clock.now()
+    items = [_shown(post, caller, now) for post in found[:limit]]
+    return Answer(data=Page(items=items, next=cursor_of(items[-1].name) if len(found) > limit else None))
+
+
+@router.get(
+    "/{name}", summary="Settings, limits, what was used of them, what it waits for", responses=failures("not_found")
+)
+async def shown(name: AccountName, caller: Reads) -> Answer[AccountOut]:
+    return Answer(data=await _look(caller, name))
+
+
+# ── added and changed ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.post("", status_code=status.HTTP_201_CREATED, summary="Add one", responses=failures("conflict"))
+async def add(given: AccountIn, caller: Manages, service: TheService) -> Answer[AccountOut]:
+    address = await _own_address(caller, given.address)
+    server, secret = new_server(given.smtp, given.gmail, mailbox=address)
+    _check_server(server, service)
+    limits, provider = _begun_limits(given, address, service)
+    id_ = await caller.owner.next_account_id()
+
+    async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
+        async with caller.store.together() as one:
+            if await one.value(_HOW_MANY, caller.workspace) >= ACCOUNTS_MAX:
+                raise ApiError("conflict", f"A workspace has at most {ACCOUNTS_MAX:,} accounts. Nothing was changed.")
+            await one.add_account(
+                _full(given.name, caller),
+                address=address,
+                pool=_full(given.pool, caller),
+                display_name=_line(given.display_name),
+                limits=limits,
+                provider=provider,
+                transport=server and replace(server, secret=sealed),
+                id_=id_,
+                keys=keys,
+            )
+            await caller.audit(
+                one, "account.add", f"account {given.name}", address=address, pool=given.pool, server=_in_short(server)
+            )
+
+    try:
+        await _seal(caller, service, secret, id_, write)
+    except asyncpg.UniqueViolationError:
+        raise ApiError("conflict", f"There is an account {given.name} already. Nothing was changed.") from None
+    return Answer(data=await _look(caller, given.name))
+
+
+@router.patch("/{name}", summary="Change what is given", responses=failures("not_found"))
+async def change(name: AccountName, given: AccountChange, caller: Manages, service: TheService) -> Answer[AccountOut]:
+    account = (await _post(caller, name)).account
+    address = await _own_address(caller, given.address) if "address" in given.model_fields_set else account.address
+    server, secret = changed_server(account.transport, given.smtp, given.gmail, mailbox=address)
+    _check_server(server, service)
+    changes = _changes(given, account, address, caller, service)
+    if server is not None:
+        changes["transport"] = write_transport(server)
+        if isinstance(server, SmtpSettings) and server.user is None:
+            changes["secret"] = None
+    if not changes:
+        return Answer(data=await _look(caller, name))
+
+    async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
+        with_secret = changes if sealed is None else {**changes, "secret": sealed}
+        async with caller.store.together() as one:
+            if await one.change_account(_full(name, caller), with_secret, keys=keys) is None:
+                raise not_found("account", name)
+            await caller.audit(
+                one,
+                "account.change",
+                f"account {name}",
+                changed=sorted(set(changes) - {"transport", "secret"}),
+                **({"server": _in_short(server)} if server else {}),
+                **({"new_secret": True} if secret is not None else {}),
+            )
+
+    await _seal(caller, service, secret, account.id, write)
+    return Answer(data=await _look(caller, name))
+
+
+@router.post("/{name}/pause", summary="Let it send nothing more", responses=failures("not_found"))
+async def pause(name: AccountName, given: Pause, caller: Manages) -> Answer[AccountOut]:
+    if given.until is not None and given.until <= clock.now():
+        raise invalid("until", "must lie in the future")
+    until = given.until.isoformat() if given.until else None
+    changes = {"status": AccountStatus.PAUSED, "status_reason": given.reason, "status_until": until}
+    return await _set_status(caller, name, changes, "account.pause", reason=given.reason, until=until)
+
+
+@router.post(
+    "/{name}/resume", summary="Let one send again that was paused or suspended", responses=failures("not_found")
+)
+async def resume(name: AccountName, caller: Manages) -> Answer[AccountOut]:
+    return await _set_status(caller, name, {"status": AccountStatus.ACTIVE}, "account.resume")
+
+
+@router.delete(
+    "/{name}",
+    summary="Remove it, with its password",
+    description="Refused while it has e-mails in hand or in doubt, or e-mails wait for it alone: `details` counts them.",
+    responses=failures("not_found", "conflict"),
+)
+async def remove(name: AccountName, caller: Manages) -> Answer[Removed]:
+    async with caller.store.together() as one:
+        done = await one.remove_account(_full(name, caller))
+        if not done.known:
+            raise not_found("account", name)
+        if not done.removed:
+            raise ApiError(
+                "conflict",
+                f"Account {name} still has e-mails. Nothing was changed.",
+                details={"in_hand": done.in_hand, "in_doubt": done.in_doubt, "pinned": done.pinned},
+            )
+        await caller.audit(one, "account.remove", f"account {name}")
+    return Answer(data=Removed())
+
+
+async def _set_status(
+    caller: Caller, name: str, changes: Mapping[str, Any], action: str, **detail: Any
+) -> Answer[AccountOut]:
+    async with caller.store.together() as one:
+        if await one.change_account(_full(name, caller), changes) is None:
+            raise not_found("account", name)
+        await caller.audit(one, action, f"account {name}", **detail)
+    return Answer(data=await _look(caller, name))
+
+
+async def _seal(
+    caller: Caller,
+    service: Service,
+    secret: str | None,
+    account_id: AccountId,
+    write: Callable[[str | None, Sequence[str] | None], Awaitable[None]],
+) -> None:
+    """Writes with the secret sealed. Which keys are in use is a matter of all accounts: the owner is asked."""
+    if secret is None:
+        await write(None, None)
+        return
+    try:
+        await write_sealed(caller.owner, service.vault, secret, account_id=account_id, write=write)
+    except KeysChanged:
+        raise ApiError("unavailable", "The key of all secrets is being changed. Try again.", headers=_SOON) from None
+    except VaultError:
+        raise ApiError("unavailable", "No secret can be kept now; the operator has to put that right.") from None
+
+
+_SOON = {"Retry-After": "1"}
+_HOW_MANY = "SELECT count(*) FROM fairpost.accounts a WHERE a.workspace = $1"
+
+
+# ── what is given ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _own_address(caller: Caller, text: str) -> str:
+    row = await caller.store.row(
+        """SELECT x.address, fairpost.may_write_as($1, split_part(x.address, '@', 2)) AS is_own
+           FROM (SELECT fairpost.parse_address(to_jsonb($2::text)) ->> 'address' AS address) x""",
+        *(caller.workspace, text),
+    )
+    if row["address"] is None:
+        raise invalid("address", "must be an e-mail address")
+    address: str = row["address"]
+    if not row["is_own"]:
+        domain = address.rpartition("@")[2]
+        raise invalid("address", f"{domain} is not a domain that this workspace has shown to be its own")
+    return address
+
+
+def _check_server(server: ServerSettings | None, service: Service) -> None:
+    if isinstance(server, SmtpSettings):
+        check_host(server.host, server.port, service)
+
+
+def check_host(host: str, port: int, service: Service) -> None:
+    """Refuses what leads into the operator's own network."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        if not _HOST.fullmatch(host) or _NUMBER.fullmatch(host.rpartition(".")[2]):
+            raise invalid("smtp.host", "must be a name like smtp.example.com, or an IP address") from None
+        if host == "localhost" or host.endswith(".localhost"):
+            raise invalid("smtp.host", "must not be this machine") from None
+        return
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    if not address.is_global or address.is_multicast:
+        raise invalid("smtp.host", "must be an address on the public Internet")
+
+
+def _line(name: str | None) -> str | None:
+    if name and not name.isprintable():
+        raise invalid("display_name", "must be printable, on one line")
+    return name or None
+
+
+def _changes(given: AccountChange, account: Account, address: str, caller: Caller, service: Service) -> dict[str, Any]:
+    """By columns."""
+    changes: dict[str, Any] = {}
+    if "address" in given.model_fields_set:
+        changes["address"] = address
+    if "pool" in given.model_fields_set:
+        changes["pool"] = _full(given.pool, caller)
+    if "display_name" in given.model_fields_set:
+        changes["display_name"] = _line(given.display_name)
+    if given.provider is not None:
+        limits, preset = _begun_limits(given, address, service)
+        changes |= {**asdict(limits), "provider": preset}
+    elif given.limits is not None:
+        _with_given(account.limits, given.limits)
+        changes |= given.limits.model_dump(exclude_unset=True)
+    return changes
+
+
+def _begun_limits(given: AccountIn | AccountChange, address: str, service: Service) -> tuple[Limits, str | None]:
+    """The provider's numbers with those given in their place, and the provider's name."""
+    preset = _preset(given, address.rpartition("@")[2], service)
+    return _with_given(preset.limits if preset else Limits(), given.limits), preset.name if preset else None
+
+
+def _preset(given: AccountIn | AccountChange, domain: str, service: Service) -> Preset | None:
+    presets = read_presets(service.settings.home / "providers.toml")
+    if given.provider == NONE:
+        return None
+    if given.provider is not None:
+        if given.provider not in presets:
+            raise invalid("provider", f"must be none or one of {', '.join(sorted(presets))}")
+        return presets[given.provider]
+    known = by_domain(presets, domain)
+    if given.gmail is not None:
+        return presets["gmail-api"] if known and known.name == "gmail" else presets["workspace"]
+    # Whoever gives numbers for a mailbox that nobody knows has thought of them, and wants no others.
+    return known or (None if given.limits is not None else presets[CUSTOM])
+
+
+def _with_given(limits: Limits, given: LimitsIn | None) -> Limits:
+    named = given.model_dump(exclude_unset=True) if given is not None else {}
+    try:
+        return limits_of({**asdict(limits), **named})
+    except (TypeError, ValueError) as error:
+        raise invalid("limits", str(error)) from None
+
+
+# ── how it is shown ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _full(name: str, caller: Caller) -> str:
+    """As the database has it: two workspaces never meet over a name."""
+    return f"{caller.workspace}/{name}"
+
+
+async def _post(caller: Caller, name: str) -> Post:
+    try:
+        return await read_post(caller.store, _full(name, caller))
+    except NotFound:
+        raise not_found("account", name) from None
+
+
+async def _look(caller: Caller, name: str) -> AccountOut:
+    return _shown(await _post(caller, name), caller, clock.now())
+
+
+def _shown(post: Post, caller: Caller, now: datetime) -> AccountOut:
+    account = post.account
+    hour_used, day_used = post.used(now)
+    may_send_at, waits_for = post.may_send(now)
+    return AccountOut(
+        name=_own(account.name, caller),
+        address=account.address,
+        display_name=account.display_name,
+        pool=_own(account.pool, caller),
+        provider=account.provider,
+        status=account.status,
+        status_reason=_said(account.status_reason),
+        status_until=account.status_until,
+        server=_server(account.transport),
+        limits=LimitsOut.model_validate(asdict(account.limits)),
+        usage=UsageOut(
+            hour_used=hour_used,
+            day_used=day_used,
+            day_max=post.day_max(now),
+            day_bounces=account.usage.day_bounces if day_used else 0,
+            sent_total=post.sent_total,
+        ),
+        may_send_at=may_send_at,
+        waits_for=_said(waits_for),
+        is_driven=post.is_driven(now),
+    )
+
+
+def _said(reason: str | None) -> str | None:
+    """What an engine says to an operator names commands; what a person said stays as it is."""
+    return without_commands(reason) if reason and "fairpost " in reason else reason
+
+
+def _own(name: str, caller: Caller) -> str:
+    return name.removeprefix(f"{caller.workspace}/")
+
+
+def _server(server: TransportSettings | None) -> SmtpOut | GmailOut | OtherServer | None:
+    match server:
+        case None:
+            return None
+        case SmtpSettings():
+            oauth = server.oauth
+            return SmtpOut(
+                host=server.host,
+                port=server.port,
+                security=server.security,
+                user=server.user,
+                has_secret=server.secret is not None,
+                oauth=oauth.kind if oauth else None,
+                client_id=oauth.client_id if oauth else None,
+                tenant=oauth.tenant if oauth else None,
+            )
+        case GmailSettings():
+            return GmailOut(
+                oauth=server.oauth.kind,
+                client_id=server.oauth.client_id,
+                subject=server.oauth.subject,
+                has_secret=server.secret is not None,
+            )
+        case _:
+            return OtherServer()
+
+
+def _in_short(server: ServerSettings | None) -> str | None:
+    """For the audit: never what is secret."""
+    if isinstance(server, SmtpSettings):
+        return f"{server.security} {server.host}:{server.port}"
+    return "gmail" if server is not None else None

@@ -1,0 +1,48 @@
+"""What happened in a workspace, and why: holds, throttles, accounts that paused, campaigns that ended."""
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from fairpost.api.access import Reads
+from fairpost.api.answers import Answer, Id, Model, Moment, Page, Text, failures
+from fairpost.api.pages import BIGGEST, Cursor, Limit, cursor_of, number_at
+
+TAG = {"name": "events", "description": "What happened, and why."}
+router = APIRouter(prefix="/api/events", tags=["events"])
+
+
+class Event(Model):
+    id: Id
+    at: Moment
+    kind: Annotated[str, Field(description="Like held, released, throttled, retried, account_paused.")]
+    subject: str
+    detail: dict[str, Any] | None
+
+
+@router.get("", summary="The newest first", responses=failures())
+async def listed(
+    caller: Reads,
+    kind: Annotated[Text | None, Query(max_length=100, description="Only these.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Answer[Page[Event]]:
+    before = number_at(cursor)
+    found = await caller.store.fetch(
+        """SELECT e.id, e.at, e.kind, e.subject, e.detail FROM fairpost.events e
+           WHERE e.workspace = $1 AND e.id < $2 AND ($3::text IS NULL OR e.kind = $3) ORDER BY e.id DESC LIMIT $4""",
+        *(caller.workspace, BIGGEST if before is None else before, kind, limit + 1),
+    )
+    items = [
+        Event(
+            id=row["id"],
+            at=row["at"],
+            kind=row["kind"],
+            subject=row["subject"].removeprefix(f"{caller.workspace}/"),
+            detail=json.loads(row["detail"]) if row["detail"] else None,
+        )
+        for row in found[:limit]
+    ]
+    return Answer(data=Page(items=items, next=cursor_of(items[-1].id) if len(found) > limit else None))

@@ -1,0 +1,155 @@
+"""Users of a workspace: what is known of them, what they did, and what holds their mail back. To throttle somebody is the operator's."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+
+from fairpost.api.access import Caller, Manages, Reads
+from fairpost.api.answers import Answer, Given, Model, Moment, Page, Text, When, failures
+from fairpost.api.errors import invalid, not_found
+from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.model.errors import NotFound
+from fairpost.model.sender import Sender, SenderId
+from fairpost.observe.emails import Stop
+from fairpost.observe.senders import ShownSender, show_sender
+from fairpost.policy.senders import SenderPolicy
+from fairpost.postgres import senders
+from fairpost.system import clock
+
+TAG = {"name": "users", "description": "Those for whom the workspace sends."}
+router = APIRouter(prefix="/api/users", tags=["users"])
+
+UserName = Annotated[Text, Path(min_length=1, max_length=200, description="As e-mails name it in `user`.")]
+Count = Annotated[int | None, Field(ge=1, le=2_147_483_647)]
+
+
+class UserIn(Given):
+    """All that is known of a user: what is left out is not known any more."""
+
+    plan: Annotated[Text | None, Field(max_length=100, description="What it pays for.")] = None
+    since: Annotated[When | None, Field(description="Since when it exists.")] = None
+    daily_max: Annotated[Count, Field(description="Most it may submit in 24 hours, on any way.")] = None
+    waiting_max: Annotated[Count, Field(description="Most of it that may wait.")] = None
+
+
+class ThrottleOut(Model):
+    """Nothing of the user goes out before `until`."""
+
+    since: Moment
+    until: Moment
+    is_by_hand: Annotated[bool, Field(description="The operator's decision; else it follows from what was sent.")]
+    reasons: list[str]
+
+
+class UserItem(Model):
+    name: str
+    plan: str | None
+    since: Moment | None
+    tier: Annotated[str, Field(description="high, normal, low or throttled; an engine decides it.")]
+    throttle: ThrottleOut | None
+    daily_max: int | None
+    waiting_max: int | None
+
+
+class Last24Hours(Model):
+    volume: Annotated[int, Field(description="E-mails that became due.")]
+    sent: int
+    bounced: int
+    rejected: int
+
+
+class StopOut(Model):
+    """Nothing of this name goes out before `until`; null: until released."""
+
+    level: Annotated[str, Field(description="workspace or user")]
+    until: Moment | None
+    reason: str | None
+    is_throttle: bool
+
+
+class UserOut(UserItem):
+    waiting: int
+    last_24h: Last24Hours
+    stops: list[StopOut]
+
+
+@router.get("", summary="Those that were registered or decided on, by name", responses=failures())
+async def listed(
+    caller: Reads,
+    throttled: Annotated[bool, Query(description="Only those with a throttle.")] = False,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Answer[Page[UserItem]]:
+    found = await senders.users(
+        caller.store, caller.workspace, throttled=throttled, after=name_at(cursor) or "", most=limit + 1
+    )
+    items = [_item(sender) for sender in found[:limit]]
+    return Answer(data=Page(items=items, next=cursor_of(items[-1].name) if len(found) > limit else None))
+
+
+@router.get(
+    "/{name:path}",
+    summary="What is known of one, what it did, and what holds its mail back",
+    responses=failures("not_found"),
+)
+async def shown(name: UserName, caller: Reads) -> Answer[UserOut]:
+    return Answer(data=await _look(caller, name))
+
+
+@router.put("/{name:path}", summary="Register one, or change what is known of it", responses=failures())
+async def put(name: UserName, given: UserIn, caller: Manages) -> Answer[UserOut]:
+    if given.since is not None and given.since > clock.now():
+        raise invalid("since", "must not lie in the future")
+    id_ = SenderId(workspace=caller.workspace, name=name)
+    async with caller.store.together() as one:
+        await senders.set_sender(one, id_, plan=given.plan or None, since=given.since)
+        await senders.set_limits(one, id_, daily_max=given.daily_max, waiting_max=given.waiting_max)
+        await caller.audit(one, "user.set", f"user {name}", **given.model_dump(mode="json"))
+    return Answer(data=await _look(caller, name))
+
+
+async def _look(caller: Caller, name: str) -> UserOut:
+    id_ = SenderId(workspace=caller.workspace, name=name)
+    try:
+        found = await show_sender(caller.store, id_, SenderPolicy())  # for a score, which is the operator's to know
+    except NotFound:
+        raise not_found("user", name) from None
+    return _whole(found)
+
+
+def _whole(found: ShownSender) -> UserOut:
+    return UserOut(
+        **_item(found.sender).__dict__,
+        waiting=found.waiting,
+        last_24h=Last24Hours.model_validate(found.day.counts),
+        stops=[_stop(stop) for stop in found.stops],
+    )
+
+
+def _item(sender: Sender) -> UserItem:
+    return UserItem(
+        name=sender.id.name,
+        plan=sender.plan,
+        since=sender.since,
+        tier=sender.tier.name.lower(),
+        throttle=_throttle(sender),
+        daily_max=sender.daily_max,
+        waiting_max=sender.waiting_max,
+    )
+
+
+def _throttle(sender: Sender) -> ThrottleOut | None:
+    """One that is only observed slows nobody down."""
+    if sender.throttle is None or not sender.is_enforced:
+        return None
+    return ThrottleOut(
+        since=sender.throttle.since,
+        until=sender.throttle.until,
+        is_by_hand=sender.is_by_hand,
+        reasons=list(sender.reasons),
+    )
+
+
+def _stop(stop: Stop) -> StopOut:
+    return StopOut.model_validate(stop)

@@ -1,0 +1,66 @@
+"""The queue of one workspace as it may see it. Costs the number of its senders, never that of its e-mails."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from fairpost.model.states import EmailClass
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+
+READY_MAX = 10_000  # of a class; counted one by one, and not further
+FAILED_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassQueue:
+    """`waiting` are all that are scheduled or ready. `ready` stops at 10,000. `oldest_at`: since when the oldest of them has been due."""
+
+    email_class: EmailClass
+    waiting: int
+    ready: int
+    oldest_at: datetime | None
+    claimed: int
+    sending: int
+    in_doubt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """From `since` on, which is the beginning of an hour. `bounced` and `rejected` are what servers said for good; `failed` are e-mails that were
+    given up, counted among the 10,000 newest of them."""
+
+    since: datetime
+    sent: int
+    bounced: int
+    rejected: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnQueue:
+    now: datetime
+    classes: tuple[ClassQueue, ...]
+    last_hour: Outcomes
+    last_day: Outcomes
+
+
+async def read_queue(store: Store, workspace: str) -> OwnQueue:
+    """Several looks, not one moment frozen."""
+    now = await store.value("SELECT coalesce($1, clock_timestamp())", clock.stated())
+    rows = await store.fetch("SELECT * FROM fairpost.own_queue($1, $2, $3)", workspace, READY_MAX, now)
+    return OwnQueue(
+        now=now,
+        classes=tuple(ClassQueue(email_class=EmailClass(row["class"]), **_without_class(row)) for row in rows),
+        last_hour=await _outcomes(store, workspace, now - timedelta(hours=1)),
+        last_day=await _outcomes(store, workspace, now - timedelta(days=1)),
+    )
+
+
+async def _outcomes(store: Store, workspace: str, since: datetime) -> Outcomes:
+    row = await store.row("SELECT * FROM fairpost.own_outcomes($1, $2, $3)", workspace, since, FAILED_MAX)
+    return Outcomes(**row)
+
+
+def _without_class(row: Any) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "class"}

@@ -1,0 +1,150 @@
+"""Prospects from JSON: a list of objects, or an object on each line. Says what each holds, or what is wrong with it.
+
+An object has `address`, and may have `id`, `timezone` and `fields`: names for templates, and texts or numbers.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NoReturn
+
+from fairpost.model.prospect import BadProspectLine, ProspectLine
+from fairpost.prospects.addresses import parse
+from fairpost.prospects.csv_reader import (
+    COLUMN_NAME_CHARS_MAX,
+    COLUMNS_MAX,
+    EXTERNAL_ID_CHARS_MAX,
+    FIELD_CHARS_MAX,
+    TEXT_CHARS_SHOWN,
+    UnreadableFile,
+    is_timezone,
+)
+
+LINE_BYTES_MAX = 1_048_576
+LIST_BYTES_MAX = 4_194_304  # it is read as a whole; what is longer comes by lines
+KEYS = {"address", "id", "timezone", "fields"}
+MEANT_OTHERWISE = {"email", "timezone", "external_id"}  # no field can have these names
+
+
+def read_json_lines(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
+    number = 0
+    while line := file.readline(LINE_BYTES_MAX):
+        number += 1
+        if len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
+            _skip_rest(file)
+            yield _bad(
+                number, line[:TEXT_CHARS_SHOWN].decode(errors="replace"), f"has {LINE_BYTES_MAX:,} bytes or more"
+            )
+        elif line.strip():
+            try:
+                value = _parsed(line)
+            except ValueError as error:
+                yield _bad(number, line[:TEXT_CHARS_SHOWN].decode(errors="replace"), f"is no JSON: {error}")
+            else:
+                yield _prospect(value, number)
+
+
+def read_json_list(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
+    """Raises UnreadableFile at once. Lines are counted as the objects are, from 1."""
+    data = file.read(LIST_BYTES_MAX + 1)
+    if len(data) > LIST_BYTES_MAX:
+        raise UnreadableFile(f"a list has at most {LIST_BYTES_MAX:,} bytes. Send an object on each line, or CSV.")
+    try:
+        found = _parsed(data)
+    except ValueError as error:
+        raise UnreadableFile(f"it is no JSON: {error}") from None
+    if not isinstance(found, list):
+        raise UnreadableFile("it must be a list of objects")
+    return (_prospect(value, number) for number, value in enumerate(found, 1))
+
+
+def _skip_rest(file: BinaryIO) -> None:
+    while (rest := file.readline(LINE_BYTES_MAX)) and not rest.endswith(b"\n"):
+        pass
+
+
+def _parsed(data: bytes) -> Any:
+    """Raises ValueError for what is no JSON, whatever it is instead."""
+    try:
+        return json.loads(data.decode(), parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _prospect(value: Any, number: int) -> ProspectLine | BadProspectLine:
+    shown = json.dumps(value)[:TEXT_CHARS_SHOWN]
+    if not isinstance(value, dict):
+        return _bad(number, shown, "must be an object")
+    if strangers := set(value) - KEYS:
+        return _bad(number, shown, f"has {_quoted(min(strangers))}, which is none of {', '.join(sorted(KEYS))}")
+    mailbox = parse(value["address"]) if isinstance(value.get("address"), str) else None
+    if mailbox is None:
+        return _bad(number, shown, "has no e-mail address in `address`")
+    timezone, external_id = value.get("timezone"), value.get("id")
+    if type(external_id) is int:
+        external_id = str(external_id)
+    wrong = _wrong_timezone(timezone) or _wrong_id(external_id) or wrong_fields(value.get("fields"))
+    if wrong is not None:
+        return _bad(number, shown, wrong)
+    fields = {name: text_of(each) for name, each in (value.get("fields") or {}).items() if each not in (None, "")}
+    if mailbox.name is not None:
+        fields.setdefault("name", mailbox.name)
+    return ProspectLine(
+        line=number, address=mailbox.address, fields=fields, timezone=timezone or None, external_id=external_id or None
+    )
+
+
+def _wrong_timezone(timezone: Any) -> str | None:
+    if timezone is None or (isinstance(timezone, str) and (not timezone or is_timezone(timezone))):
+        return None
+    return "timezone must be a name like Europe/Berlin"
+
+
+def _wrong_id(external_id: Any) -> str | None:
+    fits = external_id is None or (
+        isinstance(external_id, str)
+        and len(external_id) <= EXTERNAL_ID_CHARS_MAX
+        and external_id.isprintable()
+        and ":" not in external_id
+    )
+    return None if fits else f'id must be at most {EXTERNAL_ID_CHARS_MAX} characters on one line, without ":"'
+
+
+def wrong_fields(fields: Any) -> str | None:
+    """What is wrong with them; None: nothing. Null stands for no value."""
+    if fields is None:
+        return None
+    if not isinstance(fields, dict) or len(fields) > COLUMNS_MAX:
+        return f"fields must be an object with at most {COLUMNS_MAX:,} names"
+    for name, value in fields.items():
+        if len(name) > COLUMN_NAME_CHARS_MAX or not name.isidentifier() or name in MEANT_OTHERWISE:
+            return f"fields has {_quoted(name)}: a name has letters, digits and underscores, and no digit first"
+        if not isinstance(value, str | int | float | None):
+            return f"fields has {_quoted(name)}, which must be a text or a number"
+        if isinstance(value, str) and not _is_storable(value):
+            return f"fields has {_quoted(name)}, which must be text of at most {FIELD_CHARS_MAX:,} characters, without a zero byte"
+    return None
+
+
+def text_of(value: str | float | bool) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a pair of surrogates
+        return False
+    return len(text) <= FIELD_CHARS_MAX and "\0" not in text
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name[:TEXT_CHARS_SHOWN])
+
+
+def _bad(number: int, text: str, why: str) -> BadProspectLine:
+    shown = "".join(c if c.isprintable() else " " for c in text.rstrip("\r\n"))
+    return BadProspectLine(line=number, text=shown, why=why)
