@@ -339,3 +339,29 @@ def test_providers_are_listed_and_an_operator_can_add_some(cli: Cli, tmp_path: P
     assert own.json("account", "show", "ann")["limits"]["daily_max"] == 77
     (home / "providers.toml").write_text("[acme]\nhourly_max = -1\n", "utf-8")
     assert "hourly_max must be more than 0, got -1" in own.error("account", "add", "bob", "--from", "bob@acme.test")
+
+
+def test_an_account_of_a_workspace_has_its_name_before_it(cli: Cli) -> None:
+    assert "fairpost workspace add acme" in cli.error(
+        "account", "add", "sales", "--workspace", "acme", "--from", "s@post.test"
+    )
+    cli.ok("workspace", "add", "acme")
+    added = cli.json("account", "add", "sales", "--workspace", "acme", "--from", "s@post.test", "--pool", "news")
+    assert added["name"] == "acme/sales"
+    cli.ok("account", "add", "house", "--from", "house@post.test")
+    (account,) = cli.json("account", "list", "--workspace", "acme")
+    assert (account["name"], account["workspace"], account["pool"]) == ("acme/sales", "acme", "acme/news")
+    assert {each["name"]: each["workspace"] for each in cli.json("account", "list")} == {
+        "acme/sales": "acme",
+        "house": None,
+    }
+    assert "workspace" in cli.ok("account", "list")
+    cli.ok("account", "set", "acme/sales", "--pool", "bulk", "--daily", "7")
+    shown = cli.json("account", "show", "acme/sales")
+    assert (shown["pool"], shown["limits"]["daily_max"]) == ("acme/bulk", 7)
+    cli.ok("account", "set", "acme/sales", "--pool", "acme/news")
+    assert cli.json("account", "show", "acme/sales")["pool"] == "acme/news"
+    cli.ok("account", "pause", "acme/sales", "--reason", "later")
+    cli.ok("account", "resume", "acme/sales")
+    cli.ok("account", "remove", "acme/sales", "--yes")
+    assert "--workspace acme" in cli.error("account", "add", "acme/sales", "--from", "s@post.test")
