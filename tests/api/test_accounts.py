@@ -140,6 +140,8 @@ async def test_pools_show_who_is_in_them(api: Api, client: httpx.AsyncClient) ->
         ({"smtp": {"host": "fe80::1"}}, "smtp.host"),
         ({"smtp": {"host": "smtp.example.com/x"}}, "smtp.host"),
         ({"smtp": {"host": "smtp example"}}, "smtp.host"),
+        ({"smtp": {"host": "smtp..example"}}, "smtp.host"),
+        ({"smtp": {"host": "localhost."}}, "smtp.host"),
         ({"smtp": {"host": "s.example", "port": 0}}, "smtp.port"),
         ({"smtp": {"host": "s.example", "user": "ann"}}, "smtp.password"),
         ({"smtp": {"host": "s.example", "password": PASSWORD}}, "smtp.user"),

@@ -5,6 +5,7 @@ import re
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import httpx2 as httpx
 import pytest
 
@@ -192,3 +193,20 @@ async def test_events_are_the_workspaces_own_the_newest_first(api: Api, client: 
     assert (await client.get("/api/events", params={"kind": "a\x00"})).status_code == 422
     async with api.client("other") as stranger:
         assert len((await stranger.get("/api/events")).json()["data"]["items"]) == 1
+
+
+async def test_doors_to_figures_open_for_the_own_workspace_alone(api: Api, client: httpx.AsyncClient) -> None:
+    tenant = api.store.of_tenant("acme")
+    for workspace in ("'other'", "NULL", "''", "'*'"):
+        for call in (
+            f"fairpost.own_queue({workspace}, 10)",
+            f"fairpost.own_outcomes({workspace}, now(), 10)",
+            f"fairpost.waiting_behind({workspace}, 'eve')",
+            f"fairpost.waiting_by_sender({workspace}, 10)",
+            f"fairpost.measured_since(now(), {workspace})",
+        ):
+            with pytest.raises(asyncpg.PostgresError) as refused:
+                await tenant.fetch(f"SELECT * FROM {call}")
+            assert refused.value.sqlstate == "FP004", call
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await tenant.fetch("SELECT FROM fairpost.nodes")

@@ -5,6 +5,7 @@ import gzip
 import json
 from typing import Any
 
+import asyncpg
 import httpx2 as httpx
 import pytest
 
@@ -274,3 +275,19 @@ async def test_scopes_are_kept(api: Api) -> None:
         assert (await upload(reader, PEOPLE)).status_code == 403
         assert (await reader.delete("/api/prospects/ann@example.com")).status_code == 403
         assert (await reader.get("/api/lists")).status_code == 200
+
+
+async def test_prospects_are_moved_by_their_own_workspace_alone(api: Api, client: httpx.AsyncClient) -> None:
+    for workspace, address in (("acme", "ann@example.com"), ("acme", "bob@example.com"), ("other", "eve@example.com")):
+        await api.store.value(
+            """INSERT INTO fairpost.prospects (workspace, address, folded, created_at, changed_at) VALUES ($1, $2, $2, now(), now())""",
+            *(workspace, address),
+        )
+    tenant = api.store.of_tenant("acme")
+    ids = dict(tuple(row) for row in await api.store.fetch("SELECT address, id FROM fairpost.prospects"))
+    assert await tenant.value("SELECT fairpost.pause_prospect($1, true)", ids["ann@example.com"]) is True
+    for wrong in ([ids["eve@example.com"]], [ids["ann@example.com"], ids["eve@example.com"]], [2**60]):
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await tenant.value("SELECT fairpost.remove_prospects($1)", wrong)
+        assert refused.value.sqlstate == "FP004"
+    assert await api.store.value("SELECT count(*) FROM fairpost.prospects") == 3

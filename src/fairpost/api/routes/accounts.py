@@ -43,7 +43,7 @@ router = APIRouter(prefix="/api/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # of a workspace
 INTEGER_MAX = 2_147_483_647
-_HOST = re.compile(r"(?=.{1,253}$)[0-9A-Za-z_]([0-9A-Za-z_-]{0,62}\.)*[0-9A-Za-z_-]{0,62}[0-9A-Za-z_]")
+_HOST = re.compile(r"(?=.{1,253}$)(?!-)[0-9A-Za-z_-]{1,63}(\.[0-9A-Za-z_-]{1,63})*")
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 
 AccountName = Annotated[Name, Path(description="The account's name.")]

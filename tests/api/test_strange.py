@@ -1,0 +1,133 @@
+"""Strange values on the paths of accounts, people, suppressions, users, figures and events: none of them is a fault of ours."""
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import httpx2 as httpx
+import pytest
+
+from tests.api.conftest import Api
+
+STRANGE_NAMES = (
+    "a",
+    "\x00",
+    "'; DROP TABLE x",
+    "../../etc",
+    "%",
+    "_",
+    "\\",
+    "a" * 600,
+    "💥",
+    "\u202e",
+    " ",
+    "*",
+    "@",
+    "a/b",
+    "other/sales",
+)
+STRANGE: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    2**70,
+    1e308,
+    "",
+    "\x00",
+    "a" * 5_000,
+    "\ud800",
+    [],
+    {},
+    [[]],
+    {"a": {"b": {"c": []}}},
+    ["a"] * 300,
+)
+PATHS = (
+    ("GET", "/api/accounts/{}"),
+    ("PATCH", "/api/accounts/{}"),
+    ("POST", "/api/accounts/{}/pause"),
+    ("POST", "/api/accounts/{}/resume"),
+    ("DELETE", "/api/accounts/{}"),
+    ("GET", "/api/lists/{}/prospects"),
+    ("POST", "/api/lists/{}/prospects"),
+    ("DELETE", "/api/lists/{}"),
+    ("GET", "/api/prospects/{}"),
+    ("PATCH", "/api/prospects/{}"),
+    ("DELETE", "/api/prospects/{}"),
+    ("GET", "/api/suppressions/{}"),
+    ("PUT", "/api/suppressions/{}"),
+    ("DELETE", "/api/suppressions/{}"),
+    ("GET", "/api/users/{}"),
+    ("PUT", "/api/users/{}"),
+)
+BODIES = {
+    "/api/accounts": ("POST", ("name", "address", "display_name", "pool", "provider", "limits", "smtp", "gmail")),
+    "/api/accounts/sales": ("PATCH", ("address", "display_name", "pool", "provider", "limits", "smtp", "gmail")),
+    "/api/accounts/sales/pause": ("POST", ("reason", "until")),
+    "/api/prospects/ann@example.com": ("PATCH", ("is_paused", "fields", "timezone", "external_id")),
+    "/api/suppressions": ("POST", ("addresses", "kind", "reason")),
+    "/api/suppressions/bob@example.com": ("PUT", ("kind", "reason")),
+    "/api/users/ann": ("PUT", ("plan", "since", "daily_max", "waiting_max")),
+}
+GOOD: dict[str, dict[str, Any]] = {
+    "/api/accounts": {"name": "two", "address": "two@acme.example"},
+    "/api/accounts/sales": {},
+    "/api/accounts/sales/pause": {"reason": "x"},
+    "/api/prospects/ann@example.com": {},
+    "/api/suppressions": {"addresses": ["c@example.com"], "reason": "x"},
+    "/api/suppressions/bob@example.com": {"reason": "x"},
+    "/api/users/ann": {},
+}
+LISTS = ("/api/accounts", "/api/lists", "/api/lists/spring/prospects", "/api/suppressions", "/api/users", "/api/events")
+
+
+@pytest.fixture
+async def furnished(client: httpx.AsyncClient) -> httpx.AsyncClient:
+    await client.post("/api/accounts", json={"name": "sales", "address": "sales@acme.example"})
+    people = "email\nann@example.com\nbob@example.com\n"
+    await client.post("/api/lists/spring/prospects", content=people, headers={"Content-Type": "text/csv"})
+    return client
+
+
+async def test_strange_names_are_answered(api: Api, furnished: httpx.AsyncClient) -> None:
+    for method, path in PATHS:
+        for name in STRANGE_NAMES:
+            for body in (b"{}", b"[]", b'{"reason": "x"}', b"{"):
+                answer = await furnished.request(
+                    method,
+                    path.format(quote(name, safe="")),
+                    content=None if method in ("GET", "DELETE") else body,
+                    headers={"Content-Type": "application/json"},
+                )
+                assert answer.status_code < 500, (method, path, name, answer.text)
+                assert isinstance(answer.json()["success"], bool)
+    assert await api.store.value("SELECT count(*) FROM fairpost.accounts WHERE workspace IS DISTINCT FROM 'acme'") == 0
+
+
+async def test_strange_values_are_answered(furnished: httpx.AsyncClient) -> None:
+    for path, (method, fields) in BODIES.items():
+        for field in fields:
+            for value in STRANGE:
+                body = json.dumps({**GOOD[path], field: value}).encode()
+                answer = await furnished.request(
+                    method, path, content=body, headers={"Content-Type": "application/json"}
+                )
+                assert answer.status_code < 500, (path, field, value, answer.text)
+
+
+async def test_strange_cursors_are_answered(furnished: httpx.AsyncClient) -> None:
+    for path in LISTS:
+        for cursor in (
+            "!",
+            "bg",
+            "bjk5OTk5OTk5OTk5OTk5OTk5OTk5OTk",
+            "c_CfkqU",
+            "bjE",
+            "c2E",
+            "a" * 500,
+            "\x00",
+            "bi0x",
+            "czw",
+        ):
+            answer = await furnished.get(path, params={"cursor": cursor})
+            assert answer.status_code in (200, 400, 422), (path, cursor, answer.text)
