@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fairpost.api.app import build_app
 from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes
 from fairpost.api.service import Service
-from fairpost.app import connect, directory_of, home_url, in_plain_words, service_mail, vault_of
+from fairpost.app import connect, directory_of, home_url, in_plain_words, network_guard, service_mail, vault_of
 from fairpost.postgres.store import Store
 from fairpost.postgres.tenants import require_role
 from fairpost.regions.stores import RegionStores
@@ -28,7 +28,12 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             RegionStores(directory_of(settings), connections_max=CONNECTIONS_MAX) as stores,
         ):
             yield Service(
-                settings=settings, home=home, stores=stores, vault=vault_of(settings), mail=service_mail(settings)
+                settings=settings,
+                home=home,
+                stores=stores,
+                vault=vault_of(settings),
+                mail=service_mail(settings),
+                guard=network_guard(settings),
             )
 
 

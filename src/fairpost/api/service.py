@@ -19,6 +19,7 @@ from fairpost.postgres.directory import region_of
 from fairpost.postgres.store import Store
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings
+from fairpost.smtp.guard import NetworkGuard
 from fairpost.vault.vault import Vault
 
 HOME = "home"  # where those are known who run the service; no region, unless it is the only database
@@ -32,6 +33,7 @@ class Service:
     stores: RegionStores
     vault: Vault
     mail: ServiceMail
+    guard: NetworkGuard  # of what workspaces' accounts connect to
     resolver: Resolver | None = None  # of domains; None: the system's
     scrapes: Scrapes = field(init=False)
     kept: Kept = field(default_factory=Kept)  # compiled templates of workspaces

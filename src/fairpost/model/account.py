@@ -107,7 +107,6 @@ class Account:
     transport: TransportSettings | None = None  # None: no server, it cannot send
     status_until: datetime | None = None  # when it is active again by itself
     provider: str | None = None  # whose numbers its limits began with
-    workspace: str | None = None  # whose it is; None: the operator's
 
     @property
     def workspace(self) -> str | None:

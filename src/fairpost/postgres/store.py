@@ -588,7 +588,6 @@ def _account(row: Any) -> Account:
         transport=read_transport(json.loads(row["transport"])),
         status_until=row["status_until"],
         provider=row["provider"],
-        workspace=row["workspace"],
     )
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
 import asyncpg
@@ -36,6 +36,7 @@ from fairpost.observe.status import read_post, read_posts
 from fairpost.policy.diagnosis import Post
 from fairpost.providers.presets import CUSTOM, NONE, Preset, by_domain, limits_of, read_presets
 from fairpost.system import clock
+from fairpost.transport.guarded import server_refusal
 from fairpost.vault.rotation import write_sealed
 
 TAG = {"name": "accounts", "description": "The mailboxes that the workspace sends from."}
@@ -203,7 +204,7 @@ async def shown(name: AccountName, caller: Reads) -> Answer[AccountOut]:
 async def add(given: AccountIn, caller: Manages, service: TheService) -> Answer[AccountOut]:
     address = await _own_address(caller, given.address)
     server, secret = new_server(given.smtp, given.gmail, mailbox=address)
-    _check_server(server, service)
+    await _check_server(server, service)
     limits, provider = _begun_limits(given, address, service)
     id_ = await caller.owner.next_account_id()
 
@@ -238,7 +239,7 @@ async def change(name: AccountName, given: AccountChange, caller: Manages, servi
     account = (await _post(caller, name)).account
     address = await _own_address(caller, given.address) if "address" in given.model_fields_set else account.address
     server, secret = changed_server(account.transport, given.smtp, given.gmail, mailbox=address)
-    _check_server(server, service)
+    await _check_server(server, service)
     changes = _changes(given, account, address, caller, service)
     if server is not None:
         changes["transport"] = write_transport(server)
@@ -353,25 +354,24 @@ async def _own_address(caller: Caller, text: str) -> str:
     return address
 
 
-def _check_server(server: ServerSettings | None, service: Service) -> None:
-    if isinstance(server, SmtpSettings):
-        check_host(server.host, server.port, service)
-
-
-def check_host(host: str, port: int, service: Service) -> None:
-    """Refuses what leads into the operator's own network."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        if not _HOST.fullmatch(host) or _NUMBER.fullmatch(host.rpartition(".")[2]):
-            raise invalid("smtp.host", "must be a name like smtp.example.com, or an IP address") from None
-        if host == "localhost" or host.endswith(".localhost"):
-            raise invalid("smtp.host", "must not be this machine") from None
+async def _check_server(server: ServerSettings | None, service: Service) -> None:
+    """Refuses what leads into the operator's own network, or nowhere."""
+    if not isinstance(server, SmtpSettings):
         return
-    if isinstance(address, IPv6Address):
-        address = address.ipv4_mapped or address
-    if not address.is_global or address.is_multicast:
-        raise invalid("smtp.host", "must be an address on the public Internet")
+    is_name = _HOST.fullmatch(server.host) and not _NUMBER.fullmatch(server.host.rpartition(".")[2])
+    if not is_name and not _is_address(server.host):
+        raise invalid("smtp.host", "must be a name like smtp.example.com, or an IP address")
+    refused = await server_refusal(server, service.guard)
+    if refused is not None:
+        raise invalid("smtp.host", refused)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _line(name: str | None) -> str | None:
