@@ -3,10 +3,12 @@
 import json
 from typing import Any
 
+import asyncpg
 import httpx2 as httpx
 import pytest
 
 from fairpost.app import vault_of
+from fairpost.model.account import Limits
 from fairpost.model.transport import SmtpSettings
 from fairpost.model.workspace import Scope
 from fairpost.settings import Settings
@@ -364,3 +366,15 @@ async def test_a_lost_key_is_the_operators_matter(api: Api, client: httpx.AsyncC
     assert answer.status_code == 503, answer.text
     assert "feedbeef" not in answer.text
     assert str(settings.home) not in answer.text
+
+
+async def test_where_the_operators_accounts_send_is_not_for_requests(api: Api, client: httpx.AsyncClient) -> None:
+    transport = SmtpSettings(host="mail.operator.example", port=587, secret="v1:sealed")
+    await api.store.add_account("operators", address="post@operator.example", limits=Limits(), transport=transport)
+    tenant = api.store.of_tenant("acme")
+    (seen,) = await tenant.accounts()
+    assert (seen.name, seen.transport) == ("operators", None)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await tenant.value("SELECT a.transport FROM fairpost.accounts a")
+    (known,) = await api.store.accounts()
+    assert known.transport == transport

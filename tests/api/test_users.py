@@ -1,11 +1,12 @@
 """Users of a workspace over HTTP."""
 
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import quote
 
 import httpx2 as httpx
 
-from fairpost.model.sender import SenderId
+from fairpost.model.sender import Priority, SenderId
 from fairpost.model.workspace import Scope
 from fairpost.policy.senders import SenderPolicy, impose
 from fairpost.postgres import senders
@@ -124,3 +125,11 @@ async def test_pages_and_scopes(api: Api) -> None:
         rest = (await reader.get("/api/users", params={"limit": "3", "cursor": first["next"]})).json()["data"]
         assert [each["name"] for each in (*first["items"], *rest["items"])] == [f"u{n}" for n in range(5)]
         assert rest["next"] is None
+
+
+async def test_a_plan_is_the_operators_where_lanes_are_shared(api: Api, client: httpx.AsyncClient) -> None:
+    lanes = replace(api.service.settings, priority=Priority.LANES)
+    object.__setattr__(api.service, "settings", lanes)
+    refused = await client.put("/api/users/ann", json={"plan": "team"})
+    assert refused.json()["error"]["details"][0]["field"] == "plan"
+    assert (await client.put("/api/users/ann", json={"daily_max": 5})).status_code == 200

@@ -93,6 +93,18 @@ class Station:
     is_outdated: bool
 
 
+# Without `transport` as it is stored: a request sees that of its own workspace's accounts alone.
+_COLUMNS = ", ".join(
+    f"a.{name}"
+    for name in (
+        *("name", "address", "display_name", "pool", "provider", "status", "status_reason", "status_until"),
+        *(limit.name for limit in fields(Limits)),
+    )
+)
+_SEEN = f"SELECT l.*, {_COLUMNS}, fairpost.transport_of(a.id) AS transport"
+_ACCOUNTS = f"{_SEEN} FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"
+
+
 class Store:
     def __init__(self, pool: "Connections | TenantConnections | asyncpg.Connection") -> None:
         self._pool = pool
@@ -206,7 +218,7 @@ class Store:
 
     async def account(self, account_id: AccountId) -> Account:
         row = await self.row(
-            "SELECT a.*, l.* FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id WHERE a.id = $1",
+            f"{_ACCOUNTS} WHERE a.id = $1",
             account_id,
         )
         if row is None:
@@ -215,7 +227,7 @@ class Store:
 
     async def account_named(self, name: str) -> Account:
         row = await self.row(
-            "SELECT a.*, l.* FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id WHERE a.name = $1",
+            f"{_ACCOUNTS} WHERE a.name = $1",
             name,
         )
         if row is None:
@@ -227,7 +239,7 @@ class Store:
     ) -> list[Account]:
         """By name: all of them, or those that belong to a workspace."""
         rows = await self.fetch(
-            """SELECT a.*, l.* FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
+            f"""{_ACCOUNTS}
                WHERE ($1::text IS NULL OR a.workspace = $1) AND a.name > $2 ORDER BY a.name LIMIT $3""",
             *(workspace, after, most),
         )
@@ -503,7 +515,7 @@ class Store:
     async def stations(self) -> list[Station]:
         """All accounts, and whether somebody drives them."""
         rows = await self.fetch(
-            """SELECT a.*, l.*, l.until > coalesce($1, clock_timestamp()) AS is_driven, l.revision <> a.revision AS is_outdated
+            f"""{_SEEN}, l.until > coalesce($1, clock_timestamp()) AS is_driven, l.revision <> a.revision AS is_outdated
                FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id""",
             clock.stated(),
         )

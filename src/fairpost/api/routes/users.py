@@ -9,8 +9,9 @@ from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.answers import Answer, Given, Model, Moment, Page, Text, When, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.api.service import TheService
 from fairpost.model.errors import NotFound
-from fairpost.model.sender import Sender, SenderId
+from fairpost.model.sender import Priority, Sender, SenderId
 from fairpost.observe.emails import Stop
 from fairpost.observe.senders import ShownSender, show_sender
 from fairpost.policy.senders import SenderPolicy
@@ -27,7 +28,12 @@ Count = Annotated[int | None, Field(ge=1, le=2_147_483_647)]
 class UserIn(Given):
     """All that is known of a user: what is left out is not known any more."""
 
-    plan: Annotated[Text | None, Field(max_length=100, description="What it pays for.")] = None
+    plan: Annotated[
+        Text | None,
+        Field(
+            max_length=100, description="What it pays for. Where tiers are lanes that all share, the operator says so."
+        ),
+    ] = None
     since: Annotated[When | None, Field(description="Since when it exists.")] = None
     daily_max: Annotated[Count, Field(description="Most it may submit in 24 hours, on any way.")] = None
     waiting_max: Annotated[Count, Field(description="Most of it that may wait.")] = None
@@ -98,7 +104,9 @@ async def shown(name: UserName, caller: Reads) -> Answer[UserOut]:
 
 
 @router.put("/{name:path}", summary="Register one, or change what is known of it", responses=failures())
-async def put(name: UserName, given: UserIn, caller: Manages) -> Answer[UserOut]:
+async def put(name: UserName, given: UserIn, caller: Manages, service: TheService) -> Answer[UserOut]:
+    if given.plan and service.settings.priority is Priority.LANES:
+        raise invalid("plan", "is for the operator to say: here the lanes of the tiers are shared by all workspaces")
     if given.since is not None and given.since > clock.now():
         raise invalid("since", "must not lie in the future")
     id_ = SenderId(workspace=caller.workspace, name=name)

@@ -5,6 +5,9 @@ CREATE POLICY own_workspace ON fairpost.portal_overrides USING (workspace = (SEL
 ALTER TABLE fairpost.suppression_hashes ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_workspace ON fairpost.suppression_hashes USING (workspace = (SELECT current_setting('fairpost.workspace', true)));
 
+-- A workspace's own list by the alphabet, whoever else is on it.
+CREATE INDEX suppressions_by_workspace ON fairpost.suppressions (workspace, address);
+
 -- Nobody's but the owner's: no policy shows a row of them to anybody else.
 ALTER TABLE fairpost.people ENABLE ROW LEVEL SECURITY;
 ALTER TABLE fairpost.invitations ENABLE ROW LEVEL SECURITY;

@@ -14,8 +14,8 @@ DO $$
 DECLARE
     door regprocedure;
     -- Functions that act with their owner's rights, and are not for everybody who may use the schema.
-    doors CONSTANT text[] := '{add_account,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,pause_campaign,pause_prospect,plan_anew,plan_batch,
-        release,remove_account,remove_prospects,resolve,resume_campaign,set_gates,set_sender,show_email,stop_prospect,submit,waiting_behind,waiting_by_sender}';
+    doors CONSTANT text[] := '{add_account,address_hash,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,pause_campaign,pause_prospect,plan_anew,plan_batch,
+        release,remove_account,remove_prospects,resolve,resume_campaign,set_gates,set_sender,show_email,stop_prospect,submit,transport_of,waiting_behind,waiting_by_sender}';
 BEGIN
     FOR door IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (doors) LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', door);
@@ -27,7 +27,7 @@ BEGIN
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO fairpost_tenant', door);
     END LOOP;
     GRANT USAGE ON SCHEMA fairpost TO fairpost_tenant;
-    GRANT SELECT ON fairpost.queue, fairpost.emails, fairpost.attempts, fairpost.contents, fairpost.accounts, fairpost.leases, fairpost.charges, fairpost.tallies,
+    GRANT SELECT ON fairpost.queue, fairpost.emails, fairpost.attempts, fairpost.contents, fairpost.leases, fairpost.charges, fairpost.tallies,
         fairpost.campaigns, fairpost.campaign_steps, fairpost.campaign_streams, fairpost.schedules, fairpost.quotas, fairpost.templates, fairpost.sequences,
         fairpost.sequence_steps, fairpost.prospects, fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces,
         fairpost.senders, fairpost.rules, fairpost.activity, fairpost.activity_days, fairpost.submissions, fairpost.events, fairpost.workspaces, fairpost.domains,
@@ -36,6 +36,9 @@ BEGIN
     GRANT INSERT, UPDATE, DELETE ON fairpost.templates, fairpost.sequences, fairpost.sequence_steps, fairpost.campaigns, fairpost.schedules, fairpost.prospects,
         fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces, fairpost.senders, fairpost.domains, fairpost.api_keys
         TO fairpost_tenant;
+    REVOKE SELECT ON fairpost.accounts FROM fairpost_tenant;
+    EXECUTE (SELECT format('GRANT SELECT (%s) ON fairpost.accounts TO fairpost_tenant', string_agg(quote_ident(a.attname), ', '))
+             FROM pg_attribute a WHERE a.attrelid = 'fairpost.accounts'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'transport');
     GRANT SELECT, INSERT, UPDATE, DELETE ON fairpost.portal_overrides, fairpost.suppression_hashes TO fairpost_tenant;
     GRANT INSERT ON fairpost.audit, fairpost.events TO fairpost_tenant;
 END $$;

@@ -39,6 +39,12 @@ BEGIN
     END IF;
 END $$;
 
+-- Where an account sends, and its sealed secret. A request learns it of its own workspace's accounts, and of no others.
+CREATE OR REPLACE FUNCTION fairpost.transport_of(p_account bigint) RETURNS jsonb
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN coalesce(a.workspace = fairpost.tenant(), fairpost.tenant() IS NULL) THEN a.transport ELSE '{}' END FROM fairpost.accounts a WHERE a.id = p_account
+$$;
+
 CREATE OR REPLACE FUNCTION fairpost.require_own_account(p_name text) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -2,7 +2,7 @@
 
 -- What is known of an erased person: nobody reads the address from it, but who has the address can ask.
 CREATE OR REPLACE FUNCTION fairpost.address_hash(folded text) RETURNS bytea
-LANGUAGE sql STABLE PARALLEL SAFE AS $$
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s
 $$;
 
