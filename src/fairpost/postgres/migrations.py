@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     import asyncpg
 
 SQL = files("fairpost.postgres") / "sql"
-FUNCTION_FOLDERS = ("base", "accept", "release", "settle", "campaigns", "observe", "people", "forget", "service")
+FUNCTION_FOLDERS = (
+    *("base", "accept", "release", "settle", "campaigns", "observe", "people", "forget", "service"),
+    "rights",  # after all that they are about
+)
 OLDEST_SERVER = 14
 
 _LOCK = 0x66616972706F7374  # "fairpost": one migrates, the others wait

@@ -47,7 +47,8 @@ BEGIN
         RAISE EXCEPTION 'emails: must be a list of at most 10000 e-mails' USING ERRCODE = 'FP001';
     END IF;
     IF fairpost.tenant() IS NOT NULL AND (emails @? '$[*].content_id' OR EXISTS (
-        SELECT FROM jsonb_array_elements(emails) e WHERE coalesce(e ->> 'workspace', 'default') <> fairpost.tenant())) THEN
+        SELECT FROM jsonb_array_elements(emails) e WHERE coalesce(e ->> 'workspace', 'default') <> fairpost.tenant()
+            OR fairpost.leads_to_another(fairpost.tenant(), coalesce('@' || (e ->> 'account'), e ->> 'pool', 'default')))) THEN
         RAISE EXCEPTION 'this is not in your workspace' USING ERRCODE = 'FP004';
     END IF;
     IF emails @? '$[*].content_id' THEN

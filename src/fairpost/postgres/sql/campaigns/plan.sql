@@ -23,10 +23,10 @@ BEGIN
     IF done THEN
         RETURN;
     END IF;
-    batch := ARRAY(SELECT DISTINCT m.prospect_id FROM unnest(c.lists) l(id) CROSS JOIN LATERAL (
+    batch := ARRAY(SELECT DISTINCT m.prospect_id FROM fairpost.lists l CROSS JOIN LATERAL (
                        SELECT m.prospect_id FROM fairpost.list_members m WHERE m.list_id = l.id AND m.prospect_id > c.planned_through
                        ORDER BY m.prospect_id LIMIT p_max) m
-                   ORDER BY 1 LIMIT p_max);
+                   WHERE l.id = ANY (c.lists) AND l.workspace = c.workspace ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
     -- Whoever ends a prospect's pause waits for us, or we see it ended.
     PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;

@@ -47,7 +47,7 @@ BEGIN
     END IF;
     IF jsonb_typeof(e -> 'pool') IS DISTINCT FROM 'string' AND e ->> 'pool' IS NOT NULL OR jsonb_typeof(e -> 'account') IS DISTINCT FROM 'string' AND e ->> 'account' IS NOT NULL
         OR e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
-        email := e;   -- whoever checks e-mails has a word on that
+        email := e || jsonb_build_object('workspace', p_workspace);   -- whoever checks e-mails has a word on that
         RETURN;
     END IF;
     route := fairpost.route_for(p_workspace, e ->> 'pool', e ->> 'account');

@@ -1,4 +1,4 @@
--- What a request may do at all, whosever it is. Laid last, each time.
+-- What a request may do at all, whosever it is. Laid last, each time: a function that is not there yet cannot be shut.
 
 DO $$
 BEGIN
@@ -26,13 +26,15 @@ BEGIN
     FOR door IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (doors) LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO fairpost_tenant', door);
     END LOOP;
+    REVOKE ALL ON ALL TABLES IN SCHEMA fairpost FROM fairpost_tenant;   -- what is not said below any more is over
     GRANT USAGE ON SCHEMA fairpost TO fairpost_tenant;
-    GRANT SELECT ON fairpost.queue, fairpost.emails, fairpost.attempts, fairpost.contents, fairpost.leases, fairpost.charges, fairpost.tallies,
+    GRANT SELECT ON fairpost.queue, fairpost.emails, fairpost.attempts, fairpost.contents, fairpost.leases, fairpost.tallies,
         fairpost.campaigns, fairpost.campaign_steps, fairpost.campaign_streams, fairpost.schedules, fairpost.quotas, fairpost.templates, fairpost.sequences,
         fairpost.sequence_steps, fairpost.prospects, fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces,
         fairpost.senders, fairpost.rules, fairpost.activity, fairpost.activity_days, fairpost.submissions, fairpost.events, fairpost.workspaces, fairpost.domains,
         fairpost.audit, fairpost.api_keys, fairpost.pauses, fairpost.engines, fairpost.fairness
         TO fairpost_tenant;
+    GRANT SELECT (account_id, at, units) ON fairpost.charges TO fairpost_tenant;   -- of the operator's accounts too, but not whose e-mail it was
     GRANT INSERT, UPDATE, DELETE ON fairpost.templates, fairpost.sequences, fairpost.sequence_steps, fairpost.campaigns, fairpost.schedules, fairpost.prospects,
         fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces, fairpost.senders, fairpost.domains, fairpost.api_keys
         TO fairpost_tenant;
@@ -52,3 +54,12 @@ BEGIN
 EXCEPTION WHEN insufficient_privilege THEN
     NULL;   -- who may, is for the owner of the database to say
 END $$;
+
+-- What is written must not point to what is another's, either: a foreign key does not ask whose it is.
+ALTER POLICY own_workspace ON fairpost.campaigns WITH CHECK (
+    workspace = (SELECT current_setting('fairpost.workspace', true)) AND NOT fairpost.leads_to_another(workspace, route)
+    AND EXISTS (SELECT FROM fairpost.sequences s WHERE s.id = sequence_id));
+ALTER POLICY with_its_sequence ON fairpost.sequence_steps WITH CHECK (
+    EXISTS (SELECT FROM fairpost.sequences s WHERE s.id = sequence_id) AND EXISTS (SELECT FROM fairpost.templates t WHERE t.id = template_id));
+ALTER POLICY with_its_list ON fairpost.list_members WITH CHECK (
+    EXISTS (SELECT FROM fairpost.lists l WHERE l.id = list_id) AND EXISTS (SELECT FROM fairpost.prospects p WHERE p.id = prospect_id));

@@ -1,0 +1,293 @@
+"""Two workspaces that share a database and call their things by the same names; every word of one has its own name in it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fairpost.campaigns import calendars, launching
+from fairpost.model.account import Limits, Usage
+from fairpost.model.campaign import Schedule, Step
+from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.prospect import ProspectLine
+from fairpost.model.report import Reached, Reply, Report
+from fairpost.model.sender import SenderId
+from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
+from fairpost.model.window import Quota
+from fairpost.model.workspace import Scope
+from fairpost.postgres import campaigns, prospects, senders, templates, workspaces
+from fairpost.postgres.campaigns import Draft
+from fairpost.postgres.store import Store
+
+A, B = "anton", "berta"
+OUTCOMES = ("sent", "bounced", "failed", "retry", "in_doubt", "begun", "claimed")
+
+# Belong to nobody, and have no names in them.
+SHARED = frozenset({"engines", "fairness", "pauses"})
+
+Rows = dict[str, Counter[str]]
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """What a workspace has, by which somebody else might ask for it."""
+
+    name: str
+    key: str = ""
+    key_id: str = ""
+    account: int = 0
+    emails: dict[str, int] = field(default_factory=dict)
+    campaigns: dict[str, int] = field(default_factory=dict)
+    prospects: list[int] = field(default_factory=list)
+    lists: list[int] = field(default_factory=list)
+    templates: list[int] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
+
+    @property
+    def secret(self) -> str:
+        """In all that he wrote, and nobody else ever says it."""
+        return f"qx{self.name}xq"
+
+    @property
+    def names(self) -> list[str]:
+        """Words by which a stranger who knows them might ask for a thing of his."""
+        return [
+            *(self.name, self.key_id, f"p0@{self.name}.test", f"{self.name}.test", f"{self.name}/x", "x", "spring"),
+            *("autumn", "people", "welcome", "ann", f"only-{self.name}", f"ann-{self.name}", f"{self.name}/default"),
+        ]
+
+    @property
+    def ids(self) -> list[int]:
+        return [
+            *(self.account, *self.emails.values(), *self.campaigns.values()),
+            *(*self.prospects, *self.lists, *self.templates, *self.sequences),
+        ]
+
+    @property
+    def markers(self) -> list[str]:
+        """In every row of his that has words; and ids too long to come up by chance."""
+        return [self.name, self.key_id, *(str(id_) for id_ in self.emails.values())]
+
+
+async def fill(store: Store, name: str, *, operators: AccountId) -> Neighbour:
+    """Something in every table that tenants have rows in."""
+    here = Neighbour(name)
+    await workspaces.add_workspace(store, name)
+    for domain in (f"{name}.test", f"unproven.{name}.test"):
+        await workspaces.add_domain(store, name, domain)
+    await workspaces.domain_checked(store, name, f"{name}.test", proven_by="a test")
+    key, here.key = await workspaces.add_key(
+        store,
+        name,
+        region="main",
+        name=f"key of {here.secret}",
+        scopes=tuple(Scope),
+        by=f"founder of {here.secret}",
+        per_minute=100_000,
+    )
+    here.key_id = key.id
+    await workspaces.write_audit(store, workspace=name, who=f"founder of {here.secret}", action="made", subject=name)
+    here.account = await store.add_account(
+        f"{name}/x",
+        address=f"x@{name}.test",
+        pool=f"{name}/default",
+        limits=Limits(delay_ms=0, units_per_minute=60_000),
+    )
+    await _people(store, here)
+    await _campaigns(store, here)
+    await _emails(store, here, AccountId(here.account))
+    await _figures(store, here, operators)
+    return here
+
+
+async def _people(store: Store, here: Neighbour) -> None:
+    lines = [
+        ProspectLine(
+            line=n,
+            address=f"p{n}@{here.name}.test",
+            fields={"secret": here.secret},
+            timezone=None,
+            external_id=f"{here.name}-{n}",
+        )
+        for n in range(4)
+    ]
+    async with store.connection() as conn:
+        for list_name in ("people", f"only-{here.name}"):
+            await prospects.import_prospects(conn, lines, workspace=here.name, list_name=list_name, skip_bad=False)
+    here.prospects = [row["id"] for row in await _own(store, "prospects", here)]
+    here.lists = [row["id"] for row in await _own(store, "lists", here)]
+    await prospects.pause(store, await prospects.known_by(store, here.name, f"p2@{here.name}.test"), is_paused=True)
+    await store.suppress(here.name, f"p3@{here.name}.test", reason=f"asked {here.secret}")
+    await senders.set_sender(
+        store, SenderId(workspace=here.name, name="ann"), plan=f"plan of {here.secret}", since=None
+    )
+    await store.hold(here.name, "user", f"ann-{here.name}", reason=f"held by {here.secret}")
+
+
+async def _campaigns(store: Store, here: Neighbour) -> None:
+    now = datetime.now(UTC)
+    await calendars.set_schedule(
+        store, here.name, Schedule(timezone="UTC", window=None, quota=Quota(daily_max=500)), now=now
+    )
+    for template in ("welcome", f"only-{here.name}"):
+        await templates.put_template(
+            store, here.name, template, subject=f"Of {here.secret}", text=f"Words of {here.secret}", html=None
+        )
+    await templates.put_sequence(store, here.name, "spring", [Step(template="welcome", delay_s=0)])
+    for name in ("spring", "autumn"):
+        draft = Draft(
+            workspace=here.name,
+            name=name,
+            sequence="spring",
+            lists=("people",),
+            route=f"{here.name}/default",
+            user=here.secret,
+        )
+        here.campaigns[name] = (await campaigns.put_draft(store, draft)).id
+    spring = await campaigns.campaign_by_id(store, here.campaigns["spring"])
+    launched = await launching.launch(store, spring, skip_incomplete=False, by=here.secret, now=now)
+    await launching.schedule(store, launched)
+    await campaigns.stop(store, here.prospects[1], spring, reason=f"stopped by {here.secret}")
+    here.templates = [row["id"] for row in await _own(store, "templates", here)]
+    here.sequences = [row["id"] for row in await _own(store, "sequences", here)]
+
+
+async def _emails(store: Store, here: Neighbour, account: AccountId) -> None:
+    """One in each state. The campaign's wait in the pool, these go through the account alone."""
+    given = [
+        {
+            "workspace": here.name,
+            "to": f"{outcome}@{here.secret}.test",
+            "from": f"shop@{here.name}.test",
+            "subject": f"Secret of {here.secret}",
+            "text": f"Words of {here.secret}",
+            "user": "ann",
+            "stream": f"stream of {here.secret}",
+            "account": f"{here.name}/x",
+            "idempotency_key": f"order-{outcome}",
+            "fields": {"secret": here.secret},
+            "attachments": [{"filename": f"{here.secret}.txt", "data": "aGk="}],
+        }
+        for outcome in OUTCOMES
+    ]
+    rows = await store.enqueue_many(given, daily_max=1000, waiting_max=1000)
+    here.emails = dict(zip(OUTCOMES, (row["id"] for row in rows), strict=True))
+    lease = await store.take_lease(account, owner=f"engine of {here.secret}", seconds=3600)
+    assert lease is not None
+    claimed: set[int] = set()
+    while not claimed >= set(here.emails.values()):
+        claim = await store.claim(lease, limit=50)
+        assert claim.ids
+        claimed |= set(claim.ids)
+    for outcome in OUTCOMES[:-1]:
+        id_ = EmailId(here.emails[outcome])
+        assert (await store.begin(lease, id_, usage=Usage())).verdict == "begun"
+        if outcome != "begun":
+            to = f"{outcome}@{here.secret}.test"
+            report = Report(
+                reached=Reached.REPLIED,
+                reply=Reply(250, f"{outcome} by {here.secret}"),
+                message_id=f"<{id_}@{here.secret}.test>",
+            )
+            await store.settle(lease, id_, _verdict(outcome, to), report)
+    waiting = {**given[0], "idempotency_key": "order-waiting", "due_at": "2100-01-01T00:00:00Z"}
+    cancelled = {**waiting, "idempotency_key": "order-cancelled"}
+    held = {**waiting, "idempotency_key": "order-held", "user": f"ann-{here.name}"}
+    rows = await store.enqueue_many([waiting, cancelled, held])
+    here.emails |= dict(zip(("waiting", "cancelled", "held"), (row["id"] for row in rows), strict=True))
+    await store.cancel(EmailId(here.emails["cancelled"]), reason=f"cancelled by {here.secret}")
+
+
+def _verdict(outcome: str, to: str) -> Verdict:
+    later = datetime.now(UTC) + timedelta(days=300)
+    verdicts: dict[str, Verdict] = {
+        "sent": Sent(),
+        "bounced": Bounced((to,)),
+        "failed": Failed(),
+        "retry": Retry(later, (to,)),
+        "in_doubt": InDoubt(),
+    }
+    return verdicts[outcome]
+
+
+async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
+    """What engines write down in passing; also of the operator's account, which both send through."""
+    ours = [(account, here.name) for account in (here.account, operators)]
+    async with store.connection() as conn:
+        await conn.executemany("INSERT INTO fairpost.tallies VALUES ($1, $2, now(), 1, 0) ON CONFLICT DO NOTHING", ours)
+        await conn.executemany(
+            "INSERT INTO fairpost.charges VALUES ($1, now(), $2, 1)", [(a, here.emails["sent"]) for a, _ in ours]
+        )
+        await conn.execute(
+            "INSERT INTO fairpost.soft_bounces VALUES ($1, 'soft@' || $2 || '.test', 1, now(), now())",
+            here.name,
+            here.secret,
+        )
+        await conn.execute(
+            "INSERT INTO fairpost.activity VALUES ($1, 'ann', '2030-01-01', $2, 1, 1)", here.name, here.secret
+        )
+        await conn.execute("INSERT INTO fairpost.activity_days VALUES ($1, 'ann', '2030-01-01', 1)", here.name)
+        await conn.execute("INSERT INTO fairpost.stirs (workspace, user_name) VALUES ($1, 'ann')", here.name)
+        await conn.execute(
+            "INSERT INTO fairpost.quotas VALUES ($1, '2030-01-01', '2030-01-02', '2030-01-01', 7)", here.name
+        )
+        await conn.execute(
+            "INSERT INTO fairpost.events (at, kind, workspace, subject, detail) VALUES (now(), 'told', $1, $1, jsonb_build_object('secret', $2::text))",
+            *(here.name, here.secret),
+        )
+
+
+async def _own(store: Store, table: str, here: Neighbour) -> list[Any]:
+    return await store.fetch(f"SELECT id FROM fairpost.{table} WHERE workspace = $1 ORDER BY id", here.name)
+
+
+async def tables(store: Store) -> list[str]:
+    """All of the schema; those that are cut into partitions, as a whole."""
+    rows = await store.fetch(
+        """SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'fairpost'::regnamespace
+           AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition ORDER BY 1"""
+    )
+    return [row["relname"] for row in rows]
+
+
+async def rows_of(store: Store) -> Rows:
+    """Every row of every table, as text."""
+    return {
+        table: Counter(row["row"] for row in await store.fetch(f"SELECT t::text AS row FROM fairpost.{table} t"))
+        for table in await tables(store)
+    }
+
+
+@dataclass(slots=True)
+class Neighbours:
+    a: Neighbour
+    b: Neighbour
+    of_b: Rows  # what came into the database with b
+
+    async def lost(self, store: Store) -> Rows:
+        """The rows of b that are not there any more as they were, and those that have come. Empty: b is untouched."""
+        now = await rows_of(store)
+        marked = {
+            table: Counter({row: n for row, n in found.items() if any(marker in row for marker in self.b.markers)})
+            for table, found in now.items()
+        }
+        found = {
+            table: (self.of_b[table] - now[table]) + (marked[table] - self.of_b[table])
+            for table in now
+            if table not in SHARED | SHARED_TREE
+        }
+        return {table: rows for table, rows in found.items() if rows}
+
+
+# Rows of the tree and its clocks belong to routes that many use, and move with everybody's mail.
+SHARED_TREE = frozenset({"clocks", "nodes", "arrivals", "routes", "paces", "witnesses", "identity"})
+
+
+async def settle_in(store: Store) -> Neighbours:
+    """a first, and then b: what is new then is of b."""
+    operators = await store.add_account("house", address="house@operator.test", limits=Limits(units_per_minute=60_000))
+    a = await fill(store, A, operators=operators)
+    before = await rows_of(store)
+    b = await fill(store, B, operators=operators)
+    after = await rows_of(store)
+    return Neighbours(a, b, {table: rows - before[table] for table, rows in after.items()})
