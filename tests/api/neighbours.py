@@ -264,8 +264,14 @@ class Neighbours:
     b: Neighbour
     of_b: Rows  # what came into the database with b
 
+    async def changed(self, store: Store) -> Rows:
+        """The rows of b that are not there any more as they were."""
+        now = await rows_of(store)
+        found = {table: self.of_b[table] - now[table] for table in now if table not in SHARED | SHARED_TREE}
+        return {table: rows for table, rows in found.items() if rows}
+
     async def lost(self, store: Store) -> Rows:
-        """The rows of b that are not there any more as they were, and those that have come. Empty: b is untouched."""
+        """Also those that have come, and have something of b in them. Empty: b is untouched, and nobody talks about it."""
         now = await rows_of(store)
         marked = {
             table: Counter({row: n for row, n in found.items() if any(marker in row for marker in self.b.markers)})

@@ -1,0 +1,96 @@
+"""A service that answers on a real socket from a thread of its own, for tests that cannot wait in a loop themselves."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dns.asyncresolver import Resolver
+from fastapi import FastAPI
+
+from fairpost.api.app import build_app
+from fairpost.api.serve import listener_on, serving
+from fairpost.api.service import Service
+from fairpost.postgres.store import Store
+from fairpost.service import open_service
+from fairpost.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Served:
+    loop: asyncio.AbstractEventLoop
+    log: list[str] = field(default_factory=list)
+    port: int = 0
+    app: FastAPI = None  # type: ignore[assignment]
+    store: Store = None  # type: ignore[assignment]  # sees everything
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return self.app.openapi()
+
+    def run(self, work: Callable[[Store], Awaitable[T]]) -> T:
+        """In the loop of the service."""
+
+        async def working() -> T:
+            return await work(self.store)
+
+        return asyncio.run_coroutine_threadsafe(working(), self.loop).result(timeout=120)
+
+
+@contextmanager
+def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda app: None) -> Iterator[Served]:
+    """`prepare` may add routes to the application."""
+    loop = asyncio.new_event_loop()
+    it = Served(loop)
+    is_up, is_over = threading.Event(), asyncio.Event()
+    problems: list[BaseException] = []
+
+    async def serve() -> None:
+        async with open_service(settings) as service:
+            _without_network(service)
+            it.store = await service.stores.home()
+            it.app = build_app(service, log=it.log.append)
+            prepare(it.app)
+            async with serving(it.app, listener_on("127.0.0.1", 0)) as port:
+                it.port = port
+                is_up.set()
+                await is_over.wait()
+
+    def live() -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(serve())
+        except BaseException as error:
+            problems.append(error)
+        finally:
+            is_up.set()
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    is_up.wait(timeout=60)
+    try:
+        if not problems:
+            yield it
+    finally:
+        if thread.is_alive():
+            loop.call_soon_threadsafe(is_over.set)
+        thread.join(timeout=60)
+        if problems:
+            raise problems[0]
+
+
+def _without_network(service: Service) -> None:
+    """Nobody is asked about domains."""
+    nobody = Resolver(configure=False)
+    nobody.nameservers = ["127.0.0.1"]
+    nobody.port = 9
+    nobody.lifetime = 0.2
+    object.__setattr__(service, "resolver", nobody)

@@ -1,0 +1,203 @@
+"""The first wall: whatever a asks, in any path and with any word of b's, it learns nothing of b and changes nothing of b.
+
+Every path and method comes from the OpenAPI document, so that new ones are tried as soon as they are there.
+"""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import httpx2 as httpx
+import pytest
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as hypothesis_settings
+
+from fairpost.settings import Settings
+from tests.api.asking import Asked, Operation, operations, requests
+from tests.api.neighbours import A, B, Neighbour, Neighbours, settle_in
+from tests.api.served import Served, served
+
+EXAMPLES = int(os.environ.get("FAIRPOST_ISOLATION_EXAMPLES", "12"))
+GHOST = "ghost"  # nobody's; as long as the name of b
+NONSENSE = (
+    "",
+    "x",
+    "0",
+    "-1",
+    "9" * 18,
+    "default",
+    "*",
+    "'; RESET ROLE; --",
+    '"; SET ROLE postgres; --',
+    "$1",
+    "%",
+    "../..",
+    "ß💥",
+)
+MALFORMED = {400, 422}
+INJECTIONS = (
+    "'; RESET ROLE; --",
+    "'); SET LOCAL fairpost.workspace = 'berta'; --",
+    "x' OR '1'='1",
+    "\\'; DROP TABLE fairpost.queue; --",
+    "$$; RESET ROLE; $$",
+    "x'::text; SELECT set_config('role', 'none', false); --",
+    "%27%3B%20RESET%20ROLE%3B--",
+)
+UNSTEADY = ("x-request-id", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "date", "content-length")
+
+
+@pytest.fixture
+def world(settings: Settings) -> Iterator[tuple[Served, Neighbours]]:
+    with served(settings) as it:
+        yield it, it.run(settle_in)
+        assert it.log == []
+
+
+def words_of(neighbour: Neighbour) -> list[str]:
+    return [*neighbour.names, *(str(id_) for id_ in neighbour.ids)]
+
+
+def ask(client: httpx.Client, asked: Asked) -> httpx.Response:
+    path = asked.operation.path
+    for name, value in asked.path.items():
+        path = path.replace(f"{{{name}}}", quote(str(value), safe="") or "%20")
+    headers = dict(asked.headers)
+    content = asked.content()
+    if content is not None and asked.operation.media_type:
+        headers["Content-Type"] = asked.operation.media_type
+    query = {name: value for name, value in asked.query.items() if value is not None}
+    return client.request(asked.operation.method, path, params=query, headers=headers, content=content)
+
+
+def client_of(it: Served, neighbour: Neighbour) -> httpx.Client:
+    return httpx.Client(base_url=it.url, headers={"Authorization": f"Bearer {neighbour.key}"}, timeout=30)
+
+
+def would_lock_us_out(asked: Asked, neighbour: Neighbour) -> bool:
+    """The key that we ask with must go on opening."""
+    return asked.operation.path.startswith("/api/keys/") and neighbour.key_id in asked.path.values()
+
+
+class EnoughError(Exception):
+    """No more examples are wanted."""
+
+
+def try_out(
+    operation: Operation, words: Sequence[str], check: Callable[[Asked], None], *, times: int = EXAMPLES
+) -> None:
+    @given(requests(operation, words))
+    @hypothesis_settings(
+        max_examples=times,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        database=None,
+        derandomize=True,
+    )
+    def tried(asked: Asked) -> None:
+        check(asked)
+
+    tried()
+
+
+def test_nobody_learns_or_changes_anything_of_another(world: tuple[Served, Neighbours]) -> None:
+    it, neighbours = world
+    words = [*words_of(neighbours.a), *words_of(neighbours.b), *words_of(neighbours.b), *NONSENSE]
+    with client_of(it, neighbours.a) as client:
+
+        def nothing_is_told(asked: Asked) -> None:
+            if not would_lock_us_out(asked, neighbours.a):
+                answer = ask(client, asked)
+                assert answer.status_code < 500, (asked, answer.text)
+                assert neighbours.b.secret not in f"{answer.text} {dict(answer.headers)}", (asked, answer.text)
+
+        for operation in operations(it.document):
+            try_out(operation, words, nothing_is_told)
+            assert it.run(neighbours.changed) == {}, operation
+
+
+def test_what_is_anothers_cannot_be_told_from_what_is_not_there(world: tuple[Served, Neighbours]) -> None:
+    it, neighbours = world
+    ghosts = ghosts_of(neighbours.b)
+    with client_of(it, neighbours.a) as client:
+
+        def both_answers_are_the_same(asked: Asked) -> None:
+            theirs = ask(client, asked)
+            nobodys = ask(client, _said(asked, ghosts))
+            assert theirs.status_code == nobodys.status_code, (asked, theirs.text, nobodys.text)
+            if theirs.status_code >= 400:
+                assert _steady(theirs, ghosts) == _steady(nobodys, ghosts), asked
+
+        for operation in operations(it.document):
+            try_out(operation, list(ghosts), both_answers_are_the_same)
+    assert it.run(neighbours.changed) == {}
+
+
+def ghosts_of(neighbour: Neighbour) -> dict[str, str]:
+    """For each word of his one of the same shape that means nothing at all."""
+    ghosts = {word: word.replace(B, GHOST) for word in neighbour.names if B in word}
+    ghosts[neighbour.key_id] = "".join(chr((ord(c) - 96) % 26 + 97) if c.isalpha() else c for c in neighbour.key_id)
+    # a long one has its moment in it: here, one in which none was made
+    return ghosts | {str(id_): str(id_ - (7 << 40) if id_ > 10**15 else id_ + 900_000) for id_ in neighbour.ids}
+
+
+def _said(asked: Asked, ghosts: dict[str, str]) -> Asked:
+    def said(value: Any) -> Any:
+        if isinstance(value, str):
+            return ghosts.get(value, value)
+        if isinstance(value, list):
+            return [said(each) for each in value]
+        if isinstance(value, dict):
+            return {said(key): said(each) for key, each in value.items()}
+        return value
+
+    return Asked(asked.operation, said(asked.path), said(asked.query), said(asked.headers), said(asked.body))
+
+
+def _steady(answer: httpx.Response, ghosts: dict[str, str]) -> tuple[str, dict[str, str]]:
+    text = answer.text
+    for word in sorted((*ghosts, *ghosts.values()), key=len, reverse=True):
+        text = re.sub(rf"(?<![0-9a-z]){re.escape(word)}(?![0-9a-z])", "IT", text)
+    headers = {name: value for name, value in answer.headers.items() if name.lower() not in UNSTEADY}
+    return text, headers
+
+
+def test_no_word_of_a_request_becomes_sql(world: tuple[Served, Neighbours]) -> None:
+    it, neighbours = world
+    with client_of(it, neighbours.a) as client:
+
+        def words_stay_words(asked: Asked) -> None:
+            answer = ask(client, asked)
+            assert answer.status_code < 500, (asked, answer.text)
+            assert neighbours.b.secret not in answer.text, asked
+
+        for operation in operations(it.document):
+            try_out(operation, INJECTIONS, words_stay_words)
+        assert client.get("/api/workspace").json()["data"]["name"] == A
+    assert it.run(neighbours.changed) == {}
+    roles = "SELECT current_setting('role') AS role, current_setting('fairpost.workspace', true) AS workspace"
+    (row,) = it.run(lambda store: store.fetch(roles))
+    assert (row["role"], row["workspace"] or "") == ("none", "")
+
+
+def test_every_operation_is_reached(world: tuple[Served, Neighbours]) -> None:
+    """Else the tests above would prove nothing: some requests of each are more than malformed."""
+    it, neighbours = world
+    reached: dict[str, set[int]] = defaultdict(set)
+    with client_of(it, neighbours.a) as client:
+
+        def note(asked: Asked) -> None:
+            codes = reached[str(asked.operation)]
+            if not would_lock_us_out(asked, neighbours.a):
+                codes.add(ask(client, asked).status_code)
+            if codes - MALFORMED:
+                raise EnoughError
+
+        for operation in operations(it.document):
+            with suppress(EnoughError):
+                try_out(operation, words_of(neighbours.a), note, times=200)
+    assert [name for name, codes in reached.items() if not codes - MALFORMED] == []
