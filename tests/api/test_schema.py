@@ -1,0 +1,119 @@
+"""The document is true: for every path, requests made from it are answered as it says, and none is a fault of ours.
+
+FAIRPOST_SCHEMA_EXAMPLES asks for more than the usual number of requests of each.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from fairpost.settings import Settings
+from tests.api import asking
+from tests.api.neighbours import Neighbours, settle_in
+from tests.api.served import Served, served
+
+T = TypeVar("T")
+
+EXAMPLES = int(os.environ.get("FAIRPOST_SCHEMA_EXAMPLES", "25"))
+LINES = ("application/x-ndjson", "text/csv")
+CHECKS: list[Any] = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+
+
+@pytest.fixture
+def world(settings: Settings) -> Iterator[tuple[Served, Neighbours]]:
+    with served(settings) as it:
+        yield it, it.run(settle_in)
+        assert it.log == []
+
+
+@schemathesis.serializer(*LINES)
+def as_lines(_: Any, value: Any) -> bytes:
+    lines = value if isinstance(value, list) else [value]
+    return "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines).encode()
+
+
+def has_wrong_body(case: Case[Any]) -> bool:
+    """Lines are answered one by one; and names in a query that nobody knows are passed over, as everywhere."""
+    body = case.meta.components.get(ParameterLocation.BODY) if case.meta else None
+    return body is not None and body.mode.is_negative and case.media_type not in LINES
+
+
+def each_of(cases: st.SearchStrategy[T], check: Callable[[T], object], *, times: int = EXAMPLES) -> None:
+    @given(cases)
+    @hypothesis_settings(
+        max_examples=times,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        database=None,
+        derandomize=True,
+    )
+    def one(case: T) -> None:
+        check(case)
+
+    one()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["as_it_says", "otherwise"])
+def test_every_answer_is_as_the_document_says(world: tuple[Served, Neighbours], mode: GenerationMode) -> None:
+    """In the second run with what the document does not allow, which must be refused."""
+    it, neighbours = world
+    with requests.Session() as session:
+        session.headers["Authorization"] = f"Bearer {neighbours.a.key}"
+
+        def check(case: Case[Any]) -> None:
+            rejected = [negative_data_rejection] if has_wrong_body(case) else []
+            case.call_and_validate(base_url=it.url, session=session, checks=[*CHECKS, *rejected])
+
+        for result in schemathesis.openapi.from_dict(it.document).get_all_operations():
+            assert isinstance(result, Ok)
+            with suppress(Unsatisfiable):  # without parameters, nothing can be wrong
+                each_of(result.ok().as_strategy(generation_mode=mode), check, times=EXAMPLES // 2 + 1)
+
+
+def test_answers_about_things_that_are_there_are_as_the_document_says(world: tuple[Served, Neighbours]) -> None:
+    it, neighbours = world
+    a = neighbours.a
+    words = [word for word in (*a.names, *(str(id_) for id_ in a.ids)) if "/" not in word]
+    schema = schemathesis.openapi.from_dict(it.document)
+    with requests.Session() as session:
+        session.headers["Authorization"] = f"Bearer {a.key}"
+        for operation in asking.operations(it.document):
+            described = schema[operation.path][operation.method]
+
+            def check(asked: asking.Asked, described: Any = described) -> None:
+                if a.key_id in asked.path.values():
+                    return  # the key that we ask with must go on opening
+                given = {} if asked.body is None else {"body": asked.body, "media_type": asked.operation.media_type}
+                query = {name: value for name, value in asked.query.items() if value is not None}
+                case = described.Case(path_parameters=asked.path, query=query, headers=asked.headers, **given)
+                case.call_and_validate(base_url=it.url, session=session, checks=CHECKS)
+
+            each_of(asking.requests(operation, words), check)
