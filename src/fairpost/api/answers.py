@@ -11,12 +11,15 @@ from pydantic import (
     PlainSerializer,
     StringConstraints,
     WithJsonSchema,
+    model_validator,
 )
 from starlette.responses import JSONResponse
 
 from fairpost.api.errors import CODES, ApiError
 
 T = TypeVar("T")
+
+KEYS_MAX = 10_000
 
 # Ids exceed 2^53, which many readers of JSON would round: they are strings.
 Id = Annotated[
@@ -57,6 +60,16 @@ class Given(BaseModel):
     """What we are told. A field that nobody knows is a mistake, and said so."""
 
     model_config = ConfigDict(extra="forbid", str_max_length=20_000_000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_keys(cls, given: Any) -> Any:
+        """A million wrong keys would be a million complaints, and take seconds in which nobody else is answered."""
+        if isinstance(given, dict):
+            for each in (given, *given.values()):
+                if isinstance(each, dict) and len(each) > KEYS_MAX:
+                    raise ValueError(f"an object has at most {KEYS_MAX:,} keys")
+        return given
 
 
 class Answer(BaseModel, Generic[T]):

@@ -48,8 +48,12 @@ class Gate:
         state["headers"] = {}
         has_begun = False
 
+        body = _Body(receive, most=_body_max(scope["path"]))
+
         async def answer(message: Message) -> None:
             nonlocal has_begun
+            if body.refused is not None and not has_begun:
+                return  # whoever read it makes something else of that
             if message["type"] == "http.response.start":
                 has_begun = True
                 headers = MutableHeaders(scope=message)
@@ -59,12 +63,13 @@ class Gate:
                         headers[name] = value
             await send(message)
 
-        body = _Body(receive, most=_body_max(scope["path"]))
         try:
-            body.check_length(scope)
-            _require_plain(scope)
+            body.check_head(scope)
             await self._app(scope, body.receive, answer)
+            if body.refused is not None and not has_begun:
+                raise body.refused
         except ApiError as error:
+            body.refused = None
             if not has_begun:
                 await failure(error)(scope, receive, answer)
         except ClientDisconnect:
@@ -88,13 +93,22 @@ class _Body:
         self._bytes = 0
         self._is_done = False
         self._began_s: float | None = None
+        self.refused: ApiError | None = None
 
-    def check_length(self, scope: Scope) -> None:
-        lengths = [value for name, value in scope["headers"] if name == b"content-length"]
-        if any(not length.isdigit() or int(length) > self._most for length in lengths):
-            raise self._too_large()
+    def check_head(self, scope: Scope) -> None:
+        for name, value in scope["headers"]:
+            if name == b"content-length" and (not value.isdigit() or int(value) > self._most):
+                raise self._too_large()
+        _require_plain(scope)
 
     async def receive(self) -> Message:
+        try:
+            return await self._received()
+        except ApiError as error:
+            self.refused = error
+            raise
+
+    async def _received(self) -> Message:
         if self._is_done:
             return await self._receive()  # waits for the end of the connection
         if self._began_s is None:

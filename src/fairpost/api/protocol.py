@@ -1,4 +1,4 @@
-"""HTTP on a connection, with limits on what comes before the body: its size, and its time."""
+"""HTTP on a connection, with limits on what is not body: the head and what follows the last chunk, their size and their time."""
 
 import asyncio
 import json
@@ -8,39 +8,50 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_BYTES_MAX = 65_536
 HEAD_S_MAX = 10.0  # from the connection, or the answer before, to the end of a request's head
+REST_S_MAX = 5.0  # from an answer to the end of a body that nobody wanted to read
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    _head_bytes = 0
+    _head_bytes = 0  # since the last piece of a body
     _is_in_head = True
     _head_timer: asyncio.TimerHandle | None = None
+    _rest_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
+        self._stop_timers()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_in_head:
-            self._head_bytes += len(data)
-            if self._head_timer is None:
-                self._await_head()
+        self._head_bytes += len(data)
+        if self._is_in_head and self._head_timer is None:
+            self._await_head()
         super().data_received(data)
-        if self._is_in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+        if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             self._refuse(431, "Request Header Fields Too Large", "The head of a request has at most 65,536 bytes.")
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        self._stop_timer()
+        self._stop_timers()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
+        self._stop_timers()
         self._is_in_head = True
         self._head_bytes = 0
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._is_in_head and self.cycle is not None and self.cycle.response_complete:
+            self._rest_timer = self.loop.call_later(REST_S_MAX, self.transport.close)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "Bad Request", "This is no HTTP request.")
@@ -48,10 +59,11 @@ class GuardedProtocol(HttpToolsProtocol):
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_S_MAX, self._too_slow)
 
-    def _stop_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _stop_timers(self) -> None:
+        for timer in (self._head_timer, self._rest_timer):
+            if timer is not None:
+                timer.cancel()
+        self._head_timer = self._rest_timer = None
 
     def _too_slow(self) -> None:
         if not self.transport.is_closing():

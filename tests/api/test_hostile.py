@@ -1,0 +1,451 @@
+"""Strangers who mean harm, over raw sockets: each gets an answer in the usual shape or a closed connection, and nobody else notices."""
+
+import gzip
+import json
+import os
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from fastapi import FastAPI
+
+from fairpost.api import gate, protocol
+from fairpost.model.workspace import Scope
+from fairpost.postgres import workspaces
+from fairpost.postgres.store import Store
+from fairpost.settings import Settings
+from tests.api.asking import operations
+from tests.api.served import Served, served
+
+HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
+ATTACKERS = 100
+RSS_GROWTH_MAX = 100 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def code(self) -> str:
+        return str(json.loads(self.body)["error"]["code"])
+
+
+@dataclass(slots=True)
+class Target:
+    it: Served
+    key: str
+
+    def connected(self, timeout: float = 20) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.it.port), timeout=timeout)
+
+    def tell(self, *pieces: bytes) -> list[Answer]:
+        """Sends all of it, and reads until the other side closes or has nothing more to say."""
+        with self.connected() as conn:
+            for piece in pieces:
+                try:
+                    conn.sendall(piece)
+                except OSError:
+                    break  # it has heard enough
+            return answers_in(received(conn))
+
+    def head(self, start: str, *lines: str, is_last: bool = True) -> bytes:
+        closing = ["Connection: close"] if is_last else []
+        return "\r\n".join([start, "Host: x", f"Authorization: Bearer {self.key}", *lines, *closing, "", ""]).encode(
+            "latin-1"
+        )
+
+    def post(self, path: str, body: bytes, *lines: str, media_type: str = "application/json") -> list[Answer]:
+        head = self.head(f"POST {path} HTTP/1.1", f"Content-Type: {media_type}", f"Content-Length: {len(body)}", *lines)
+        return self.tell(head, body)
+
+    def is_well(self) -> None:
+        with httpx.Client(base_url=self.it.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=30) as client:
+            assert client.get("/api/workspace").status_code == 200
+
+
+def received(conn: socket.socket) -> bytes:
+    found = b""
+    try:
+        while piece := conn.recv(65_536):
+            found += piece
+    except (TimeoutError, ConnectionResetError):
+        pass
+    return found
+
+
+def answers_in(text: bytes) -> list[Answer]:
+    """All that was answered on one connection. A body is JSON of our shape, always."""
+    found = []
+    while text:
+        head, _, rest = text.partition(b"\r\n\r\n")
+        first, *lines = head.decode().split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        length = int(headers.get("content-length", 0))
+        answer = Answer(int(first.split()[1]), headers, rest[:length])
+        if answer.body:
+            assert headers["content-type"].startswith("application/json"), answer
+            body = json.loads(answer.body)
+            assert body["success"] is (answer.status < 400), answer
+            assert set(body) == ({"success", "data"} if body["success"] else {"success", "error"}), answer
+        found.append(answer)
+        text = rest[length:]
+    return found
+
+
+def _with_a_fault(app: FastAPI) -> None:
+    @app.get("/fault")
+    async def fault() -> None:
+        raise LookupError("a word for the log alone")
+
+
+@pytest.fixture
+def target(settings: Settings) -> Iterator[Target]:
+    async def made(store: Store) -> str:
+        await workspaces.add_workspace(store, "acme")
+        scopes = tuple(Scope)
+        _, key = await workspaces.add_key(
+            store, "acme", region="main", name="", scopes=scopes, by="a test", per_minute=100_000
+        )
+        return key
+
+    with served(settings, prepare=_with_a_fault) as it:
+        target = Target(it, it.run(made))
+        yield target
+        target.is_well()
+        assert [line for line in it.log if "a word for the log alone" not in line] == []
+
+
+def test_a_fault_of_ours_is_answered_and_written_down_once(target: Target) -> None:
+    (answer,) = target.tell(target.head("GET /fault HTTP/1.1", "X-Request-Id: asked-for-1"))
+    assert (answer.status, answer.code) == (500, "internal")
+    assert answer.headers["x-request-id"] == "asked-for-1"
+    assert "a word" not in answer.body.decode()
+    (line,) = target.it.log
+    assert "asked-for-1" in line
+    assert "Traceback" in line
+    assert line.count("Traceback") == 1
+
+
+def test_heads_that_are_too_large_or_no_http(target: Target) -> None:
+    bombs = {
+        "many headers": target.head("GET /api/workspace HTTP/1.1", *(f"X-{n}: {'x' * 100}" for n in range(2_000))),
+        "a long header": target.head("GET /api/workspace HTTP/1.1", f"X-A: {'x' * 200_000}"),
+        "a long path": target.head(f"GET /api/{'x' * 200_000} HTTP/1.1"),
+        "a long query": target.head(f"GET /api/emails?cursor={'x' * 200_000} HTTP/1.1"),
+        "not http": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 300,
+        "no method": b"HELO there\r\n\r\n",
+        "no version": b"GET /\r\n\r\n",
+        "another version": b"GET / HTTP/9.9\r\n\r\n",
+        "bytes in the path": b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+        "a NUL in a header": target.head("GET /api/workspace HTTP/1.1", "X-A: a\0b"),
+        "a folded header": target.head("GET /api/workspace HTTP/1.1", "X-A: a", " b"),
+        "a space before the colon": target.head("GET /api/workspace HTTP/1.1", "X-A : a"),
+        "two lengths": target.head("POST /api/emails HTTP/1.1", "Content-Length: 2", "Content-Length: 3") + b"{}",
+        "a length below zero": target.head("POST /api/emails HTTP/1.1", "Content-Length: -1") + b"{}",
+        "a length that is no number": target.head("POST /api/emails HTTP/1.1", "Content-Length: 0x2") + b"{}",
+        "a length of 5,000 digits": target.head("POST /api/emails HTTP/1.1", f"Content-Length: {'9' * 5_000}"),
+        "a length and chunks": target.head(
+            "POST /api/emails HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"
+        )
+        + b"0\r\n\r\n",
+        "an unknown encoding": target.head("POST /api/emails HTTP/1.1", "Transfer-Encoding: cow") + b"{}",
+        "chunks that are none": target.head("POST /api/emails HTTP/1.1", "Transfer-Encoding: chunked")
+        + b"zz\r\n{}\r\n",
+    }
+    for name, bomb in bombs.items():
+        answers = target.tell(bomb)
+        assert [a.status for a in answers] in ([400], [431], [413], [404], [422], []), (name, answers)
+        assert len(answers) == 1 or "bytes" in name or "long" in name or "many" in name, name
+
+
+def test_a_head_that_drips_is_cut_off(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S_MAX", 0.5)
+    for start in (
+        b"",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+    ):  # the first on its connection, and one after another
+        with target.connected() as conn:
+            conn.sendall(start + b"GET /api/workspace HTTP/1.1\r\nX-Drip: ")
+            is_cut = threading.Event()
+
+            def drip(conn: socket.socket = conn, is_cut: threading.Event = is_cut) -> None:
+                while not is_cut.wait(0.05):
+                    try:
+                        conn.sendall(b"x")
+                    except OSError:
+                        return
+
+            dripping = threading.Thread(target=drip)
+            dripping.start()
+            answers = answers_in(received(conn))
+            is_cut.set()
+            dripping.join()
+        assert answers[-1].status == 408
+        assert answers[-1].code == "too_slow"
+
+
+def test_a_body_that_dawdles_is_cut_off(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "CHUNK_S_MAX", 0.5)
+    with target.connected() as conn:
+        conn.sendall(
+            target.head(
+                "POST /api/emails HTTP/1.1", "Content-Type: application/json", "Content-Length: 100", is_last=False
+            )
+            + b"{"
+        )
+        (answer,) = answers_in(received(conn))
+    assert (answer.status, answer.code) == (408, "too_slow")
+
+
+def test_a_body_that_nobody_reads_does_not_hold_the_connection(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was answered before it was there; who then sends a byte now and then would stay for ever."""
+    monkeypatch.setattr(protocol, "REST_S_MAX", 0.5)
+    with target.connected() as conn:
+        conn.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b"}}"):
+            answer += conn.recv(65_536)
+        assert b" 404 " in answer
+        conn.sendall(b"{")
+        assert received(conn) == b""
+        with pytest.raises(OSError):  # noqa: PT012 - the first may still go into the buffers
+            for _ in range(100):
+                conn.sendall(b"x" * 65_536)
+
+
+def test_lengths_that_lie(target: Target) -> None:
+    body = json.dumps(HELLO).encode()
+    short = target.head(
+        "POST /api/emails HTTP/1.1", "Content-Type: application/json", f"Content-Length: {len(body) - 5}"
+    )
+    assert next(a.status for a in target.tell(short, body)) == 400
+    with target.connected() as conn:  # longer than what comes, and then the end
+        conn.sendall(
+            target.head("POST /api/emails HTTP/1.1", "Content-Type: application/json", "Content-Length: 900") + body
+        )
+        conn.shutdown(socket.SHUT_WR)
+        received(conn)
+    assert target.it.run(lambda store: store.value("SELECT count(*) FROM fairpost.queue")) == 0
+
+
+def test_more_than_a_path_takes_is_refused_also_in_chunks(target: Target) -> None:
+    piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    head = target.head("POST /api/keys HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
+    answers = target.tell(head, *[piece] * 40, b"0\r\n\r\n")
+    assert [a.status for a in answers] in ([413], [])  # it may be gone before it is read
+    (declared,) = target.tell(target.head("POST /api/keys HTTP/1.1", "Content-Length: 99999999"))
+    assert (declared.status, declared.code) == (413, "too_large")
+
+
+def test_json_that_is_made_to_hurt(target: Target) -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    many = json.dumps({f"k{n}": n for n in range(1_000_000)}).encode()
+    before = rss()
+    for path in ("/api/emails", "/api/keys"):
+        for body in (
+            deep,
+            b'{"fields": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}",
+            b'{"a": ' + b"9" * 1_000_000 + b"}",
+            b'{"a": 1e999999, "b": NaN, "c": Infinity}',
+            b'{"to": "a@b.example", "to": "c@d.example", "subject": 1}',
+            b"\xff\xfe\x00",
+            b'"\xed\xa0\x80"',
+            b"",
+            b"null",
+            b"[]",
+            b'"x"',
+        ):
+            answers = target.post(path, body)
+            assert [a.status for a in answers] in ([400], [422], [413]), (path, body[:40], answers)
+    for body in (
+        many,
+        json.dumps({**HELLO, "headers": {f"k{n}": n for n in range(200_000)}}).encode(),
+        json.dumps({**HELLO, "to": [1] * 200_000}).encode(),
+        json.dumps({**HELLO, "attachments": [{}] * 200_000}).encode(),
+    ):
+        (answer,) = target.post("/api/emails", body)
+        assert answer.status == 422
+        assert len(answer.body) < 20_000
+    assert rss() - before < 4 * RSS_GROWTH_MAX
+
+
+def test_halves_of_characters_and_nuls_have_no_place_anywhere(target: Target) -> None:
+    for bad in ("\\ud800", "\\u0000", "a\\udfffb", "\\u0000\\ud800"):
+        for body in (
+            f'{{"to": "a@b.example", "subject": "{bad}", "text": "x"}}',
+            f'{{"to": "{bad}@b.example", "subject": "x", "text": "x"}}',
+            f'{{"to": "a@b.example", "subject": "x", "text": "x", "fields": {{"a": "{bad}"}}}}',
+            f'{{"to": "a@b.example", "subject": "x", "text": "x", "fields": {{"{bad}": [["{bad}"]]}}}}',
+            f'{{"to": "a@b.example", "subject": "x", "text": "x", "headers": {{"{bad}": "x"}}}}',
+            f'{{"to": "a@b.example", "subject": "x", "text": "x", "{bad}": "x"}}',
+            f'{{"to": "a@b.example", "subject": "x", "text": "x", "attachments": [{{"filename": "x", "data": "{bad}"}}]}}',
+        ):
+            (answer,) = target.post("/api/emails", body.encode())
+            assert answer.status in (400, 422), (body, answer)
+            (line,) = target.post("/api/emails/bulk", body.encode(), media_type="application/x-ndjson")
+            assert line.status == 200
+            assert json.loads(line.body)["data"]["accepted"] == 0, body
+        (answer,) = target.post("/api/keys", f'{{"name": "{bad}", "scopes": ["read"]}}'.encode())
+        assert answer.status in (400, 422)
+    for path in (
+        "/api/keys/%00",
+        "/api/keys/%ed%a0%80",
+        "/api/keys/%ff",
+        "/api/emails/%00",
+        "/api/domains/%00",
+        "/%00",
+        "/%ed%a0%80",
+    ):
+        (answer,) = target.tell(target.head(f"DELETE {path} HTTP/1.1"))
+        assert answer.status in (404, 405, 422), (path, answer)
+    for query in (
+        "cursor=%00",
+        "cursor=%ff%fe",
+        "cursor=bg",
+        "cursor=%ed%a0%80",
+        "state=%00",
+        "limit=%00",
+        "limit=1e9",
+        "limit=٣",
+        "=&&=",
+        "%00=%00",
+    ):
+        (answer,) = target.tell(
+            target.head(f"GET /api/emails?{query} HTTP/1.1").decode("latin-1").encode("utf-8", "replace")
+            if query.isascii()
+            else target.head("GET /api/emails?limit=%D9%A3 HTTP/1.1")
+        )
+        assert answer.status in (200, 400, 422), (query, answer)
+    assert target.it.run(lambda store: store.value("SELECT count(*) FROM fairpost.queue")) == 0
+
+
+def test_bodies_that_are_packed_are_not_taken(target: Target) -> None:
+    packed = gzip.compress(json.dumps(HELLO).encode())
+    for encoding in ("gzip", "deflate", "br", "gzip, gzip", "x"):
+        (answer,) = target.post("/api/emails", packed, f"Content-Encoding: {encoding}")
+        assert (answer.status, answer.code) == (415, "unsupported_media_type")
+    (answer,) = target.post("/api/emails", json.dumps(HELLO).encode(), "Content-Encoding: identity")
+    assert answer.status == 201
+
+
+def test_keys_of_idempotency_are_plain(target: Target) -> None:
+    body = json.dumps(HELLO).encode()
+    for key, allowed in (
+        ("a\x01b", {400}),
+        ("a\x7fb", {400, 422}),
+        ("a\tb", {422}),
+        ("\xff\xfe", {201, 422}),
+        ("x" * 501, {422}),
+        ("", {422, 201}),
+    ):
+        for path in ("/api/emails", "/api/emails/bulk"):
+            media_type = "application/json" if path == "/api/emails" else "application/x-ndjson"
+            answers = target.post(path, body, f"Idempotency-Key: {key}", media_type=media_type)
+            assert len(answers) == 1
+            assert answers[0].status in allowed | ({200, 400} if "bulk" in path else set()), (key, path, answers)
+
+
+def test_other_ways_of_speaking_http(target: Target) -> None:
+    upgrade = (
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    )
+    with target.connected(timeout=2) as conn:
+        conn.sendall(target.head("GET /api/workspace HTTP/1.1", *upgrade, is_last=False))
+        assert [a.status for a in answers_in(received(conn))] in ([200], [400])
+    expected = {
+        "GET /api/workspace HTTP/1.0": [200],
+        "HEAD /api/workspace HTTP/1.1": [405],
+        "OPTIONS /api/workspace HTTP/1.1": [405],
+        "OPTIONS * HTTP/1.1": [404],
+        "TRACE /api/workspace HTTP/1.1": [405],
+        "CONNECT example.com:443 HTTP/1.1": [400],
+        "PROPFIND /api/emails HTTP/1.1": [405],
+        "GET http://127.0.0.1/api/workspace HTTP/1.1": [200],
+        "GET http://evil.example/api/nothing HTTP/1.1": [404],
+        "GET //api/workspace HTTP/1.1": [404],
+        "GET /api/../api/workspace HTTP/1.1": [404],
+        "GET /api/%2e%2e/api/workspace HTTP/1.1": [404],
+        "DELETE /api/keys/%2e%2e HTTP/1.1": [404],
+        "DELETE /api/keys/%2e%2e%2fkeys HTTP/1.1": [404],
+        "DELETE /api/keys/..%5c..%5cetc HTTP/1.1": [404],
+    }
+    found = {start: [a.status for a in target.tell(target.head(start))] for start in expected}
+    assert found == expected
+
+
+def test_requests_one_after_another_without_waiting(target: Target) -> None:
+    ask = target.head("GET /api/workspace HTTP/1.1", is_last=False)
+    answers = target.tell(ask * 50 + target.head("GET /api/nothing HTTP/1.1"))
+    assert [a.status for a in answers] == [200] * 50 + [404]
+
+
+def test_every_list_in_a_body_has_a_limit(target: Target) -> None:
+    """One that has none is a million complaints about a million wrong things."""
+    without = [
+        f"{operation}: {place}"
+        for operation in operations(target.it.document)
+        if operation.media_type == "application/json"
+        for place, schema in _lists(operation.body, "")
+        if "maxItems" not in schema
+    ]
+    assert without == []
+
+
+def _lists(schema: Any, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _lists(each, place)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "array":
+            yield place, schema
+        for name, each in schema.items():
+            yield from _lists(each, f"{place}.{name}")
+
+
+def rss() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.mark.slow
+def test_many_attackers_at_once_cost_little(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S_MAX", 2.0)
+    monkeypatch.setattr(gate, "CHUNK_S_MAX", 2.0)
+    target.is_well()
+    before = rss()
+    attacks: list[Any] = [
+        [b"GET / HTTP/1.1\r\nX: " + b"x" * 60_000],
+        [target.head("POST /api/emails HTTP/1.1", "Content-Length: 40000000"), b"[" * 1_000_000],
+        [
+            target.head(
+                "POST /api/emails/bulk HTTP/1.1", "Content-Type: application/x-ndjson", "Content-Length: 60000000"
+            ),
+            b'{"to": 1}\n' * 300_000,
+        ],
+        [target.head("POST /api/keys HTTP/1.1", "Transfer-Encoding: chunked"), *[b"1\r\nx\r\n"] * 1_000],
+        [
+            target.head("POST /api/keys HTTP/1.1", "Transfer-Encoding: chunked"),
+            b"0\r\n",
+            *[b"X-Trailer: " + b"x" * 60_000 + b"\r\n"] * 20,
+        ],
+    ]
+    with ThreadPoolExecutor(ATTACKERS) as pool:
+        under_way = [pool.submit(target.tell, *attacks[n % len(attacks)]) for n in range(ATTACKERS)]
+        target.is_well()
+        growth = rss() - before
+        for each in under_way:
+            each.result()
+    assert max(growth, rss() - before) < RSS_GROWTH_MAX, f"{growth >> 20} MB, {os.getpid()}"
