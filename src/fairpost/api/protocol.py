@@ -8,6 +8,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_BYTES_MAX = 65_536
 HEAD_S_MAX = 10.0  # from the connection, or the answer before, to the end of a request's head
+FIRST_S_MAX = 1.0  # at the end of the process, for a request on a connection that has had none yet
 REST_S_MAX = 5.0  # from an answer to the end of a body that nobody wanted to read
 
 
@@ -16,6 +17,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _is_in_head = True
     _head_timer: asyncio.TimerHandle | None = None
     _rest_timer: asyncio.TimerHandle | None = None
+    _is_last = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -37,6 +39,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_in_head = False
         self._stop_timers()
         super().on_headers_complete()
+        if self._is_last and self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0
@@ -52,6 +56,15 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if not self._is_in_head and self.cycle is not None and self.cycle.response_complete:
             self._rest_timer = self.loop.call_later(REST_S_MAX, self.transport.close)
+
+    def shutdown(self) -> None:
+        """A connection that was just taken may have its request on the way: closed now, it would fail."""
+        has_asked: bool = self.cycle is not None
+        if not has_asked and not self._is_last:
+            self._is_last = True
+            self.loop.call_later(FIRST_S_MAX, self.shutdown)
+        else:
+            super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "Bad Request", "This is no HTTP request.")

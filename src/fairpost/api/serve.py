@@ -5,6 +5,7 @@ SIGHUP replaces them one by one, each only when the next is ready: what is under
 
 import asyncio
 import logging
+import multiprocessing
 import os
 import signal
 import socket
@@ -26,6 +27,7 @@ from fairpost.model.errors import FairpostError
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
+START_S_MAX = 30  # of a process, on a busy machine; and so long it may be deaf before it is replaced
 CONNECTIONS_AT_ONCE = 1_000  # of one process; more are told to come again
 
 # Strangers' mistakes are answered; without a handler they would land on stderr, too.
@@ -71,6 +73,7 @@ def config_for(app: Any, **more: Any) -> uvicorn.Config:
         limit_concurrency=CONNECTIONS_AT_ONCE,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S_MAX,
+        timeout_worker_healthcheck=START_S_MAX,
         **{"proxy_headers": False, **more},
     )
 
@@ -119,7 +122,8 @@ def app_of_a_process(opened: Callable[[], Any]) -> FastAPI:
 
 async def _end_with_parent() -> None:
     """A parent that was killed leaves nobody behind."""
-    parent = os.getppid()
+    starter = multiprocessing.parent_process()
+    parent = starter.pid if starter else os.getppid()  # it may be gone before we are here
     while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells us
         await asyncio.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)
