@@ -104,6 +104,8 @@ def requests(operation: Operation, words: Sequence[str]) -> st.SearchStrategy[As
                 if parameter["in"] == "path"
                 else values(parameter["schema"], words)
             )
+            if value is None:
+                continue
             if parameter["in"] == "header":
                 value = str(value).encode("ascii", "ignore").decode() or "k"
             place[parameter["name"]] = value

@@ -226,6 +226,15 @@ async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
         await conn.execute(
             "INSERT INTO fairpost.activity VALUES ($1, 'ann', '2030-01-01', $2, 1, 1)", here.name, here.secret
         )
+        await conn.execute(
+            "INSERT INTO fairpost.suppression_hashes VALUES ($1, sha256($2::text::bytea), 'manual', now())",
+            *(here.name, here.secret),
+        )
+        await conn.execute(
+            """INSERT INTO fairpost.portal_overrides (workspace, portal, type, subject, text_body, html_body, changed_at)
+               VALUES ($1, 'default', 'welcome', $2, $2, $2, now())""",
+            *(here.name, here.secret),
+        )
         await conn.execute("INSERT INTO fairpost.activity_days VALUES ($1, 'ann', '2030-01-01', 1)", here.name)
         await conn.execute("INSERT INTO fairpost.stirs (workspace, user_name) VALUES ($1, 'ann')", here.name)
         await conn.execute(

@@ -56,7 +56,7 @@ def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda ap
     async def serve() -> None:
         async with open_service(settings) as service:
             _without_network(service)
-            it.store = await service.stores.home()
+            it.store = service.home
             it.app = build_app(service, log=it.log.append)
             prepare(it.app)
             async with serving(it.app, listener_on("127.0.0.1", 0)) as port:

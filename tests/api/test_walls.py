@@ -24,7 +24,7 @@ POINTS_TO = {
 
 # With the rights of a whole application, for its own transactions (see docs/enqueue.md). No request comes through them without a check.
 FOR_APPLICATIONS = {
-    *("enqueue", "enqueue_many", "put_content", "cancel", "retry", "suppress", "unsuppress", "stop_prospect"),
+    *("enqueue", "enqueue_many", "put_content", "cancel", "retry", "suppress", "unsuppress"),
 }
 
 EMAIL = {"to": "x@example.com", "subject": "Hello", "text": "Hi"}
