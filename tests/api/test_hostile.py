@@ -247,6 +247,7 @@ def test_more_than_a_path_takes_is_refused_also_in_chunks(target: Target) -> Non
     assert (declared.status, declared.code) == (413, "too_large")
 
 
+@pytest.mark.slow
 def test_json_that_is_made_to_hurt(target: Target) -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     many = json.dumps({f"k{n}": n for n in range(1_000_000)}).encode()

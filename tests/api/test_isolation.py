@@ -21,7 +21,7 @@ from tests.api.asking import Asked, Operation, operations, requests
 from tests.api.neighbours import A, B, Neighbour, Neighbours, settle_in
 from tests.api.served import Served, served
 
-EXAMPLES = int(os.environ.get("FAIRPOST_ISOLATION_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("FAIRPOST_ISOLATION_EXAMPLES", "8"))
 GHOST = "ghost"  # nobody's; as long as the name of b
 NONSENSE = (
     "",
@@ -104,6 +104,7 @@ def try_out(
     tried()
 
 
+@pytest.mark.slow
 def test_nobody_learns_or_changes_anything_of_another(world: tuple[Served, Neighbours]) -> None:
     it, neighbours = world
     words = [*words_of(neighbours.a), *words_of(neighbours.b), *words_of(neighbours.b), *NONSENSE]
@@ -166,6 +167,7 @@ def _steady(answer: httpx.Response, ghosts: dict[str, str]) -> tuple[str, dict[s
     return text, headers
 
 
+@pytest.mark.slow
 def test_no_word_of_a_request_becomes_sql(world: tuple[Served, Neighbours]) -> None:
     it, neighbours = world
     with client_of(it, neighbours.a) as client:
@@ -184,6 +186,7 @@ def test_no_word_of_a_request_becomes_sql(world: tuple[Served, Neighbours]) -> N
     assert (row["role"], row["workspace"] or "") == ("none", "")
 
 
+@pytest.mark.slow
 def test_every_operation_is_reached(world: tuple[Served, Neighbours]) -> None:
     """Else the tests above would prove nothing: some requests of each are more than malformed."""
     it, neighbours = world
