@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 NDJSON = "application/x-ndjson"
+JSON_TYPE = "application/json"
 DEPTH_MAX = 6
 MOMENTS = ("2031-02-03T04:05:06Z", "2026-01-01T00:00:00+02:00")
 
@@ -43,7 +44,7 @@ class Asked:
             return None
         if self.operation.media_type == NDJSON:
             return "\n".join(json.dumps(line) for line in self.body).encode()
-        if self.operation.media_type == "application/json":
+        if self.operation.media_type == JSON_TYPE:
             return json.dumps(self.body).encode()
         return str(self.body).encode()
 
@@ -54,7 +55,8 @@ def operations(document: JSON) -> list[Operation]:
         for method, operation in methods.items():
             body = operation.get("requestBody", {})
             contents: dict[str | None, JSON] = body.get("content", {})
-            media_type, content = next(iter(contents.items()), (None, {}))
+            media_type = JSON_TYPE if JSON_TYPE in contents else next(iter(contents), None)
+            content = contents.get(media_type, {})
             schema = content.get("schema")
             if media_type == NDJSON:  # a line each, as the path of a single one takes it
                 single = document["paths"][path.rpartition("/")[0]]["post"]["requestBody"]["content"]
@@ -166,7 +168,7 @@ def _objects(schema: JSON, words: Sequence[str]) -> st.SearchStrategy[JSON]:
     """What is required, and a few things more: with all of them at once, one would always be wrong."""
     addresses = [word for word in words if "@" in word] or words
     properties = {
-        name: values(each, addresses if name in ("to", "address", "email") else words)
+        name: values(each, addresses if name in ("to", "address", "addresses", "email") else words)
         for name, each in schema.get("properties", {}).items()
     }
     required = set(schema.get("required", ()))

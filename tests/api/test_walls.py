@@ -6,6 +6,7 @@ Tables and functions are taken from the database, so that a new one that nobody 
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -47,6 +48,7 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
             [f"{A}/y", "y@y.test", f"{A}/default", json.dumps({"pool": f"{B}/default", "name": f"{B}/y"})],
         ),
     ],
+    "address_hash": lambda n: [("$1", [marker]) for marker in n.b.markers],
     "cancel": lambda n: [("$1, 'mine'", [id_]) for id_ in n.b.emails.values()],
     "cancel_campaign": lambda n: [("$1, 'mine', 'me'", [id_]) for id_ in n.b.campaigns.values()],
     "change_account": lambda n: [
@@ -86,6 +88,12 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     "plan_anew": lambda n: [("$1, '{}'", [id_]) for id_ in n.b.campaigns.values()],
     "plan_batch": lambda n: [("$1, 100", [id_]) for id_ in n.b.campaigns.values()],
     "put_content": lambda n: [("$1", [json.dumps({"subject": "x", "text": "x"})])],
+    "measured_since": lambda n: [
+        ("$1", [datetime(2020, 1, 1, tzinfo=UTC)]),
+        ("$1, $2", [datetime(2020, 1, 1, tzinfo=UTC), B]),
+    ],
+    "own_outcomes": lambda n: [("$1, $2, 100", [B, datetime(2020, 1, 1, tzinfo=UTC)])],
+    "own_queue": lambda n: [("$1, 100", [B])],
     "release": lambda n: [("$1, 'user', $2", [B, f"ann-{B}"]), ("$1, 'workspace', ''", [B])],
     "remove_account": lambda n: [("$1", [f"{B}/x"]), ("$1", ["house"]), ("$1", [None])],
     "remove_prospects": lambda n: [
@@ -117,7 +125,10 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
         ("$1, $2", [A, _emails(content_id=n.b.emails["sent"])]),
     ],
     "suppress": lambda n: [("$1, $2, 'mine'", [w, f"p0@{B}.test"]) for w in (B, "*", None)],
+    "transport_of": lambda n: [("$1", [n.b.account])],
     "unsuppress": lambda n: [("$1, $2", [w, f"p3@{B}.test"]) for w in (B, "*", None)],
+    "waiting_behind": lambda n: [("$1, NULL", [B]), ("$1, $2", [B, "u"])],
+    "waiting_by_sender": lambda n: [("$1, 100", [B]), ("NULL, 100", [])],
 }
 
 
