@@ -116,3 +116,12 @@ async def test_scopes_are_kept(api: Api) -> None:
     async with api.client(scopes=[Scope.READ, Scope.SEND]) as reader:
         assert (await reader.put("/api/suppressions/ann@example.com", json=STOP)).status_code == 403
         assert (await reader.get("/api/suppressions")).status_code == 200
+
+
+async def test_lists_of_both_kinds_come_in_on_one_connection(client: httpx.AsyncClient) -> None:
+    """The driver remembers the columns of a table by its name, for as long as a connection lives."""
+    for _ in range(10):
+        people = await client.post("/api/lists/spring/prospects", json=[{"address": "ann@example.com"}])
+        assert people.status_code == 200, people.text
+        stopped = await client.post("/api/suppressions", json={"addresses": ["bob@example.com"], **STOP})
+        assert stopped.status_code == 200, stopped.text

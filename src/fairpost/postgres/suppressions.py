@@ -134,9 +134,9 @@ async def import_list(
     async with conn.transaction():
         await conn.execute(_INCOMING)
         bad = _BadLines()
-        await conn.copy_records_to_table("incoming", records=_records(lines, bad))
+        await conn.copy_records_to_table("incoming_addresses", records=_records(lines, bad))
         await conn.execute(_PARSE)
-        total, wrong = await conn.fetchrow("SELECT count(*), count(*) - count(address) FROM incoming")
+        total, wrong = await conn.fetchrow("SELECT count(*), count(*) - count(address) FROM incoming_addresses")
         for line, written in await conn.fetch(_WRONG, BAD_LINES_KEPT):
             bad.note(BadLine(line, f"{written!r} is no e-mail address"))
         bad.count += max(0, wrong - BAD_LINES_KEPT)
@@ -174,7 +174,7 @@ _PLAIN = re.compile(
 _INCOMING = """
     SET LOCAL work_mem = '64MB';
     SET LOCAL jit = off;
-    CREATE TEMP TABLE incoming (
+    CREATE TEMP TABLE incoming_addresses (
         line integer, address text, written text, kind text, reason text, created_at timestamptz, workspace text
     ) ON COMMIT DROP"""
 
@@ -182,32 +182,32 @@ _INCOMING = """
 _PARSE = """
     WITH parsed AS MATERIALIZED (
         SELECT i.line, fairpost.parse_address(to_jsonb(i.written)) ->> 'address' AS address
-        FROM incoming i WHERE i.address IS NULL
+        FROM incoming_addresses i WHERE i.address IS NULL
     ), domains AS MATERIALIZED (
         SELECT d.domain, fairpost.fold_domain(d.domain) AS folded
         FROM (SELECT DISTINCT split_part(p.address, '@', 2) AS domain FROM parsed p WHERE p.address IS NOT NULL) d
     )
-    UPDATE incoming i SET address = fairpost.fold_local(split_part(p.address, '@', 1)) || '@' || d.folded
+    UPDATE incoming_addresses i SET address = fairpost.fold_local(split_part(p.address, '@', 1)) || '@' || d.folded
     FROM parsed p JOIN domains d ON d.domain = split_part(p.address, '@', 2) WHERE i.line = p.line"""
 
-_WRONG = "SELECT line, left(written, 100) FROM incoming WHERE address IS NULL ORDER BY line LIMIT $1"
+_WRONG = "SELECT line, left(written, 100) FROM incoming_addresses WHERE address IS NULL ORDER BY line LIMIT $1"
 
 _CHOOSE = """
-    CREATE TEMP TABLE chosen ON COMMIT DROP AS
+    CREATE TEMP TABLE chosen_addresses ON COMMIT DROP AS
     SELECT DISTINCT ON (i.address, i.workspace) i.address, i.workspace, i.kind::fairpost.suppression_kind AS kind, i.reason, i.created_at
-    FROM incoming i WHERE i.address IS NOT NULL
+    FROM incoming_addresses i WHERE i.address IS NOT NULL
     ORDER BY i.address, i.workspace, i.kind::fairpost.suppression_kind DESC, i.line"""
 
 # Rows are locked by the alphabet, as everybody else does it.
 _OUTWEIGH = """
     UPDATE fairpost.suppressions s SET kind = c.kind, reason = left(c.reason, 500)
-    FROM (SELECT c.* FROM chosen c JOIN fairpost.suppressions o ON o.address = c.address AND o.workspace = c.workspace
+    FROM (SELECT c.* FROM chosen_addresses c JOIN fairpost.suppressions o ON o.address = c.address AND o.workspace = c.workspace
           WHERE o.kind < c.kind ORDER BY o.address, o.workspace FOR UPDATE OF o) c
     WHERE s.address = c.address AND s.workspace = c.workspace"""
 
 _ADD = """
     INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
     SELECT c.workspace, c.address, c.kind, left(c.reason, 500), coalesce(c.created_at, $1, statement_timestamp())
-    FROM chosen c WHERE NOT (EXISTS (SELECT FROM fairpost.suppression_hashes) AND EXISTS (
+    FROM chosen_addresses c WHERE NOT (EXISTS (SELECT FROM fairpost.suppression_hashes) AND EXISTS (
         SELECT FROM fairpost.suppression_hashes h WHERE h.workspace IN (c.workspace, '*') AND h.address_hash = fairpost.address_hash(c.address)))
     ORDER BY c.address, c.workspace ON CONFLICT DO NOTHING"""

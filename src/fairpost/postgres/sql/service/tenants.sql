@@ -10,7 +10,7 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.require_own(p_workspace text) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF fairpost.tenant() <> coalesce(p_workspace, '*') THEN
+    IF fairpost.tenant() IS NOT NULL AND p_workspace IS DISTINCT FROM fairpost.tenant() THEN
         RAISE EXCEPTION 'this is not in your workspace' USING ERRCODE = 'FP004';
     END IF;
 END $$;
