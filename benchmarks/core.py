@@ -1,6 +1,6 @@
-"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|render|smtp|send|pickup|memory|enqueue|claim|fairness --json`."""
+"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|render|smtp|send|pickup|memory|enqueue|api|pages|claim|fairness --json`."""
 
-from fairpost.cli.bench import claim, compose, enqueue, fairness, memory, pickup, render, send, smtp
+from fairpost.cli.bench import api, claim, compose, enqueue, fairness, memory, pages, pickup, render, send, smtp
 
 if __name__ == "__main__":
     compose()
@@ -10,5 +10,7 @@ if __name__ == "__main__":
     pickup()
     memory()
     enqueue()
+    api()
+    pages()
     claim()
     fairness()

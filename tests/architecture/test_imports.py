@@ -48,6 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "people": {"model", "postgres", "system", "templates"},
     "bench": {
+        "api",
         "campaigns",
         "compose",
         "deliver",

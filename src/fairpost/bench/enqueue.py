@@ -36,13 +36,13 @@ async def bench_enqueue(url: str, progress: Progress, *, seconds: float = 8) -> 
             ("raw_bulk_per_s", _RAW_MANY, BULK, BULK_CONNECTIONS),
         ):
             progress(f"{key} for {seconds:.0f} s")
-            figures[key] = await _rate(conns[:n], sql, size, seconds)
+            figures[key] = await rate(conns[:n], sql, size, seconds)
         for conn in conns:
             await conn.close()
     return figures
 
 
-async def _rate(conns: list[Any], sql: str, size: int, seconds: float) -> float:
+async def rate(conns: list[Any], sql: str, size: int, seconds: float) -> float:
     done = 0
     started = clock.monotonic()
 

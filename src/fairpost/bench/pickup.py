@@ -13,7 +13,7 @@ import asyncpg
 
 from fairpost.bench.arrivals import Arrivals, arriving
 from fairpost.bench.engine import add_accounts, running_engine
-from fairpost.bench.workload import Progress, bench_database
+from fairpost.bench.workload import Progress, bench_database, p99
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 
@@ -47,7 +47,7 @@ async def bench_pickup(url: str, progress: Progress) -> dict[str, float]:
             await _looks(conn, arrivals, "warm", 5, gap_s=0.1)
             progress(f"{IDLE_LOOKS} e-mails, one at a time, to an idle engine")
             idle = await _looks(conn, arrivals, "idle", IDLE_LOOKS, gap_s=0.02)
-        figures |= {"pickup_ms_p50": median(idle), "pickup_ms_p99": _p99(idle)}
+        figures |= {"pickup_ms_p50": median(idle), "pickup_ms_p99": p99(idle)}
         content = await store.value(
             "SELECT fairpost.put_content($1)", json.dumps({"subject": "s", "text": "A campaign."})
         )
@@ -65,7 +65,7 @@ async def bench_pickup(url: str, progress: Progress) -> dict[str, float]:
             progress(f"{LOADED_LOOKS} urgent e-mails among {WAITING:,}")
             loaded = await _looks(conn, arrivals, "loaded", LOADED_LOOKS, gap_s=LOADED_GAP_S)
         await conn.close()
-        return figures | {"pickup_loaded_ms_p50": median(loaded), "pickup_loaded_ms_p99": _p99(loaded)}
+        return figures | {"pickup_loaded_ms_p50": median(loaded), "pickup_loaded_ms_p99": p99(loaded)}
 
 
 async def _looks(conn: Any, arrivals: Arrivals, name: str, n: int, *, gap_s: float) -> list[float]:
@@ -96,7 +96,3 @@ async def _listen_ms(url: str, conn: Any) -> float:
         times.append((await heard.get() - started_s) * 1000)
     await listener.close()
     return median(times)
-
-
-def _p99(times: list[float]) -> float:
-    return sorted(times)[int(len(times) * 0.99) - 1]

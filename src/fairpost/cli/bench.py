@@ -72,6 +72,54 @@ MEANING: dict[str, str] = {
     "aiosmtplib_per_s_8": "for comparison: aiosmtplib over eight",
     "times_aiosmtplib_1": "how many times as fast, over one connection",
     "times_aiosmtplib_8": "how many times as fast, over eight",
+    "framework_per_s": "for comparison: the framework alone, which checks an e-mail's shape and answers a constant",
+    "database_single_per_s": "for comparison: the database alone, fairpost.enqueue, a commit each, by as many connections",
+    "database_bulk_per_s": "for comparison: the database alone, fairpost.enqueue_many, 1,000 at a time, 2 connections",
+    "api_single_per_s": "POST /api/emails, a durable commit each",
+    "api_single_ms_p50": "how long one of them takes",
+    "api_single_ms_p99": "the same, the slowest of a hundred",
+    "api_bulk_per_s_1000": "e-mails by POST /api/emails/bulk, 1,000 a request, 2 connections",
+    "api_bulk_per_s_10000": "the same, 10,000 a request",
+    "api_show_per_s": "GET /api/emails/{id}",
+    "api_show_ms_p50": "how long one of them takes",
+    "api_show_ms_p99": "the same, the slowest of a hundred",
+    "api_list_per_s": "GET /api/emails, 50 on a page",
+    "api_list_ms_p50": "how long one of them takes",
+    "api_list_ms_p99": "the same, the slowest of a hundred",
+    "page_ms_big_first": "the first page, of a workspace with nine of ten e-mails (to reach: 20 ms)",
+    "page_ms_big_first_p99": "the same, the slowest of a hundred",
+    "page_ms_big_middle": "a page in the middle, of a workspace with nine of ten e-mails (to reach: 20 ms)",
+    "page_ms_big_middle_p99": "the same, the slowest of a hundred",
+    "page_ms_big_last": "the last page, of a workspace with nine of ten e-mails (to reach: 20 ms)",
+    "page_ms_big_last_p99": "the same, the slowest of a hundred",
+    "page_ms_big_sent": "a page of what was sent, from the middle on, of a workspace with nine of ten e-mails (to reach: 20 ms)",
+    "page_ms_big_sent_p99": "the same, the slowest of a hundred",
+    "page_ms_big_failed": "the first of what failed, one of a thousand, of a workspace with nine of ten e-mails (to reach: 20 ms)",
+    "page_ms_big_failed_p99": "the same, the slowest of a hundred",
+    "page_ms_big_not_sent": "the first of what failed, bounced or was cancelled, of a workspace with nine of ten e-mails (to reach: 20 ms)",
+    "page_ms_big_not_sent_p99": "the same, the slowest of a hundred",
+    "page_ms_big_scheduled": "the first of what is due later, of a workspace with nine of ten e-mails (to reach: 20 ms)",
+    "page_ms_big_scheduled_p99": "the same, the slowest of a hundred",
+    "offset_ms_big_middle": "for comparison: the page in the middle by OFFSET",
+    "offset_ms_big_last": "for comparison: the last page by OFFSET",
+    "index_ms_big": "for comparison: a bare walk of the index over history, without roles, queue and subjects",
+    "page_ms_small_first": "the first page, of a workspace with a thousand e-mails (to reach: 20 ms)",
+    "page_ms_small_first_p99": "the same, the slowest of a hundred",
+    "page_ms_small_middle": "a page in the middle, of a workspace with a thousand e-mails (to reach: 20 ms)",
+    "page_ms_small_middle_p99": "the same, the slowest of a hundred",
+    "page_ms_small_last": "the last page, of a workspace with a thousand e-mails (to reach: 20 ms)",
+    "page_ms_small_last_p99": "the same, the slowest of a hundred",
+    "page_ms_small_sent": "a page of what was sent, from the middle on, of a workspace with a thousand e-mails (to reach: 20 ms)",
+    "page_ms_small_sent_p99": "the same, the slowest of a hundred",
+    "page_ms_small_failed": "the first of what failed, one of a thousand, of a workspace with a thousand e-mails (to reach: 20 ms)",
+    "page_ms_small_failed_p99": "the same, the slowest of a hundred",
+    "page_ms_small_not_sent": "the first of what failed, bounced or was cancelled, of a workspace with a thousand e-mails (to reach: 20 ms)",
+    "page_ms_small_not_sent_p99": "the same, the slowest of a hundred",
+    "page_ms_small_scheduled": "the first of what is due later, of a workspace with a thousand e-mails (to reach: 20 ms)",
+    "page_ms_small_scheduled_p99": "the same, the slowest of a hundred",
+    "offset_ms_small_middle": "for comparison: the page in the middle by OFFSET",
+    "offset_ms_small_last": "for comparison: the last page by OFFSET",
+    "index_ms_small": "for comparison: a bare walk of the index over history, without roles, queue and subjects",
 }
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")]
@@ -177,6 +225,43 @@ def render(as_json: AsJson = False) -> None:
     from fairpost.bench.render import bench_render
 
     _run(bench_render, as_json)
+
+
+@app.command()
+def api(
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="How long each figure is measured.")] = 5,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Of the service.")] = 2,
+    connections: Annotated[int, typer.Option(min=1, max=500, help="Of the clients, each asking one by one.")] = 16,
+    as_json: AsJson = False,
+) -> None:
+    """How many requests a second the HTTP API answers, each e-mail committed durably.
+
+    \b
+    Example: fairpost bench api --processes 4 --connections 32
+    """
+    from functools import partial
+
+    from fairpost.bench.api import bench_api
+
+    _run(partial(bench_api, seconds=seconds, processes=processes, connections=connections), as_json)
+
+
+@app.command()
+def pages(
+    emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="How many are in history.")] = 1_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """How long a page of e-mails takes to find, wherever it lies in a long history.
+
+    \b
+    Example: fairpost bench pages --emails 10000000
+    """
+    from functools import partial
+
+    from fairpost.bench.pages import bench_pages
+    from fairpost.observe.emails import list_emails
+
+    _run(partial(bench_pages, look=list_emails, emails=emails), as_json)
 
 
 @app.command()

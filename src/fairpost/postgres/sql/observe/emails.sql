@@ -1,19 +1,43 @@
 -- Single e-mails, wherever they are: in the queue or in history.
 
--- The newest first, those before `p_before` where it is given. `p_states` (null: all) are the states as people see them:
--- scheduled and ready where the queue says waiting. Each branch reads its own index backwards and stops at the limit:
--- the primary keys, or (workspace, id); queue_held for what is in hand; emails_not_sent where sent is not asked for.
-CREATE OR REPLACE FUNCTION fairpost.list_emails(
-    p_workspace text, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL
-) RETURNS TABLE (
-    id bigint, state text, workspace text, user_name text, stream text, class text, route text, account text, recipients jsonb, subject text,
-    created_at timestamptz, due_at timestamptz, finished_at timestamptz, attempts integer, attempts_max integer, reason text
-)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
-#variable_conflict use_column
+-- The ids of a page of one workspace, the newest first, below an id. Each statement reads one index backwards and stops at the limit: (workspace, id), or
+-- emails_not_sent where sent is not asked for; queue_held for what is in hand. History has a partition for each month, and to plan for all of them takes ten times
+-- as long as to read a page: so the plans are kept, and each statement has one that is right whatever it is asked for.
+CREATE OR REPLACE FUNCTION fairpost.newest_of(p_workspace text, p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    below CONSTANT bigint := coalesce(p_before, 9223372036854775807);
+    ready CONSTANT boolean := 'ready' = ANY (p_states);
+    scheduled CONSTANT boolean := 'scheduled' = ANY (p_states);
+    stored CONSTANT fairpost.email_state[] := ARRAY(SELECT s::fairpost.email_state FROM unnest(p_states) s WHERE s NOT IN ('ready', 'scheduled'));
+    found bigint[] := '{}';
+BEGIN
+    IF p_states IS NULL OR 'sent' = ANY (stored) THEN
+        found := ARRAY(SELECT e.id FROM fairpost.emails e WHERE e.workspace = p_workspace AND e.id < p_below AND (p_states IS NULL OR e.state = ANY (stored))
+                       ORDER BY e.id DESC LIMIT p_max);
+    ELSIF stored && '{failed,bounced,suppressed,cancelled}' THEN
+        found := ARRAY(SELECT n.id FROM unnest(stored) s(state), LATERAL (
+                           SELECT e.id FROM fairpost.emails e WHERE e.workspace = p_workspace AND e.state <> 'sent' AND e.state = s.state AND e.id < p_below
+                           ORDER BY e.id DESC LIMIT p_max) n);
+    END IF;
+    IF p_states IS NULL THEN
+        found := found || ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.workspace = p_workspace AND q.id < p_below ORDER BY q.id DESC LIMIT p_max);
+    END IF;
+    IF ready OR scheduled THEN
+        found := found || ARRAY(SELECT q.id FROM fairpost.queue q
+                                WHERE q.workspace = p_workspace AND q.id < p_below AND q.waiting AND (ready AND q.due_at <= p_now OR scheduled AND q.due_at > p_now)
+                                ORDER BY q.id DESC LIMIT p_max);
+    END IF;
+    IF stored && '{claimed,sending,in_doubt}' THEN
+        found := found || ARRAY(WITH held AS MATERIALIZED (SELECT q.id, q.state, q.workspace FROM fairpost.queue q WHERE NOT q.waiting)
+                                SELECT h.id FROM held h WHERE h.workspace = p_workspace AND h.state = ANY (stored) AND h.id < p_below ORDER BY h.id DESC LIMIT p_max);
+    END IF;
+    RETURN ARRAY(SELECT n FROM unnest(found) n ORDER BY n DESC LIMIT p_max);
+END $$;
+
+-- The same of all workspaces, for the operator: by the primary keys.
+CREATE OR REPLACE FUNCTION fairpost.newest_of_all(p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
     ready CONSTANT boolean := p_states IS NULL OR 'ready' = ANY (p_states);
     scheduled CONSTANT boolean := p_states IS NULL OR 'scheduled' = ANY (p_states);
     stored CONSTANT fairpost.email_state[] := coalesce(
@@ -21,37 +45,50 @@ DECLARE
     everything CONSTANT boolean := p_states IS NULL;
     common CONSTANT boolean := p_states IS NULL OR 'sent' = ANY (p_states);
 BEGIN
-    PERFORM fairpost.require_own(p_workspace);
-    RETURN QUERY
-    WITH held AS MATERIALIZED (
-        SELECT q.id FROM fairpost.queue q
-        WHERE NOT q.waiting AND (everything OR q.state = ANY (stored)) AND (p_workspace IS NULL OR q.workspace = p_workspace) AND q.id < below
-    ), newest AS MATERIALIZED (
-        (SELECT q.id FROM fairpost.queue q
-         WHERE q.waiting AND (ready AND q.due_at <= t OR scheduled AND q.due_at > t) AND (p_workspace IS NULL OR q.workspace = p_workspace) AND q.id < below
+    RETURN ARRAY(
+        WITH held AS MATERIALIZED (
+            SELECT q.id FROM fairpost.queue q WHERE NOT q.waiting AND (everything OR q.state = ANY (stored)) AND q.id < p_below
+        )
+        (SELECT q.id FROM fairpost.queue q WHERE q.waiting AND (ready AND q.due_at <= p_now OR scheduled AND q.due_at > p_now) AND q.id < p_below
          ORDER BY q.id DESC LIMIT p_max)
         UNION ALL
         (SELECT h.id FROM held h ORDER BY h.id DESC LIMIT p_max)
         UNION ALL
-        (SELECT e.id FROM fairpost.emails e
-         WHERE common AND (everything OR e.state = ANY (stored)) AND (p_workspace IS NULL OR e.workspace = p_workspace) AND e.id < below
-         ORDER BY e.id DESC LIMIT p_max)
+        (SELECT e.id FROM fairpost.emails e WHERE common AND (everything OR e.state = ANY (stored)) AND e.id < p_below ORDER BY e.id DESC LIMIT p_max)
         UNION ALL
-        (SELECT e.id FROM fairpost.emails e
-         WHERE NOT common AND e.state <> 'sent' AND e.state = ANY (stored) AND (p_workspace IS NULL OR e.workspace = p_workspace) AND e.id < below
-         ORDER BY e.id DESC LIMIT p_max)
-        ORDER BY 1 DESC LIMIT p_max
-    )
+        (SELECT e.id FROM fairpost.emails e WHERE NOT common AND e.state <> 'sent' AND e.state = ANY (stored) AND e.id < p_below ORDER BY e.id DESC LIMIT p_max)
+        ORDER BY 1 DESC LIMIT p_max);
+END $$;
+
+-- A page, the newest first, those before `p_before` where it is given; of one workspace, or of all (null). `p_states` (null: all) are the states as
+-- people see them: scheduled and ready where the queue says waiting.
+CREATE OR REPLACE FUNCTION fairpost.list_emails(
+    p_workspace text, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (
+    id bigint, state text, workspace text, user_name text, stream text, class text, route text, account text, recipients jsonb, subject text,
+    created_at timestamptz, due_at timestamptz, finished_at timestamptz, attempts integer, attempts_max integer, reason text
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    below CONSTANT bigint := coalesce(p_before, 9223372036854775807);
+    ids bigint[];
+BEGIN
+    PERFORM fairpost.require_own(p_workspace);
+    ids := CASE WHEN p_workspace IS NULL THEN fairpost.newest_of_all(p_states, below, p_max, t) ELSE fairpost.newest_of(p_workspace, p_states, below, p_max, t) END;
+    RETURN QUERY
     SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
            x.workspace, x.user_name, x.stream, x.class::text, x.route, a.name, x.recipients, c.subject,
            x.created_at, nullif(x.due_at, 'infinity'), x.finished_at, x.attempts::integer, x.attempts_max::integer, x.reason
     FROM (SELECT q.id, q.state, q.workspace, q.user_name, q.stream, q.class, q.route, q.account_id, q.recipients, q.content_id,
                  q.created_at, q.due_at, NULL::timestamptz AS finished_at, q.attempts, q.attempts_max, q.last_error AS reason
-          FROM newest JOIN fairpost.queue q USING (id)
+          FROM unnest(ids) n(id) JOIN fairpost.queue q USING (id)
           UNION ALL
           SELECT e.id, e.state, e.workspace, e.user_name, e.stream, e.class, e.route, e.account_id, e.recipients, e.content_id,
                  e.created_at, e.due_at, e.finished_at, e.attempts, e.attempts_max, e.reason
-          FROM newest JOIN fairpost.emails e USING (id)) x
+          FROM unnest(ids) n(id) JOIN fairpost.emails e USING (id)) x
     LEFT JOIN fairpost.contents c ON c.id = x.content_id
     LEFT JOIN fairpost.accounts a ON a.id = x.account_id
     ORDER BY x.id DESC;
