@@ -7,7 +7,7 @@ import httpx2 as httpx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpost.api.routes.bulk import LINES_MAX, _checked
+from fairpost.api.routes.bulk import CHUNK_LINES, LINES_MAX, _checked
 from tests.api.conftest import Api
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -84,3 +84,15 @@ def test_any_line_is_json_that_postgres_can_read_or_refused(text: bytes) -> None
         email = json.loads(checked)
         assert isinstance(email, dict)
         checked.encode()
+
+
+async def test_requests_that_name_the_same_users_in_another_order_do_not_meet_in_a_circle(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    forth = "\n".join(line(n, user="ann" if n < CHUNK_LINES else "bob") for n in range(2 * CHUNK_LINES))
+    back = "\n".join(line(n, user="bob" if n < CHUNK_LINES else "ann") for n in range(2 * CHUNK_LINES))
+    asked = [client.post("/api/emails/bulk", content=body, headers=NDJSON) for body in (forth, back) * 2]
+    answers = await asyncio.gather(*asked)
+    assert [answer.status_code for answer in answers] == [200] * 4
+    limit = api.service.settings.user_daily_max
+    assert sum(answer.json()["data"]["accepted"] for answer in answers) == 2 * limit

@@ -1,7 +1,9 @@
 """Many e-mails at once: a line of JSON each, read as they come, and enqueued in one commit."""
 
+import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Annotated, Any
@@ -82,8 +84,12 @@ async def bulk(request: Request, caller: Sends, service: TheService, key: Idempo
                 raise ApiError(
                     "too_large", f"A request has at most {LINES_MAX:,} lines.", details={"lines_max": LINES_MAX}
                 )
+        is_one_chunk = lines <= CHUNK_LINES and body.tell() <= CHUNK_BYTES
+        users = set() if is_one_chunk else await _users(body)
         body.seek(0)
         async with caller.owner.together() as one:
+            if users:
+                await one.value("SELECT fairpost.lock_users($1, $2)::text", caller.workspace, list(users))
             for chunk in _chunks(_lines(body, key)):
                 sayable = [line for line in chunk if isinstance(line, str)]
                 taken = (
@@ -93,6 +99,20 @@ async def bulk(request: Request, caller: Sends, service: TheService, key: Idempo
                 )
                 results += [next(taken) if isinstance(line, str) else line for line in chunk]
     return Answer(data=_told(results))
+
+
+async def _users(body: IO[bytes]) -> set[str]:
+    """Whose e-mails these are. Two requests that lock the same users chunk by chunk would wait for each other in a circle."""
+    users: set[str] = set()
+    body.seek(0)
+    for number, line in enumerate(body, 1):
+        with suppress(ValueError, RecursionError, AttributeError):
+            user = json.loads(line).get("user")
+            if isinstance(user, str) and "\0" not in user and user.encode():
+                users.add(user)
+        if number % CHUNK_LINES == 0:
+            await asyncio.sleep(0)  # others are answered meanwhile
+    return users
 
 
 def _lines(body: IO[bytes], key: str | None) -> Iterator[str | Refused]:

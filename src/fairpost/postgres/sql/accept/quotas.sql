@@ -1,11 +1,13 @@
 -- How much one user may submit in a day, and have waiting: for those who come over SMTP or HTTP, and for whoever has a
 -- limit of his own, on any way.
 
-CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text) RETURNS bigint
+-- `p_noted`: what the notes say of him that the tree has not heard of; null: they are read.
+DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text);
+CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text, p_noted bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
                      WHERE n.workspace = p_workspace AND n.level = 'user' AND n.key = p_user), 0)
-         + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0)
+         + coalesce(p_noted, (SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0)
 $$;
 
 -- A thousand for all users: a call that names ten thousand must not fill the server's table of locks.
@@ -14,10 +16,19 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557579264 + (hashtextextended(p_workspace || E'\x1f' || p_user, 0) & 1023)
 $$;
 
+-- Keeps other submissions of these users waiting until this transaction is over; for a transaction that hands in more than once, before the first: everybody takes
+-- these locks in the same order, and so nobody waits in a circle.
+CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, u) AS lock FROM unnest(p_users) u ORDER BY 1 OFFSET 0) l;
+END $$;
+
 -- How many more e-mails a user may hand in now, and if that is fewer than `p_asked`: why, and when the others will find room, once
--- these are taken (null: nobody can say). His other submissions wait until this transaction is over.
+-- these are taken (null: nobody can say). Whoever asks holds the user's lock.
+DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.room_for(
-    p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
+    p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz, p_noted bigint DEFAULT NULL,
     OUT room integer, OUT why text, OUT until timestamptz
 )
 LANGUAGE plpgsql AS $$
@@ -28,14 +39,13 @@ DECLARE
     waiting bigint;
     per_hour double precision;
 BEGIN
-    PERFORM pg_advisory_xact_lock(fairpost.quota_lock(p_workspace, p_user));
     IF p_daily_max IS NOT NULL THEN
         used := (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s
                  WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour > p_now - interval '24 hours');
         day_room := greatest(0, p_daily_max - used);
     END IF;
     IF p_waiting_max IS NOT NULL THEN
-        waiting := fairpost.waiting_of(p_workspace, p_user);
+        waiting := fairpost.waiting_of(p_workspace, p_user, p_noted);
         waiting_room := greatest(0, p_waiting_max - waiting);
     END IF;
     room := least(day_room, waiting_room, p_asked);
@@ -59,28 +69,38 @@ BEGIN
 END $$;
 
 -- Which of these e-mails are too many, as {"ord": complaint}; null: none. Those whose key is known are none: they were taken
--- before; nor are those that are bad anyway. The first of a user that find room are taken, in the order given.
+-- before; nor are those that are bad anyway. The first of a user that find room are taken, in the order given. Other submissions of these users wait until
+-- this transaction is over.
 CREATE OR REPLACE FUNCTION fairpost.too_many(emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_now timestamptz) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
+    users CONSTANT jsonb := (
+        SELECT jsonb_agg(to_jsonb(u)) FROM (
+            SELECT e.workspace, e.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, coalesce(min(s.daily_max), p_daily_max) AS daily_max,
+                   coalesce(min(s.waiting_max), p_waiting_max) AS waiting_max
+            FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, coalesce(e.value ->> 'user', '') AS user_name,
+                         e.value ->> 'idempotency_key' AS key, e.value AS e,
+                         row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
+                  FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
+            LEFT JOIN fairpost.senders s ON s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name
+            WHERE e.user_name <> '' AND (s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL OR p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL)
+            AND NOT EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.key_hash(e.workspace, e.key))
+            AND e.nth = 1 AND (fairpost.is_plain(e.e, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
+            GROUP BY 1, 2) u);
+    noted jsonb;
     refused jsonb;
     u record;
     r record;
 BEGIN
-    FOR u IN
-        SELECT e.workspace, e.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, coalesce(min(s.daily_max), p_daily_max) AS daily_max,
-               coalesce(min(s.waiting_max), p_waiting_max) AS waiting_max
-        FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, coalesce(e.value ->> 'user', '') AS user_name,
-                     e.value ->> 'idempotency_key' AS key, e.value AS e,
-                     row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
-              FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
-        LEFT JOIN fairpost.senders s ON s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name
-        WHERE e.user_name <> '' AND (s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL OR p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL)
-        AND NOT EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.key_hash(e.workspace, e.key))
-        AND e.nth = 1 AND (fairpost.is_plain(e.e, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
-        GROUP BY 1, 2 ORDER BY fairpost.quota_lock(e.workspace, e.user_name), 1, 2   -- everybody in the order of the locks
-    LOOP
-        r := fairpost.room_for(u.workspace, u.user_name, cardinality(u.ords), u.daily_max, u.waiting_max, p_now);
+    PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- everybody in the same order
+        SELECT DISTINCT fairpost.quota_lock(x ->> 'workspace', x ->> 'user_name') AS lock FROM jsonb_array_elements(users) x ORDER BY 1 OFFSET 0) l;
+    IF jsonb_array_length(users) > 1 THEN   -- the notes are read once for all of them
+        noted := coalesce((SELECT jsonb_object_agg(a.name, a.n) FROM (
+            SELECT a.workspace || E'\x1f' || a.user_name AS name, sum(a.n) AS n FROM fairpost.arrivals a GROUP BY 1) a), '{}');
+    END IF;
+    FOR u IN SELECT * FROM jsonb_to_recordset(users) x(workspace text, user_name text, ords integer[], daily_max integer, waiting_max integer) LOOP
+        r := fairpost.room_for(u.workspace, u.user_name, cardinality(u.ords), u.daily_max, u.waiting_max, p_now,
+            CASE WHEN noted IS NOT NULL THEN coalesce((noted ->> (u.workspace || E'\x1f' || u.user_name))::bigint, 0) END);
         CONTINUE WHEN r.why IS NULL;
         refused := coalesce(refused, '{}') || (
             SELECT jsonb_object_agg(ord::text, jsonb_build_object('field', 'user', 'code', 'too_many', 'until', r.until, 'message', format(
