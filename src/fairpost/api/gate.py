@@ -42,7 +42,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _given_id(scope) or chance.random_name(20)
+        request_id = _given_id(scope) or chance.mark()
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         state["headers"] = {}

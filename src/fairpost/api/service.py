@@ -73,7 +73,8 @@ class Service:
         return self.mail if self.settings.regions is None or region == HOME else replace(self.mail, region=region)
 
 
-def service_of(request: Request) -> Service:
+async def service_of(request: Request) -> Service:
+    """Not a plain function: the framework would give it a thread for each request."""
     service: Service = request.app.state.service
     return service
 

@@ -25,6 +25,11 @@ def secret_token() -> str:
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
+def mark() -> str:
+    """Twenty letters and digits that nothing else has, drawn at once. Not a secret."""
+    return secrets.token_hex(10)
+
+
 def random_name(length: int) -> str:
     """Small letters and digits that nobody else has drawn."""
     return "".join(secrets.choice(ALPHABET) for _ in range(length))
