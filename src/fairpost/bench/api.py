@@ -10,27 +10,27 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from statistics import median
 from typing import Any
 
 import asyncpg
 
 from fairpost.bench.enqueue import rate
-from fairpost.bench.requests import SENDER_DOMAIN, Answers, one_email
-from fairpost.bench.workload import Progress, bench_database, p99
+from fairpost.bench.requests import SENDER_DOMAIN, Answers, email, one_email
+from fairpost.bench.workload import Progress, bench_database, p99, stage_all
+from fairpost.model.account import Limits
 from fairpost.model.errors import FairpostError
 from fairpost.model.workspace import Scope
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
+from fairpost.system import clock
 
 CLIENTS = 2  # processes
 BULK_CONNECTIONS = 2
 RATE_MAX = 1_000_000  # requests a minute: more than can be asked here
-LIMITS = {  # counted as always, and never reached
-    "FAIRPOST_USER_DAILY_MAX": "1000000000",
-    "FAIRPOST_USER_WAITING_MAX": "1000000000",
-}
+LIMIT = 1_000_000_000  # of a user: counted as always, and never reached
+LIMITS = {"FAIRPOST_USER_DAILY_MAX": str(LIMIT), "FAIRPOST_USER_WAITING_MAX": str(LIMIT)}
 WARM_S = 1.0  # processes start, connect and plan
 STAGE_EVERY_S = 0.25
 START_S_MAX = 60.0
@@ -55,6 +55,10 @@ async def bench_api(
             running_server("-m", "fairpost", "api", *listen, url=own) as port,
         ):
             key = await _key(store)
+            progress("database_submit_per_s: the statements of a request alone")
+            figures["database_submit_per_s"] = await _submitted_per_s(
+                own, key, seconds=seconds, connections=connections
+            )
             progress("api_single_per_s: an e-mail a request")
             await _asked(port, "single", key, seconds=WARM_S, connections=connections)
             asked = await _asked(port, "single", key, seconds=seconds, connections=connections)
@@ -82,6 +86,28 @@ async def _database_alone(url: str, progress: Progress, *, seconds: float, conne
     return {"database_single_per_s": single, "database_bulk_per_s": bulk}
 
 
+async def _submitted_per_s(url: str, key: str, *, seconds: float, connections: int) -> float:
+    """What a request asks of the database, and nothing else: enter with the key, submit an e-mail."""
+    _, _, key_id, secret = key.split("_", 3)
+    done = 0
+
+    async def work(number: int, store: Store) -> None:
+        nonlocal done
+        turn = 0
+        while clock.monotonic() < started_s + seconds:
+            await workspaces.enter(store, key_id, secret)
+            mail = json.dumps([email(f"submitted-{number}-{turn}")])
+            await store.fetch("SELECT * FROM fairpost.submit($1, $2, $3, $3)", "bench", mail, LIMIT)
+            turn += 1
+            done += 1
+
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(Store.open(url, connections_max=1)) for _ in range(connections)]
+        started_s = clock.monotonic()
+        await asyncio.gather(*(work(number, store) for number, store in enumerate(stores)))
+        return done / (clock.monotonic() - started_s)
+
+
 async def _key(store: Store) -> str:
     await workspaces.add_workspace(store, "bench")
     await workspaces.add_domain(store, "bench", SENDER_DOMAIN)
@@ -98,9 +124,12 @@ async def _staging(store: Store) -> AsyncIterator[None]:
 
     async def work() -> None:
         while True:
-            await store.value("SELECT fairpost.stage(ARRAY['default'])")
+            while await store.value("SELECT fairpost.stage(ARRAY['default'])"):
+                pass
             await asyncio.sleep(STAGE_EVERY_S)
 
+    await store.add_account("bench", address="bench@post.test", limits=Limits())
+    await stage_all(store)
     task = asyncio.create_task(work())
     try:
         yield

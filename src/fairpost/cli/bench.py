@@ -75,6 +75,7 @@ MEANING: dict[str, str] = {
     "framework_per_s": "for comparison: the framework alone, which checks an e-mail's shape and answers a constant",
     "database_single_per_s": "for comparison: the database alone, fairpost.enqueue, a commit each, by as many connections",
     "database_bulk_per_s": "for comparison: the database alone, fairpost.enqueue_many, 1,000 at a time, 2 connections",
+    "database_submit_per_s": "for comparison: the two statements of such a request alone, with the key's rate and the user's limits",
     "api_single_per_s": "POST /api/emails, a durable commit each",
     "api_single_ms_p50": "how long one of them takes",
     "api_single_ms_p99": "the same, the slowest of a hundred",
