@@ -90,7 +90,7 @@ async def rows_read(store: Store, states: Sequence[State], before: EmailId | Non
     assert scans, "auto_explain showed no scan: this test would see nothing"
     discarded = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
     return sum(
-        float(node["Actual Rows"] + sum(node.get(name, 0) for name in discarded)) * node["Actual Loops"]
+        float((node["Actual Rows"] + sum(node.get(name, 0) for name in discarded)) * node["Actual Loops"])
         for node in scans
     )
 
