@@ -450,7 +450,7 @@ def _require_user(account: "Account", server: SmtpSettings | None) -> None:
 
 
 async def _parsed(store: "Store", address: str) -> str:
-    parsed: str | None = await store.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", address)
+    parsed = await store.parse_address(address)
     if parsed is None:
         raise FairpostError(f"--from must be an e-mail address, got {address!r}")
     return parsed

@@ -251,10 +251,8 @@ async def _retained(
     import asyncpg
 
     from fairpost.postgres import retention
-    from fairpost.system import clock
 
-    now: datetime = clock.stated() or await store.value("SELECT clock_timestamp()")
-    before = now - timedelta(days=days)
+    before = await store.now() - timedelta(days=days)
     if dry_run:
         months = await retention.old_months(store, before=before)
         return [m for m in months if m.kept is None], [m for m in months if m.kept is not None]

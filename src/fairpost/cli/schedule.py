@@ -13,7 +13,6 @@ from fairpost.model.errors import FairpostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
     from fairpost.cli.schedule_view import ShownSchedule
     from fairpost.model.campaign import Schedule
@@ -126,7 +125,7 @@ async def _set(
     from fairpost.campaigns.calendars import BadSchedule, set_schedule
     from fairpost.postgres.schedules import schedule_of
 
-    now = await _now(store)
+    now = await store.now()
     before = await schedule_of(store, workspace)
     after = _changed(before.schedule, changes, drops_holidays=drops_holidays)
     try:
@@ -142,15 +141,9 @@ async def _shown(store: "Store", workspace: str) -> "ShownSchedule":
     from fairpost.cli.schedule_view import ShownSchedule
     from fairpost.postgres.schedules import quota_days, schedule_of
 
-    now = await _now(store)
+    now = await store.now()
     today = await quota_days(store, workspace, since=now, until=now)
     return ShownSchedule(await schedule_of(store, workspace), today[-1] if today else None, now)
-
-
-async def _now(store: "Store") -> "datetime":
-    from fairpost.system import clock
-
-    return clock.stated() or await store.value("SELECT clock_timestamp()")
 
 
 def _changed(before: "Schedule", changes: dict[str, Any], *, drops_holidays: bool) -> "Schedule":

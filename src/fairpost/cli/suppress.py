@@ -251,7 +251,7 @@ def unsuppress(address: Address, workspace: Workspace = None, everywhere: Everyw
 
 
 async def _checked(store: "Store", address: str) -> str:
-    parsed: str | None = await store.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", address)
+    parsed = await store.parse_address(address)
     if parsed is None:
         raise FairpostError(f"ADDRESS must be an e-mail address, got {address!r}")
     return parsed

@@ -57,7 +57,7 @@ class CampaignWatch:
 
     async def step(self) -> bool:
         """True: there is more to do at once."""
-        now = clock.stated() or await self._store.value("SELECT clock_timestamp()")  # the database's own, as everywhere
+        now = await self._store.now()
         for workspace in await schedules.to_lay(self._store, before=now + RENEWED_BEFORE):
             await self._safely(f"the schedule of workspace {workspace}", lay(self._store, workspace, now=now))
         is_busy = False

@@ -12,7 +12,6 @@ import asyncpg
 
 from fairpost.postgres import retention
 from fairpost.postgres.store import Store
-from fairpost.system import clock
 
 EVERY_S = 86_400.0
 AGAIN_S = 300.0
@@ -47,8 +46,7 @@ class HistoryWatch:
         await retention.prepare_months(self._store)
         if self._keep is None:
             return
-        now = clock.stated() or await self._store.value("SELECT clock_timestamp()")  # the database's own, as everywhere
-        before = now - self._keep
+        before = await self._store.now() - self._keep
         async for dropped in retention.drop_months(self._store, before=before):
             self._log(f"history of {dropped.month:%Y-%m} dropped: {dropped.bytes / 1_000_000:,.1f} MB")
         await retention.drop_rows(self._store, before=before)

@@ -16,7 +16,6 @@ from fairpost.policy.health import health
 from fairpost.policy.senders import SenderPolicy, look
 from fairpost.postgres import senders
 from fairpost.postgres.store import Store
-from fairpost.system import clock
 
 LOOK_S = 0.5  # a burst is noticed within this, and what its accounts take to write down what they did
 TELL_EVERY = timedelta(minutes=1)  # a storm of throttles is one e-mail a minute, not a storm of e-mails
@@ -60,7 +59,7 @@ class SenderWatch:
             await asyncio.sleep(LOOK_S)
 
     async def step(self) -> None:
-        now = await self._now()
+        now = await self._store.now()
         await self._begin_hour(now)
         stirs = await senders.stirred(self._store)
         ids = dict.fromkeys((*self._later, *stirs.users, *await senders.to_look_at(self._store, now=now)))
@@ -75,10 +74,6 @@ class SenderWatch:
         if now >= self._folded_at + FOLD_EVERY:
             self._folded_at = now
             await senders.fold(self._store)
-
-    async def _now(self) -> datetime:
-        """The database's own, as everywhere; ours only where somebody has stopped it."""
-        return clock.stated() or await self._store.value("SELECT clock_timestamp()")
 
     async def _begin_hour(self, now: datetime) -> None:
         """What was planned for this hour is volume from now on."""

@@ -272,7 +272,7 @@ async def _refused_invitation(store: "Store", workspace: str | None, address: st
 async def _parsed(store: "Store", address: str) -> str | None:
     text = address.strip()
     is_sane = len(text) <= ADDRESS_CHARS_MAX and text.isprintable()
-    return await rows.parse_address(store, text) if is_sane else None
+    return await store.parse_address(text) if is_sane else None
 
 
 async def _offer(

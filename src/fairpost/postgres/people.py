@@ -65,11 +65,6 @@ class Window:
 # The index knows a null as an empty name, and a workspace of that name is not those who run the service: both are asked for.
 
 
-async def parse_address(store: "Store", text: str) -> str | None:
-    parsed: str | None = await store.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", text)
-    return parsed
-
-
 async def find(store: "Store", *, workspace: str | None, address: str) -> Person | None:
     sql = """SELECT p.* FROM fairpost.people p
         WHERE coalesce(p.workspace, '') = coalesce($1::text, '') AND p.workspace IS NOT DISTINCT FROM $1 AND p.folded = fairpost.fold($2)"""

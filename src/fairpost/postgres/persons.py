@@ -25,7 +25,7 @@ Reach = Callable[[int], None]  # told how many bytes of history were read
 
 
 async def parsed(store: "Store", address: str) -> str:
-    found: str | None = await store.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", address)
+    found = await store.parse_address(address)
     if found is None:
         raise FairpostError(f"ADDRESS must be an e-mail address, got {address!r}")
     return found

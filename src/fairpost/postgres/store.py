@@ -141,6 +141,16 @@ class Store:
     async def row(self, sql: str, *args: Any) -> Any:
         return await self._pool.fetchrow(sql, *args)
 
+    async def now(self) -> datetime:
+        """The database's own clock, as everywhere; ours only where somebody has stopped it."""
+        moment: datetime = clock.stated() or await self.value("SELECT clock_timestamp()")
+        return moment
+
+    async def parse_address(self, text: str) -> str | None:
+        """As it is stored; None: it is no e-mail address."""
+        parsed: str | None = await self.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", text)
+        return parsed
+
     async def value(self, sql: str, *args: Any) -> Any:
         return await self._pool.fetchval(sql, *args)
 

@@ -201,6 +201,11 @@ async def remove_domain(store: "Store", workspace: str, domain: str) -> bool:
     return bool(await store.value(sql, workspace, domain))
 
 
+async def may_write_as(store: "Store", workspace: str, domain: str) -> bool:
+    """Whether it has shown the domain, or one above it, to be its own."""
+    return bool(await store.value("SELECT fairpost.may_write_as($1, $2)", workspace, domain))
+
+
 async def route_for(
     store: "Store", workspace: str, *, pool: str | None = None, account: str | None = None
 ) -> str | None:

@@ -34,6 +34,7 @@ from fairpost.model.transport import (
 )
 from fairpost.observe.status import read_post, read_posts
 from fairpost.policy.diagnosis import Post
+from fairpost.postgres import workspaces
 from fairpost.providers.presets import CUSTOM, NONE, Preset, by_domain, limits_of, read_presets
 from fairpost.system import clock
 from fairpost.transport.guarded import server_refusal
@@ -340,16 +341,11 @@ _HOW_MANY = "SELECT count(*) FROM fairpost.accounts a WHERE a.workspace = $1"
 
 
 async def _own_address(caller: Caller, text: str) -> str:
-    row = await caller.store.row(
-        """SELECT x.address, fairpost.may_write_as($1, split_part(x.address, '@', 2)) AS is_own
-           FROM (SELECT fairpost.parse_address(to_jsonb($2::text)) ->> 'address' AS address) x""",
-        *(caller.workspace, text),
-    )
-    if row["address"] is None:
+    address = await caller.store.parse_address(text)
+    if address is None:
         raise invalid("address", "must be an e-mail address")
-    address: str = row["address"]
-    if not row["is_own"]:
-        domain = address.rpartition("@")[2]
+    domain = address.rpartition("@")[2]
+    if not await workspaces.may_write_as(caller.store, caller.workspace, domain):
         raise invalid("address", f"{domain} is not a domain that this workspace has shown to be its own")
     return address
 

@@ -19,7 +19,6 @@ from fairpost.api.routes.campaigns import (
     PLANNING_S_MAX,
     CampaignName,
     Scheduling,
-    moment,
     named,
     scheduling,
     state_word,
@@ -202,7 +201,7 @@ async def schedule(name: CampaignName, caller: Sends) -> Answer[Scheduling]:
         campaign = await named(one, caller, name)
         if campaign.state not in UNDER_WAY:
             raise _not_running(campaign)
-        already = await launching.begin_anew(one, campaign, now=await moment(one))
+        already = await launching.begin_anew(one, campaign, now=await one.now())
         await caller.audit(one, "campaign.schedule", f"campaign {name}")
     result = await launching.schedule(caller.store, campaign, already=already, seconds_max=PLANNING_S_MAX)
     return Answer(data=await scheduling(caller, name, result))
@@ -240,7 +239,7 @@ async def planning(name: CampaignName, caller: Reads) -> Answer[PlanningOut]:
 )
 async def forecast(name: CampaignName, caller: Reads) -> Answer[CampaignForecast]:
     async with caller.store.together() as one:
-        campaign, now = await named(one, caller, name), await moment(one)
+        campaign, now = await named(one, caller, name), await one.now()
         question = await forecasting.asked(one, campaign, now=now)
         hours = await campaigns.sent_by_hour(one, campaign)
         foretold = await forecasting.foreseen(one, campaign)
@@ -331,7 +330,7 @@ async def preview(name: CampaignName, caller: Reads, given: PreviewIn | None = N
             raise ApiError("conflict", f"Nobody is on {' or '.join(campaign.lists)} yet.")
         prospect = await _prospect(one, caller, to)
         try:
-            shown = await previewing.preview(one, campaign, given.step, prospect, now=await moment(one))
+            shown = await previewing.preview(one, campaign, given.step, prospect, now=await one.now())
         except Unrenderable as error:
             raise unfilled(error, "to") from None
     return Answer(

@@ -19,7 +19,6 @@ from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaigns import CampaignView, view_campaign
 from fairpost.postgres import campaigns, workspaces
 from fairpost.postgres.store import Store
-from fairpost.system import clock
 
 TAG = {"name": "campaigns", "description": "From a list of people and some words to e-mails that go out by themselves."}
 router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
@@ -143,7 +142,7 @@ async def put(name: CampaignName, given: CampaignIn, caller: Manages, response: 
         before = await campaigns.find_campaign(one, caller.workspace, name)
         if before is not None and before.state is not CampaignState.DRAFT:
             raise _refused(before, "changed: only a draft can be")
-        after, is_changed = await write(one, caller, name, given, steps=steps, before=before, now=await moment(one))
+        after, is_changed = await write(one, caller, name, given, steps=steps, before=before, now=await one.now())
         if is_changed:
             action = "campaign.add" if before is None else "campaign.change"
             await caller.audit(one, action, f"campaign {name}", lists=given.lists, route=after.route)
@@ -183,7 +182,7 @@ async def launch(name: CampaignName, caller: Sends, how: Launch | None = None) -
         before = await named(one, caller, name)
         if before.state in (CampaignState.PAUSED, CampaignState.FAILED, CampaignState.CANCELLED):
             raise _refused(before, "launched")
-        now = await moment(one)
+        now = await one.now()
         skips = (how or Launch()).skip_incomplete
         launched = await _set_going(one, caller, before, skip_incomplete=skips, now=now)
         is_draft = before.state is CampaignState.DRAFT
@@ -251,11 +250,6 @@ async def named(store: Store, caller: Caller, name: str) -> Campaign:
     if found is None:
         raise not_found("campaign", name)
     return found
-
-
-async def moment(store: Store) -> datetime:
-    now: datetime = clock.stated() or await store.value("SELECT clock_timestamp()")
-    return now
 
 
 async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Scheduling:
@@ -367,9 +361,7 @@ def _item(campaign: Campaign, caller: Caller) -> CampaignItem:
 
 
 async def _out(store: Store, campaign: Campaign, caller: Caller) -> CampaignOut:
-    view = await view_campaign(
-        store, campaign, now=await moment(store), called=lambda account: as_known(account, caller)
-    )
+    view = await view_campaign(store, campaign, now=await store.now(), called=lambda account: as_known(account, caller))
     pool, account = own_route(campaign.route, caller)
     return CampaignOut(
         id=campaign.name,

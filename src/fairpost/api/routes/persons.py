@@ -11,7 +11,6 @@ from starlette.responses import StreamingResponse
 from fairpost.api.access import Caller, Manages
 from fairpost.api.answers import Answer, Model, Text, failures
 from fairpost.api.errors import invalid
-from fairpost.model.errors import FairpostError
 from fairpost.postgres import persons
 
 TAG = {"name": "persons", "description": "What the workspace has of a person: handed out, or erased."}
@@ -75,10 +74,10 @@ async def erase(
 
 
 async def _parsed(caller: Caller, address: str) -> str:
-    try:
-        return await persons.parsed(caller.owner, address)
-    except FairpostError:
-        raise invalid("address", "is no e-mail address") from None
+    parsed = await caller.store.parse_address(address)
+    if parsed is None:
+        raise invalid("address", "must be an e-mail address")
+    return parsed
 
 
 async def _written(caller: Caller, address: str) -> AsyncIterator[str]:

@@ -21,7 +21,6 @@ from fairpost.policy.quotas import RAMP_UP_DAYS_MAX, allowed_on, day_number
 from fairpost.postgres import schedules
 from fairpost.postgres.schedules import QuotaUsed, StoredSchedule
 from fairpost.postgres.store import Store
-from fairpost.system import clock
 
 TAG = {"name": "schedule", "description": "When and how much a workspace sends in campaigns."}
 router = APIRouter(prefix="/api/schedule", tags=["schedule"])
@@ -129,7 +128,7 @@ class QuotaStatus(Model):
 @router.get("", summary="When and how much it sends", responses=failures())
 async def shown(caller: Reads) -> Answer[ScheduleOut]:
     stored = await schedules.schedule_of(caller.store, caller.workspace)
-    return Answer(data=_out(stored, await _now(caller.store)))
+    return Answer(data=_out(stored, await caller.store.now()))
 
 
 @router.put(
@@ -141,7 +140,7 @@ async def shown(caller: Reads) -> Answer[ScheduleOut]:
 async def put(schedule: ScheduleIn, caller: Manages) -> Answer[ScheduleOut]:
     wanted = _schedule(schedule)
     async with caller.store.together() as one:
-        now = await _now(one)
+        now = await one.now()
         before = await schedules.schedule_of(one, caller.workspace)
         if not before.is_stored or before.schedule != wanted:
             await _set(one, caller, wanted, now)
@@ -154,7 +153,7 @@ async def quota(
     caller: Reads, days: Annotated[int, Query(ge=1, le=60, description="Today, and those after it.")] = 7
 ) -> Answer[QuotaStatus]:
     async with caller.store.together() as one:
-        now = await _now(one)
+        now = await one.now()
         stored = await schedules.schedule_of(one, caller.workspace)
         today = day_start(stored.schedule.timezone, now)
         laid = await schedules.quota_days(one, caller.workspace, since=now, until=now)
@@ -278,8 +277,3 @@ def _days(
 
 def _openings(window: SendingWindow, starts_at: datetime, ends_at: datetime) -> list[Opening]:
     return [Opening(opens_at=begin, closes_at=end) for begin, end in windows.spans(window, starts_at, ends_at)]
-
-
-async def _now(store: Store) -> datetime:
-    now: datetime = clock.stated() or await store.value("SELECT clock_timestamp()")
-    return now

@@ -146,7 +146,7 @@ async def put(
     address: AddressPath, given: SuppressionIn, caller: Manages, response: Response
 ) -> Answer[SuppressionOut]:
     async with caller.store.together() as one:
-        checked = await one.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", address)
+        checked = await one.parse_address(address)
         if checked is None:
             raise invalid("address", "must be an e-mail address")
         is_new = await one.value(
