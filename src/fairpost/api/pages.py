@@ -1,18 +1,32 @@
-"""Cursors: where the page before ended, opaque to whoever carries it."""
+"""Pages of long lists. A cursor is where the page before ended, opaque to whoever carries it."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 
 from fastapi import Query
 
+from fairpost.api.answers import Answer, Page
 from fairpost.api.errors import ApiError
+
+T = TypeVar("T")
+Shown = TypeVar("Shown")
 
 PAGE_MAX = 200
 BIGGEST = 2**63 - 1
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many on a page.")]
 Cursor = Annotated[str | None, Query(max_length=400, description="`next` of the page before.")]
+
+
+def page_of(
+    found: Sequence[T], limit: int, *, shown: Callable[[T], Shown], place: Callable[[T], int | str]
+) -> Answer[Page[Shown]]:
+    """`found` is one more than a page holds, where there are so many: so it is known whether another page follows."""
+    items = found[:limit]
+    following = cursor_of(place(items[-1])) if len(found) > limit else None
+    return Answer(data=Page(items=[shown(each) for each in items], next=following))
 
 
 def cursor_of(place: int | str) -> str:

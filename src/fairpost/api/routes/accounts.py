@@ -1,6 +1,6 @@
 """Accounts of a workspace: added, looked at, changed, paused, resumed and removed. Their passwords go in and never come out.
 
-Here an account has the name that its workspace gave it; in the database the workspace stands before it (see docs/tenancy.md).
+Here an account has the name that its workspace gave it.
 """
 
 import re
@@ -17,7 +17,8 @@ from pydantic import Field
 from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, When, failures
 from fairpost.api.errors import ApiError, invalid, not_found, without_commands
-from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.api.names import full_name, own_name
+from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.servers import GmailIn, SmtpIn, changed_server, new_server
 from fairpost.api.service import Service, TheService
 from fairpost.model.account import Account, AccountStatus, DailyMode, Limits
@@ -184,11 +185,15 @@ class Pause(Given):
 
 @router.get("", summary="By name", responses=failures())
 async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AccountOut]]:
-    after = _full(name_at(cursor) or "", caller)
+    after = full_name(name_at(cursor) or "", caller)
     found = await read_posts(caller.store, workspace=caller.workspace, after=after, most=limit + 1)
     now = clock.now()
-    items = [_shown(post, caller, now) for post in found[:limit]]
-    return Answer(data=Page(items=items, next=cursor_of(items[-1].name) if len(found) > limit else None))
+    return page_of(
+        found,
+        limit,
+        shown=lambda post: _shown(post, caller, now),
+        place=lambda post: own_name(post.account.name, caller),
+    )
 
 
 @router.get(
@@ -214,9 +219,9 @@ async def add(given: AccountIn, caller: Manages, service: TheService) -> Answer[
             if await one.value(_HOW_MANY, caller.workspace) >= ACCOUNTS_MAX:
                 raise ApiError("conflict", f"A workspace has at most {ACCOUNTS_MAX:,} accounts. Nothing was changed.")
             await one.add_account(
-                _full(given.name, caller),
+                full_name(given.name, caller),
                 address=address,
-                pool=_full(given.pool, caller),
+                pool=full_name(given.pool, caller),
                 display_name=_line(given.display_name),
                 limits=limits,
                 provider=provider,
@@ -252,7 +257,7 @@ async def change(name: AccountName, given: AccountChange, caller: Manages, servi
     async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
         with_secret = changes if sealed is None else {**changes, "secret": sealed}
         async with caller.store.together() as one:
-            if await one.change_account(_full(name, caller), with_secret, keys=keys) is None:
+            if await one.change_account(full_name(name, caller), with_secret, keys=keys) is None:
                 raise not_found("account", name)
             await caller.audit(
                 one,
@@ -291,7 +296,7 @@ async def resume(name: AccountName, caller: Manages) -> Answer[AccountOut]:
 )
 async def remove(name: AccountName, caller: Manages) -> Answer[Removed]:
     async with caller.store.together() as one:
-        done = await one.remove_account(_full(name, caller))
+        done = await one.remove_account(full_name(name, caller))
         if not done.known:
             raise not_found("account", name)
         if not done.removed:
@@ -308,7 +313,7 @@ async def _set_status(
     caller: Caller, name: str, changes: Mapping[str, Any], action: str, **detail: Any
 ) -> Answer[AccountOut]:
     async with caller.store.together() as one:
-        if await one.change_account(_full(name, caller), changes) is None:
+        if await one.change_account(full_name(name, caller), changes) is None:
             raise not_found("account", name)
         await caller.audit(one, action, f"account {name}", **detail)
     return Answer(data=await _look(caller, name))
@@ -382,7 +387,7 @@ def _changes(given: AccountChange, account: Account, address: str, caller: Calle
     if "address" in given.model_fields_set:
         changes["address"] = address
     if "pool" in given.model_fields_set:
-        changes["pool"] = _full(given.pool, caller)
+        changes["pool"] = full_name(given.pool, caller)
     if "display_name" in given.model_fields_set:
         changes["display_name"] = _line(given.display_name)
     if given.provider is not None:
@@ -426,14 +431,9 @@ def _with_given(limits: Limits, given: LimitsIn | None) -> Limits:
 # ── how it is shown ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _full(name: str, caller: Caller) -> str:
-    """As the database has it: two workspaces never meet over a name."""
-    return f"{caller.workspace}/{name}"
-
-
 async def _post(caller: Caller, name: str) -> Post:
     try:
-        return await read_post(caller.store, _full(name, caller))
+        return await read_post(caller.store, full_name(name, caller))
     except NotFound:
         raise not_found("account", name) from None
 
@@ -447,10 +447,10 @@ def _shown(post: Post, caller: Caller, now: datetime) -> AccountOut:
     hour_used, day_used = post.used(now)
     may_send_at, waits_for = post.may_send(now)
     return AccountOut(
-        name=_own(account.name, caller),
+        name=own_name(account.name, caller),
         address=account.address,
         display_name=account.display_name,
-        pool=_own(account.pool, caller),
+        pool=own_name(account.pool, caller),
         provider=account.provider,
         status=account.status,
         status_reason=_said(account.status_reason),
@@ -473,10 +473,6 @@ def _shown(post: Post, caller: Caller, now: datetime) -> AccountOut:
 def _said(reason: str | None) -> str | None:
     """What an engine says to an operator names commands; what a person said stays as it is."""
     return without_commands(reason) if reason and "fairpost " in reason else reason
-
-
-def _own(name: str, caller: Caller) -> str:
-    return name.removeprefix(f"{caller.workspace}/")
 
 
 def _server(server: TransportSettings | None) -> SmtpOut | GmailOut | OtherServer | None:

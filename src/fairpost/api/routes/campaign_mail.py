@@ -13,8 +13,8 @@ from pydantic import Field, StrictInt
 from fairpost.api.access import Caller, Reads, Sends
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
 from fairpost.api.errors import ApiError, not_found, without_commands
-from fairpost.api.names import own_words
-from fairpost.api.pages import Cursor, Limit, cursor_of, number_at
+from fairpost.api.names import own_account, own_words
+from fairpost.api.pages import Cursor, Limit, number_at, page_of
 from fairpost.api.routes.campaigns import (
     PLANNING_S_MAX,
     CampaignName,
@@ -23,7 +23,7 @@ from fairpost.api.routes.campaigns import (
     scheduling,
     state_word,
 )
-from fairpost.api.routes.emails import MailboxOut, own_name
+from fairpost.api.routes.emails import MailboxOut
 from fairpost.api.routes.sequences import STEPS_MAX
 from fairpost.api.routes.templates import unfilled
 from fairpost.campaigns import forecasting, launching
@@ -44,6 +44,7 @@ from fairpost.templates.rendering import Unrenderable
 router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
 
 RETRYING_S_MAX = 10.0
+NUMBERED = "shared account"  # with a space, as no account's own name
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
 
 
@@ -270,11 +271,11 @@ def _foreseen(question: Question, now: datetime) -> tuple[Forecast, list[Suggest
 
 def _as_known(question: Question, caller: Caller) -> Question:
     """Its own accounts by their short names, and those of the operator by numbers."""
-    shared = (sender.name for sender in question.senders if own_name(sender.name, caller) is None)
-    names = {name: f"{SHARED} {number}" for number, name in enumerate(shared, 1)}
+    shared = (sender.name for sender in question.senders if own_account(sender.name, caller) is None)
+    names = {name: f"{NUMBERED} {number}" for number, name in enumerate(shared, 1)}
 
     def known(name: str) -> str:
-        return own_name(name, caller) or names[name]
+        return own_account(name, caller) or names[name]
 
     return replace(
         question,
@@ -283,13 +284,10 @@ def _as_known(question: Question, caller: Caller) -> Question:
     )
 
 
-SHARED = "shared account"  # with a space, as no account's own name
-
-
 def _forecast_out(found: Forecast, helpful: list[Suggestion]) -> ForecastOut:
     per_account: Counter[str | None] = Counter()
     for name, n in found.per_account.items():
-        per_account[None if name.startswith(f"{SHARED} ") else name] += n
+        per_account[None if name.startswith(f"{NUMBERED} ") else name] += n
     return ForecastOut(
         emails=found.emails,
         starts_at=found.starts_at,
@@ -358,9 +356,7 @@ async def recipients(
         campaign = await named(one, caller, name)
         after = number_at(cursor) or 0
         found = [r async for r in campaigns.receipts(one, campaign, states=states, after=after, most=limit + 1)]
-    items = found[:limit]
-    following = cursor_of(items[-1].email_id) if len(found) > limit else None
-    return Answer(data=Page(items=[_receipt(each, caller) for each in items], next=following))
+    return page_of(found, limit, shown=lambda each: _receipt(each, caller), place=lambda each: each.email_id)
 
 
 # ── changed ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -434,7 +430,7 @@ def _receipt(receipt: Receipt, caller: Caller) -> ReceiptOut:
         address=receipt.address,
         state=ReceiptState(state_word(receipt.state)),
         reason=receipt.reason and own_words(receipt.reason, caller),
-        account=own_name(receipt.account, caller),
+        account=own_account(receipt.account, caller),
         at=receipt.at,
         attempts=receipt.attempts,
     )

@@ -12,7 +12,7 @@ from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text,
 from fairpost.api.drafts import CampaignIn, check, own_steps, write
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.names import as_known, own_route, own_words
-from fairpost.api.pages import Cursor, Limit, bad_cursor, cursor_of, name_at
+from fairpost.api.pages import Cursor, Limit, bad_cursor, name_at, page_of
 from fairpost.campaigns import forecasting, launching, values
 from fairpost.campaigns.launching import Incomplete, NobodyListed, NoSender, SchedulingResult
 from fairpost.model.campaign import Campaign, CampaignState
@@ -121,9 +121,12 @@ class Removed(Model):
 @router.get("", summary="The newest first", responses=failures())
 async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[CampaignItem]]:
     found = await campaigns.campaigns_before(caller.store, caller.workspace, _place(cursor), most=limit + 1)
-    last = found[:limit][-1] if len(found) > limit else None
-    following = cursor_of(f"{last.created_at.isoformat()} {last.name}") if last else None
-    return Answer(data=Page(items=[_item(each, caller) for each in found[:limit]], next=following))
+    return page_of(
+        found,
+        limit,
+        shown=lambda each: _item(each, caller),
+        place=lambda each: f"{each.created_at.isoformat()} {each.name}",
+    )
 
 
 @router.put(

@@ -9,7 +9,8 @@ from pydantic import Field, JsonValue
 from fairpost.api.access import Caller, Reads, Sends
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.pages import BIGGEST, Cursor, Limit, cursor_of, number_at
+from fairpost.api.names import own_account
+from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of
 from fairpost.api.service import TheService
 from fairpost.api.submitting import Refused, submit
 from fairpost.model.errors import NotFound
@@ -196,9 +197,7 @@ async def listed(
         before=None if before is None else EmailId(before),
         most=limit + 1,
     )
-    items = found[:limit]
-    following = cursor_of(items[-1].id) if len(found) > limit else None
-    return Answer(data=Page(items=[_item(each, caller) for each in items], next=following))
+    return page_of(found, limit, shown=lambda each: _item(each, caller), place=lambda each: each.id)
 
 
 @router.get("/{email_id}", summary="Everything about one e-mail", responses=failures("not_found"))
@@ -211,7 +210,9 @@ async def shown(email_id: EmailIdPath, caller: Reads) -> Answer[EmailOut]:
 async def attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]]:
     email = await _find(caller, email_id)
     return Answer(
-        data=[Attempt.model_validate({**_plain(each), "account": own_name(each.account, caller)}) for each in email.log]
+        data=[
+            Attempt.model_validate({**_plain(each), "account": own_account(each.account, caller)}) for each in email.log
+        ]
     )
 
 
@@ -281,21 +282,14 @@ async def _find(caller: Caller, email_id: int) -> ShownEmail:
         raise not_found("e-mail", email_id) from None
 
 
-def own_name(account: str | None, caller: Caller) -> str | None:
-    """An account as its workspace calls it; the operator's have no name here."""
-    return (
-        account.removeprefix(f"{caller.workspace}/") if account and account.startswith(f"{caller.workspace}/") else None
-    )
-
-
 def _item(email: ListedEmail, caller: Caller) -> EmailItem:
     return EmailItem.model_validate(
-        {**_plain(email), "status": OUTBOX_WORDS[email.state], "account": own_name(email.account, caller)}
+        {**_plain(email), "status": OUTBOX_WORDS[email.state], "account": own_account(email.account, caller)}
     )
 
 
 def _facts(email: ShownEmail, caller: Caller) -> dict[str, Any]:
-    return {**_plain(email), "status": OUTBOX_WORDS[email.state], "account": own_name(email.account, caller)}
+    return {**_plain(email), "status": OUTBOX_WORDS[email.state], "account": own_account(email.account, caller)}
 
 
 def _plain(value: Any) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from fairpost.api.access import Reads
+from fairpost.api.access import Caller, Reads
 from fairpost.api.answers import Answer, Id, Model, Moment, Page, Text, failures
-from fairpost.api.pages import BIGGEST, Cursor, Limit, cursor_of, number_at
+from fairpost.api.names import own_name
+from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of
 
 TAG = {"name": "events", "description": "What happened, and why."}
 router = APIRouter(prefix="/api/events", tags=["events"])
@@ -35,14 +36,14 @@ async def listed(
            WHERE e.workspace = $1 AND e.id < $2 AND ($3::text IS NULL OR e.kind = $3) ORDER BY e.id DESC LIMIT $4""",
         *(caller.workspace, BIGGEST if before is None else before, kind, limit + 1),
     )
-    items = [
-        Event(
-            id=row["id"],
-            at=row["at"],
-            kind=row["kind"],
-            subject=row["subject"].removeprefix(f"{caller.workspace}/"),
-            detail=json.loads(row["detail"]) if row["detail"] else None,
-        )
-        for row in found[:limit]
-    ]
-    return Answer(data=Page(items=items, next=cursor_of(items[-1].id) if len(found) > limit else None))
+    return page_of(found, limit, shown=lambda row: _event(row, caller), place=lambda row: int(row["id"]))
+
+
+def _event(row: Any, caller: Caller) -> Event:
+    return Event(
+        id=row["id"],
+        at=row["at"],
+        kind=row["kind"],
+        subject=own_name(row["subject"], caller),
+        detail=json.loads(row["detail"]) if row["detail"] else None,
+    )

@@ -8,7 +8,7 @@ from pydantic import Field
 from fairpost.api.access import Admin, SignedIn
 from fairpost.api.answers import Answer, Given, Model, Moment, Page, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.pages import Cursor, Limit, cursor_of, name_at, number_at
+from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of
 from fairpost.api.routes.auth import Address, PersonName, PersonOut, refusal
 from fairpost.api.routes.members import AddressPath, OfferedOut
 from fairpost.api.routes.workspace import AuditOut
@@ -59,9 +59,7 @@ async def listed(
     where = _region(service, region)
     async with service.at(where) as store:
         found = await workspaces.workspaces(store, after=name_at(cursor) or "", most=limit + 1)
-    items = found[:limit]
-    following = cursor_of(items[-1].name) if len(found) > limit else None
-    return Answer(data=Page(items=[_told(each, where) for each in items], next=following))
+    return page_of(found, limit, shown=lambda each: _told(each, where), place=lambda each: each.name)
 
 
 @router.put(
@@ -168,9 +166,7 @@ async def enable(address: AddressPath, admin: Admin, service: TheService, reques
 @router.get("/audit", summary="Who changed what in the installation itself", responses=failures())
 async def audit(_: Admin, service: TheService, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
     found = await workspaces.audit(service.home, None, before=number_at(cursor), most=limit + 1)
-    items = found[:limit]
-    following = cursor_of(items[-1].id) if len(found) > limit else None
-    return Answer(data=Page(items=[AuditOut.model_validate(entry) for entry in items], next=following))
+    return page_of(found, limit, shown=AuditOut.model_validate, place=lambda entry: entry.id)
 
 
 async def _home_of(service: Service, name: str) -> tuple[str, Store]:

@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, Model, failures
+from fairpost.api.names import own_name
 from fairpost.model.account import AccountStatus
 from fairpost.postgres.workspaces import workspace_named
 
@@ -33,9 +34,8 @@ async def listed(caller: Reads) -> Answer[Pools]:
     accounts = await caller.store.accounts(workspace=caller.workspace)
     pools: dict[str, list[PoolAccount]] = {}
     for account in accounts:
-        name = account.name.removeprefix(f"{caller.workspace}/")
-        pool = account.pool.removeprefix(f"{caller.workspace}/")
-        pools.setdefault(pool, []).append(PoolAccount(name=name, status=account.status))
+        known = PoolAccount(name=own_name(account.name, caller), status=account.status)
+        pools.setdefault(own_name(account.pool, caller), []).append(known)
     workspace = await workspace_named(caller.store, caller.workspace)
     return Answer(
         data=Pools(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import Annotated, Any, BinaryIO, Literal, cast
@@ -13,7 +14,7 @@ from pydantic import Field
 from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Name, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.pages import Cursor, Limit, cursor_of, name_at, number_at
+from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of
 from fairpost.model.errors import NotFound
 from fairpost.model.prospect import BadProspectLine, Prospect, ProspectLine
 from fairpost.postgres import prospects as stored
@@ -95,8 +96,7 @@ class ProspectChange(Given):
 @router.get("/lists", summary="The lists, by name", responses=failures())
 async def lists(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[ListOut]]:
     found = await stored.lists(caller.store, caller.workspace, after=name_at(cursor) or "", most=limit + 1)
-    items = [ListOut(name=name, prospects=n, created_at=at) for name, n, at in found[:limit]]
-    return Answer(data=Page(items=items, next=cursor_of(items[-1].name) if len(found) > limit else None))
+    return page_of(found, limit, shown=_list, place=lambda each: each[0])
 
 
 @router.get(
@@ -108,8 +108,7 @@ async def members(name: ListName, caller: Reads, limit: Limit = 50, cursor: Curs
         found = await stored.members(one, workspace=caller.workspace, list_name=name, after=after, most=limit + 1)
     if found is None:
         raise not_found("list", name)
-    items = [ProspectOut.model_validate(each) for each in found[:limit]]
-    return Answer(data=Page(items=items, next=cursor_of(items[-1].id) if len(found) > limit else None))
+    return page_of(found, limit, shown=ProspectOut.model_validate, place=lambda each: each.id)
 
 
 @router.post(
@@ -190,6 +189,11 @@ async def remove_list(name: ListName, caller: Manages) -> Answer[Removed]:
             raise ApiError("conflict", str(error), details={"campaigns": list(error.campaigns)}) from None
         await caller.audit(one, "list.remove", f"list {name}")
     return Answer(data=Removed())
+
+
+def _list(found: tuple[str, int, datetime]) -> ListOut:
+    name, prospects, created_at = found
+    return ListOut(name=name, prospects=prospects, created_at=created_at)
 
 
 def _kind(request: Request) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field, StrictInt
 from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.campaigns.words import CHARS_MAX, DURATION_S_MAX, duration_in_words, duration_s
 from fairpost.model.campaign import Step
 from fairpost.model.errors import NotFound
@@ -63,8 +63,7 @@ class Removed(Model):
 async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[SequenceOut]]:
     after = name_at(cursor) or ""
     found = await templates.sequences(caller.store, caller.workspace, after=after, most=limit + 1)
-    items = [_out(each) for each in found[:limit]]
-    return Answer(data=Page(items=items, next=cursor_of(items[-1].name) if len(found) > limit else None))
+    return page_of(found, limit, shown=_out, place=lambda each: each.name)
 
 
 @router.get("/{name}", summary="A sequence and its campaigns", responses=failures("not_found"))

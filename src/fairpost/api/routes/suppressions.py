@@ -8,7 +8,7 @@ from pydantic import Field
 from fairpost.api.access import Manages, Reads
 from fairpost.api.answers import Answer, Given, Model, Moment, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.model.suppression import Entry, Imported, SuppressionKind
 from fairpost.postgres import suppressions as stored
 from fairpost.postgres.store import Store
@@ -82,8 +82,7 @@ async def listed(
         after=name_at(cursor) or "",
         most=limit + 1,
     )
-    items = [SuppressionOut.model_validate(each) for each in found[:limit]]
-    return Answer(data=Page(items=items, next=cursor_of(items[-1].address) if len(found) > limit else None))
+    return page_of(found, limit, shown=SuppressionOut.model_validate, place=lambda each: each.address)
 
 
 @router.post(

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.campaigns.launching import ALWAYS_KNOWN
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.postgres import templates
@@ -86,8 +86,7 @@ class Removed(Model):
 @router.get("", summary="By name", responses=failures())
 async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[TemplateItem]]:
     found = await templates.templates_after(caller.store, caller.workspace, name_at(cursor) or "", most=limit + 1)
-    items = [TemplateItem.model_validate(each) for each in found[:limit]]
-    return Answer(data=Page(items=items, next=cursor_of(items[-1].name) if len(found) > limit else None))
+    return page_of(found, limit, shown=TemplateItem.model_validate, place=lambda each: each.name)
 
 
 @router.get("/{name}", summary="A template with its words and its fields", responses=failures("not_found"))

@@ -8,7 +8,7 @@ from pydantic import Field
 from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.answers import Answer, Given, Model, Moment, Page, Text, When, failures
 from fairpost.api.errors import invalid, not_found
-from fairpost.api.pages import Cursor, Limit, cursor_of, name_at
+from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.service import TheService
 from fairpost.model.errors import NotFound
 from fairpost.model.sender import Priority, Sender, SenderId
@@ -90,8 +90,7 @@ async def listed(
     found = await senders.users(
         caller.store, caller.workspace, throttled=throttled, after=name_at(cursor) or "", most=limit + 1
     )
-    items = [_item(sender) for sender in found[:limit]]
-    return Answer(data=Page(items=items, next=cursor_of(items[-1].name) if len(found) > limit else None))
+    return page_of(found, limit, shown=_item, place=lambda sender: sender.id.name)
 
 
 @router.get(

@@ -9,7 +9,7 @@ from pydantic import Field
 from fairpost.api.access import Manages, Reads
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.pages import Cursor, Limit, cursor_of, number_at
+from fairpost.api.pages import Cursor, Limit, number_at, page_of
 from fairpost.model.workspace import Scope
 from fairpost.postgres import workspaces
 from fairpost.system import clock
@@ -121,9 +121,7 @@ async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Mana
 @router.get("/audit", summary="Who changed what, the newest first", responses=failures())
 async def audit(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
     found = await workspaces.audit(caller.store, caller.workspace, before=number_at(cursor), most=limit + 1)
-    items = found[:limit]
-    following = cursor_of(items[-1].id) if len(found) > limit else None
-    return Answer(data=Page(items=[AuditOut.model_validate(entry) for entry in items], next=following))
+    return page_of(found, limit, shown=AuditOut.model_validate, place=lambda entry: entry.id)
 
 
 def _facts(value: Any) -> dict[str, Any]:
