@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.postgres.directory import WORKSPACE, place, placements, region_of
+from fairpost.model.workspace import WORKSPACE_NAME
+from fairpost.postgres.directory import place, placements, region_of
 from fairpost.postgres.store import Store
 from tests.regions.conftest import Regions
 
@@ -43,14 +44,14 @@ async def test_they_are_listed_by_name_and_page(store: Store) -> None:
 
 
 @settings(max_examples=30)
-@given(st.one_of(st.emails(), st.text(max_size=120), st.from_regex(WORKSPACE, fullmatch=True)))
+@given(st.one_of(st.emails(), st.text(max_size=120), st.from_regex(WORKSPACE_NAME, fullmatch=True)))
 def test_no_address_is_a_workspace_here_and_the_database_says_the_same(regions: Regions, name: str) -> None:
     async def is_taken() -> tuple[bool, bool]:
         async with Store.open(regions.home_url, connections_max=1) as home:
             by_database = await succeeds(home.value("SELECT fairpost.place_workspace($1, 'eu')", name))
             return by_database, await succeeds(place(home, name, region="eu"))
 
-    wanted = WORKSPACE.fullmatch(name) is not None
+    wanted = WORKSPACE_NAME.fullmatch(name) is not None
     assert not (wanted and "@" in name)
     assert asyncio.run(is_taken()) == (wanted, wanted)
 

@@ -7,7 +7,7 @@ from fairpost.model.errors import NotFound
 from fairpost.model.ids import PersonId
 from fairpost.model.person import Offered, Person, Refused, Role
 from fairpost.model.tokens import hash_of
-from fairpost.model.workspace import SERVICE_WORKSPACE
+from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME
 from fairpost.people import passwords
 from fairpost.people.mails import NAME_CHARS_MAX, ServiceMail, link
 from fairpost.people.signing_in import ADDRESS_CHARS_MAX, take_attempt_of
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 INVITATION_LIFE = timedelta(hours=48)
 RESET_LIFE = timedelta(hours=1)
 SETUP_LIFE = timedelta(hours=24)
-WORKSPACE_CHARS_MAX = 200
 
 EXPIRED = Refused(kind="expired", message="This link does not work any more. Ask for another one.")
 LAST_ADMIN = Refused(
@@ -232,9 +231,8 @@ async def enable_person(store: "Store", person_id: PersonId, *, now: datetime | 
 
 def _refused_words(workspace: str | None, name: str, role: Role) -> Refused | None:
     if workspace is not None:
-        is_name = 0 < len(workspace) <= WORKSPACE_CHARS_MAX and workspace.isprintable() and workspace != "*"
-        if not is_name:
-            message = f"A workspace has a name of 1 to {WORKSPACE_CHARS_MAX} characters."
+        if not WORKSPACE_NAME.fullmatch(workspace):
+            message = "A workspace has a name of 1 to 100 small letters, digits, dots, dashes and underscores."
             return Refused(kind="bad_workspace", message=message)
         if workspace == SERVICE_WORKSPACE:
             message = f"The workspace {SERVICE_WORKSPACE} is the service's own: sign-in codes go out from it. It has no members."

@@ -1,14 +1,13 @@
 """Which workspace lives in which region, as the home database knows it. It holds names, and nothing of any e-mail."""
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 
 from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.workspace import WORKSPACE_NAME
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 
-WORKSPACE = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # no @: it cannot be an address
 PLACEMENTS_MAX = 1_000  # in one answer
 
 
@@ -21,7 +20,7 @@ class Placement:
 
 async def place(home: Store, workspace: str, *, region: str) -> None:
     """For good: what it has queued and sent is there, and moving is not offered. Placing it again in the same is nothing."""
-    if not WORKSPACE.fullmatch(workspace):
+    if not WORKSPACE_NAME.fullmatch(workspace):
         raise FairpostError(
             f"A workspace in the directory must be 1..100 of a-z, 0-9 and ._-, beginning with a letter or digit, got {workspace!r}"
         )
