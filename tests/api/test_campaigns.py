@@ -118,7 +118,7 @@ async def test_a_draft_is_made_changed_and_removed(api: Api, acme: httpx.AsyncCl
     assert (data["gap"], data["user"], data["by_recipients_clock"]) == (None, "ann", True)
     assert data["starts_at"] == "2099-03-01T08:00:00Z"
     assert (await acme.get("/api/campaigns/spring")).json() == changed.json()
-    assert (await acme.delete("/api/campaigns/spring")).json()["data"] == {"id": "spring"}
+    assert (await acme.delete("/api/campaigns/spring")).json()["data"] == {"removed": True}
     await refused(await acme.get("/api/campaigns/spring"), 404, "not_found")
     assert await audited(api) == ["campaign.add", "campaign.change", "campaign.remove"]
 

@@ -28,8 +28,11 @@ async def test_an_email_is_put_into_own_words_sent_and_put_back(api: Api, client
     async with api.client(await api.workspace("other")) as others:
         assert (await others.get("/api/portals/hub/tfa")).json()["data"]["subject"] == before["subject"]
     values = {"code": "482913", **await _samples(client)}
-    sent = await client.post("/api/portals/hub/tfa/send", json={"to": "ann@example.com", "values": values})
+    given, once = {"to": "ann@example.com", "values": values}, {"Idempotency-Key": "the first"}
+    sent = await client.post("/api/portals/hub/tfa/send", json=given, headers=once)
     assert sent.status_code == 201, sent.text
+    again = await client.post("/api/portals/hub/tfa/send", json=given, headers=once)
+    assert (again.status_code, again.json()["data"]) == (200, {"id": sent.json()["data"]["id"], "new": False})
     email = (await client.get(f"/api/emails/{sent.json()['data']['id']}")).json()["data"]
     assert email["subject"] == f"{values['code']} is your code"
     assert email["class"] == "urgent"

@@ -30,6 +30,12 @@ def test_no_path_is_listed_that_is_not_there() -> None:
     assert listed <= set(_paths())
 
 
+def test_the_names_of_shapes_tell_nothing_of_our_modules() -> None:
+    """Two of one name would be told apart by theirs."""
+    document = build_app(None, log=lambda line: None).openapi()
+    assert [name for name in document["components"]["schemas"] if "fairpost" in name] == []
+
+
 def test_every_path_says_all_that_it_answers() -> None:
     """Everything under /api answers in one shape, and names what may go wrong."""
     document = build_app(None, log=lambda line: None).openapi()

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Header, Request, Security
 from fastapi.security import APIKeyCookie, HTTPBearer
 
-from fairpost.api.errors import ApiError
+from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import HOME, Service, service_of
 from fairpost.model.person import Person, Role, Session
 from fairpost.model.workspace import WORKSPACE_NAME, Scope
@@ -190,7 +190,7 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
     async with service.at(region) as owner:
         found = await workspaces.find_workspace(owner, workspace)
     if found is None:
-        raise ApiError("not_found", f"There is no workspace {workspace}.")
+        raise not_found("workspace", workspace, where="")
     if found.suspended_at is not None and signed_in.person.role is not Role.ADMIN:
         raise _suspended()
     return Caller(

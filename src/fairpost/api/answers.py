@@ -1,13 +1,16 @@
 """The shape of every answer: `{success, data}`, or `{success: false, error: {code, message, details}}`."""
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
+from fastapi import Path
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
     ConfigDict,
+    Field,
     PlainSerializer,
     StringConstraints,
     WithJsonSchema,
@@ -48,6 +51,9 @@ When = Annotated[AwareDatetime, AfterValidator(_within_reason)]  # that we are t
 # No NUL: PostgreSQL has no place for it.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+INTEGER_MAX = 2_147_483_647  # of PostgreSQL
+Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail address; case does not matter.")]
 
 
 class Model(BaseModel):
@@ -84,10 +90,14 @@ class Page(BaseModel, Generic[T]):
     next: str | None
 
 
+class Why(Given):
+    reason: Annotated[Text | None, Field(max_length=500)] = None
+
+
 class Removed(Model):
     """It is gone."""
 
-    removed: Literal[True] = True
+    removed: Annotated[bool, Field(description="False: it was not there.")] = True
 
 
 class Fault(BaseModel):
@@ -99,6 +109,11 @@ class Fault(BaseModel):
 class Failure(BaseModel):
     success: Literal[False]
     error: Fault
+
+
+def facts_of(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, for an answer that says some of them in another way."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def failure(error: ApiError) -> JSONResponse:

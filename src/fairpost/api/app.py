@@ -8,12 +8,11 @@ from typing import Any
 import asyncpg
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
 from fairpost import __version__
 from fairpost.api.answers import failure
-from fairpost.api.errors import CODES, ApiError, without_commands
+from fairpost.api.errors import CODES, DETAILS_MAX, ApiError, without_commands
 from fairpost.api.gate import Gate
 from fairpost.api.routes import (
     accounts,
@@ -43,7 +42,6 @@ from fairpost.api.routes import (
 from fairpost.api.service import Service
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, InvalidEmail, NotFound
 
-DETAILS_MAX = 20
 _BY_STATUS = {
     400: "bad_request",
     404: "not_found",
@@ -95,10 +93,9 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
     app = FastAPI(
         title="Fairpost",
         version=__version__,
-        description=__doc__,
+        description=DESCRIPTION,
         openapi_tags=TAGS,
         redoc_url=None,
-        separate_input_output_schemas=False,
     )
     app.state.service = service
     for routes in ROUTES:
@@ -112,16 +109,7 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
         log(f"request {request_id} failed: {''.join(traceback.format_exception(error)).rstrip()}")
 
     app.add_middleware(Gate, report=report)
-    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
-
-
-def _document(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        app.openapi_schema = get_openapi(
-            title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes, tags=app.openapi_tags
-        )
-    return app.openapi_schema
 
 
 DESCRIPTION = """Every e-mail is a row in PostgreSQL, let out fairly, sent once, and accounted for.

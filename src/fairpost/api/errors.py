@@ -13,6 +13,7 @@ class Kind:
     meaning: str
 
 
+DETAILS_MAX = 20  # mistakes that one answer names
 CODES: Mapping[str, Kind] = {
     "bad_request": Kind(400, "The request cannot be read: broken JSON, a wrong cursor, a header that makes no sense."),
     "unauthenticated": Kind(401, "No key and no session, or one that is unknown, expired or revoked."),
@@ -59,8 +60,8 @@ def invalid(field: str, message: str) -> ApiError:
     )
 
 
-def not_found(what: str, name: object) -> ApiError:
-    return ApiError("not_found", f"There is no {what} {name} in this workspace.")
+def not_found(what: str, name: object, *, where: str = " in this workspace") -> ApiError:
+    return ApiError("not_found", f"There is no {what} {name}{where}.")
 
 
 def without_commands(message: str) -> str:

@@ -15,7 +15,20 @@ from fastapi import APIRouter, Path, status
 from pydantic import Field
 
 from fairpost.api.access import Caller, Manages, Reads
-from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, When, failures
+from fairpost.api.answers import (
+    INTEGER_MAX,
+    Answer,
+    Count,
+    Given,
+    Model,
+    Moment,
+    Name,
+    Page,
+    Removed,
+    Text,
+    When,
+    failures,
+)
 from fairpost.api.errors import ApiError, invalid, not_found, without_commands
 from fairpost.api.names import full_name, own_name
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
@@ -45,12 +58,10 @@ TAG = {"name": "accounts", "description": "The mailboxes that the workspace send
 router = APIRouter(prefix="/api/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # of a workspace
-INTEGER_MAX = 2_147_483_647
 _HOST = re.compile(r"(?=.{1,253}$)(?!-)[0-9A-Za-z_-]{1,63}(\.[0-9A-Za-z_-]{1,63})*")
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 
 AccountName = Annotated[Name, Path(description="The account's name.")]
-Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 
 
 class WarmUpModel(Given):

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request, Response, status
 from pydantic import Field
 
 from fairpost.api.access import SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, client_of, place_of
-from fairpost.api.answers import Answer, Given, Model, Moment, Text, failures
+from fairpost.api.answers import Answer, Given, Model, Moment, Text, facts_of, failures
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import HOME, Service, TheService
 from fairpost.model.person import Person, Refused, Role, SignedIn
@@ -179,15 +179,7 @@ async def listed(signed_in: SignedInPerson, service: TheService) -> Answer[list[
         found = await sessions.sessions_of(store, signed_in.person.id)
     return Answer(
         data=[
-            SessionOut(
-                id=each.id,
-                created_at=each.created_at,
-                seen_at=each.seen_at,
-                expires_at=each.expires_at,
-                agent=each.agent,
-                is_this=each.id == signed_in.session.id,
-            )
-            for each in found
+            SessionOut.model_validate({**facts_of(each), "is_this": each.id == signed_in.session.id}) for each in found
         ]
     )
 
@@ -198,7 +190,7 @@ async def revoke(
 ) -> Answer[Done]:
     async with service.at(signed_in.region) as store:
         if not await sessions.revoke_session(store, signed_in.person.id, session_id):
-            raise not_found("session", session_id)
+            raise not_found("session", session_id, where="")
     return Answer(data=Done())
 
 
@@ -208,7 +200,7 @@ async def password(given: NewPassword, signed_in: SignedInPerson, service: TheSe
         changed = await membership.change_password(
             store, signed_in.person, old=given.old, new=given.new, session_token=signed_in.token
         )
-    return Answer(data=_person(changed))
+    return Answer(data=person_out(changed))
 
 
 @router.post(
@@ -219,7 +211,9 @@ async def password(given: NewPassword, signed_in: SignedInPerson, service: TheSe
 async def accept(given: Accept, service: TheService) -> Answer[PersonOut]:
     region, _, token = given.token.rpartition(".")
     async with service.at(_known(region or HOME, service)) as store:
-        return Answer(data=_person(await membership.accept_invitation(store, token, given.password, name=given.name)))
+        return Answer(
+            data=person_out(await membership.accept_invitation(store, token, given.password, name=given.name))
+        )
 
 
 @router.post(
@@ -232,7 +226,7 @@ async def setup(given: SetUp, service: TheService) -> Answer[PersonOut]:
         made = await membership.set_up(
             store, given.token, address=given.address, password=given.password, name=given.name
         )
-    return Answer(data=_person(made))
+    return Answer(data=person_out(made))
 
 
 def refusal(refused: Refused) -> ApiError:
@@ -243,7 +237,8 @@ def refusal(refused: Refused) -> ApiError:
     return ApiError(code_, refused.message, details=details, headers=headers)
 
 
-def _person(result: Person | Refused) -> PersonOut:
+def person_out(result: Person | Refused) -> PersonOut:
+    """Raises ApiError."""
     if isinstance(result, Refused):
         raise refusal(result)
     return PersonOut.model_validate(result)

@@ -138,14 +138,14 @@ class CampaignForecast(Model):
     forecast: Annotated[ForecastOut | None, Field(description="Of what is left. Null: nothing is.")]
 
 
-class PreviewIn(Given):
+class CampaignPreviewIn(Given):
     to: Annotated[
         Text | None, Field(max_length=320, description="A prospect's address. Left out: the first on its lists.")
     ] = None
     step: Annotated[StrictInt, Field(ge=1, le=STEPS_MAX)] = 1
 
 
-class PreviewOut(Model):
+class CampaignPreview(Model):
     step: int
     sender: Annotated[
         MailboxOut | None, Field(serialization_alias="from", description="Null: no account is there to send it.")
@@ -317,8 +317,8 @@ def _foretold(foretold: Foreseen, by_now: int) -> ForeseenOut:
 @router.post(
     "/{id}/preview", summary="An e-mail of it as one prospect will get it", responses=failures("not_found", "conflict")
 )
-async def preview(name: CampaignName, caller: Reads, given: PreviewIn | None = None) -> Answer[PreviewOut]:
-    given = given or PreviewIn()
+async def preview(name: CampaignName, caller: Reads, given: CampaignPreviewIn | None = None) -> Answer[CampaignPreview]:
+    given = given or CampaignPreviewIn()
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         if given.step > len(campaign.steps):
@@ -332,7 +332,7 @@ async def preview(name: CampaignName, caller: Reads, given: PreviewIn | None = N
         except Unrenderable as error:
             raise unfilled(error, "to") from None
     return Answer(
-        data=PreviewOut(
+        data=CampaignPreview(
             step=shown.step,
             sender=None if shown.sender == previewing.NOBODY else MailboxOut.model_validate(shown.sender),
             to=shown.to,

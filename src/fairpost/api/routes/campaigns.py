@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, StrictBool
 
 from fairpost.api.access import Caller, Manages, Reads, Sends
-from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text, failures
+from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Why, failures
 from fairpost.api.drafts import CampaignIn, check, own_steps, write
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.names import as_known, own_route, own_words
@@ -99,20 +99,12 @@ class Launch(Given):
     ] = False
 
 
-class Why(Given):
-    reason: Annotated[Text | None, Field(max_length=500)] = None
-
-
-class Moved(Model):
+class CampaignMoved(Model):
     """`state` is what the campaign is in now; `changed`: whether this request did it."""
 
     id: str
     state: CampaignState
     changed: bool
-
-
-class Removed(Model):
-    id: str
 
 
 # ── made ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -168,7 +160,7 @@ async def remove(name: CampaignName, caller: Manages) -> Answer[Removed]:
                 await named(one, caller, name), "removed: only a draft can be; what was launched is cancelled"
             )
         await caller.audit(one, "campaign.remove", f"campaign {name}")
-    return Answer(data=Removed(id=name))
+    return Answer(data=Removed())
 
 
 # ── moved ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,7 +195,7 @@ async def launch(name: CampaignName, caller: Sends, how: Launch | None = None) -
 @router.post(
     "/{id}/pause", summary="Pause it, at once; what is in flight finishes", responses=failures("not_found", "conflict")
 )
-async def pause(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[Moved]:
+async def pause(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[CampaignMoved]:
     reason = why.reason if why else None
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
@@ -219,7 +211,7 @@ async def pause(name: CampaignName, caller: Sends, why: Why | None = None) -> An
     summary="Let a paused or failed one go on, where it stopped",
     responses=failures("not_found", "conflict"),
 )
-async def resume(name: CampaignName, caller: Sends) -> Answer[Moved]:
+async def resume(name: CampaignName, caller: Sends) -> Answer[CampaignMoved]:
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         is_moved = await campaigns.resume(one, campaign, by=caller.who)
@@ -234,7 +226,7 @@ async def resume(name: CampaignName, caller: Sends) -> Answer[Moved]:
     summary="Cancel it, at once and for good; what is in flight finishes",
     responses=failures("not_found", "conflict"),
 )
-async def cancel(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[Moved]:
+async def cancel(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[CampaignMoved]:
     reason = why.reason if why else None
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
@@ -312,11 +304,11 @@ async def _moved(
     is_moved: bool,
     so_before: Sequence[str],
     verb: Literal["paused", "resumed", "cancelled"],
-) -> Moved:
+) -> CampaignMoved:
     campaign = await named(store, caller, name)
     if not is_moved and campaign.state not in so_before:
         raise _refused(campaign, verb)
-    return Moved(id=name, state=campaign.state, changed=is_moved)
+    return CampaignMoved(id=name, state=campaign.state, changed=is_moved)
 
 
 def _refused(campaign: Campaign, verb: str) -> ApiError:

@@ -57,7 +57,7 @@ async def claim(domain: DomainPath, caller: Manages, response: Response) -> Answ
         if name in {each.domain for each in known}:
             response.status_code = status.HTTP_200_OK
         elif len(known) >= DOMAINS_MAX:
-            raise ApiError("conflict", f"A workspace has at most {DOMAINS_MAX:,} domains.")
+            raise ApiError("conflict", f"A workspace has at most {DOMAINS_MAX:,} domains. Nothing was changed.")
         else:
             await caller.audit(one, "domain.add", name)
         return Answer(data=_told(await workspaces.add_domain(one, caller.workspace, name)))

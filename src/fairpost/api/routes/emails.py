@@ -7,11 +7,11 @@ from fastapi import APIRouter, Header, Path, Query, Response, status
 from pydantic import Field, JsonValue
 
 from fairpost.api.access import Caller, Reads, Sends
-from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
+from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, Why, facts_of, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.names import own_account
 from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of
-from fairpost.api.service import TheService
+from fairpost.api.service import Service, TheService
 from fairpost.api.submitting import Refused, submit
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
@@ -21,6 +21,8 @@ from fairpost.observe.emails import ListedEmail, ShownEmail
 
 TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
 router = APIRouter(prefix="/api/emails", tags=["emails"])
+
+CANCELLED = "cancelled by request"  # where nobody says why
 
 EmailIdPath = Annotated[int, Path(ge=1, le=BIGGEST, description="The e-mail's id.")]
 IdempotencyKey = Annotated[
@@ -86,6 +88,11 @@ class Accepted(Model):
     new: Annotated[bool, Field(description="False: its idempotency key was known, and this is the first e-mail's id.")]
 
 
+KNOWN_BEFORE: dict[int | str, dict[str, Any]] = {
+    200: {"model": Answer[Accepted], "description": "Its idempotency key was known."}
+}
+
+
 class MailboxOut(Model):
     address: str
     name: str | None = None
@@ -149,7 +156,7 @@ class EmailOut(EmailItem):
     attachments: list[AttachedFile]
 
 
-class Moved(Model):
+class EmailMoved(Model):
     """`state` is what the e-mail is in now; `changed`: whether this request did it."""
 
     id: Id
@@ -161,10 +168,7 @@ class Moved(Model):
     "",
     status_code=status.HTTP_201_CREATED,
     summary="Send one e-mail",
-    responses={
-        200: {"model": Answer[Accepted], "description": "Its idempotency key was known."},
-        **failures("quota_reached"),
-    },
+    responses={**KNOWN_BEFORE, **failures("quota_reached")},
 )
 async def send(
     email: EmailIn, caller: Sends, service: TheService, response: Response, key: IdempotencyKey = None
@@ -174,7 +178,12 @@ async def send(
     written = email.model_dump(by_alias=True, exclude_none=True, mode="json")
     if key is not None:
         written["idempotency_key"] = key
-    (result,) = await submit(caller, service, [written])
+    return await hand_in(caller, service, written, response)
+
+
+async def hand_in(caller: Caller, service: Service, email: dict[str, Any], response: Response) -> Answer[Accepted]:
+    """Raises ApiError where the database refuses it."""
+    (result,) = await submit(caller, service, [email])
     if isinstance(result, Refused):
         raise result.as_error()
     if not result.new:
@@ -211,22 +220,19 @@ async def attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]
     email = await _find(caller, email_id)
     return Answer(
         data=[
-            Attempt.model_validate({**_plain(each), "account": own_account(each.account, caller)}) for each in email.log
+            Attempt.model_validate({**facts_of(each), "account": own_account(each.account, caller)})
+            for each in email.log
         ]
     )
-
-
-class Why(Given):
-    reason: Annotated[Text, Field(max_length=500)] = "cancelled by request"
 
 
 @router.post(
     "/{email_id}/cancel", summary="Take it out before it is begun", responses=failures("not_found", "conflict")
 )
-async def cancel(email_id: EmailIdPath, caller: Sends, why: Why | None = None) -> Answer[Moved]:
+async def cancel(email_id: EmailIdPath, caller: Sends, why: Why | None = None) -> Answer[EmailMoved]:
     before = await _find(caller, email_id)
     async with caller.store.together() as one:
-        state = await one.cancel(EmailId(email_id), reason=(why or Why()).reason)
+        state = await one.cancel(EmailId(email_id), reason=(why and why.reason) or CANCELLED)
         if state != "cancelled":
             raise ApiError(
                 "conflict",
@@ -234,13 +240,13 @@ async def cancel(email_id: EmailIdPath, caller: Sends, why: Why | None = None) -
                 details={"state": state},
             )
         await caller.audit(one, "email.cancel", f"email {email_id}")
-    return Answer(data=Moved(id=email_id, state=State.CANCELLED, changed=before.state is not State.CANCELLED))
+    return Answer(data=EmailMoved(id=email_id, state=State.CANCELLED, changed=before.state is not State.CANCELLED))
 
 
 @router.post(
     "/{email_id}/retry", summary="Try one again that was given up", responses=failures("not_found", "conflict")
 )
-async def retry(email_id: EmailIdPath, caller: Sends) -> Answer[Moved]:
+async def retry(email_id: EmailIdPath, caller: Sends) -> Answer[EmailMoved]:
     before = await _find(caller, email_id)
     if before.state not in (State.FAILED, State.BOUNCED):
         raise ApiError(
@@ -255,7 +261,7 @@ async def retry(email_id: EmailIdPath, caller: Sends) -> Answer[Moved]:
                 "conflict", f"It is {state}, and cannot be tried again. Nothing was changed.", details={"state": state}
             )
         await caller.audit(one, "email.retry", f"email {email_id}")
-    return Answer(data=Moved(id=email_id, state=State.READY, changed=True))
+    return Answer(data=EmailMoved(id=email_id, state=State.READY, changed=True))
 
 
 class Resolution(Given):
@@ -265,14 +271,14 @@ class Resolution(Given):
 @router.post(
     "/{email_id}/resolve", summary="Decide on one that is in doubt", responses=failures("not_found", "conflict")
 )
-async def resolve(email_id: EmailIdPath, resolution: Resolution, caller: Sends) -> Answer[Moved]:
+async def resolve(email_id: EmailIdPath, resolution: Resolution, caller: Sends) -> Answer[EmailMoved]:
     await _find(caller, email_id)
     async with caller.store.together() as one:
         state = await one.resolve(EmailId(email_id), resolution.decision, by=caller.who)
         if state is None:
             raise ApiError("conflict", "It is not in doubt. Nothing was changed.")
         await caller.audit(one, "email.resolve", f"email {email_id}", decision=resolution.decision)
-    return Answer(data=Moved(id=email_id, state=State.READY if state == "waiting" else State(state), changed=True))
+    return Answer(data=EmailMoved(id=email_id, state=State.READY if state == "waiting" else State(state), changed=True))
 
 
 async def _find(caller: Caller, email_id: int) -> ShownEmail:
@@ -283,14 +289,8 @@ async def _find(caller: Caller, email_id: int) -> ShownEmail:
 
 
 def _item(email: ListedEmail, caller: Caller) -> EmailItem:
-    return EmailItem.model_validate(
-        {**_plain(email), "status": OUTBOX_WORDS[email.state], "account": own_account(email.account, caller)}
-    )
+    return EmailItem.model_validate(_facts(email, caller))
 
 
-def _facts(email: ShownEmail, caller: Caller) -> dict[str, Any]:
-    return {**_plain(email), "status": OUTBOX_WORDS[email.state], "account": own_account(email.account, caller)}
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+def _facts(email: ListedEmail | ShownEmail, caller: Caller) -> dict[str, Any]:
+    return {**facts_of(email), "status": OUTBOX_WORDS[email.state], "account": own_account(email.account, caller)}

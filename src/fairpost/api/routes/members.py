@@ -2,21 +2,21 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, status
+from fastapi import APIRouter, status
 from pydantic import Field
 
 from fairpost.api.access import Caller, Manages
-from fairpost.api.answers import Answer, Given, Moment, Text, failures
+from fairpost.api.answers import AddressPath, Answer, Given, Moment, facts_of, failures
 from fairpost.api.errors import not_found
-from fairpost.api.routes.auth import Address, PersonName, PersonOut, refusal
+from fairpost.api.routes.auth import Address, PersonName, PersonOut, person_out, refusal
 from fairpost.api.service import TheService
 from fairpost.model.person import Offered, Person, Refused, Role
 from fairpost.people import membership
+from fairpost.postgres.store import Store
 
 router = APIRouter(prefix="/api/members", tags=["people"])
 
 MemberRole = Literal["manager", "sender", "viewer"]
-AddressPath = Annotated[Text, Path(min_length=3, max_length=320, description="The e-mail address.")]
 
 
 class MemberIn(Given):
@@ -45,19 +45,19 @@ async def listed(caller: Manages) -> Answer[list[PersonOut]]:
 )
 async def invite(given: MemberIn, caller: Manages, service: TheService) -> Answer[OfferedOut]:
     async with caller.owner.together() as one:
-        offered = await membership.invite(
-            one,
-            workspace=caller.workspace,
-            address=given.address,
-            name=given.name,
-            role=Role(given.role),
-            inviter=caller.workspace,
-            mail=service.mail_of(caller.region),
+        offered = offered_out(
+            await membership.invite(
+                one,
+                workspace=caller.workspace,
+                address=given.address,
+                name=given.name,
+                role=Role(given.role),
+                inviter=caller.workspace,
+                mail=service.mail_of(caller.region),
+            )
         )
-        if isinstance(offered, Refused):
-            raise refusal(offered)
-        await caller.audit(one, "member.invite", offered.person.address, role=given.role)
-    return Answer(data=_offered(offered))
+        await caller.audit(one, "member.invite", offered.address, role=given.role)
+    return Answer(data=offered)
 
 
 @router.put(
@@ -67,28 +67,28 @@ async def invite(given: MemberIn, caller: Manages, service: TheService) -> Answe
 )
 async def change_role(address: AddressPath, given: RoleIn, caller: Manages) -> Answer[PersonOut]:
     async with caller.owner.together() as one:
-        person = await _find(caller, address)
-        changed = await membership.change_role(one, person.id, Role(given.role))
+        person = await _find(one, caller, address)
+        changed = person_out(await membership.change_role(one, person.id, Role(given.role)))
         await caller.audit(one, "member.role", person.address, role=given.role)
-    return Answer(data=_person(changed))
+    return Answer(data=changed)
 
 
 @router.post("/{address}/disable", summary="Keep a member out, at once", responses=failures("not_found"))
 async def disable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
     async with caller.owner.together() as one:
-        person = await _find(caller, address)
-        changed = await membership.disable_person(one, person.id)
+        person = await _find(one, caller, address)
+        changed = person_out(await membership.disable_person(one, person.id))
         await caller.audit(one, "member.disable", person.address)
-    return Answer(data=_person(changed))
+    return Answer(data=changed)
 
 
 @router.post("/{address}/enable", summary="Let a member in again", responses=failures("not_found"))
 async def enable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
     async with caller.owner.together() as one:
-        person = await _find(caller, address)
-        changed = await membership.enable_person(one, person.id)
+        person = await _find(one, caller, address)
+        changed = person_out(await membership.enable_person(one, person.id))
         await caller.audit(one, "member.enable", person.address)
-    return Answer(data=_person(changed))
+    return Answer(data=changed)
 
 
 @router.post(
@@ -96,27 +96,21 @@ async def enable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
 )
 async def reset(address: AddressPath, caller: Manages, service: TheService) -> Answer[OfferedOut]:
     async with caller.owner.together() as one:
-        person = await _find(caller, address)
-        offered = await membership.offer_reset(one, person.id, mail=service.mail_of(caller.region))
-        if isinstance(offered, Refused):
-            raise refusal(offered)
+        person = await _find(one, caller, address)
+        offered = offered_out(await membership.offer_reset(one, person.id, mail=service.mail_of(caller.region)))
         await caller.audit(one, "member.reset", person.address)
-    return Answer(data=_offered(offered))
+    return Answer(data=offered)
 
 
-async def _find(caller: Caller, address: str) -> Person:
-    person = await membership.person_named(caller.owner, caller.workspace, address)
+async def _find(store: Store, caller: Caller, address: str) -> Person:
+    person = await membership.person_named(store, caller.workspace, address)
     if person is None:
         raise not_found("member", address)
     return person
 
 
-def _person(result: Person | Refused) -> PersonOut:
+def offered_out(result: Offered | Refused) -> OfferedOut:
+    """Raises ApiError."""
     if isinstance(result, Refused):
         raise refusal(result)
-    return PersonOut.model_validate(result)
-
-
-def _offered(offered: Offered) -> OfferedOut:
-    told = PersonOut.model_validate(offered.person).model_dump()
-    return OfferedOut(**told, link_expires_at=offered.expires_at)
+    return OfferedOut.model_validate({**facts_of(result.person), "link_expires_at": result.expires_at})

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from fairpost.api.access import Reads
-from fairpost.api.answers import Answer, Model, Moment, failures
+from fairpost.api.answers import Answer, Model, Moment, facts_of, failures
 from fairpost.model.states import EmailClass
 from fairpost.observe import fairness
 from fairpost.observe.queue import READY_MAX, ClassQueue, read_queue
@@ -145,12 +145,7 @@ async def shares(
             now=share.now,
             since=share.since,
             waiting=WaitingOut.model_validate(share.waiting),
-            served=ServedOut.model_validate(
-                {
-                    **{name: getattr(share.served, name) for name in share.served.__dataclass_fields__},
-                    "top_users": share.served_users,
-                }
-            ),
+            served=ServedOut.model_validate({**facts_of(share.served), "top_users": share.served_users}),
             waits=Waits.model_validate(share.waits) if share.waits is not None else None,
             throttling=Throttled.model_validate(share.throttling),
         )

@@ -6,14 +6,14 @@ from fastapi import APIRouter, Path, Request, Response, status
 from pydantic import Field
 
 from fairpost.api.access import Admin, SignedIn
-from fairpost.api.answers import Answer, Given, Model, Moment, Page, Text, failures
-from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.answers import AddressPath, Answer, Given, Model, Moment, Page, Text, Why, failures
+from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of
-from fairpost.api.routes.auth import Address, PersonName, PersonOut, refusal
-from fairpost.api.routes.members import AddressPath, OfferedOut
+from fairpost.api.routes.auth import Address, PersonName, PersonOut, person_out
+from fairpost.api.routes.members import OfferedOut, offered_out
 from fairpost.api.routes.workspace import AuditOut
 from fairpost.api.service import Service, TheService
-from fairpost.model.person import Person, Refused, Role
+from fairpost.model.person import Person, Role
 from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, Workspace
 from fairpost.people import membership
 from fairpost.postgres import workspaces
@@ -23,7 +23,7 @@ from fairpost.postgres.store import Store
 TAG = {"name": "operators", "description": "For those who run the service."}
 router = APIRouter(prefix="/api/admin", tags=["operators"])
 
-NamePath = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$", description="The workspace.")]
+NamePath = Annotated[str, Path(pattern=f"^{WORKSPACE_NAME.pattern}$", description="The workspace.")]
 PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
 
 
@@ -41,10 +41,6 @@ class WorkspaceIn(Given):
         Text | None, Field(max_length=31, description="Where it lives, for good. [default: the first]")
     ] = None
     pools: Annotated[list[PoolName], Field(max_length=100, default_factory=lambda: ["default"])]
-
-
-class Why(Given):
-    reason: Annotated[Text | None, Field(max_length=500)] = None
 
 
 class AdminIn(Given):
@@ -74,7 +70,7 @@ async def listed(
 async def add(
     name: NamePath, given: WorkspaceIn, admin: Admin, service: TheService, request: Request, response: Response
 ) -> Answer[WorkspaceItem]:
-    if not WORKSPACE_NAME.fullmatch(name) or name == SERVICE_WORKSPACE:
+    if name == SERVICE_WORKSPACE:
         raise invalid("name", f"cannot be {SERVICE_WORKSPACE}: that is the service's own")
     region = _region(service, given.region)
     if service.settings.regions is not None:
@@ -82,7 +78,7 @@ async def add(
             region = await service.region_of(name)
         await place(service.home, name, region=region)
     async with service.at(region) as store:
-        pass
+        pass  # only whether it answers: the store is used on afterwards
     async with store.together() as one:
         is_new = await workspaces.add_workspace(one, name, pools=given.pools)
         if not is_new:
@@ -96,18 +92,19 @@ async def add(
     "/workspaces/{name}/suspend", summary="Its keys and people come in no more", responses=failures("not_found")
 )
 async def suspend(
-    name: NamePath, why: Why, admin: Admin, service: TheService, request: Request
+    name: NamePath, admin: Admin, service: TheService, request: Request, why: Why | None = None
 ) -> Answer[WorkspaceItem]:
-    region, store = await _home_of(service, name)
+    region, store = await _where_is(service, name)
     async with store.together() as one:
-        if await workspaces.suspend_workspace(one, name, reason=why.reason):
-            await _audit(one, admin, request, "workspace.suspend", name, reason=why.reason)
+        reason = why.reason if why else None
+        if await workspaces.suspend_workspace(one, name, reason=reason):
+            await _audit(one, admin, request, "workspace.suspend", name, reason=reason)
         return Answer(data=_told(await workspaces.workspace_named(one, name), region))
 
 
 @router.post("/workspaces/{name}/readmit", summary="They come in again", responses=failures("not_found"))
 async def readmit(name: NamePath, admin: Admin, service: TheService, request: Request) -> Answer[WorkspaceItem]:
-    region, store = await _home_of(service, name)
+    region, store = await _where_is(service, name)
     async with store.together() as one:
         if await workspaces.readmit_workspace(one, name):
             await _audit(one, admin, request, "workspace.readmit", name)
@@ -124,21 +121,19 @@ async def people(_: Admin, service: TheService) -> Answer[list[PersonOut]]:
 )
 async def invite(given: AdminIn, admin: Admin, service: TheService, request: Request) -> Answer[OfferedOut]:
     async with service.home.together() as one:
-        offered = await membership.invite(
-            one,
-            workspace=None,
-            address=given.address,
-            name=given.name,
-            role=Role.ADMIN,
-            inviter=admin.person.name or admin.person.address,
-            mail=service.mail,
+        offered = offered_out(
+            await membership.invite(
+                one,
+                workspace=None,
+                address=given.address,
+                name=given.name,
+                role=Role.ADMIN,
+                inviter=admin.person.name or admin.person.address,
+                mail=service.mail,
+            )
         )
-        if isinstance(offered, Refused):
-            raise refusal(offered)
-        await _audit(one, admin, request, "admin.invite", offered.person.address, of_workspace=False)
-    return Answer(
-        data=OfferedOut(**PersonOut.model_validate(offered.person).model_dump(), link_expires_at=offered.expires_at)
-    )
+        await _audit(one, admin, request, "admin.invite", offered.address, of_workspace=False)
+    return Answer(data=offered)
 
 
 @router.post(
@@ -147,20 +142,18 @@ async def invite(given: AdminIn, admin: Admin, service: TheService, request: Req
 async def disable(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
     person = await _find(service, address)
     async with service.home.together() as one:
-        changed = await membership.disable_person(one, person.id)
-        if isinstance(changed, Refused):
-            raise refusal(changed)
+        changed = person_out(await membership.disable_person(one, person.id))
         await _audit(one, admin, request, "admin.disable", person.address, of_workspace=False)
-    return Answer(data=PersonOut.model_validate(changed))
+    return Answer(data=changed)
 
 
 @router.post("/people/{address}/enable", summary="Let an admin in again", responses=failures("not_found"))
 async def enable(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
     person = await _find(service, address)
     async with service.home.together() as one:
-        changed = await membership.enable_person(one, person.id)
+        changed = person_out(await membership.enable_person(one, person.id))
         await _audit(one, admin, request, "admin.enable", person.address, of_workspace=False)
-    return Answer(data=PersonOut.model_validate(changed))
+    return Answer(data=changed)
 
 
 @router.get("/audit", summary="Who changed what in the installation itself", responses=failures())
@@ -169,18 +162,18 @@ async def audit(_: Admin, service: TheService, limit: Limit = 50, cursor: Cursor
     return page_of(found, limit, shown=AuditOut.model_validate, place=lambda entry: entry.id)
 
 
-async def _home_of(service: Service, name: str) -> tuple[str, Store]:
+async def _where_is(service: Service, name: str) -> tuple[str, Store]:
     region = await service.region_of(name)
     async with service.at(region) as store:
         if await workspaces.find_workspace(store, name) is None:
-            raise ApiError("not_found", f"There is no workspace {name}.")
+            raise not_found("workspace", name, where="")
     return region, store
 
 
 async def _find(service: Service, address: str) -> Person:
     person = await membership.person_named(service.home, None, address)
     if person is None:
-        raise not_found("admin", address)
+        raise not_found("admin", address, where="")
     return person
 
 
@@ -209,7 +202,7 @@ def _region(service: Service, region: str | None) -> str:
     if region is None:
         return service.regions[0]
     if region not in service.regions:
-        raise not_found("region", region)
+        raise not_found("region", region, where="")
     return region
 
 

@@ -4,19 +4,17 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from fairpost.api.access import Caller, Manages
-from fairpost.api.answers import Answer, Model, Text, failures
+from fairpost.api.answers import AddressPath, Answer, Model, failures
 from fairpost.api.errors import invalid
 from fairpost.postgres import persons
 
 TAG = {"name": "persons", "description": "What the workspace has of a person: handed out, or erased."}
 router = APIRouter(prefix="/api/persons", tags=["persons"])
-
-AddressPath = Annotated[Text, Path(min_length=3, max_length=320, description="The e-mail address.")]
 
 
 class PersonData(Model):

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, JsonValue
 
 from fairpost.api.access import Caller, Manages, Reads, Sends
-from fairpost.api.answers import Answer, Given, Model, Moment, Text, failures
-from fairpost.api.errors import ApiError
-from fairpost.api.routes.emails import Accepted, Address, Addresses, IdempotencyKey
+from fairpost.api.answers import Answer, Given, Model, Moment, Removed, Text, failures
+from fairpost.api.errors import DETAILS_MAX, ApiError
+from fairpost.api.routes.emails import KNOWN_BEFORE, Accepted, Address, Addresses, IdempotencyKey, hand_in
+from fairpost.api.routes.templates import TemplatePreview
 from fairpost.api.service import Service, TheService
-from fairpost.api.submitting import Refused, submit
 from fairpost.model.errors import FairpostError
-from fairpost.portals import WorkspacePortals
+from fairpost.portals import Override, WorkspacePortals
 from fairpost.system import clock
 from fairpost.templates.folder import BrokenTemplates
 from fairpost.templates.portals import PortalTemplate, Words
@@ -63,12 +63,6 @@ class ValuesIn(Given):
     values: Annotated[Values, Field(default_factory=dict)]
 
 
-class Rendered(Model):
-    subject: str
-    text: str | None
-    html: str | None
-
-
 class PortalSend(ValuesIn):
     to: Addresses
     from_: Annotated[Address | None, Field(alias="from")] = None
@@ -77,30 +71,11 @@ class PortalSend(ValuesIn):
     account: Text | None = None
 
 
-class Removed(Model):
-    removed: bool
-
-
 @router.get("", summary="All of them, and which are in the workspace's own words", responses=failures())
 async def listed(caller: Reads, service: TheService) -> Answer[list[PortalItem]]:
     desk = _desk(caller, service)
     own = {(each.stored.portal, each.stored.type): each for each in await desk.overrides(caller.workspace)}
-    return Answer(
-        data=[
-            PortalItem(
-                portal=each.portal.key,
-                type=each.type,
-                fields=sorted(each.fields),
-                is_urgent=each.is_urgent,
-                is_overridden=(each.portal.key, each.type) in own,
-                changed_at=own[each.portal.key, each.type].stored.changed_at
-                if (each.portal.key, each.type) in own
-                else None,
-                problem=own[each.portal.key, each.type].problem if (each.portal.key, each.type) in own else None,
-            )
-            for each in desk.portals.list()
-        ]
-    )
+    return Answer(data=[_item(each, own.get((each.portal.key, each.type))) for each in desk.portals.list()])
 
 
 @router.get("/{portal}/{type}", summary="Its words, as they are in use", responses=failures("not_found"))
@@ -157,7 +132,7 @@ async def preview(
     given: ValuesIn,
     caller: Reads,
     service: TheService,
-) -> Answer[Rendered]:
+) -> Answer[TemplatePreview]:
     template = await _desk(caller, service).template(caller.workspace, portal, type)
     return Answer(data=_rendered(template, {**template.sample, **given.values}))
 
@@ -166,7 +141,7 @@ async def preview(
     "/{portal}/{type}/send",
     status_code=status.HTTP_201_CREATED,
     summary="Send it to somebody",
-    responses=failures("not_found", "quota_reached"),
+    responses={**KNOWN_BEFORE, **failures("not_found", "quota_reached")},
 )
 async def send(
     portal: PortalPath,
@@ -174,6 +149,7 @@ async def send(
     given: PortalSend,
     caller: Sends,
     service: TheService,
+    response: Response,
     key: IdempotencyKey = None,
 ) -> Answer[Accepted]:
     template = await _desk(caller, service).template(caller.workspace, portal, type)
@@ -187,28 +163,37 @@ async def send(
     }
     if template.expires_after is not None:
         email["expires_at"] = (clock.now() + template.expires_after).isoformat()
-    (result,) = await submit(caller, service, [email])
-    if isinstance(result, Refused):
-        raise result.as_error()
-    return Answer(data=Accepted(id=result.id, new=result.new))
+    return await hand_in(caller, service, email, response)
 
 
 def _desk(caller: Caller, service: Service) -> WorkspacePortals:
     return WorkspacePortals(caller.store, service.mail.portals, kept=service.kept)
 
 
-def _rendered(template: PortalTemplate, values: Mapping[str, object]) -> Rendered:
+def _item(template: PortalTemplate, own: Override | None) -> PortalItem:
+    return PortalItem(
+        portal=template.portal.key,
+        type=template.type,
+        fields=sorted(template.fields),
+        is_urgent=template.is_urgent,
+        is_overridden=own is not None,
+        changed_at=own.stored.changed_at if own else None,
+        problem=own.problem if own else None,
+    )
+
+
+def _rendered(template: PortalTemplate, values: Mapping[str, object]) -> TemplatePreview:
     try:
         said = template.render(values)
     except FairpostError as error:
         raise ApiError("invalid", str(error), details=[{"field": "values", "message": str(error)}]) from None
-    return Rendered(subject=said.subject, text=said.text, html=said.html)
+    return TemplatePreview.model_validate(said)
 
 
 def _broken(broken: BrokenTemplates) -> ApiError:
     details = [
         {"field": each.file, "message": each.message, "line": each.line, "column": each.column}
-        for each in broken.problems[:20]
+        for each in broken.problems[:DETAILS_MAX]
     ]
     return ApiError("invalid", str(broken.problems[0]), details=details)
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
 from fairpost.api.access import Caller, Manages, Reads
-from fairpost.api.answers import Answer, Given, Id, Model, Moment, Name, Page, Removed, Text, failures
+from fairpost.api.answers import AddressPath, Answer, Given, Id, Model, Moment, Name, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of
 from fairpost.model.errors import NotFound
@@ -30,7 +30,6 @@ MEMORY_BYTES_MAX = 1_048_576  # of a list that comes in; what is longer goes to 
 LINES_AT_ONCE = 2_000  # so long one thread reads while the others are served
 
 ListName = Annotated[Name, Path(description="The list's name.")]
-AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail address; case does not matter.")]
 FieldValue = Annotated[Text, Field(max_length=100_000)] | int | float | bool | None
 
 CSV, LINES, LIST = "text/csv", "application/x-ndjson", "application/json"

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, StrictInt
 
 from fairpost.api.access import Caller, Manages, Reads
-from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text, failures
+from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.campaigns.words import CHARS_MAX, DURATION_S_MAX, duration_in_words, duration_s
@@ -53,10 +53,6 @@ class SequenceOut(Model):
     created_at: Moment
     campaigns: Annotated[list[str], Field(description="Those that send it.")]
     is_launched: Annotated[bool, Field(description="Some of them already: its steps stay as they are.")]
-
-
-class Removed(Model):
-    name: str
 
 
 @router.get("", summary="By name", responses=failures())
@@ -108,7 +104,7 @@ async def remove(name: SequenceName, caller: Manages) -> Answer[Removed]:
         if not await templates.remove_sequence(one, sequence):
             raise ApiError("conflict", f"Somebody has begun to use sequence {name}. Nothing was changed.")
         await caller.audit(one, "sequence.remove", f"sequence {name}")
-    return Answer(data=Removed(name=name))
+    return Answer(data=Removed())
 
 
 def delays_s(steps: Sequence[Delayed]) -> list[int]:

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response, status
+from fastapi import APIRouter, Query, Response, status
 from pydantic import Field
 
 from fairpost.api.access import Manages, Reads
-from fairpost.api.answers import Answer, Given, Model, Moment, Page, Removed, Text, failures
+from fairpost.api.answers import AddressPath, Answer, Given, Model, Moment, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.model.suppression import Entry, Imported, SuppressionKind
@@ -20,9 +20,6 @@ router = APIRouter(prefix="/api/suppressions", tags=["suppressions"])
 
 AT_ONCE_MAX = 10_000
 
-AddressPath = Annotated[
-    Text, Path(max_length=500, description="Case does not matter, nor in which way its domain is written.")
-]
 Kind = Annotated[
     SuppressionKind, Field(description="Of two about one address the weightier stays; complaint is the weightiest.")
 ]

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, JsonValue
 
 from fairpost.api.access import Caller, Manages, Reads
-from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Text, failures
+from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.campaigns.launching import ALWAYS_KNOWN
@@ -67,20 +67,16 @@ class TemplateOut(Model):
     sequences: Annotated[list[str], Field(description="Those that use it.")]
 
 
-class PreviewIn(Given):
+class TemplatePreviewIn(Given):
     values: Annotated[
         dict[Text, JsonValue] | None, Field(description="The fields of a recipient. Left out: made-up ones.")
     ] = None
 
 
-class PreviewOut(Model):
+class TemplatePreview(Model):
     subject: str
     text: str | None
     html: str | None
-
-
-class Removed(Model):
-    name: str
 
 
 @router.get("", summary="By name", responses=failures())
@@ -128,15 +124,15 @@ async def remove(name: TemplateName, caller: Manages) -> Answer[Removed]:
         if not await templates.remove_template(one, template):
             raise ApiError("conflict", f"Somebody has begun to use template {name}. Nothing was changed.")
         await caller.audit(one, "template.remove", f"template {name}")
-    return Answer(data=Removed(name=name))
+    return Answer(data=Removed())
 
 
 @router.post("/{name}/preview", summary="A template as a recipient would get it", responses=failures("not_found"))
-async def preview(name: TemplateName, caller: Reads, given: PreviewIn | None = None) -> Answer[PreviewOut]:
+async def preview(name: TemplateName, caller: Reads, given: TemplatePreviewIn | None = None) -> Answer[TemplatePreview]:
     template = await named(caller.store, caller, name)
     values = given.values if given else None
     rendered = await asyncio.to_thread(_rendered, template, values)
-    return Answer(data=PreviewOut.model_validate(rendered))
+    return Answer(data=TemplatePreview.model_validate(rendered))
 
 
 async def named(store: Store, caller: Caller, name: str) -> StoredTemplate:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from fairpost.api.access import Caller, Manages, Reads
-from fairpost.api.answers import Answer, Given, Model, Moment, Page, Text, When, failures
+from fairpost.api.answers import Answer, Count, Given, Model, Moment, Page, Text, When, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.service import TheService
@@ -22,7 +22,6 @@ TAG = {"name": "users", "description": "Those for whom the workspace sends."}
 router = APIRouter(prefix="/api/users", tags=["users"])
 
 UserName = Annotated[Text, Path(min_length=1, max_length=200, description="As e-mails name it in `user`.")]
-Count = Annotated[int | None, Field(ge=1, le=2_147_483_647)]
 
 
 class UserIn(Given):
@@ -35,8 +34,8 @@ class UserIn(Given):
         ),
     ] = None
     since: Annotated[When | None, Field(description="Since when it exists.")] = None
-    daily_max: Annotated[Count, Field(description="Most it may submit in 24 hours, on any way.")] = None
-    waiting_max: Annotated[Count, Field(description="Most of it that may wait.")] = None
+    daily_max: Annotated[Count | None, Field(description="Most it may submit in 24 hours, on any way.")] = None
+    waiting_max: Annotated[Count | None, Field(description="Most of it that may wait.")] = None
 
 
 class ThrottleOut(Model):

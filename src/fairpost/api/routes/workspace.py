@@ -1,13 +1,12 @@
-"""The workspace itself: its keys, its domains, and who changed what in it."""
+"""The workspace itself: its keys, and who changed what in it."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, status
 from pydantic import Field
 
 from fairpost.api.access import Manages, Reads
-from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
+from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, facts_of, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, number_at, page_of
 from fairpost.model.workspace import Scope
@@ -49,7 +48,7 @@ class KeyIn(Given):
     name: Annotated[Text, Field(max_length=200)] = ""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=3)]
     per_minute: Annotated[int, Field(ge=1, le=100_000)] = workspaces.RATE_DEFAULT
-    expires_at: datetime | None = None
+    expires_at: When | None = None
 
 
 class AuditOut(Model):
@@ -89,11 +88,11 @@ async def add_key(given: KeyIn, caller: Manages) -> Answer[NewKey]:
     beyond = set(given.scopes) - caller.scopes
     if beyond:
         raise ApiError("forbidden", f"A key cannot be given what its maker has not: {', '.join(sorted(beyond))}.")
-    if given.expires_at is not None and (given.expires_at.utcoffset() is None or given.expires_at <= clock.now()):
-        raise invalid("expires_at", "must be a time to come, with its zone")
+    if given.expires_at is not None and given.expires_at <= clock.now():
+        raise invalid("expires_at", "must lie in the future")
     async with caller.store.together() as one:
         if len(await workspaces.keys(one, caller.workspace)) >= KEYS_MAX:
-            raise ApiError("conflict", f"A workspace has at most {KEYS_MAX:,} keys.")
+            raise ApiError("conflict", f"A workspace has at most {KEYS_MAX:,} keys. Nothing was changed.")
         key, text = await workspaces.add_key(
             one,
             caller.workspace,
@@ -105,7 +104,7 @@ async def add_key(given: KeyIn, caller: Manages) -> Answer[NewKey]:
             expires_at=given.expires_at,
         )
         await caller.audit(one, "key.add", key.id, name=given.name, scopes=sorted(set(given.scopes)))
-    return Answer(data=NewKey.model_validate({**_facts(key), "key": text}))
+    return Answer(data=NewKey.model_validate({**facts_of(key), "key": text}))
 
 
 @router.delete("/keys/{key_id}", summary="Revoke a key", responses=failures("not_found"))
@@ -122,7 +121,3 @@ async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Mana
 async def audit(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
     found = await workspaces.audit(caller.store, caller.workspace, before=number_at(cursor), most=limit + 1)
     return page_of(found, limit, shown=AuditOut.model_validate, place=lambda entry: entry.id)
-
-
-def _facts(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
