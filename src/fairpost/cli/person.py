@@ -1,7 +1,7 @@
 """`fairpost person`: all that is stored about one person, handed out or erased."""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,8 @@ from fairpost.cli.session import with_store
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from fairpost.model.retention import Erasure
     from fairpost.postgres.store import Store
 
@@ -115,24 +117,16 @@ def export(
         total = await persons.history_bytes(store)
         with created(output, force) as out, progress("reading history", total) as reach:
 
-            def write(text: str) -> None:
-                out.write(text.encode("utf-8"))
+            async def counted() -> "AsyncIterator[tuple[str, dict[str, Any]]]":
+                nonlocal pieces
+                async for each in persons.export(store, checked, workspace=where, reach=reach):
+                    pieces += 1
+                    yield each
 
-            write('{\n"address": ' + json.dumps(checked, ensure_ascii=False))
-            left = list(persons.SECTIONS)
-            opened: str | None = None
-            async for section, piece in persons.export(store, checked, workspace=where, reach=reach):
-                while opened != section:
-                    write("\n]" if opened else "")
-                    opened, first = left.pop(0), True
-                    write(f',\n"{opened}": [')
-                write(("\n" if first else ",\n") + json.dumps(piece, ensure_ascii=False))
-                first = False
-                pieces += 1
-            write("\n]" if opened else "")
-            for section in left:
-                write(f',\n"{section}": []')
-            write("\n}\n")
+            out.write(f'{{\n"address": {json.dumps(checked, ensure_ascii=False)},\n'.encode())
+            async for text in persons.as_json(counted()):
+                out.write(text.encode())
+            out.write(b"\n}\n")
         return pieces
 
     pieces = with_store(work)

@@ -20,7 +20,7 @@ from fairpost.postgres import people as rows
 from fairpost.system import chance
 
 if TYPE_CHECKING:
-    from fairpost.postgres.people import Attempt
+    from fairpost.postgres.people import Attempt, Locked, PendingSignIn
     from fairpost.postgres.store import Store
 
 FAILURES = rows.Window(address_max=10, client_max=50, length=timedelta(minutes=15))
@@ -97,12 +97,10 @@ async def resend_code(
     """Another code for the same browser; those before it end. Wrong tries stay counted."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
-        locked = await rows.lock_signing_in(tx, token_hash, now=now)
-        if locked is None or locked.person.disabled_at is not None:
+        begun = await _begun(tx, token_hash, now=now)
+        if begun is None:
             return EXPIRED
-        pending = await rows.pending_sign_in(tx, token_hash, tries_max=CODE_TRIES_MAX, now=locked.now)
-        if pending is None:
-            return EXPIRED
+        locked, pending = begun
         if pending.codes >= CODES_MAX:
             return NO_MORE_CODES
         if (refused := await _refused_code(tx, locked.person.id, locked.now)) is not None:
@@ -113,18 +111,25 @@ async def resend_code(
     return SignInBegun(browser_secret=browser_secret, expires_at=expires_at)
 
 
+async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> "tuple[Locked, PendingSignIn] | None":
+    """None: used, over, tried too often; or its person was disabled."""
+    locked = await rows.lock_signing_in(store, token_hash, now=now)
+    if locked is None or locked.person.disabled_at is not None:
+        return None
+    pending = await rows.pending_sign_in(store, token_hash, tries_max=CODE_TRIES_MAX, now=locked.now)
+    return None if pending is None else (locked, pending)
+
+
 async def finish_sign_in(
     store: "Store", *, browser_secret: str, code: str, agent: str, now: datetime | None = None
 ) -> SignedIn | Refused:
     """The second step. `agent`: what the browser calls itself."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
-        locked = await rows.lock_signing_in(tx, token_hash, now=now)
-        if locked is None or locked.person.disabled_at is not None:
+        begun = await _begun(tx, token_hash, now=now)
+        if begun is None:
             return EXPIRED
-        pending = await rows.pending_sign_in(tx, token_hash, tries_max=CODE_TRIES_MAX, now=locked.now)
-        if pending is None:
-            return EXPIRED
+        locked, pending = begun
         attempt = await take_attempt_of(tx, locked.person, now=locked.now)
         if isinstance(attempt, Refused):
             return attempt

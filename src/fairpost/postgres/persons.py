@@ -187,6 +187,23 @@ async def _exported(store: "Store", ids: list[int], address: str) -> AsyncIterat
         yield email
 
 
+async def as_json(pieces: AsyncIterator[tuple[str, dict[str, Any]]]) -> AsyncIterator[str]:
+    """What `export` gives, as the members of a JSON object: every section is there, also an empty one."""
+    left = list(SECTIONS)
+    opened: str | None = None
+    async for section, piece in pieces:
+        before = ",\n"
+        while opened != section:
+            before = "" if opened is None else "\n],\n"
+            opened = left.pop(0)
+            yield f'{before}"{opened}": ['
+            before = "\n"
+        yield before + json.dumps(piece, ensure_ascii=False)
+    yield "" if opened is None else "\n]"
+    for section in left:
+        yield f'{"" if opened is None and section == SECTIONS[0] else ","}\n"{section}": []'
+
+
 SECTIONS = ("prospects", "suppressions", "soft_bounces", "inbox_mails", "events", "emails")
 
 _SMALL = {

@@ -24,20 +24,18 @@ from fairpost.api.routes.campaigns import (
     state_word,
 )
 from fairpost.api.routes.emails import MailboxOut
+from fairpost.api.routes.prospects import prospect_at
 from fairpost.api.routes.sequences import STEPS_MAX
 from fairpost.api.routes.templates import unfilled
 from fairpost.campaigns import forecasting, launching
 from fairpost.campaigns import preview as previewing
 from fairpost.campaigns.forecasting import Foreseen, Question, foreseen_by
 from fairpost.model.campaign import Campaign, CampaignState
-from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
-from fairpost.model.prospect import Prospect
 from fairpost.policy.forecast import Bottleneck, Forecast, NoForecast, Suggestion, suggestions
 from fairpost.policy.forecast import forecast as foresee
-from fairpost.postgres import campaigns, prospects
+from fairpost.postgres import campaigns
 from fairpost.postgres.campaigns import Receipt
-from fairpost.postgres.store import Store
 from fairpost.system import clock
 from fairpost.templates.rendering import Unrenderable
 
@@ -326,7 +324,7 @@ async def preview(name: CampaignName, caller: Reads, given: CampaignPreviewIn | 
         to = given.to or await campaigns.first_member(one, campaign)
         if to is None:
             raise ApiError("conflict", f"Nobody is on {' or '.join(campaign.lists)} yet.")
-        prospect = await _prospect(one, caller, to)
+        prospect = await prospect_at(one, caller, to)
         try:
             shown = await previewing.preview(one, campaign, given.step, prospect, now=await one.now())
         except Unrenderable as error:
@@ -398,17 +396,10 @@ async def retry(name: CampaignName, caller: Sends, given: Retry | None = None) -
 async def stop(name: CampaignName, given: StopIn, caller: Sends) -> Answer[Stopped]:
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
-        prospect = await _prospect(one, caller, given.address)
+        prospect = await prospect_at(one, caller, given.address)
         cancelled = await campaigns.stop(one, prospect.id, campaign, reason=given.reason)
         await caller.audit(one, "campaign.stop", f"campaign {name}", address=prospect.address, reason=given.reason)
     return Answer(data=Stopped(address=prospect.address, cancelled=cancelled))
-
-
-async def _prospect(store: Store, caller: Caller, address: str) -> Prospect:
-    try:
-        return await prospects.known_by(store, caller.workspace, address)
-    except NotFound:
-        raise not_found("prospect", address) from None
 
 
 def _not_running(campaign: Campaign) -> ApiError:

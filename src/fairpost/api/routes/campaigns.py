@@ -1,8 +1,8 @@
 """Campaigns: drafted, launched, paused, resumed, cancelled, and how they stand. What becomes of their e-mails is in campaign_mail."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, StrictBool
@@ -197,13 +197,11 @@ async def launch(name: CampaignName, caller: Sends, how: Launch | None = None) -
 )
 async def pause(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[CampaignMoved]:
     reason = why.reason if why else None
-    async with caller.store.together() as one:
-        campaign = await named(one, caller, name)
-        is_moved = await campaigns.pause(one, campaign, reason=reason, by=caller.who)
-        after = await _moved(one, caller, name, is_moved, ("paused",), "paused")
-        if is_moved:
-            await caller.audit(one, "campaign.pause", f"campaign {name}", reason=reason)
-    return Answer(data=after)
+
+    async def move(store: Store, campaign: Campaign) -> bool:
+        return await campaigns.pause(store, campaign, reason=reason, by=caller.who)
+
+    return await _move(caller, name, move, "pause", "paused", so_before=("paused",), reason=reason)
 
 
 @router.post(
@@ -212,13 +210,10 @@ async def pause(name: CampaignName, caller: Sends, why: Why | None = None) -> An
     responses=failures("not_found", "conflict"),
 )
 async def resume(name: CampaignName, caller: Sends) -> Answer[CampaignMoved]:
-    async with caller.store.together() as one:
-        campaign = await named(one, caller, name)
-        is_moved = await campaigns.resume(one, campaign, by=caller.who)
-        after = await _moved(one, caller, name, is_moved, ("running", "scheduled"), "resumed")
-        if is_moved:
-            await caller.audit(one, "campaign.resume", f"campaign {name}")
-    return Answer(data=after)
+    async def move(store: Store, campaign: Campaign) -> bool:
+        return await campaigns.resume(store, campaign, by=caller.who)
+
+    return await _move(caller, name, move, "resume", "resumed", so_before=("running", "scheduled"))
 
 
 @router.post(
@@ -228,13 +223,11 @@ async def resume(name: CampaignName, caller: Sends) -> Answer[CampaignMoved]:
 )
 async def cancel(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[CampaignMoved]:
     reason = why.reason if why else None
-    async with caller.store.together() as one:
-        campaign = await named(one, caller, name)
-        is_moved = await campaigns.cancel(one, campaign, reason=reason, by=caller.who)
-        after = await _moved(one, caller, name, is_moved, ("cancelled",), "cancelled")
-        if is_moved:
-            await caller.audit(one, "campaign.cancel", f"campaign {name}", reason=reason)
-    return Answer(data=after)
+
+    async def move(store: Store, campaign: Campaign) -> bool:
+        return await campaigns.cancel(store, campaign, reason=reason, by=caller.who)
+
+    return await _move(caller, name, move, "cancel", "cancelled", so_before=("cancelled",), reason=reason)
 
 
 # ── for campaign_mail as well ─────────────────────────────────────────────────────────────────────────────
@@ -297,18 +290,25 @@ def _incomplete(count: int, first: Mapping[str, Sequence[str]]) -> ApiError:
     )
 
 
-async def _moved(
-    store: Store,
+async def _move(
     caller: Caller,
     name: str,
-    is_moved: bool,
+    move: Callable[[Store, Campaign], Awaitable[bool]],
+    verb: str,
+    done: str,
+    *,
     so_before: Sequence[str],
-    verb: Literal["paused", "resumed", "cancelled"],
-) -> CampaignMoved:
-    campaign = await named(store, caller, name)
-    if not is_moved and campaign.state not in so_before:
-        raise _refused(campaign, verb)
-    return CampaignMoved(id=name, state=campaign.state, changed=is_moved)
+    **detail: str | None,
+) -> Answer[CampaignMoved]:
+    """`so_before`: in these states there is nothing to do, and that is fine."""
+    async with caller.store.together() as one:
+        is_moved = await move(one, await named(one, caller, name))
+        campaign = await named(one, caller, name)
+        if not is_moved and campaign.state not in so_before:
+            raise _refused(campaign, done)
+        if is_moved:
+            await caller.audit(one, f"campaign.{verb}", f"campaign {name}", **detail)
+    return Answer(data=CampaignMoved(id=name, state=campaign.state, changed=is_moved))
 
 
 def _refused(campaign: Campaign, verb: str) -> ApiError:

@@ -1,6 +1,5 @@
 """A person's data in a workspace: handed out, and erased on request."""
 
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -79,18 +78,8 @@ async def _parsed(caller: Caller, address: str) -> str:
 
 
 async def _written(caller: Caller, address: str) -> AsyncIterator[str]:
-    """Section by section, as they come."""
+    """As it is read."""
     yield '{"success": true, "data": {'
-    begun: list[str] = []
-    async for section, piece in persons.export(caller.owner, address, workspace=caller.workspace):
-        if section in begun:
-            yield ", "
-        else:
-            for name in persons.SECTIONS[len(begun) : persons.SECTIONS.index(section) + 1]:
-                yield f'{"], " if begun else ""}"{name}": ['
-                begun.append(name)
-        yield json.dumps(piece, ensure_ascii=False)
-    for name in persons.SECTIONS[len(begun) :]:
-        yield f'{"], " if begun else ""}"{name}": ['
-        begun.append(name)
-    yield "]}}"
+    async for text in persons.as_json(persons.export(caller.owner, address, workspace=caller.workspace)):
+        yield text
+    yield "}}"

@@ -19,6 +19,7 @@ from fairpost.model.errors import NotFound
 from fairpost.model.prospect import BadProspectLine, Prospect, ProspectLine
 from fairpost.postgres import prospects as stored
 from fairpost.postgres.prospects import BadProspects, ListInUse, TooManyFields
+from fairpost.postgres.store import Store
 from fairpost.prospects.csv_reader import EXTERNAL_ID_CHARS_MAX, UnreadableFile, is_timezone, read_prospects
 from fairpost.prospects.json_reader import read_json_lines, read_json_list, text_of, wrong_fields
 from fairpost.system import clock
@@ -243,7 +244,7 @@ def _refusal(error: BadProspects) -> ApiError:
 
 @router.get("/prospects/{address:path}", summary="What is known of one", responses=failures("not_found"))
 async def shown(address: AddressPath, caller: Reads) -> Answer[ProspectOut]:
-    return Answer(data=ProspectOut.model_validate(await _known(caller, address)))
+    return Answer(data=ProspectOut.model_validate(await prospect_at(caller.store, caller, address)))
 
 
 @router.patch(
@@ -254,7 +255,7 @@ async def change(address: AddressPath, given: ProspectChange, caller: Manages) -
     if wrong := wrong_fields(given.fields):
         raise invalid("fields", wrong)
     fields = {name: None if value is None else text_of(value) for name, value in given.fields.items()}
-    known = await _known(caller, address)
+    known = await prospect_at(caller.store, caller, address)
     try:
         async with caller.store.together() as one:
             if fields or columns:
@@ -268,7 +269,7 @@ async def change(address: AddressPath, given: ProspectChange, caller: Manages) -
         raise ApiError("conflict", f"The id {given.external_id} belongs to another. Nothing was changed.") from None
     except TooManyFields as error:
         raise invalid("fields", str(error)) from None
-    return Answer(data=ProspectOut.model_validate(await _known(caller, address)))
+    return Answer(data=ProspectOut.model_validate(await prospect_at(caller.store, caller, address)))
 
 
 @router.delete(
@@ -279,7 +280,7 @@ async def change(address: AddressPath, given: ProspectChange, caller: Manages) -
     responses=failures("not_found"),
 )
 async def remove(address: AddressPath, caller: Manages) -> Answer[Removed]:
-    known = await _known(caller, address)
+    known = await prospect_at(caller.store, caller, address)
     async with caller.store.together() as one:
         await stored.remove(one, [known])
         await caller.audit(one, "prospect.remove", f"prospect {known.address}")
@@ -295,8 +296,8 @@ def _columns(given: ProspectChange) -> dict[str, Any]:
     return {name: getattr(given, name) or None for name in named}
 
 
-async def _known(caller: Caller, address: str) -> Prospect:
+async def prospect_at(store: Store, caller: Caller, address: str) -> Prospect:
     try:
-        return await stored.known_by(caller.store, caller.workspace, address)
+        return await stored.known_by(store, caller.workspace, address)
     except NotFound:
         raise not_found("prospect", address) from None
