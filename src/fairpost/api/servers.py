@@ -1,15 +1,16 @@
-"""The server of an account as a request gives it: SMTP or the Gmail API, with a password or by OAuth. What is secret is apart from the rest.
+"""The server of an account as a request gives it, and as it is shown: SMTP or the Gmail API, with a password or by OAuth. What is secret is apart from the rest,
+and never shown.
 
 Where tokens come from is never for the request to say: it would be asked with the secret.
 """
 
 import json
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, StringConstraints
 
-from fairpost.api.answers import Given, Text
+from fairpost.api.answers import Given, Model, Text
 from fairpost.api.errors import invalid
 from fairpost.model.oauth import OauthKind, OauthSettings
 from fairpost.model.transport import GmailSettings, Security, ServerSettings, SmtpSettings, TransportSettings
@@ -60,6 +61,35 @@ class GmailIn(Given):
         Text | None,
         Field(max_length=320, description="The mailbox that a service account acts for; null: the address."),
     ] = None
+
+
+class SmtpOut(Model):
+    kind: Literal["smtp"] = "smtp"
+    host: str
+    port: int
+    security: Security
+    user: str | None
+    has_secret: Annotated[bool, Field(description="Whether a password or a token was given.")]
+    oauth: Annotated[OauthKind | None, Field(description="Null: it logs in with a password, or not at all.")]
+    client_id: str | None
+    tenant: str | None
+
+
+class GmailOut(Model):
+    kind: Literal["gmail"] = "gmail"
+    oauth: OauthKind
+    client_id: str | None
+    subject: str | None
+    has_secret: bool
+
+
+class OtherServer(Model):
+    """One that this version of the service cannot read."""
+
+    kind: Literal["other"] = "other"
+
+
+# ── given ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def new_server(smtp: SmtpIn | None, gmail: GmailIn | None, *, mailbox: str) -> tuple[ServerSettings | None, str | None]:
@@ -168,3 +198,40 @@ def _line(given: SecretStr, where: str) -> str:
     if not 1 <= len(secret.encode()) <= SECRET_BYTES_MAX or set(secret) & set("\0\r\n"):
         raise invalid(where, f"must be one line of 1 to {SECRET_BYTES_MAX:,} bytes")
     return secret
+
+
+# ── shown ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def server_out(server: TransportSettings | None) -> SmtpOut | GmailOut | OtherServer | None:
+    match server:
+        case None:
+            return None
+        case SmtpSettings():
+            oauth = server.oauth
+            return SmtpOut(
+                host=server.host,
+                port=server.port,
+                security=server.security,
+                user=server.user,
+                has_secret=server.secret is not None,
+                oauth=oauth.kind if oauth else None,
+                client_id=oauth.client_id if oauth else None,
+                tenant=oauth.tenant if oauth else None,
+            )
+        case GmailSettings():
+            return GmailOut(
+                oauth=server.oauth.kind,
+                client_id=server.oauth.client_id,
+                subject=server.oauth.subject,
+                has_secret=server.secret is not None,
+            )
+        case _:
+            return OtherServer()
+
+
+def in_short(server: ServerSettings | None) -> str | None:
+    """For the audit: never what is secret."""
+    if isinstance(server, SmtpSettings):
+        return f"{server.security} {server.host}:{server.port}"
+    return "gmail" if server is not None else None

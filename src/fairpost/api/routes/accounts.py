@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import asyncpg
 from fastapi import APIRouter, Path, status
@@ -16,9 +16,7 @@ from pydantic import Field
 
 from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.answers import (
-    INTEGER_MAX,
     Answer,
-    Count,
     Given,
     Model,
     Moment,
@@ -30,26 +28,33 @@ from fairpost.api.answers import (
     failures,
 )
 from fairpost.api.errors import ApiError, invalid, not_found, without_commands
+from fairpost.api.limits import LimitsIn, LimitsOut, with_given
 from fairpost.api.names import full_name, own_name
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
-from fairpost.api.servers import GmailIn, SmtpIn, changed_server, new_server
+from fairpost.api.servers import (
+    GmailIn,
+    GmailOut,
+    OtherServer,
+    SmtpIn,
+    SmtpOut,
+    changed_server,
+    in_short,
+    new_server,
+    server_out,
+)
 from fairpost.api.service import Service, TheService
-from fairpost.model.account import Account, AccountStatus, DailyMode, Limits
+from fairpost.model.account import Account, AccountStatus, Limits
 from fairpost.model.errors import KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
-from fairpost.model.oauth import OauthKind
 from fairpost.model.transport import (
-    GmailSettings,
-    Security,
     ServerSettings,
     SmtpSettings,
-    TransportSettings,
     write_transport,
 )
 from fairpost.observe.status import read_post, read_posts
 from fairpost.policy.diagnosis import Post
 from fairpost.postgres import workspaces
-from fairpost.providers.presets import CUSTOM, NONE, Preset, by_domain, limits_of, read_presets
+from fairpost.providers.presets import CUSTOM, NONE, Preset, by_domain, read_presets
 from fairpost.system import clock
 from fairpost.transport.guarded import server_refusal
 from fairpost.vault.rotation import write_sealed
@@ -62,72 +67,6 @@ _HOST = re.compile(r"(?=.{1,253}$)(?!-)[0-9A-Za-z_-]{1,63}(\.[0-9A-Za-z_-]{1,63}
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 
 AccountName = Annotated[Name, Path(description="The account's name.")]
-
-
-class WarmUpModel(Given):
-    """From `start` by `step` a day, or evenly over `days`."""
-
-    start: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
-    step: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
-    days: Annotated[int, Field(ge=0, le=10_000)] = 0
-
-
-class LimitsIn(Given):
-    """What is left out is the provider's; null: no such limit."""
-
-    delay_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 0
-    gap_max_ms: Annotated[int | None, Field(ge=1, le=86_400_000)] = None
-    hourly_max: Count | None = None
-    daily_max: Count | None = None
-    daily_mode: DailyMode = DailyMode.ANCHORED
-    units_per_minute: Count | None = None
-    units_per_send: Count = 1
-    warm_up: WarmUpModel | None = None
-    batch_max: Annotated[int, Field(ge=1, le=1_000)] = 50
-    bounce_percent_max: Annotated[float | None, Field(ge=0, le=100)] = None
-    bounce_sample_min: Count = 20
-    cool_down_s: Count | None = None
-
-
-class LimitsOut(Model):
-    delay_ms: int
-    gap_max_ms: int | None
-    hourly_max: int | None
-    daily_max: int | None
-    daily_mode: DailyMode
-    units_per_minute: int | None
-    units_per_send: int
-    warm_up: WarmUpModel | None
-    batch_max: int
-    bounce_percent_max: float | None
-    bounce_sample_min: int
-    cool_down_s: int | None
-
-
-class SmtpOut(Model):
-    kind: Literal["smtp"] = "smtp"
-    host: str
-    port: int
-    security: Security
-    user: str | None
-    has_secret: Annotated[bool, Field(description="Whether a password or a token was given.")]
-    oauth: Annotated[OauthKind | None, Field(description="Null: it logs in with a password, or not at all.")]
-    client_id: str | None
-    tenant: str | None
-
-
-class GmailOut(Model):
-    kind: Literal["gmail"] = "gmail"
-    oauth: OauthKind
-    client_id: str | None
-    subject: str | None
-    has_secret: bool
-
-
-class OtherServer(Model):
-    """One that this version of the service cannot read."""
-
-    kind: Literal["other"] = "other"
 
 
 class UsageOut(Model):
@@ -241,7 +180,7 @@ async def add(given: AccountIn, caller: Manages, service: TheService) -> Answer[
                 keys=keys,
             )
             await caller.audit(
-                one, "account.add", f"account {given.name}", address=address, pool=given.pool, server=_in_short(server)
+                one, "account.add", f"account {given.name}", address=address, pool=given.pool, server=in_short(server)
             )
 
     try:
@@ -275,7 +214,7 @@ async def change(name: AccountName, given: AccountChange, caller: Manages, servi
                 "account.change",
                 f"account {name}",
                 changed=sorted(set(changes) - {"transport", "secret"}),
-                **({"server": _in_short(server)} if server else {}),
+                **({"server": in_short(server)} if server else {}),
                 **({"new_secret": True} if secret is not None else {}),
             )
 
@@ -405,7 +344,7 @@ def _changes(given: AccountChange, account: Account, address: str, caller: Calle
         limits, preset = _begun_limits(given, address, service)
         changes |= {**asdict(limits), "provider": preset}
     elif given.limits is not None:
-        _with_given(account.limits, given.limits)
+        with_given(account.limits, given.limits)
         changes |= given.limits.model_dump(exclude_unset=True)
     return changes
 
@@ -413,7 +352,7 @@ def _changes(given: AccountChange, account: Account, address: str, caller: Calle
 def _begun_limits(given: AccountIn | AccountChange, address: str, service: Service) -> tuple[Limits, str | None]:
     """The provider's numbers with those given in their place, and the provider's name."""
     preset = _preset(given, address.rpartition("@")[2], service)
-    return _with_given(preset.limits if preset else Limits(), given.limits), preset.name if preset else None
+    return with_given(preset.limits if preset else Limits(), given.limits), preset.name if preset else None
 
 
 def _preset(given: AccountIn | AccountChange, domain: str, service: Service) -> Preset | None:
@@ -429,14 +368,6 @@ def _preset(given: AccountIn | AccountChange, domain: str, service: Service) -> 
         return presets["gmail-api"] if known and known.name == "gmail" else presets["workspace"]
     # Whoever gives numbers for a mailbox that nobody knows has thought of them, and wants no others.
     return known or (None if given.limits is not None else presets[CUSTOM])
-
-
-def _with_given(limits: Limits, given: LimitsIn | None) -> Limits:
-    named = given.model_dump(exclude_unset=True) if given is not None else {}
-    try:
-        return limits_of({**asdict(limits), **named})
-    except (TypeError, ValueError) as error:
-        raise invalid("limits", str(error)) from None
 
 
 # ── how it is shown ───────────────────────────────────────────────────────────────────────────────────────
@@ -466,7 +397,7 @@ def _shown(post: Post, caller: Caller, now: datetime) -> AccountOut:
         status=account.status,
         status_reason=_said(account.status_reason),
         status_until=account.status_until,
-        server=_server(account.transport),
+        server=server_out(account.transport),
         limits=LimitsOut.model_validate(asdict(account.limits)),
         usage=UsageOut(
             hour_used=hour_used,
@@ -484,37 +415,3 @@ def _shown(post: Post, caller: Caller, now: datetime) -> AccountOut:
 def _said(reason: str | None) -> str | None:
     """What an engine says to an operator names commands; what a person said stays as it is."""
     return without_commands(reason) if reason and "fairpost " in reason else reason
-
-
-def _server(server: TransportSettings | None) -> SmtpOut | GmailOut | OtherServer | None:
-    match server:
-        case None:
-            return None
-        case SmtpSettings():
-            oauth = server.oauth
-            return SmtpOut(
-                host=server.host,
-                port=server.port,
-                security=server.security,
-                user=server.user,
-                has_secret=server.secret is not None,
-                oauth=oauth.kind if oauth else None,
-                client_id=oauth.client_id if oauth else None,
-                tenant=oauth.tenant if oauth else None,
-            )
-        case GmailSettings():
-            return GmailOut(
-                oauth=server.oauth.kind,
-                client_id=server.oauth.client_id,
-                subject=server.oauth.subject,
-                has_secret=server.secret is not None,
-            )
-        case _:
-            return OtherServer()
-
-
-def _in_short(server: ServerSettings | None) -> str | None:
-    """For the audit: never what is secret."""
-    if isinstance(server, SmtpSettings):
-        return f"{server.security} {server.host}:{server.port}"
-    return "gmail" if server is not None else None
