@@ -5,6 +5,7 @@ kept, by the rules that files have. What was compiled is kept, and one look at t
 """
 
 import asyncio
+import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -134,12 +135,9 @@ class WorkspacePortals:
         email |= {part: words for part, words in (("text", said.text), ("html", said.html)) if words is not None}
         email["class"] = "urgent" if template.is_urgent else "bulk"
         if template.expires_after is not None:
-            now = await self._store.value("SELECT clock_timestamp()")
-            email["expires_at"] = (now + template.expires_after).isoformat()
+            email["expires_at"] = (await self._store.now() + template.expires_after).isoformat()
         (row,) = await self._store.enqueue_many([email])
         if row["error"] is not None:
-            import json
-
             raise FairpostError(json.loads(row["error"])["message"])
         return int(row["id"])
 

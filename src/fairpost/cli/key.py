@@ -48,7 +48,7 @@ def add(
     region = read_settings().region_name
 
     async def work(store: "Store") -> "tuple[ApiKey, str]":
-        now = await store.value("SELECT clock_timestamp()")
+        now = await store.now()
         async with store.together() as one:
             await workspaces.workspace_named(one, workspace)
             key, text = await workspaces.add_key(
@@ -111,11 +111,7 @@ def list_keys(workspace: Workspace, as_json: AsJson = False) -> None:
                     k.per_minute,
                     f"{k.created_at:%Y-%m-%d}",
                     f"{k.last_used_at:%Y-%m-%d %H:%M}" if k.last_used_at else "never",
-                    f"revoked {k.revoked_at:%Y-%m-%d}"
-                    if k.revoked_at
-                    else f"{k.expires_at:%Y-%m-%d}"
-                    if k.expires_at
-                    else "",
+                    _end(k),
                 )
                 for k in found
             ),
@@ -150,3 +146,9 @@ def revoke(
         print_json(key)
     else:
         typer.echo(f"revoked {key.id}")
+
+
+def _end(key: "ApiKey") -> str:
+    if key.revoked_at is not None:
+        return f"revoked {key.revoked_at:%Y-%m-%d}"
+    return f"{key.expires_at:%Y-%m-%d}" if key.expires_at is not None else ""

@@ -7,6 +7,7 @@ from fairpost.api.answers import Answer, Model, failures
 from fairpost.api.errors import ApiError
 from fairpost.api.service import TheService
 
+TAG = {"name": "health", "description": "For load balancers and Prometheus."}
 router = APIRouter(tags=["health"])
 
 

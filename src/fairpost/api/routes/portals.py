@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, JsonValue
 
-from fairpost.api.access import Caller, Manages, Reads, Sends
+from fairpost.api.access import Manages, Reads, Sends
 from fairpost.api.answers import Answer, Given, Model, Moment, Removed, Text, failures
 from fairpost.api.errors import DETAILS_MAX, ApiError
 from fairpost.api.routes.emails import KNOWN_BEFORE, Accepted, Address, Addresses, IdempotencyKey, hand_in
@@ -14,6 +14,7 @@ from fairpost.api.routes.templates import TemplatePreview
 from fairpost.api.service import Service, TheService
 from fairpost.model.errors import FairpostError
 from fairpost.portals import Override, WorkspacePortals
+from fairpost.postgres.store import Store
 from fairpost.system import clock
 from fairpost.templates.folder import BrokenTemplates
 from fairpost.templates.portals import PortalTemplate, Words
@@ -73,14 +74,14 @@ class PortalSend(ValuesIn):
 
 @router.get("", summary="All of them, and which are in the workspace's own words", responses=failures())
 async def listed(caller: Reads, service: TheService) -> Answer[list[PortalItem]]:
-    desk = _desk(caller, service)
+    desk = _desk(caller.store, service)
     own = {(each.stored.portal, each.stored.type): each for each in await desk.overrides(caller.workspace)}
     return Answer(data=[_item(each, own.get((each.portal.key, each.type))) for each in desk.portals.list()])
 
 
 @router.get("/{portal}/{type}", summary="Its words, as they are in use", responses=failures("not_found"))
 async def words(portal: PortalPath, type: TypePath, caller: Reads, service: TheService) -> Answer[WordsOut]:  # noqa: A002
-    return Answer(data=_told(portal, type, await _desk(caller, service).words(caller.workspace, portal, type)))
+    return Answer(data=_told(portal, type, await _desk(caller.store, service).words(caller.workspace, portal, type)))
 
 
 @router.put(
@@ -102,7 +103,7 @@ async def override(
 ) -> Answer[WordsOut]:
     said = Words(subject=given.subject, preheader=given.preheader, text=given.text, html=given.html)
     async with caller.store.together() as one:
-        desk = WorkspacePortals(one, service.mail.portals, kept=service.kept)
+        desk = _desk(one, service)
         try:
             saved = await desk.put_override(caller.workspace, portal, type, said, by=caller.who)
         except BrokenTemplates as broken:
@@ -117,9 +118,7 @@ async def override(
 @router.delete("/{portal}/{type}", summary="Back to the words of the files", responses=failures("not_found"))
 async def reset(portal: PortalPath, type: TypePath, caller: Manages, service: TheService) -> Answer[Removed]:  # noqa: A002
     async with caller.store.together() as one:
-        removed = await WorkspacePortals(one, service.mail.portals, kept=service.kept).remove_override(
-            caller.workspace, portal, type
-        )
+        removed = await _desk(one, service).remove_override(caller.workspace, portal, type)
         if removed:
             await caller.audit(one, "portal.reset", f"{portal}/{type}")
     return Answer(data=Removed(removed=removed))
@@ -133,7 +132,7 @@ async def preview(
     caller: Reads,
     service: TheService,
 ) -> Answer[TemplatePreview]:
-    template = await _desk(caller, service).template(caller.workspace, portal, type)
+    template = await _desk(caller.store, service).template(caller.workspace, portal, type)
     return Answer(data=_rendered(template, {**template.sample, **given.values}))
 
 
@@ -152,7 +151,7 @@ async def send(
     response: Response,
     key: IdempotencyKey = None,
 ) -> Answer[Accepted]:
-    template = await _desk(caller, service).template(caller.workspace, portal, type)
+    template = await _desk(caller.store, service).template(caller.workspace, portal, type)
     said = _rendered(template, given.values)
     email = given.model_dump(by_alias=True, exclude_none=True, mode="json", exclude={"values"})
     email |= {"subject": said.subject, "class": "urgent" if template.is_urgent else "bulk"}
@@ -166,8 +165,8 @@ async def send(
     return await hand_in(caller, service, email, response)
 
 
-def _desk(caller: Caller, service: Service) -> WorkspacePortals:
-    return WorkspacePortals(caller.store, service.mail.portals, kept=service.kept)
+def _desk(store: Store, service: Service) -> WorkspacePortals:
+    return WorkspacePortals(store, service.mail.portals, kept=service.kept)
 
 
 def _item(template: PortalTemplate, own: Override | None) -> PortalItem:
