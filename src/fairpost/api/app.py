@@ -41,6 +41,7 @@ from fairpost.api.routes import (
 )
 from fairpost.api.service import Service
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, InvalidEmail, NotFound
+from fairpost.postgres.connections import UNREACHABLE
 
 _BY_STATUS = {
     400: "bad_request",
@@ -49,17 +50,7 @@ _BY_STATUS = {
     413: "too_large",
     415: "unsupported_media_type",
 }
-_NO_DATABASE = (
-    DatabaseUnavailable,
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.InterfaceError,
-    TimeoutError,
-)
+_NO_DATABASE = (DatabaseUnavailable, *UNREACHABLE)
 ROUTES: tuple[Any, ...] = (
     health,
     emails,

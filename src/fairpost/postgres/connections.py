@@ -7,7 +7,7 @@ in its session, so a connection goes back as it is; one that was cut off in the 
 
 import asyncio
 from collections.abc import AsyncIterator  # noqa: TC003 - read at run time by asynccontextmanager
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
 
 import asyncpg
@@ -28,7 +28,26 @@ UNREACHABLE = (
 )
 
 
-class Connections:
+class Statements:
+    """Each on a connection that is taken for it alone."""
+
+    def acquire(self) -> "AbstractAsyncContextManager[asyncpg.Connection]":
+        raise NotImplementedError
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        async with self.acquire() as conn:
+            return list(await conn.fetch(sql, *args))
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        async with self.acquire() as conn:
+            return await conn.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        async with self.acquire() as conn:
+            return await conn.fetchval(sql, *args)
+
+
+class Connections(Statements):
     def __init__(self, url: str, *, most: int, options: dict[str, Any]) -> None:
         self._url = url
         self._options = options
@@ -47,18 +66,6 @@ class Connections:
         self._is_closed = True
         while self._free:
             await self._free.pop().close()
-
-    async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        async with self.acquire() as conn:
-            return list(await conn.fetch(sql, *args))
-
-    async def fetchrow(self, sql: str, *args: Any) -> Any:
-        async with self.acquire() as conn:
-            return await conn.fetchrow(sql, *args)
-
-    async def fetchval(self, sql: str, *args: Any) -> Any:
-        async with self.acquire() as conn:
-            return await conn.fetchval(sql, *args)
 
     @asynccontextmanager
     async def acquire(self) -> "AsyncIterator[asyncpg.Connection]":

@@ -5,10 +5,11 @@ Whatever a query forgets to ask for, the database's own policies show it this wo
 
 from collections.abc import AsyncIterator  # noqa: TC003 - read at run time by asynccontextmanager
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairpost.model.errors import FairpostError
 from fairpost.model.workspace import WORKSPACE_NAME
+from fairpost.postgres.connections import Statements
 
 if TYPE_CHECKING:
     import asyncpg
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 ROLE = "fairpost_tenant"
 
 
-class TenantConnections:
+class TenantConnections(Statements):
     def __init__(self, connections: "Connections", workspace: str) -> None:
         self._connections = connections
         assert WORKSPACE_NAME.fullmatch(workspace)  # it stands in a statement as it is
@@ -29,18 +30,6 @@ class TenantConnections:
         async with self._connections.acquire() as conn, conn.transaction():
             await conn.execute(self._become)
             yield conn
-
-    async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        async with self.acquire() as conn:
-            return list(await conn.fetch(sql, *args))
-
-    async def fetchrow(self, sql: str, *args: Any) -> Any:
-        async with self.acquire() as conn:
-            return await conn.fetchrow(sql, *args)
-
-    async def fetchval(self, sql: str, *args: Any) -> Any:
-        async with self.acquire() as conn:
-            return await conn.fetchval(sql, *args)
 
     async def close(self) -> None:
         """They belong to somebody else."""

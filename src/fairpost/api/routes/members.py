@@ -1,5 +1,6 @@
 """Members of a workspace: invited, given a role, kept out. They see their own workspace only."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, status
@@ -66,29 +67,24 @@ async def invite(given: MemberIn, caller: Manages, service: TheService) -> Answe
     responses=failures("not_found", "conflict"),
 )
 async def change_role(address: AddressPath, given: RoleIn, caller: Manages) -> Answer[PersonOut]:
-    async with caller.owner.together() as one:
-        person = await _find(one, caller, address)
-        changed = person_out(await membership.change_role(one, person.id, Role(given.role)))
-        await caller.audit(one, "member.role", person.address, role=given.role)
-    return Answer(data=changed)
+    async def change(store: Store, person: Person) -> Person | Refused:
+        return await membership.change_role(store, person.id, Role(given.role))
+
+    return await _changed(caller, address, change, "member.role", role=given.role)
 
 
 @router.post("/{address}/disable", summary="Keep a member out, at once", responses=failures("not_found"))
 async def disable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
-    async with caller.owner.together() as one:
-        person = await _find(one, caller, address)
-        changed = person_out(await membership.disable_person(one, person.id))
-        await caller.audit(one, "member.disable", person.address)
-    return Answer(data=changed)
+    return await _changed(
+        caller, address, lambda store, person: membership.disable_person(store, person.id), "member.disable"
+    )
 
 
 @router.post("/{address}/enable", summary="Let a member in again", responses=failures("not_found"))
 async def enable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
-    async with caller.owner.together() as one:
-        person = await _find(one, caller, address)
-        changed = person_out(await membership.enable_person(one, person.id))
-        await caller.audit(one, "member.enable", person.address)
-    return Answer(data=changed)
+    return await _changed(
+        caller, address, lambda store, person: membership.enable_person(store, person.id), "member.enable"
+    )
 
 
 @router.post(
@@ -100,6 +96,20 @@ async def reset(address: AddressPath, caller: Manages, service: TheService) -> A
         offered = offered_out(await membership.offer_reset(one, person.id, mail=service.mail_of(caller.region)))
         await caller.audit(one, "member.reset", person.address)
     return Answer(data=offered)
+
+
+async def _changed(
+    caller: Caller,
+    address: str,
+    change: Callable[[Store, Person], Awaitable[Person | Refused]],
+    action: str,
+    **detail: str,
+) -> Answer[PersonOut]:
+    async with caller.owner.together() as one:
+        person = await _find(one, caller, address)
+        changed = person_out(await change(one, person))
+        await caller.audit(one, action, person.address, **detail)
+    return Answer(data=changed)
 
 
 async def _find(store: Store, caller: Caller, address: str) -> Person:
