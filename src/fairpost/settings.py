@@ -442,7 +442,7 @@ SETTINGS = (
     ),
     Setting(
         name="allowed_ports",
-        default="25,465,587,2525",
+        default="465,587,2525",
         rule="ports, 1..65535, with commas",
         help="The ports that the servers of workspaces' accounts may have.",
         read=_ports,

@@ -11,13 +11,14 @@ from fastapi import Depends, Header, Request, Security
 from fastapi.security import APIKeyCookie, HTTPBearer
 
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.service import HOME, Service, service_of
+from fairpost.api.service import Service, service_of
 from fairpost.model.person import Person, Role, Session
 from fairpost.model.workspace import WORKSPACE_NAME, Scope
 from fairpost.people import sessions
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 from fairpost.postgres.workspaces import Entry, Turn
+from fairpost.regions.directory import HOME
 
 KEY = re.compile(r"fp_([a-z][a-z0-9-]{0,30})_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 SESSION_COOKIE = "fairpost_session"

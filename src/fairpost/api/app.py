@@ -147,6 +147,13 @@ async def _ours(request: Request, error: Exception) -> Response:
             return failure(ApiError("invalid", str(error), details=[{"field": error.field, "message": error.message}]))
         case asyncpg.PostgresError() if error.sqlstate == "FP001":
             return failure(ApiError("invalid", str(error), details=_fields(error)))
+        case asyncpg.PostgresError() if error.sqlstate == "FP005":
+            return failure(
+                ApiError(
+                    "conflict",
+                    "The operator has stopped this account, and only he lets it go again. Nothing was changed.",
+                )
+            )
         case asyncpg.PostgresError() if error.sqlstate == "FP004":
             return failure(ApiError("not_found", "There is no such thing in this workspace."))
         case asyncpg.DataError() | asyncpg.CharacterNotInRepertoireError() | asyncpg.CheckViolationError():

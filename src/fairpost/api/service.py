@@ -17,12 +17,12 @@ from fairpost.people.mails import ServiceMail
 from fairpost.portals import Kept
 from fairpost.postgres.directory import region_of
 from fairpost.postgres.store import Store
+from fairpost.regions.directory import HOME
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.vault.vault import Vault
 
-HOME = "home"  # where those are known who run the service; no region, unless it is the only database
 METRICS_WINDOW = timedelta(hours=1)
 
 

@@ -21,6 +21,7 @@ class Scope(StrEnum):
 class Workspace:
     name: str
     pools: tuple[str, ...]  # of the operator's, that it may send through
+    per_minute: int  # requests of all its keys together
     created_at: datetime
     suspended_at: datetime | None
     reason: str | None

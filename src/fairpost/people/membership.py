@@ -1,5 +1,6 @@
 """Who may sign in at all: invited, with a password of their own choice, changed, disabled. And the first one, who nobody invited."""
 
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 INVITATION_LIFE = timedelta(hours=48)
 RESET_LIFE = timedelta(hours=1)
 SETUP_LIFE = timedelta(hours=24)
+NO_NAME = re.compile(
+    r"[/@:<>]|\.\S"
+)  # it stands in e-mails to people who do not know us: no place for somebody's advertisement
 
 EXPIRED = Refused(kind="expired", message="This link does not work any more. Ask for another one.")
 LAST_ADMIN = Refused(
@@ -241,9 +245,10 @@ def _refused_words(workspace: str | None, name: str, role: Role) -> Refused | No
 
 
 def _refused_name(name: str) -> Refused | None:
-    if len(name) <= NAME_CHARS_MAX and name.isprintable():
+    if len(name) <= NAME_CHARS_MAX and name.isprintable() and not NO_NAME.search(name):
         return None
-    return Refused(kind="bad_name", message=f"A name has at most {NAME_CHARS_MAX} characters, on one line.")
+    message = f"A name has at most {NAME_CHARS_MAX} characters, on one line, and no address in it."
+    return Refused(kind="bad_name", message=message)
 
 
 def _refused_role(workspace: str | None, role: Role) -> Refused | None:

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_net
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-SMTP_PORTS = frozenset({25, 465, 587, 2525})
+SMTP_PORTS = frozenset({465, 587, 2525})  # not 25: from there mail goes to strangers' servers without any login
 
 _PRIVATE = "a private address"
 _LOOPBACK = "a loopback address"

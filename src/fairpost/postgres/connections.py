@@ -6,6 +6,7 @@ in its session, so a connection goes back as it is; one that was cut off in the 
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator  # noqa: TC003 - read at run time by asynccontextmanager
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
@@ -28,11 +29,11 @@ UNREACHABLE = (
 )
 
 
-class Statements:
+class Statements(ABC):
     """Each on a connection that is taken for it alone."""
 
-    def acquire(self) -> "AbstractAsyncContextManager[asyncpg.Connection]":
-        raise NotImplementedError
+    @abstractmethod
+    def acquire(self) -> "AbstractAsyncContextManager[asyncpg.Connection]": ...
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         async with self.acquire() as conn:

@@ -241,6 +241,16 @@ async def write_audit(
     )
 
 
+async def invitations_sent(store: "Store", workspace: str, address: str) -> tuple[int, int]:
+    """To whomever in a day, and to this address in an hour."""
+    row = await store.row(
+        """SELECT count(*) AS n, count(*) FILTER (WHERE a.subject = $2 AND a.at > coalesce($3, clock_timestamp()) - interval '1 hour') AS same FROM fairpost.audit a
+           WHERE a.workspace = $1 AND a.action IN ('member.invite', 'member.reset') AND a.at > coalesce($3, clock_timestamp()) - interval '1 day'""",
+        *(workspace, address, clock.stated()),
+    )
+    return row["n"], row["same"]
+
+
 async def audit(
     store: "Store", workspace: str | None, *, before: int | None = None, most: int = 50
 ) -> list[AuditEntry]:

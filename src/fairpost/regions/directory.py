@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fairpost.model.errors import NotFound
 
 MAIN = "main"  # the only region, where none are set
+HOME = "home"  # where those are known who run the service: no region
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 REGIONS_MAX = 100
 
@@ -97,7 +98,7 @@ def hidden(text: str) -> str:
 
 def _directory(pairs: list[tuple[str, Any]]) -> Directory | None:
     names = [name for name, _ in pairs]
-    are_names = all(NAME.fullmatch(name) for name in names) and len(set(names)) == len(names)
+    are_names = all(NAME.fullmatch(name) and name != HOME for name in names) and len(set(names)) == len(names)
     are_urls = all(isinstance(url, str) and url.startswith(_SCHEMES) for _, url in pairs)
     have_their_own = len({url for _, url in pairs if isinstance(url, str)}) == len(pairs)
     if not (are_names and are_urls and have_their_own and 0 < len(pairs) <= REGIONS_MAX):

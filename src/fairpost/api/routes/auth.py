@@ -8,11 +8,12 @@ from pydantic import Field
 from fairpost.api.access import SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, client_of, place_of
 from fairpost.api.answers import Answer, Given, Model, Moment, Text, facts_of, failures
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.service import HOME, Service, TheService
+from fairpost.api.service import Service, TheService
 from fairpost.model.person import Person, Refused, Role, SignedIn
 from fairpost.people import membership, sessions, signing_in
 from fairpost.people.codes import CODE_LIFE
 from fairpost.people.sessions import SESSION_LIFE
+from fairpost.regions.directory import HOME
 
 TAG = {"name": "people", "description": "Signing in, and who may."}
 router = APIRouter(prefix="/api/auth", tags=["people"])

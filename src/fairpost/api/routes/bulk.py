@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -125,10 +126,10 @@ def _lines(body: IO[bytes], key: str | None) -> Iterator[str | Refused]:
 def _checked(line: bytes, key: str | None) -> str | Refused:
     try:
         text = line.decode()
-        email = json.loads(text, parse_constant=_no_constant)
+        email = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
         if not isinstance(email, dict):
             return Refused("", "must be an object, with the fields of an e-mail")
-        if key is not None and "idempotency_key" not in email:
+        if key is not None and email.get("idempotency_key") is None:
             email["idempotency_key"] = key
             text = json.dumps(email, ensure_ascii=False)
         if "\\u" in text:
@@ -141,6 +142,13 @@ def _checked(line: bytes, key: str | None) -> str | Refused:
     except (ValueError, RecursionError):
         return Refused("", "is no JSON")
     return text
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is more than a number can be")
+    return number
 
 
 def _no_constant(word: str) -> Any:

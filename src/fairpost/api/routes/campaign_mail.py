@@ -13,7 +13,7 @@ from pydantic import Field, StrictInt
 from fairpost.api.access import Caller, Reads, Sends
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
 from fairpost.api.errors import ApiError, not_found, without_commands
-from fairpost.api.names import own_account, own_words
+from fairpost.api.names import own_account, own_reason
 from fairpost.api.pages import Cursor, Limit, number_at, page_of
 from fairpost.api.routes.campaigns import (
     PLANNING_S_MAX,
@@ -420,7 +420,7 @@ def _receipt(receipt: Receipt, caller: Caller) -> ReceiptOut:
         step=receipt.step,
         address=receipt.address,
         state=ReceiptState(state_word(receipt.state)),
-        reason=receipt.reason and own_words(receipt.reason, caller),
+        reason=own_reason(receipt.reason, caller),
         account=own_account(receipt.account, caller),
         at=receipt.at,
         attempts=receipt.attempts,

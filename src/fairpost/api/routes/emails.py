@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 from fairpost.api.access import Caller, Reads, Sends
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, Why, facts_of, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.names import own_account
+from fairpost.api.names import own_account, own_reason
 from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of
 from fairpost.api.service import Service, TheService
 from fairpost.api.submitting import Refused, submit
@@ -293,4 +293,9 @@ def _item(email: ListedEmail, caller: Caller) -> EmailItem:
 
 
 def _facts(email: ListedEmail | ShownEmail, caller: Caller) -> dict[str, Any]:
-    return {**facts_of(email), "status": OUTBOX_WORDS[email.state], "account": own_account(email.account, caller)}
+    return {
+        **facts_of(email),
+        "status": OUTBOX_WORDS[email.state],
+        "account": own_account(email.account, caller),
+        "reason": own_reason(email.reason, caller),
+    }

@@ -8,15 +8,18 @@ from pydantic import Field
 
 from fairpost.api.access import Caller, Manages
 from fairpost.api.answers import AddressPath, Answer, Given, Moment, facts_of, failures
-from fairpost.api.errors import not_found
+from fairpost.api.errors import ApiError, not_found
 from fairpost.api.routes.auth import Address, PersonName, PersonOut, person_out, refusal
 from fairpost.api.service import TheService
 from fairpost.model.person import Offered, Person, Refused, Role
 from fairpost.people import membership
+from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 
 router = APIRouter(prefix="/api/members", tags=["people"])
 
+INVITATIONS_A_DAY_MAX = 100  # of a workspace
+INVITATIONS_AN_HOUR_MAX = 3  # to one address
 MemberRole = Literal["manager", "sender", "viewer"]
 
 
@@ -46,6 +49,7 @@ async def listed(caller: Manages) -> Answer[list[PersonOut]]:
 )
 async def invite(given: MemberIn, caller: Manages, service: TheService) -> Answer[OfferedOut]:
     async with caller.owner.together() as one:
+        await _require_room(one, caller, given.address)
         offered = offered_out(
             await membership.invite(
                 one,
@@ -93,6 +97,7 @@ async def enable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
 async def reset(address: AddressPath, caller: Manages, service: TheService) -> Answer[OfferedOut]:
     async with caller.owner.together() as one:
         person = await _find(one, caller, address)
+        await _require_room(one, caller, person.address)
         offered = offered_out(await membership.offer_reset(one, person.id, mail=service.mail_of(caller.region)))
         await caller.audit(one, "member.reset", person.address)
     return Answer(data=offered)
@@ -110,6 +115,14 @@ async def _changed(
         changed = person_out(await change(one, person))
         await caller.audit(one, action, person.address, **detail)
     return Answer(data=changed)
+
+
+async def _require_room(store: Store, caller: Caller, address: str) -> None:
+    """These e-mails go out through the service's own accounts, to people who may not know us: not too many."""
+    sent, to_the_same = await workspaces.invitations_sent(store, caller.workspace, address)
+    if sent >= INVITATIONS_A_DAY_MAX or to_the_same >= INVITATIONS_AN_HOUR_MAX:
+        words = f"At most {INVITATIONS_A_DAY_MAX} invitations and resets go out in a day, and {INVITATIONS_AN_HOUR_MAX} an hour to one address."
+        raise ApiError("rate_limited", words, headers={"Retry-After": "3600"})
 
 
 async def _find(store: Store, caller: Caller, address: str) -> Person:

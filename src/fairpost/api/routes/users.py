@@ -105,6 +105,12 @@ async def shown(name: UserName, caller: Reads) -> Answer[UserOut]:
 async def put(name: UserName, given: UserIn, caller: Manages, service: TheService) -> Answer[UserOut]:
     if given.plan and service.settings.priority is Priority.LANES:
         raise invalid("plan", "is for the operator to say: here the lanes of the tiers are shared by all workspaces")
+    for field, most in (
+        ("daily_max", service.settings.user_daily_max),
+        ("waiting_max", service.settings.user_waiting_max),
+    ):
+        if most and (getattr(given, field) or 0) > most:
+            raise invalid(field, f"must be at most {most:,}, which the operator allows every user")
     if given.since is not None and given.since > clock.now():
         raise invalid("since", "must not lie in the future")
     id_ = SenderId(workspace=caller.workspace, name=name)

@@ -9,7 +9,8 @@ from fairpost.api.access import Manages, Reads
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, facts_of, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, number_at, page_of
-from fairpost.model.workspace import Scope
+from fairpost.model.person import Role
+from fairpost.model.workspace import AuditEntry, Scope
 from fairpost.postgres import workspaces
 from fairpost.system import clock
 
@@ -91,6 +92,9 @@ async def add_key(given: KeyIn, caller: Manages) -> Answer[NewKey]:
     if given.expires_at is not None and given.expires_at <= clock.now():
         raise invalid("expires_at", "must lie in the future")
     async with caller.store.together() as one:
+        most = (await workspaces.workspace_named(one, caller.workspace)).per_minute
+        if given.per_minute > most:
+            raise invalid("per_minute", f"must be at most {most:,}: so many requests a minute has the workspace")
         if len(await workspaces.keys(one, caller.workspace)) >= KEYS_MAX:
             raise ApiError("conflict", f"A workspace has at most {KEYS_MAX:,} keys. Nothing was changed.")
         key, text = await workspaces.add_key(
@@ -120,4 +124,10 @@ async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Mana
 @router.get("/audit", summary="Who changed what, the newest first", responses=failures())
 async def audit(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
     found = await workspaces.audit(caller.store, caller.workspace, before=number_at(cursor), most=limit + 1)
-    return page_of(found, limit, shown=AuditOut.model_validate, place=lambda entry: entry.id)
+    return page_of(found, limit, shown=_entry, place=lambda entry: entry.id)
+
+
+def _entry(entry: AuditEntry) -> AuditOut:
+    """Who of the operators it was is their own affair."""
+    told = AuditOut.model_validate(entry)
+    return told.model_copy(update={"who": "the operator"}) if entry.who.startswith(f"{Role.ADMIN} ") else told

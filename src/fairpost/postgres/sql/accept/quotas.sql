@@ -10,10 +10,11 @@ LANGUAGE sql STABLE AS $$
          + coalesce(p_noted, (SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0)
 $$;
 
--- A thousand for all users: a call that names ten thousand must not fill the server's table of locks.
+-- A thousand for all users of a workspace: a call that names ten thousand must not fill the server's table of locks, and nobody waits for
+-- another workspace.
 CREATE OR REPLACE FUNCTION fairpost.quota_lock(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT 7381526668557579264 + (hashtextextended(p_workspace || E'\x1f' || p_user, 0) & 1023)
+    SELECT 5836665117072162816 + ((hashtextextended(p_workspace, 0) & 4294967295) << 10) + (hashtextextended(p_user, 0) & 1023)
 $$;
 
 -- Keeps other submissions of these users waiting until this transaction is over; for a transaction that hands in more than once, before the first: everybody takes

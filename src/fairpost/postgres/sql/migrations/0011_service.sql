@@ -3,6 +3,7 @@
 CREATE TABLE fairpost.workspaces (
     name         text PRIMARY KEY CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,99}$'),   -- never an address: it stands in logs and in the directory
     pools        text[] NOT NULL DEFAULT '{default}',   -- of the operator's, that it may send through
+    per_minute   integer NOT NULL DEFAULT 6000 CHECK (per_minute BETWEEN 1 AND 1000000),   -- requests of all its keys and people together
     created_at   timestamptz NOT NULL,
     suspended_at timestamptz,                           -- its keys open nothing
     reason       text
@@ -54,6 +55,7 @@ CREATE TABLE fairpost.audit (
     request_id text
 );
 CREATE INDEX audit_by_workspace ON fairpost.audit (workspace, id);
+CREATE INDEX audit_of_invitations ON fairpost.audit (workspace, at) WHERE action IN ('member.invite', 'member.reset');
 
 -- An account of a workspace has the workspace in its name, before a slash, and so has its pool: names never meet.
 ALTER TABLE fairpost.accounts

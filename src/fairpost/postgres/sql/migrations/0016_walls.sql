@@ -8,6 +8,9 @@ CREATE POLICY own_workspace ON fairpost.suppression_hashes USING (workspace = (S
 -- A workspace's own list by the alphabet, whoever else is on it.
 CREATE INDEX suppressions_by_workspace ON fairpost.suppressions (workspace, address);
 
+-- What the operator has stopped, only he lets go again.
+ALTER TABLE fairpost.accounts ADD COLUMN is_stopped_by_operator boolean NOT NULL DEFAULT false;
+
 -- Nobody's but the owner's: no policy shows a row of them to anybody else.
 ALTER TABLE fairpost.people ENABLE ROW LEVEL SECURITY;
 ALTER TABLE fairpost.invitations ENABLE ROW LEVEL SECURITY;

@@ -54,6 +54,12 @@ BEGIN
                    CASE WHEN has_status THEN (p_changes ->> 'status_until')::timestamptz WHEN a.status = 'paused_limit_reached' THEN NULL ELSE a.status_until END
             FROM jsonb_populate_record(a, p_changes) n)
     WHERE a.id = changed;
+    IF has_status THEN
+        IF fairpost.tenant() IS NOT NULL AND EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = changed AND a.is_stopped_by_operator) THEN
+            RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';
+        END IF;
+        UPDATE fairpost.accounts a SET is_stopped_by_operator = fairpost.tenant() IS NULL AND a.status <> 'active' WHERE a.id = changed;
+    END IF;
     UPDATE fairpost.leases l SET rest_until = NULL, rest_reason = NULL, rest_detail = NULL WHERE l.account_id = changed AND l.rest_until IS NOT NULL;
     RETURN changed;
 END $$;

@@ -60,10 +60,11 @@ CREATE OR REPLACE FUNCTION fairpost.hold(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    named CONSTANT bigint[] := fairpost.lock_named(p_workspace, p_level, p_key);
+    named bigint[];
     rule fairpost.rules;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
+    named := fairpost.lock_named(p_workspace, p_level, p_key);
     INSERT INTO fairpost.rules AS r (workspace, level, key, held_until, hold_reason)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_until, p_reason)
     ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = excluded.held_until, hold_reason = excluded.hold_reason
@@ -84,10 +85,11 @@ CREATE OR REPLACE FUNCTION fairpost.release(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    named CONSTANT bigint[] := fairpost.lock_named(p_workspace, p_level, p_key);
+    named bigint[];
     rule fairpost.rules;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
+    named := fairpost.lock_named(p_workspace, p_level, p_key);
     UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL
     WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END AND r.held_until > t
     RETURNING * INTO rule;

@@ -33,7 +33,7 @@ DECLARE
     k record;
     turn record;
 BEGIN
-    SELECT a.*, w.suspended_at INTO k FROM fairpost.api_keys a JOIN fairpost.workspaces w ON w.name = a.workspace WHERE a.id = p_id;
+    SELECT a.*, w.suspended_at, w.per_minute AS workspace_per_minute INTO k FROM fairpost.api_keys a JOIN fairpost.workspaces w ON w.name = a.workspace WHERE a.id = p_id;
     refused := CASE WHEN k.secret_hash IS DISTINCT FROM p_hash OR k.id IS NULL THEN 'unknown' WHEN k.revoked_at IS NOT NULL THEN 'revoked'
                     WHEN k.expires_at <= t THEN 'expired' WHEN k.suspended_at IS NOT NULL THEN 'suspended' END;
     IF refused IS NOT NULL THEN
@@ -47,6 +47,11 @@ BEGIN
     remaining := turn.remaining;
     reset_s := turn.reset_s;
     wait_s := turn.wait_s;
+    IF wait_s IS NULL THEN   -- all keys of a workspace together have a rate, too
+        SELECT * INTO turn FROM fairpost.take_turn('workspace ' || k.workspace, k.workspace_per_minute, p_now);
+        wait_s := turn.wait_s;
+        remaining := least(remaining, turn.remaining);
+    END IF;
     refused := CASE WHEN wait_s IS NOT NULL THEN 'too_often' END;
     IF k.last_used_at IS NULL OR k.last_used_at < t - interval '1 minute' THEN
         UPDATE fairpost.api_keys a SET last_used_at = t WHERE a.id = p_id AND (a.last_used_at IS NULL OR a.last_used_at < t - interval '1 minute');

@@ -19,8 +19,8 @@ $$;
 -- Whether a domain, or one above it, is the workspace's own.
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_domain text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM fairpost.domains d WHERE d.workspace = p_workspace AND d.proven_at IS NOT NULL
-                   AND (p_domain = d.domain OR p_domain LIKE '%.' || replace(d.domain, '_', '\_')))
+    SELECT EXISTS (SELECT FROM fairpost.domains d, split_part(fairpost.fold('x@' || p_domain), '@', 2) given   -- as the DNS writes it
+                   WHERE d.workspace = p_workspace AND d.proven_at IS NOT NULL AND (given = d.domain OR right(given, length(d.domain) + 1) = '.' || d.domain))
 $$;
 
 -- One e-mail as it is enqueued: `e` with its workspace and route; or what is wrong with it.
