@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from fairpost.api.app import build_app
-from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes
+from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes, write_line
 from fairpost.api.service import Service
 from fairpost.app import connect, directory_of, home_url, in_plain_words, network_guard, service_mail, vault_of
+from fairpost.model.errors import MigrationError, RegionUnavailable
 from fairpost.postgres.store import Store
 from fairpost.postgres.tenants import require_role
 from fairpost.regions.stores import RegionStores
@@ -20,12 +21,15 @@ HOME_CONNECTIONS_MAX = 4
 
 
 @asynccontextmanager
-async def open_service(settings: Settings) -> AsyncIterator[Service]:
+async def open_service(settings: Settings, *, log: Callable[[str], None]) -> AsyncIterator[Service]:
+    """`log` hears of regions that fail, and of those that are back."""
     url = await home_url(settings)
     with in_plain_words(url):
         async with (
             Store.open(url, connections_max=HOME_CONNECTIONS_MAX) as home,
-            RegionStores(directory_of(settings), connections_max=CONNECTIONS_MAX) as stores,
+            RegionStores(
+                directory_of(settings), connections_max=CONNECTIONS_MAX, is_for_tenants=True, log=log
+            ) as stores,
         ):
             yield Service(
                 settings=settings,
@@ -39,12 +43,12 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
 
 def create() -> FastAPI:
     """The application of one process."""
-    return app_of_a_process(lambda: open_service(read_settings()))
+    return app_of_a_process(lambda: open_service(read_settings(), log=write_line))
 
 
 def run_service(settings: Settings, options: ServerOptions, *, log: Callable[[str], None]) -> None:
-    """Until SIGINT or SIGTERM. What is wrong is said before anybody is served."""
-    asyncio.run(_check(settings))
+    """Until SIGINT or SIGTERM. What is wrong is said before anybody is served; a region that fails keeps none of the others from it."""
+    asyncio.run(_check(settings, log))
     listener = listener_on(options.host, options.port)
     shown = f"[{options.host}]" if ":" in options.host else options.host
     log(f"ready: the service answers at http://{shown}:{listener.getsockname()[1]} (see /docs)")
@@ -52,9 +56,23 @@ def run_service(settings: Settings, options: ServerOptions, *, log: Callable[[st
     run_processes("fairpost.service:create", listener, processes=options.processes, trusted_proxies=proxies)
 
 
-async def _check(settings: Settings) -> None:
+async def _check(settings: Settings, log: Callable[[str], None]) -> None:
     async with connect(await home_url(settings)) as conn:
         await require_role(conn)
+    if settings.regions is not None:
+        async with RegionStores(settings.regions, is_for_tenants=True) as stores:
+            for trouble in await asyncio.gather(*(_trouble_at(stores, name) for name in settings.regions.names)):
+                if trouble is not None:
+                    log(trouble)
+
+
+async def _trouble_at(stores: RegionStores, region: str) -> str | None:
+    try:
+        async with stores.at(region) as store:
+            await store.value("SELECT true")
+    except (RegionUnavailable, MigrationError) as error:
+        return f"the region {region} is not served until this is put right: {error}"
+    return None
 
 
 def document() -> dict[str, object]:

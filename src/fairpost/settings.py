@@ -293,7 +293,7 @@ SETTINGS = (
     Setting(
         name="regions",
         default=None,
-        rule="eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names of a-z, 0-9 and -, 31 at most, each with a URL of its own",
+        rule="eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names of a-z, 0-9 and -, 31 at most, none of them home, each with a URL of its own",
         help="The regions and the database of each. Without it there is one, `main`: the database of `FAIRPOST_DATABASE_URL`.",
         read=_regions,
         show=hidden,

@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "regions": {"model", "policy", "postgres", "system", "vault"},
     "settings": {"model", "regions", "vault"},
     "engine": {"app", "deliver", "model", "observe", "postgres", "settings", "system", "transport"},
-    "service": {"api", "app", "postgres", "regions", "settings"},
+    "service": {"api", "app", "model", "postgres", "regions", "settings"},
     "cli": {
         "accept",
         "api",

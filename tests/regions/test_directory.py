@@ -37,6 +37,7 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
     [
         "EU=postgresql://h/d",
         "1=postgresql://h/d",
+        "eu=postgresql://h/d,home=postgresql://h/e",
         f"{'e' * 32}=postgresql://h/d",
         "eu=mysql://h/d",
         "eu=postgresql://h/d,eu=postgresql://h/e",

@@ -1,23 +1,14 @@
 """Three regions, each with a PostgreSQL server and an engine of its own: what happens to one is no matter of the others."""
 
 import asyncio
-import os
-import shutil
 import signal
-import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from fairpost.model.account import Limits
 from fairpost.model.errors import RegionUnavailable
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
 from fairpost.postgres.store import Store
 from fairpost.regions.directory import Directory, Region
 from fairpost.regions.stores import RegionStores
@@ -25,6 +16,7 @@ from tests.chaos.driver import LEASE_S, add_accounts, eventually, until
 from tests.chaos.processes import Engine, signal_to, still_alive
 from tests.chaos.recorder import Recorder
 from tests.regions.conftest import NAMES, Regions, written
+from tests.regions.lands import lands
 from tests.simulation.world import broken_promises, draft
 
 pytestmark = pytest.mark.slow
@@ -32,45 +24,6 @@ pytestmark = pytest.mark.slow
 NOBODY = "postgresql://fairpost@127.0.0.1:1/home"  # engines need no home database
 PACE = Limits(delay_ms=20)
 SOME = 30
-
-
-@dataclass
-class Land:
-    """A region with everything of its own but the machine."""
-
-    name: str
-    server: EmbeddedServer
-    url: str
-
-    async def enqueue(self, n: int) -> None:
-        async with Store.open(self.url) as store:
-            rows = await store.enqueue_many([draft(to=f"{self.name}{i}@there.test", attempts_max=10) for i in range(n)])
-            assert all(row["id"] for row in rows)
-
-    async def kill(self) -> None:
-        pid = self.server.status().pid
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-        await until(lambda: not still_alive([pid]), "PostgreSQL is dead")
-
-
-@asynccontextmanager
-async def lands(recorder: Recorder) -> AsyncIterator[dict[str, Land]]:
-    folder = Path(tempfile.mkdtemp(prefix="fp"))
-    servers = {name: EmbeddedServer(folder / name, settings={"shared_buffers": "32MB"}) for name in NAMES}
-    try:
-        urls = await asyncio.gather(*(asyncio.to_thread(server.start) for server in servers.values()))
-        for name, url in zip(NAMES, urls, strict=True):
-            conn = await asyncpg.connect(url)
-            await migrate(conn)
-            await conn.close()
-            async with Store.open(url) as store:
-                await add_accounts(store, recorder, {name: PACE})
-        yield {name: Land(name, servers[name], url) for name, url in zip(NAMES, urls, strict=True)}
-    finally:
-        for server in servers.values():
-            await asyncio.to_thread(server.stop, "immediate")
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def test_when_one_region_dies_the_others_go_on_and_it_resumes_when_it_is_back(tmp_path: Path) -> None:
@@ -86,9 +39,11 @@ async def test_when_one_region_dies_the_others_go_on_and_it_resumes_when_it_is_b
         )
 
     with recorder.running():
-        async with lands(recorder) as three:
+        async with lands() as three:
             env = {"FAIRPOST_REGIONS": written({name: land.url for name, land in three.items()})}
-            for land in three.values():
+            for name, land in three.items():
+                async with Store.open(land.url) as store:
+                    await add_accounts(store, recorder, {name: PACE})
                 await land.enqueue(1000)
             engines = {
                 name: Engine.start(NOBODY, None, tmp_path, "--region", name, "--lease-s", str(LEASE_S), env=env)

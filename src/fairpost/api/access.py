@@ -182,12 +182,11 @@ def _nobody() -> ApiError:
 
 
 async def _by_session(request: Request, service: Service, signed_in: SignedIn, chosen: str | None) -> Caller:
-    workspace = signed_in.person.workspace
+    workspace, region = signed_in.person.workspace, signed_in.region
     if workspace is None:
         if chosen is None or not WORKSPACE_NAME.fullmatch(chosen):
             raise ApiError("bad_request", "Say which workspace you mean: X-Workspace.")
-        workspace = chosen
-    region = await place_of(service, workspace)
+        workspace, region = chosen, await service.region_of(chosen)
     async with service.at(region) as owner:
         found = await workspaces.find_workspace(owner, workspace)
     if found is None:

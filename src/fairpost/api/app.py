@@ -40,7 +40,7 @@ from fairpost.api.routes import (
     workspace,
 )
 from fairpost.api.service import Service
-from fairpost.model.errors import DatabaseUnavailable, FairpostError, InvalidEmail, NotFound
+from fairpost.model.errors import DatabaseUnavailable, FairpostError, InvalidEmail, MigrationError, NotFound
 from fairpost.postgres.connections import UNREACHABLE
 
 _BY_STATUS = {
@@ -143,6 +143,9 @@ async def _ours(request: Request, error: Exception) -> Response:
             return failure(error)
         case NotFound():
             return failure(ApiError("not_found", without_commands(str(error))))
+        case MigrationError():
+            words = "The database of this region is not ready to be worked on. Try again later."
+            return failure(ApiError("unavailable", words, headers={"Retry-After": "60"}))
         case InvalidEmail():
             return failure(ApiError("invalid", str(error), details=[{"field": error.field, "message": error.message}]))
         case asyncpg.PostgresError() if error.sqlstate == "FP001":

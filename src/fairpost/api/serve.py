@@ -100,6 +100,10 @@ async def serving(app: FastAPI, listener: socket.socket) -> AsyncIterator[int]:
         await server.shutdown(sockets=[listener])
 
 
+def write_line(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
 def app_of_a_process(opened: Callable[[], Any]) -> FastAPI:
     """`opened` is a context that gives the Service; it is entered in the process that serves, in its loop."""
 
@@ -112,10 +116,7 @@ def app_of_a_process(opened: Callable[[], Any]) -> FastAPI:
             yield
         watch.cancel()
 
-    def log(line: str) -> None:
-        sys.stderr.write(f"{line}\n")
-
-    app = build_app(None, log=log)
+    app = build_app(None, log=write_line)
     app.router.lifespan_context = life
     return app
 

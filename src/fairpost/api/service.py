@@ -1,29 +1,35 @@
 """What the routes have in common: the databases, the settings, the vault, the e-mails of the service itself."""
 
+import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Annotated
 
+import asyncpg
 from dns.asyncresolver import Resolver
 from fastapi import Depends, Request
 
-from fairpost.model.errors import NotFound
-from fairpost.observe.exposition import exposition
-from fairpost.observe.fairness import read_fairness
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.observe.exposition import exposition, exposition_of_regions
+from fairpost.observe.fairness import FairnessReport, read_fairness
 from fairpost.observe.scrape import Scrapes
 from fairpost.people.mails import ServiceMail
 from fairpost.portals import Kept
 from fairpost.postgres.directory import region_of
 from fairpost.postgres.store import Store
 from fairpost.regions.directory import HOME
-from fairpost.regions.stores import RegionStores
+from fairpost.regions.stores import ANSWER_S_MAX, RegionStores
 from fairpost.settings import Settings
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.vault.vault import Vault
 
 METRICS_WINDOW = timedelta(hours=1)
+FIGURES_S_MAX = 8.0  # Prometheus waits for ten
+SIGHT_S_MAX = 1.0  # of all regions: load balancers wait for two
+NO_ANSWER = (FairpostError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)  # a TimeoutError is an OSError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,37 +42,67 @@ class Service:
     guard: NetworkGuard  # of what workspaces' accounts connect to
     resolver: Resolver | None = None  # of domains; None: the system's
     scrapes: Scrapes = field(init=False)
-    kept: Kept = field(default_factory=Kept)  # compiled templates of workspaces
+    kept: defaultdict[str, Kept] = field(default_factory=lambda: defaultdict(Kept))  # compiled templates, by region
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scrapes", Scrapes(self._figures))
 
     async def _figures(self) -> bytes:
-        """Of the only region. Of several, each engine's machine has `fairpost metrics`."""
-        async with self.at(self.regions[0]) as store:
-            return exposition(await read_fairness(store, window=METRICS_WINDOW))
+        if self.settings.regions is None:
+            return exposition(await self._report(self.regions[0]))
+
+        async def look(region: str) -> FairnessReport | None:
+            try:
+                return await self._report(region)
+            except NO_ANSWER:
+                return None
+
+        found = await asyncio.gather(*map(look, self.regions))
+        return exposition_of_regions(dict(zip(self.regions, found, strict=True)))
+
+    async def _report(self, region: str) -> FairnessReport:
+        """However long it takes to add up, nobody else is refused for it."""
+        async with self.at(region) as store:
+            await store.value("SELECT true")
+        async with asyncio.timeout(FIGURES_S_MAX):
+            return await read_fairness(store, window=METRICS_WINDOW)
+
+    async def sights(self) -> dict[str, bool]:
+        """Of each region, whether it answers; soon, whatever the regions do."""
+
+        async def ask(region: str) -> None:
+            async with self.at(region) as store:
+                await store.value("SELECT true")
+
+        asked = {region: asyncio.create_task(ask(region)) for region in self.regions}
+        await asyncio.wait(asked.values(), timeout=SIGHT_S_MAX)
+        answers = {region: task.done() and task.exception() is None for region, task in asked.items()}
+        for task in asked.values():
+            task.cancel()
+        return answers
 
     @property
     def regions(self) -> tuple[str, ...]:
         return self.stores.directory.names
 
     @asynccontextmanager
-    async def at(self, region: str) -> AsyncIterator[Store]:
+    async def at(self, region: str, *, answer_s_max: float = ANSWER_S_MAX) -> AsyncIterator[Store]:
         """Raises RegionUnavailable where its database does not answer in time. The store can be used on afterwards."""
         if region == HOME:
             yield self.home
         else:
-            async with self.stores.at(region) as store:
+            async with self.stores.at(region, answer_s_max=answer_s_max) as store:
                 yield store
 
     async def region_of(self, workspace: str) -> str:
-        """Of a workspace that nobody knows, the first: there it is not found either."""
+        """Of a workspace that nobody knows, or that lives where this service does not go, the first: there it is not found either."""
         if self.settings.regions is None:
             return self.regions[0]
         try:
-            return await region_of(self.home, workspace)
+            region = await region_of(self.home, workspace)
         except NotFound:
             return self.regions[0]
+        return region if region in self.regions else self.regions[0]
 
     def mail_of(self, region: str) -> ServiceMail:
         """Links in its e-mails lead back to this region."""

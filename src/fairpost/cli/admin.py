@@ -6,7 +6,7 @@ import typer
 
 from fairpost.cli import people_view
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
-from fairpost.cli.session import with_store
+from fairpost.cli.session import with_home_store
 from fairpost.model.errors import FairpostError
 from fairpost.model.person import Role
 
@@ -42,7 +42,7 @@ def list_(as_json: AsJson = False) -> None:
     """
     from fairpost.people.membership import people
 
-    found = with_store(lambda store: people(store, None))
+    found = with_home_store(lambda home: people(home, None))
     people_view.show_people(found, nobody="there is no admin; see: fairpost admin invite --help", as_json=as_json)
 
 

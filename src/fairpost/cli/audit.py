@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from fairpost.cli.output import AsJson, print_json, print_table
-from fairpost.cli.session import with_store
+from fairpost.cli.session import with_home_store, with_store
 
 
 def audit(
@@ -24,7 +24,8 @@ def audit(
     """
     from fairpost.postgres import workspaces
 
-    found = with_store(lambda store: workspaces.audit(store, workspace, before=before, most=limit))
+    on_store = with_home_store if workspace is None else with_store
+    found = on_store(lambda store: workspaces.audit(store, workspace, before=before, most=limit))
     if as_json:
         print_json(found)
     elif found:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from fairpost.cli.output import iso, plain, print_json, print_table
-from fairpost.cli.session import with_store
+from fairpost.cli.session import with_home_store, with_store
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.person import Offered, Person, Refused, Role
 from fairpost.settings import read_settings
@@ -27,7 +27,7 @@ def accepted(outcome: "T | Refused") -> T:
 
 
 def with_person(workspace: str | None, address: str, work: "Callable[[Store, Person], Awaitable[T]]") -> T:
-    """Raises NotFound."""
+    """Where this person is known: an admin at home, a member in the region. Raises NotFound."""
     from fairpost.people.membership import person_named
 
     async def run(store: "Store") -> T:
@@ -36,17 +36,35 @@ def with_person(workspace: str | None, address: str, work: "Callable[[Store, Per
             raise NotFound(_nobody(workspace, address))
         return await work(store, person)
 
-    return with_store(run)
+    return _where_known(workspace, run)
+
+
+def _where_known(workspace: str | None, work: "Callable[[Store], Awaitable[T]]") -> T:
+    return with_home_store(work) if workspace is None else with_store(work)
+
+
+def _region(workspace: str | None) -> str:
+    """What links have to say of the region."""
+    settings = read_settings()
+    return settings.region_name if workspace is not None and settings.regions is not None else ""
 
 
 def invite(*, workspace: str | None, address: str, name: str, role: Role, send: bool, as_json: bool) -> None:
+    from dataclasses import replace
+
     from fairpost.app import service_mail
     from fairpost.people import membership
+    from fairpost.postgres.workspaces import workspace_named
 
-    mail = service_mail(read_settings()) if send else None
-    invited = with_store(
-        lambda store: membership.invite(store, workspace=workspace, address=address, name=name, role=role, mail=mail)
-    )
+    region = _region(workspace)
+    mail = replace(service_mail(read_settings()), region=region) if send else None
+
+    async def work(store: "Store") -> "Offered | Refused":
+        if workspace is not None and region:
+            await workspace_named(store, workspace)  # elsewhere, nobody would find this member
+        return await membership.invite(store, workspace=workspace, address=address, name=name, role=role, mail=mail)
+
+    invited = _where_known(workspace, work)
     if isinstance(invited, Refused) and invited.kind == "known":
         command = _command("reset", workspace, address)
         raise FairpostError(f"{invited.message} For another password: {command}")
@@ -77,7 +95,7 @@ def enable(*, workspace: str | None, address: str) -> None:
 def show_offered(offered: Offered, page: "Page", *, as_json: bool) -> None:
     from fairpost.people.mails import link
 
-    url = link(read_settings().public_url, page, offered.token)
+    url = link(read_settings().public_url, page, offered.token, region=_region(offered.person.workspace))
     if as_json:
         print_json({"person": facts(offered.person), "link": url, "expires_at": offered.expires_at})
         return

@@ -1,21 +1,17 @@
 """`fairpost region`: the regions, how they are, and which workspace lives where."""
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairpost.cli.output import AsJson, iso, note, print_json, print_table
-from fairpost.settings import Settings, read_settings
+from fairpost.cli.session import with_home_store
+from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fairpost.postgres.store import Store
     from fairpost.regions.survey import Sight
 
 app = typer.Typer(no_args_is_help=True, help="See the regions, and place workspaces in them.")
-
-T = TypeVar("T")
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="a-z, 0-9 and ._- (1..100), like acme.")]
 
@@ -59,9 +55,8 @@ def place(
     from fairpost.app import directory_of
     from fairpost.postgres.directory import place as write
 
-    settings = read_settings()
-    directory_of(settings).region(region)
-    _at_home(settings, lambda home: write(home, workspace, region=region))
+    directory_of(read_settings()).region(region)
+    with_home_store(lambda home: write(home, workspace, region=region))
     typer.echo(f"{workspace} lives in {region}")
 
 
@@ -74,7 +69,7 @@ def of(workspace: Workspace) -> None:
     """
     from fairpost.postgres.directory import region_of
 
-    typer.echo(_at_home(read_settings(), lambda home: region_of(home, workspace)))
+    typer.echo(with_home_store(lambda home: region_of(home, workspace)))
 
 
 @app.command()
@@ -90,7 +85,7 @@ def workspaces(
     """
     from fairpost.postgres.directory import PLACEMENTS_MAX, placements
 
-    found = _at_home(read_settings(), lambda home: placements(home, region=region, after=after))
+    found = with_home_store(lambda home: placements(home, region=region, after=after))
     if as_json:
         print_json(found)
     elif found:
@@ -99,18 +94,6 @@ def workspaces(
         typer.echo("none; place one: fairpost region place WORKSPACE REGION")
     if len(found) == PLACEMENTS_MAX:
         note(f"there may be more: --after {found[-1].workspace}")
-
-
-def _at_home(settings: Settings, work: "Callable[[Store], Awaitable[T]]") -> T:
-    import asyncio
-
-    from fairpost.app import open_home
-
-    async def run() -> T:
-        async with open_home(settings) as home:
-            return await work(home)
-
-    return asyncio.run(run())
 
 
 def _answer(each: "Sight") -> str:

@@ -27,6 +27,19 @@ def with_store(
     return asyncio.run(run())
 
 
+def with_home_store(work: "Callable[[Store], Awaitable[T]]") -> T:
+    """The same on the home database, whichever region is chosen."""
+    import asyncio
+
+    from fairpost.app import open_home
+
+    async def run() -> T:
+        async with open_home(read_settings()) as home:
+            return await work(home)
+
+    return asyncio.run(run())
+
+
 def who() -> str:
     """Who types this: for the others, who will ask."""
     import getpass

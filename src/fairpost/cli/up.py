@@ -53,7 +53,7 @@ async def _up(settings: Settings, with_demo: bool) -> None:
 
     over = _until_a_signal()
     with _alone(settings.home):
-        was_running = settings.database_url is not None or embedded(settings).status().running
+        was_running = settings.home_database_url is not None or embedded(settings).status().running
         typer.echo("starting the database …" if not was_running else "looking at the database …")
         url = await prepare_database(settings)
         try:
@@ -134,7 +134,10 @@ async def _api(settings: Settings) -> AsyncIterator[str]:
         def write(line: str) -> None:
             file.write(f"{line}\n")
 
-        async with open_service(settings) as service, serving(build_app(service, log=write), _api_listener()) as port:
+        async with (
+            open_service(settings, log=write) as service,
+            serving(build_app(service, log=write), _api_listener()) as port,
+        ):
             yield f"http://127.0.0.1:{port}"
 
 

@@ -7,6 +7,7 @@ import typer
 from fairpost.cli.output import AsJson, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError
+from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from fairpost.model.workspace import ApiKey, Domain, Workspace
@@ -30,14 +31,23 @@ Pools = Annotated[
 def add(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
     """Add a workspace.
 
-    Small letters, digits, dots, dashes and underscores. Its e-mails, people and accounts are seen by its own keys alone.
+    Small letters, digits, dots, dashes and underscores. Its e-mails, people and accounts are seen by its own keys alone. With regions, it
+    lives in the one of FAIRPOST_REGION, for good, and no other has a workspace of this name.
 
     \b
     Example: fairpost workspace add acme --pool default
     """
+    from fairpost.app import open_home
     from fairpost.postgres import workspaces
+    from fairpost.postgres.directory import place
+
+    settings = read_settings()
+    workspaces.require_name(name)
 
     async def work(store: "Store") -> "tuple[bool, Workspace]":
+        if settings.regions is not None:
+            async with open_home(settings) as home:
+                await place(home, name, region=settings.region_name)
         async with store.together() as one:
             is_new = await workspaces.add_workspace(one, name, pools=pools or ("default",))
             if is_new:

@@ -25,6 +25,34 @@ def exposition(report: FairnessReport) -> bytes:
     return generate_latest(registry)
 
 
+def exposition_of_regions(reports: Mapping[str, FairnessReport | None]) -> bytes:
+    """All of them with the label `region`. None: this one does not answer."""
+    registry = CollectorRegistry()
+    registry.register(_RegionsCollector(reports))
+    return generate_latest(registry)
+
+
+class _RegionsCollector(Collector):
+    def __init__(self, reports: Mapping[str, FairnessReport | None]) -> None:
+        self._reports = reports
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge(
+            "fairpost_region_answers",
+            "1: the database of the region answers.",
+            ("region",),
+            {(region,): float(report is not None) for region, report in self._reports.items()},
+        )
+        families: dict[str, Metric] = {}
+        for region, report in self._reports.items():
+            for each in _Collector(report).collect() if report is not None else ():
+                whole = families.setdefault(each.name, Metric(each.name, each.documentation, each.type))
+                whole.samples += [
+                    sample._replace(labels={"region": region, **sample.labels}) for sample in each.samples
+                ]
+        yield from families.values()
+
+
 class _Collector(Collector):
     def __init__(self, report: FairnessReport) -> None:
         self._report = report

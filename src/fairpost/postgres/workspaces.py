@@ -44,13 +44,17 @@ class Entry(Turn):
 # ── workspaces ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def add_workspace(store: "Store", name: str, *, pools: Sequence[str] = ("default",)) -> bool:
-    """False: there is one of this name. Raises FairpostError for a name that cannot be one."""
+def require_name(name: str) -> None:
     if not WORKSPACE_NAME.fullmatch(name) or name == SERVICE_WORKSPACE:
         raise FairpostError(
             f"{name!r} cannot be the name of a workspace: small letters, digits, dots, dashes and underscores, 1 to 100 of them, "
             f"beginning with a letter or a digit, and not {SERVICE_WORKSPACE}. Nothing was changed."
         )
+
+
+async def add_workspace(store: "Store", name: str, *, pools: Sequence[str] = ("default",)) -> bool:
+    """False: there is one of this name. Raises FairpostError for a name that cannot be one."""
+    require_name(name)
     return bool(
         await store.value(
             """INSERT INTO fairpost.workspaces (name, pools, created_at) VALUES ($1, $2, coalesce($3, clock_timestamp()))

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fairpost.model.errors import NotFound
 
 MAIN = "main"  # the only region, where none are set
-HOME = "home"  # where those are known who run the service: no region
+HOME = "home"  # the database that knows the regions, and those who run the service: no region has its name
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 REGIONS_MAX = 100
 

@@ -4,16 +4,17 @@ For programs that serve several regions at once; an engine has only its own.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Self
 
 import asyncpg
 
-from fairpost.model.errors import DatabaseUnavailable, MigrationError, RegionUnavailable
+from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError, RegionUnavailable
 from fairpost.postgres.connections import UNREACHABLE
 from fairpost.postgres.migrations import pending
 from fairpost.postgres.store import Store
+from fairpost.postgres.tenants import require_role
 from fairpost.regions.directory import Directory, Region
 from fairpost.system import clock
 
@@ -23,9 +24,17 @@ CONNECTIONS_MAX = 2  # for each region
 
 
 class RegionStores:
-    def __init__(self, directory: Directory, *, connections_max: int = CONNECTIONS_MAX) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        *,
+        connections_max: int = CONNECTIONS_MAX,
+        is_for_tenants: bool = False,
+        log: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`is_for_tenants`: a region without the tenants' role is not ready. `log` gets a line when a region fails, and when it is back."""
         self.directory = directory
-        self._doors = {region.name: _Door(region, connections_max) for region in directory}
+        self._doors = {region.name: _Door(region, connections_max, is_for_tenants, log) for region in directory}
 
     async def __aenter__(self) -> Self:
         return self
@@ -35,21 +44,23 @@ class RegionStores:
 
     @asynccontextmanager
     async def at(self, name: str, *, answer_s_max: float = ANSWER_S_MAX) -> AsyncIterator[Store]:
-        """The store of a region, for work that is done within this time. Raises RegionUnavailable when it does not answer;
-        the next one who asks later tries again."""
+        """The store of a region, for work that is done within this time. Raises RegionUnavailable when it does not answer,
+        MigrationError when it is not ready; the next one who asks later tries again."""
         self.directory.region(name)
         async with self._doors[name].opened(answer_s_max) as store:
             yield store
 
 
 class _Door:
-    def __init__(self, region: Region, connections_max: int) -> None:
+    def __init__(self, region: Region, connections_max: int, is_for_tenants: bool, log: Callable[[str], None]) -> None:
         self._region = region
         self._connections_max = connections_max
+        self._is_for_tenants = is_for_tenants
+        self._log = log
         self._store: Store | None = None
         self._opening = asyncio.Lock()
         self._shut_until_s = 0.0  # by the monotonic clock
-        self._why = ""
+        self._refusal: Callable[[], FairpostError] | None = None  # None: nothing is wrong, as far as anybody knows
 
     @asynccontextmanager
     async def opened(self, answer_s_max: float) -> AsyncIterator[Store]:
@@ -58,29 +69,44 @@ class _Door:
         try:
             async with limit:
                 yield await self._ready()
+            self._is_well()
         except RegionUnavailable:
             raise
         except TimeoutError as error:  # an OSError, too
             if not limit.expired() and error.errno is None:
                 raise  # the caller's own
-            raise self._shut(f"nothing came back for {answer_s_max:g} s") from error
+            raise self._away(f"nothing came back for {answer_s_max:g} s") from error
         except DatabaseUnavailable as error:
-            raise self._shut(str(error.__cause__ or error)) from error
+            raise self._away(str(error.__cause__ or error)) from error
         except UNREACHABLE as error:
-            raise self._shut(str(error) or type(error).__name__) from error
+            raise self._away(str(error) or type(error).__name__) from error
 
     async def _ready(self) -> Store:
         async with self._opening:  # one knocks, the others wait for what comes of it
             self._refuse_while_shut()
             if self._store is None:
-                await self._require_schema()
+                try:
+                    await self._require_ready()
+                except MigrationError as error:
+                    words = str(error)
+                    raise self._shut(lambda: MigrationError(words)) from None
                 self._store = await Store.connect(self._region.url, connections_max=self._connections_max)
             return self._store
 
-    async def _require_schema(self) -> None:
-        conn = await asyncpg.connect(self._region.url)
+    async def _require_ready(self) -> None:
+        try:
+            conn = await asyncpg.connect(self._region.url)
+        except ValueError:  # whose words may have a password in them
+            raise DatabaseUnavailable("its URL cannot be read") from None
         try:
             todo = await pending(conn)
+            if not todo and self._is_for_tenants:
+                await require_role(conn, region=self._region.name)
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise MigrationError(
+                f"The schema of the region {self._region.name} is not ours to read ({error}). Name a login in FAIRPOST_REGIONS "
+                "that owns the schema fairpost"
+            ) from error
         finally:
             conn.terminate()
         if todo:
@@ -90,13 +116,24 @@ class _Door:
             )
 
     def _refuse_while_shut(self) -> None:
-        if clock.monotonic() < self._shut_until_s:
-            raise RegionUnavailable(self._region.name, self._why)
+        if self._refusal is not None and clock.monotonic() < self._shut_until_s:
+            raise self._refusal()
 
-    def _shut(self, why: str) -> RegionUnavailable:
-        self._why = f"{self._region.place}: {why}"
+    def _away(self, why: str) -> FairpostError:
+        words = f"{self._region.place}: {why}"
+        return self._shut(lambda: RegionUnavailable(self._region.name, words))
+
+    def _shut(self, refusal: Callable[[], FairpostError]) -> FairpostError:
+        if self._refusal is None or str(self._refusal()) != str(refusal()):
+            self._log(str(refusal()))
+        self._refusal = refusal
         self._shut_until_s = clock.monotonic() + COOL_DOWN_S
-        return RegionUnavailable(self._region.name, self._why)
+        return refusal()
+
+    def _is_well(self) -> None:
+        if self._refusal is not None and clock.monotonic() >= self._shut_until_s:
+            self._refusal = None
+            self._log(f"Region {self._region.name} answers again")
 
     async def close(self) -> None:
         if self._store is not None:

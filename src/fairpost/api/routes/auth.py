@@ -23,6 +23,8 @@ Password = Annotated[str, Field(min_length=1, max_length=1024, json_schema_extra
 Token = Annotated[Text, Field(min_length=20, max_length=200)]
 PersonName = Annotated[Text, Field(max_length=80)]
 
+PASSWORD_S_MAX = 30.0  # hashing takes its time, and others wait for it, too: no sign that the region is away
+
 _STATUS = {
     "wrong": "wrong_credentials",
     "expired": "wrong_credentials",
@@ -104,7 +106,7 @@ class Done(Model):
 )
 async def sign_in(given: SignInIn, request: Request, response: Response, service: TheService) -> Answer[CodeSent]:
     region = await place_of(service, given.workspace)
-    async with service.at(region) as store:
+    async with service.at(region, answer_s_max=PASSWORD_S_MAX) as store:
         begun = await signing_in.begin_sign_in(
             store,
             workspace=given.workspace,
@@ -197,7 +199,7 @@ async def revoke(
 
 @router.post("/password", summary="Change your password", responses=failures("wrong_credentials"))
 async def password(given: NewPassword, signed_in: SignedInPerson, service: TheService) -> Answer[PersonOut]:
-    async with service.at(signed_in.region) as store:
+    async with service.at(signed_in.region, answer_s_max=PASSWORD_S_MAX) as store:
         changed = await membership.change_password(
             store, signed_in.person, old=given.old, new=given.new, session_token=signed_in.token
         )
@@ -211,7 +213,7 @@ async def password(given: NewPassword, signed_in: SignedInPerson, service: TheSe
 )
 async def accept(given: Accept, service: TheService) -> Answer[PersonOut]:
     region, _, token = given.token.rpartition(".")
-    async with service.at(_known(region or HOME, service)) as store:
+    async with service.at(_known(region or HOME, service), answer_s_max=PASSWORD_S_MAX) as store:
         return Answer(
             data=person_out(await membership.accept_invitation(store, token, given.password, name=given.name))
         )

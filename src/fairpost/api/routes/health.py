@@ -1,18 +1,30 @@
-"""For load balancers and Prometheus: no key, no names."""
+"""For load balancers and Prometheus: no key, no names but those of regions and accounts."""
+
+import asyncio
+from typing import Annotated
 
 from fastapi import APIRouter, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from pydantic import Field
 
 from fairpost.api.answers import Answer, Model, failures
-from fairpost.api.errors import ApiError
 from fairpost.api.service import TheService
 
 TAG = {"name": "health", "description": "For load balancers and Prometheus."}
 router = APIRouter(tags=["health"])
 
 
+HOME_S_MAX = 3.0
+
+
 class Health(Model):
     status: str
+
+
+class Readiness(Health):
+    regions: Annotated[
+        dict[str, bool], Field(description="Whether each region answers. The others are served without it.")
+    ]
 
 
 @router.get("/healthz", summary="Whether this process answers")
@@ -21,10 +33,10 @@ async def healthz() -> Answer[Health]:
 
 
 @router.get("/readyz", summary="Whether the home database answers", responses=failures())
-async def readyz(service: TheService) -> Answer[Health]:
-    if await service.home.value("SELECT 1") != 1:
-        raise ApiError("unavailable", "The database does not answer.")
-    return Answer(data=Health(status="ok"))
+async def readyz(service: TheService) -> Answer[Readiness]:
+    async with asyncio.timeout(HOME_S_MAX):
+        await service.home.value("SELECT true")
+    return Answer(data=Readiness(status="ok", regions=await service.sights()))
 
 
 @router.get(

@@ -72,13 +72,11 @@ async def add(
 ) -> Answer[WorkspaceItem]:
     if name == SERVICE_WORKSPACE:
         raise invalid("name", f"cannot be {SERVICE_WORKSPACE}: that is the service's own")
-    region = _region(service, given.region)
-    if service.settings.regions is not None:
-        if given.region is None:
-            region = await service.region_of(name)
-        await place(service.home, name, region=region)
+    region = _region(service, given.region) if given.region is not None else await service.region_of(name)
     async with service.at(region) as store:
-        pass  # only whether it answers: the store is used on afterwards
+        await store.value("SELECT true")  # it answers: nothing is placed where it could not be added
+    if service.settings.regions is not None:
+        await place(service.home, name, region=region)
     async with store.together() as one:
         is_new = await workspaces.add_workspace(one, name, pools=given.pools)
         if not is_new:

@@ -74,14 +74,14 @@ class PortalSend(ValuesIn):
 
 @router.get("", summary="All of them, and which are in the workspace's own words", responses=failures())
 async def listed(caller: Reads, service: TheService) -> Answer[list[PortalItem]]:
-    desk = _desk(caller.store, service)
+    desk = _desk(caller.store, caller, service)
     own = {(each.stored.portal, each.stored.type): each for each in await desk.overrides(caller.workspace)}
     return Answer(data=[_item(each, own.get((each.portal.key, each.type))) for each in desk.portals.list()])
 
 
 @router.get("/{portal}/{type}", summary="Its words, as they are in use", responses=failures("not_found"))
 async def words(portal: PortalPath, type: TypePath, caller: Reads, service: TheService) -> Answer[WordsOut]:  # noqa: A002
-    return Answer(data=_told(portal, type, await _desk(caller.store, service).words(caller.workspace, portal, type)))
+    return Answer(data=_told(portal, type, await _desk(caller.store, caller, service).words(caller.workspace, portal, type)))
 
 
 @router.put(
@@ -103,7 +103,7 @@ async def override(
 ) -> Answer[WordsOut]:
     said = Words(subject=given.subject, preheader=given.preheader, text=given.text, html=given.html)
     async with caller.store.together() as one:
-        desk = _desk(one, service)
+        desk = _desk(one, caller, service)
         try:
             saved = await desk.put_override(caller.workspace, portal, type, said, by=caller.who)
         except BrokenTemplates as broken:
@@ -118,7 +118,7 @@ async def override(
 @router.delete("/{portal}/{type}", summary="Back to the words of the files", responses=failures("not_found"))
 async def reset(portal: PortalPath, type: TypePath, caller: Manages, service: TheService) -> Answer[Removed]:  # noqa: A002
     async with caller.store.together() as one:
-        removed = await _desk(one, service).remove_override(caller.workspace, portal, type)
+        removed = await _desk(one, caller, service).remove_override(caller.workspace, portal, type)
         if removed:
             await caller.audit(one, "portal.reset", f"{portal}/{type}")
     return Answer(data=Removed(removed=removed))
@@ -132,7 +132,7 @@ async def preview(
     caller: Reads,
     service: TheService,
 ) -> Answer[TemplatePreview]:
-    template = await _desk(caller.store, service).template(caller.workspace, portal, type)
+    template = await _desk(caller.store, caller, service).template(caller.workspace, portal, type)
     return Answer(data=_rendered(template, {**template.sample, **given.values}))
 
 
@@ -151,7 +151,7 @@ async def send(
     response: Response,
     key: IdempotencyKey = None,
 ) -> Answer[Accepted]:
-    template = await _desk(caller.store, service).template(caller.workspace, portal, type)
+    template = await _desk(caller.store, caller, service).template(caller.workspace, portal, type)
     said = _rendered(template, given.values)
     email = given.model_dump(by_alias=True, exclude_none=True, mode="json", exclude={"values"})
     email |= {"subject": said.subject, "class": "urgent" if template.is_urgent else "bulk"}
@@ -165,8 +165,8 @@ async def send(
     return await hand_in(caller, service, email, response)
 
 
-def _desk(store: Store, service: Service) -> WorkspacePortals:
-    return WorkspacePortals(store, service.mail.portals, kept=service.kept)
+def _desk(store: Store, caller: Caller, service: Service) -> WorkspacePortals:
+    return WorkspacePortals(store, service.mail.portals, kept=service.kept[caller.region])
 
 
 def _item(template: PortalTemplate, own: Override | None) -> PortalItem:
