@@ -1,10 +1,16 @@
 """Commands on regions: which database they work on, and what they say of one that is down."""
 
+import json
+import re
+import urllib.request
+
 import psycopg
 import pytest
 
-from tests.cli.conftest import Cli, send
+from fairpost.postgres.embedded import EmbeddedServer
+from tests.cli.conftest import Cli, new_home, send
 from tests.regions.conftest import Regions, written
+from tests.regions.residence import tables_with
 
 DOWN = "postgresql://ann:s3cret@127.0.0.1:1/nothing"
 
@@ -96,6 +102,95 @@ def test_workspaces_are_placed_from_any_region_into_the_home_database(regions: R
     assert "must be 1..100 of a-z" in regions.cli().error("region", "place", "ann@there.test", "eu")
     with psycopg.connect(regions.urls["us"]) as conn:
         assert conn.execute("SELECT count(*) FROM fairpost.directory").fetchone() == (0,)
+
+
+def test_a_workspace_is_placed_when_it_is_added_and_lives_nowhere_else(regions: Regions) -> None:
+    assert "added acme" in regions.cli("eu").ok("workspace", "add", "acme")
+    assert "there is already acme" in regions.cli("eu").ok("workspace", "add", "acme")
+    assert regions.cli().ok("region", "of", "acme").strip() == "eu"
+    said = regions.cli("us").error("workspace", "add", "acme")
+    assert "The workspace acme lives in eu, with all its e-mails; moving it is not offered" in said
+    assert regions.cli("us").json("workspace", "list") == []
+    assert regions.cli("us").ok("workspace", "add", "other").startswith("added other")
+    assert "Say which region is meant" in regions.cli().error("workspace", "add", "third")
+    assert "cannot be the name" in regions.cli("us").error("workspace", "add", "fairpost")
+    assert [p["workspace"] for p in regions.cli().json("region", "workspaces")] == ["acme", "other"]
+    assert regions.cli("eu").json("key", "add", "acme")["key"].startswith("fp_eu_")
+
+
+def test_one_that_was_placed_before_is_added_where_it_lives(regions: Regions) -> None:
+    regions.cli().ok("region", "place", "acme", "us")
+    assert "lives in us" in regions.cli("eu").error("workspace", "add", "acme")
+    assert "added acme" in regions.cli("us").ok("workspace", "add", "acme")
+
+
+def test_a_region_that_is_down_has_no_workspace_placed_in_it(regions: Regions) -> None:
+    some = Regions({**regions.urls, "far": DOWN}, regions.home_url, regions.home)
+    assert "Region far does not answer" in some.cli("far").error("workspace", "add", "acme")
+    assert some.cli().json("region", "workspaces") == []
+
+
+@pytest.mark.parametrize("region", ["us", None])
+def test_admins_are_invited_at_home_whichever_region_is_chosen(regions: Regions, region: str | None) -> None:
+    offered = regions.cli(region).json("admin", "invite", "ann@example.com", "--send")
+    assert "token=" in offered["link"]
+    assert "." not in offered["link"].partition("token=")[2]
+    assert [each["address"] for each in regions.cli("ap").json("admin", "list")] == ["ann@example.com"]
+    assert "token=" in regions.cli("eu").json("admin", "reset", "ann@example.com")["link"]
+    assert regions.cli("eu").json("admin", "sessions", "ann@example.com") == []
+    found = [name for name, url in regions.all_urls.items() if tables_with(url, "ann@example.com")]
+    assert found == ["home"]
+    assert regions.cli(region).json("audit") == []
+
+
+def test_members_are_invited_in_their_region_and_links_name_it(regions: Regions) -> None:
+    regions.cli("us").ok("workspace", "add", "acme")
+    offered = regions.cli("us").json("member", "add", "acme", "bob@example.com", "--send")
+    assert "/invitation?token=us." in offered["link"]
+    assert "/reset?token=us." in regions.cli("us").json("member", "reset", "acme", "bob@example.com")["link"]
+    with psycopg.connect(regions.urls["us"]) as conn:
+        ((text,),) = conn.execute("SELECT c.text_body FROM fairpost.contents c").fetchall()
+    assert "/invitation?token=us." in text
+    assert "There is no workspace acme" in regions.cli("eu").error("member", "add", "acme", "bob@example.com")
+    assert "Say which region is meant" in regions.cli().error("member", "list", "acme")
+    found = [name for name, url in regions.all_urls.items() if tables_with(url, "bob@example.com")]
+    assert found == ["us"]
+
+
+def test_audit_is_the_regions_of_a_workspace_and_homes_of_the_installation(regions: Regions) -> None:
+    regions.cli("us").ok("workspace", "add", "acme")
+    assert [each["action"] for each in regions.cli("us").json("audit", "acme")] == ["workspace.add"]
+    assert "Say which region is meant" in regions.cli().error("audit", "acme")
+    with psycopg.connect(regions.home_url) as conn:
+        conn.execute("INSERT INTO fairpost.audit (at, who, action, subject) VALUES (now(), 'x', 'admin.enable', 'y')")
+    assert [each["action"] for each in regions.cli("us").json("audit")] == ["admin.enable"]
+    assert [each["action"] for each in regions.cli().json("audit")] == ["admin.enable"]
+
+
+@pytest.mark.slow
+def test_up_serves_all_regions_and_sends_the_mail_of_the_chosen_one(regions: Regions) -> None:
+    with new_home() as home:  # its own embedded database, which is started and ended with it
+        environment = {**regions.environment("eu"), "FAIRPOST_HOME": str(home), "FAIRPOST_DATABASE_URL": ""}
+        assert "Say which region is meant" in Cli({**environment, "FAIRPOST_REGION": ""}).run("up", code=1)
+        process = Cli(environment).start("up")
+        assert process.stdout is not None
+        try:
+            said = ""
+            while "sign in: " not in said:
+                line = process.stdout.readline()
+                assert line, said
+                said += line
+            found = re.search(r"HTTP API: (http://\S+)/docs", said)
+            assert found, said
+            with urllib.request.urlopen(f"{found[1]}/readyz", timeout=30) as answer:
+                assert json.load(answer)["data"]["regions"] == {"eu": True, "us": True, "ap": True}
+            with psycopg.connect(regions.urls["eu"]) as conn:
+                assert conn.execute("SELECT count(*) FROM fairpost.engines").fetchone() == (1,)
+        finally:
+            process.terminate()
+            out, err = process.communicate(timeout=90)
+        assert process.returncode == 0, out + err
+        assert not EmbeddedServer(home).status().running
 
 
 def test_a_region_may_be_the_home_database_itself(regions: Regions) -> None:

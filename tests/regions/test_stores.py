@@ -120,9 +120,27 @@ async def test_a_region_that_nobody_knows_is_an_error_of_the_caller(stores: Regi
 async def test_a_region_without_its_schema_says_what_to_run(regions: Regions, blank_url: str) -> None:
     directory = Directory([Region("eu", regions.urls["eu"]), Region("new", blank_url)])
     async with RegionStores(directory) as stores:
-        with pytest.raises(MigrationError, match=r"Run: fairpost db migrate --region new$"):
-            await ask(stores, "new")
+        for _ in range(2):  # the second time at once, by what was seen the first time
+            with pytest.raises(MigrationError, match=r"Run: fairpost db migrate --region new$"):
+                await ask(stores, "new")
         assert await ask(stores, "eu")
+
+
+async def test_a_region_that_fails_is_told_once_and_so_is_its_return(
+    regions: Regions, proxies: dict[str, Proxy]
+) -> None:
+    told: list[str] = []
+    directory = Directory(Region(name, proxy.url) for name, proxy in proxies.items())
+    async with RegionStores(directory, log=told.append) as stores:
+        await ask(stores, "us")
+        await proxies["us"].cut()
+        for _ in range(3):
+            await refused_in_s(stores, "us")
+        assert [line.partition(":")[0] for line in told] == ["Region us does not answer"]
+        await proxies["us"].open()
+        await back_within_s(stores, "us")
+        await ask(stores, "us")
+        assert told[1:] == ["Region us answers again"]
 
 
 async def test_a_database_that_is_not_there_is_a_region_that_does_not_answer(regions: Regions) -> None:
