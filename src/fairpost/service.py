@@ -21,7 +21,7 @@ HOME_CONNECTIONS_MAX = 4
 
 
 @asynccontextmanager
-async def open_service(settings: Settings, *, log: Callable[[str], None]) -> AsyncIterator[Service]:
+async def open_service(settings: Settings, *, log: Callable[[str], None] = write_line) -> AsyncIterator[Service]:
     """`log` hears of regions that fail, and of those that are back."""
     url = await home_url(settings)
     with in_plain_words(url):
@@ -43,7 +43,7 @@ async def open_service(settings: Settings, *, log: Callable[[str], None]) -> Asy
 
 def create() -> FastAPI:
     """The application of one process."""
-    return app_of_a_process(lambda: open_service(read_settings(), log=write_line))
+    return app_of_a_process(lambda: open_service(read_settings()))
 
 
 def run_service(settings: Settings, options: ServerOptions, *, log: Callable[[str], None]) -> None:

@@ -212,7 +212,10 @@ def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:
             for path in ("/readyz", "/api/workspace"):  # a region that was away is left alone for a moment
                 until(lambda path=path: it.ask(path, key=key)[0] == 200, seconds=20, what=path)  # type: ignore[misc]
             assert it.workers() == pids
-        assert it.said == []
+        assert [re.sub(": .*", "", line).strip() for line in it.said] == [
+            "Region main does not answer",
+            "Region main answers again",
+        ]
 
 
 def test_what_is_wrong_at_the_start_says_what_to_type(environment: dict[str, str], url: str, server_url: str) -> None:

@@ -124,7 +124,7 @@ class _Door:
         return self._shut(lambda: RegionUnavailable(self._region.name, words))
 
     def _shut(self, refusal: Callable[[], FairpostError]) -> FairpostError:
-        if self._refusal is None or str(self._refusal()) != str(refusal()):
+        if self._refusal is None or type(self._refusal()) is not type(refusal()):
             self._log(str(refusal()))
         self._refusal = refusal
         self._shut_until_s = clock.monotonic() + COOL_DOWN_S
