@@ -17,6 +17,7 @@ from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings, read_settings
 
 CONNECTIONS_MAX = 10  # of one process, to each database
+ENTRANCES_MAX = 3  # beside those: to see who asks
 HOME_CONNECTIONS_MAX = 4
 
 
@@ -27,14 +28,16 @@ async def open_service(settings: Settings, *, log: Callable[[str], None] = write
     with in_plain_words(url):
         async with (
             Store.open(url, connections_max=HOME_CONNECTIONS_MAX) as home,
+            RegionStores(directory_of(settings), connections_max=CONNECTIONS_MAX, is_for_tenants=True) as stores,
             RegionStores(
-                directory_of(settings), connections_max=CONNECTIONS_MAX, is_for_tenants=True, log=log
-            ) as stores,
+                directory_of(settings), connections_max=ENTRANCES_MAX, is_for_tenants=True, log=log
+            ) as entrances,
         ):
             yield Service(
                 settings=settings,
                 home=home,
                 stores=stores,
+                entrances=entrances,
                 vault=vault_of(settings),
                 mail=service_mail(settings),
                 guard=network_guard(settings),

@@ -79,11 +79,16 @@ async def api(settings: Settings) -> AsyncIterator[Api]:
     assert settings.database_url
     log: list[str] = []
     directory = Directory([Region(MAIN, settings.database_url)])
-    async with Store.open(settings.database_url) as store, RegionStores(directory, connections_max=8) as stores:
+    async with (
+        Store.open(settings.database_url) as store,
+        RegionStores(directory, connections_max=8) as stores,
+        RegionStores(directory, connections_max=3) as entrances,
+    ):
         service = Service(
             settings=settings,
             home=store,
             stores=stores,
+            entrances=entrances,
             vault=vault_of(settings),
             mail=service_mail(settings),
             guard=NetworkGuard(resolve=_resolve),

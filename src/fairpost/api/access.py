@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -94,9 +94,10 @@ async def _by_key(request: Request, service: Service, authorization: str) -> Cal
     parts = KEY.fullmatch(token.strip()) if scheme.lower() == "bearer" else None
     if parts is None or parts[1] not in service.regions:
         raise _unknown()
-    async with service.at(parts[1]) as owner:
-        entry = await workspaces.enter(owner, parts[2], parts[3])
+    async with service.entrance(parts[1]) as door:
+        entry = await workspaces.enter(door, parts[2], parts[3])
     _require_entry(entry, request)
+    owner = await service.store_of(parts[1])
     return Caller(
         who=f"key {parts[2]}",
         workspace=entry.workspace,
@@ -154,11 +155,11 @@ async def signed_in_of(
     region, _, token = request.cookies.get(SESSION_COOKIE, "").partition(".")
     if not token or (region != HOME and region not in service.regions):
         raise _nobody()
-    async with service.at(region) as store:
-        session = await sessions.session_of(store, token)
+    async with service.entrance(region) as door:
+        session = await sessions.session_of(door, token)
         if session is None or (session.person.workspace is None) != (region == HOME):
             raise _nobody()
-        turn = await workspaces.take_turn(store, f"person {session.person.id}", PERSON_PER_MINUTE)
+        turn = await workspaces.take_turn(door, f"person {session.person.id}", PERSON_PER_MINUTE)
     _tell_turn(request, turn)
     if turn.wait_s is not None:
         raise _too_often(turn, f"You may ask {PERSON_PER_MINUTE} times a minute, and have done so.")
@@ -187,8 +188,9 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
         if chosen is None or not WORKSPACE_NAME.fullmatch(chosen):
             raise ApiError("bad_request", "Say which workspace you mean: X-Workspace.")
         workspace, region = chosen, await service.region_of(chosen)
-    async with service.at(region) as owner:
-        found = await workspaces.find_workspace(owner, workspace)
+    async with service.entrance(region) as door:
+        found = await workspaces.find_workspace(door, workspace)
+    owner = await service.store_of(region)
     if found is None:
         raise not_found("workspace", workspace, where="")
     if found.suspended_at is not None and signed_in.person.role is not Role.ADMIN:
@@ -226,6 +228,9 @@ async def caller_of(
         str | None, Header(alias="X-Workspace", max_length=100, description="For admins: in which workspace.")
     ] = None,
 ) -> Caller:
+    known: Caller | None = getattr(request.state, "caller", None)
+    if known is not None:  # asked before the body was read
+        return known
     authorization = request.headers.get("authorization")
     if authorization is not None:
         return await _by_key(request, service, authorization)
@@ -246,6 +251,13 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     return check
 
 
+async def _among_few(
+    caller: Annotated[Caller, Depends(caller_of)], service: Annotated[Service, Depends(service_of)]
+) -> AsyncIterator[None]:
+    async with service.crowd.one_more(caller.workspace):
+        yield
+
+
 async def _admin(signed_in: Annotated[SignedIn, Depends(signed_in_of)]) -> SignedIn:
     if signed_in.person.role is not Role.ADMIN:
         raise ApiError("forbidden", "This is for those who run the service.")
@@ -255,5 +267,6 @@ async def _admin(signed_in: Annotated[SignedIn, Depends(signed_in_of)]) -> Signe
 Reads = Annotated[Caller, Depends(_needs(Scope.READ))]
 Sends = Annotated[Caller, Depends(_needs(Scope.SEND))]
 Manages = Annotated[Caller, Depends(_needs(Scope.MANAGE))]
+LONG = [Depends(_among_few)]  # of a path whose requests take long
 SignedInPerson = Annotated[SignedIn, Depends(signed_in_of)]
 Admin = Annotated[SignedIn, Depends(_admin)]

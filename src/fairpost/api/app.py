@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from fairpost import __version__
 from fairpost.api.answers import failure
+from fairpost.api.early import EarlyAccess
 from fairpost.api.errors import CODES, DETAILS_MAX, ApiError, without_commands
 from fairpost.api.gate import Gate
 from fairpost.api.routes import (
@@ -99,6 +100,7 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
     def report(request_id: str, error: BaseException) -> None:
         log(f"request {request_id} failed: {''.join(traceback.format_exception(error)).rstrip()}")
 
+    app.add_middleware(EarlyAccess, answer=_ours)
     app.add_middleware(Gate, report=report)
     return app
 

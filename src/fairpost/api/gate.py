@@ -1,7 +1,6 @@
 """The gate that every request goes through first: it gets an id, a limit and a time for its body, and always an answer."""
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Mapping
 
@@ -158,8 +157,3 @@ def _given_id(scope: Scope) -> str | None:
 
 def _body_max(path: str) -> int:
     return next((most for pattern, most in BODIES if pattern.fullmatch(path)), BODY_BYTES_MAX)
-
-
-def log_line(request_id: str, error: BaseException) -> str:
-    """One line, whatever the error says."""
-    return json.dumps({"request_id": request_id, "error": type(error).__name__, "message": str(error)[:500]})

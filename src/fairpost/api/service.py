@@ -12,6 +12,7 @@ import asyncpg
 from dns.asyncresolver import Resolver
 from fastapi import Depends, Request
 
+from fairpost.api.crowd import Crowd
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.observe.exposition import exposition, exposition_of_regions
 from fairpost.observe.fairness import FairnessReport, read_fairness
@@ -21,7 +22,7 @@ from fairpost.portals import Kept
 from fairpost.postgres.directory import region_of
 from fairpost.postgres.store import Store
 from fairpost.regions.directory import HOME
-from fairpost.regions.stores import ANSWER_S_MAX, RegionStores
+from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.vault.vault import Vault
@@ -37,11 +38,13 @@ class Service:
     settings: Settings
     home: Store
     stores: RegionStores
+    entrances: RegionStores  # connections of their own: who is busy inside keeps nobody from being let in
     vault: Vault
     mail: ServiceMail
     guard: NetworkGuard  # of what workspaces' accounts connect to
     resolver: Resolver | None = None  # of domains; None: the system's
     scrapes: Scrapes = field(init=False)
+    crowd: Crowd = field(default_factory=Crowd)
     kept: defaultdict[str, Kept] = field(default_factory=lambda: defaultdict(Kept))  # compiled templates, by region
 
     def __post_init__(self) -> None:
@@ -62,8 +65,9 @@ class Service:
 
     async def _report(self, region: str) -> FairnessReport:
         """However long it takes to add up, nobody else is refused for it."""
-        async with self.at(region) as store:
-            await store.value("SELECT true")
+        async with self.entrance(region) as door:
+            await door.value("SELECT true")
+        store = await self.store_of(region)
         async with asyncio.timeout(FIGURES_S_MAX):
             return await read_fairness(store, window=METRICS_WINDOW)
 
@@ -71,8 +75,8 @@ class Service:
         """Of each region, whether it answers; soon, whatever the regions do."""
 
         async def ask(region: str) -> None:
-            async with self.at(region) as store:
-                await store.value("SELECT true")
+            async with self.entrance(region) as door:
+                await door.value("SELECT true")
 
         asked = {region: asyncio.create_task(ask(region)) for region in self.regions}
         await asyncio.wait(asked.values(), timeout=SIGHT_S_MAX)
@@ -86,13 +90,20 @@ class Service:
         return self.stores.directory.names
 
     @asynccontextmanager
-    async def at(self, region: str, *, answer_s_max: float = ANSWER_S_MAX) -> AsyncIterator[Store]:
-        """Raises RegionUnavailable where its database does not answer in time. The store can be used on afterwards."""
+    async def entrance(self, region: str) -> AsyncIterator[Store]:
+        """For a short look at who asks. Raises RegionUnavailable where the database does not answer in time."""
         if region == HOME:
             yield self.home
         else:
-            async with self.stores.at(region, answer_s_max=answer_s_max) as store:
+            async with self.entrances.at(region) as store:
                 yield store
+
+    async def store_of(self, region: str) -> Store:
+        """For work that takes as long as it takes. Raises RegionUnavailable where it cannot be opened."""
+        if region == HOME:
+            return self.home
+        async with self.stores.at(region) as store:
+            return store
 
     async def region_of(self, workspace: str) -> str:
         """Of a workspace that nobody knows, or that lives where this service does not go, the first: there it is not found either."""

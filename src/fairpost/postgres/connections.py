@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import asyncpg
 
-from fairpost.model.errors import FairpostError
+from fairpost.model.errors import DatabaseUnavailable, FairpostError
 
 # What the driver raises where no database answers, or none that lets us in.
 UNREACHABLE = (
@@ -27,6 +27,9 @@ UNREACHABLE = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.TooManyConnectionsError,
 )
+
+
+PLACE_S_MAX = 30.0  # for a connection that others have
 
 
 class Statements(ABC):
@@ -70,7 +73,8 @@ class Connections(Statements):
 
     @asynccontextmanager
     async def acquire(self) -> "AsyncIterator[asyncpg.Connection]":
-        async with self._places:
+        await self._take_place()
+        try:
             conn = await self._taken()
             try:
                 yield conn
@@ -82,6 +86,15 @@ class Connections(Statements):
                 raise
             else:
                 self._give_back(conn)
+        finally:
+            self._places.release()
+
+    async def _take_place(self) -> None:
+        try:
+            async with asyncio.timeout(PLACE_S_MAX):
+                await self._places.acquire()
+        except TimeoutError:
+            raise DatabaseUnavailable(f"No connection of this process became free within {PLACE_S_MAX:g} s.") from None
 
     async def _taken(self) -> "asyncpg.Connection":
         if self._is_closed:

@@ -106,15 +106,15 @@ class Done(Model):
 )
 async def sign_in(given: SignInIn, request: Request, response: Response, service: TheService) -> Answer[CodeSent]:
     region = await place_of(service, given.workspace)
-    async with service.at(region, answer_s_max=PASSWORD_S_MAX) as store:
-        begun = await signing_in.begin_sign_in(
-            store,
-            workspace=given.workspace,
-            address=given.address,
-            password=given.password,
-            client=client_of(request),
-            mail=service.mail_of(region),
-        )
+    store = await service.store_of(region)
+    begun = await signing_in.begin_sign_in(
+        store,
+        workspace=given.workspace,
+        address=given.address,
+        password=given.password,
+        client=client_of(request),
+        mail=service.mail_of(region),
+    )
     if isinstance(begun, Refused):
         raise refusal(begun)
     _set_cookie(
@@ -131,10 +131,10 @@ async def sign_in(given: SignInIn, request: Request, response: Response, service
 @router.post("/code", summary="The code, in the same browser", responses=failures("wrong_credentials"))
 async def code(given: CodeIn, request: Request, response: Response, service: TheService) -> Answer[SessionBegun]:
     region, secret = _begun(request, service)
-    async with service.at(region) as store:
-        finished = await signing_in.finish_sign_in(
-            store, browser_secret=secret, code=given.code, agent=request.headers.get("user-agent", "")
-        )
+    store = await service.store_of(region)
+    finished = await signing_in.finish_sign_in(
+        store, browser_secret=secret, code=given.code, agent=request.headers.get("user-agent", "")
+    )
     if isinstance(finished, Refused):
         raise refusal(finished)
     response.delete_cookie(SIGN_IN_COOKIE, path="/api/auth")
@@ -154,10 +154,10 @@ async def code(given: CodeIn, request: Request, response: Response, service: The
 )
 async def resend(request: Request, service: TheService) -> Answer[CodeSent]:
     region, secret = _begun(request, service)
-    async with service.at(region) as store:
-        again = await signing_in.resend_code(
-            store, browser_secret=secret, client=client_of(request), mail=service.mail_of(region)
-        )
+    store = await service.store_of(region)
+    again = await signing_in.resend_code(
+        store, browser_secret=secret, client=client_of(request), mail=service.mail_of(region)
+    )
     if isinstance(again, Refused):
         raise refusal(again)
     return Answer(data=CodeSent(expires_at=again.expires_at))
@@ -170,16 +170,16 @@ async def session(signed_in: SignedInPerson) -> Answer[PersonOut]:
 
 @router.post("/sign-out", summary="End this session", responses=failures())
 async def sign_out(signed_in: SignedInPerson, response: Response, service: TheService) -> Answer[Done]:
-    async with service.at(signed_in.region) as store:
-        await sessions.sign_out(store, signed_in.token)
+    store = await service.store_of(signed_in.region)
+    await sessions.sign_out(store, signed_in.token)
     response.delete_cookie(SESSION_COOKIE, path="/")
     return Answer(data=Done())
 
 
 @router.get("/sessions", summary="Everywhere you are signed in", responses=failures())
 async def listed(signed_in: SignedInPerson, service: TheService) -> Answer[list[SessionOut]]:
-    async with service.at(signed_in.region) as store:
-        found = await sessions.sessions_of(store, signed_in.person.id)
+    store = await service.store_of(signed_in.region)
+    found = await sessions.sessions_of(store, signed_in.person.id)
     return Answer(
         data=[
             SessionOut.model_validate({**facts_of(each), "is_this": each.id == signed_in.session.id}) for each in found
@@ -191,18 +191,18 @@ async def listed(signed_in: SignedInPerson, service: TheService) -> Answer[list[
 async def revoke(
     session_id: Annotated[Text, Path(max_length=200)], signed_in: SignedInPerson, service: TheService
 ) -> Answer[Done]:
-    async with service.at(signed_in.region) as store:
-        if not await sessions.revoke_session(store, signed_in.person.id, session_id):
-            raise not_found("session", session_id, where="")
+    store = await service.store_of(signed_in.region)
+    if not await sessions.revoke_session(store, signed_in.person.id, session_id):
+        raise not_found("session", session_id, where="")
     return Answer(data=Done())
 
 
 @router.post("/password", summary="Change your password", responses=failures("wrong_credentials"))
 async def password(given: NewPassword, signed_in: SignedInPerson, service: TheService) -> Answer[PersonOut]:
-    async with service.at(signed_in.region, answer_s_max=PASSWORD_S_MAX) as store:
-        changed = await membership.change_password(
-            store, signed_in.person, old=given.old, new=given.new, session_token=signed_in.token
-        )
+    store = await service.store_of(signed_in.region)
+    changed = await membership.change_password(
+        store, signed_in.person, old=given.old, new=given.new, session_token=signed_in.token
+    )
     return Answer(data=person_out(changed))
 
 
@@ -213,10 +213,8 @@ async def password(given: NewPassword, signed_in: SignedInPerson, service: TheSe
 )
 async def accept(given: Accept, service: TheService) -> Answer[PersonOut]:
     region, _, token = given.token.rpartition(".")
-    async with service.at(_known(region or HOME, service), answer_s_max=PASSWORD_S_MAX) as store:
-        return Answer(
-            data=person_out(await membership.accept_invitation(store, token, given.password, name=given.name))
-        )
+    store = await service.store_of(_known(region or HOME, service))
+    return Answer(data=person_out(await membership.accept_invitation(store, token, given.password, name=given.name)))
 
 
 @router.post(
@@ -225,10 +223,8 @@ async def accept(given: Accept, service: TheService) -> Answer[PersonOut]:
     responses=failures("wrong_credentials", "conflict"),
 )
 async def setup(given: SetUp, service: TheService) -> Answer[PersonOut]:
-    async with service.at(HOME) as store:
-        made = await membership.set_up(
-            store, given.token, address=given.address, password=given.password, name=given.name
-        )
+    store = await service.store_of(HOME)
+    made = await membership.set_up(store, given.token, address=given.address, password=given.password, name=given.name)
     return Answer(data=person_out(made))
 
 

@@ -12,7 +12,7 @@ from typing import IO, Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from fairpost.api.access import Sends
+from fairpost.api.access import LONG, Sends
 from fairpost.api.answers import Answer, Id, Model, failures
 from fairpost.api.errors import ApiError
 from fairpost.api.routes.emails import IdempotencyKey
@@ -52,6 +52,7 @@ class BulkResult(Model):
 
 @router.post(
     "/bulk",
+    dependencies=LONG,
     summary="Send many e-mails",
     responses=failures("unsupported_media_type"),
     openapi_extra={

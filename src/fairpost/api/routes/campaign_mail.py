@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field, StrictInt
 
-from fairpost.api.access import Caller, Reads, Sends
+from fairpost.api.access import LONG, Caller, Reads, Sends
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
 from fairpost.api.errors import ApiError, not_found, without_commands
 from fairpost.api.names import own_account, own_reason
@@ -191,6 +191,7 @@ class Stopped(Model):
 
 @router.post(
     "/{id}/schedule",
+    dependencies=LONG,
     summary="Schedule whoever came onto its lists since the launch",
     description="For a campaign that is running, or launched for later. Who has it already is skipped and counted.",
     responses=failures("not_found", "conflict"),
@@ -362,6 +363,7 @@ async def recipients(
 
 @router.post(
     "/{id}/retry",
+    dependencies=LONG,
     summary="Try again for those who did not get it, and only for those",
     description="What was sent is never sent again. An address that bounced is suppressed: take it off that list first.",
     responses=failures("not_found", "conflict"),

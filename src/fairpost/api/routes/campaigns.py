@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, StrictBool
 
-from fairpost.api.access import Caller, Manages, Reads, Sends
+from fairpost.api.access import LONG, Caller, Manages, Reads, Sends
 from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Why, failures
 from fairpost.api.drafts import CampaignIn, check, own_steps, write
 from fairpost.api.errors import ApiError, not_found
@@ -168,6 +168,7 @@ async def remove(name: CampaignName, caller: Manages) -> Answer[Removed]:
 
 @router.post(
     "/{id}/launch",
+    dependencies=LONG,
     summary="Launch a draft: everybody on its lists gets his e-mails",
     description="From then on it moves by itself. Launching one that is under way goes on with its planning, and nobody gets anything twice.",
     responses=failures("not_found", "conflict"),

@@ -53,8 +53,8 @@ async def listed(
     _: Admin, service: TheService, region: Text | None = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[WorkspaceItem]]:
     where = _region(service, region)
-    async with service.at(where) as store:
-        found = await workspaces.workspaces(store, after=name_at(cursor) or "", most=limit + 1)
+    store = await service.store_of(where)
+    found = await workspaces.workspaces(store, after=name_at(cursor) or "", most=limit + 1)
     return page_of(found, limit, shown=lambda each: _told(each, where), place=lambda each: each.name)
 
 
@@ -73,8 +73,8 @@ async def add(
     if name == SERVICE_WORKSPACE:
         raise invalid("name", f"cannot be {SERVICE_WORKSPACE}: that is the service's own")
     region = _region(service, given.region) if given.region is not None else await service.region_of(name)
-    async with service.at(region) as store:
-        await store.value("SELECT true")  # it answers: nothing is placed where it could not be added
+    store = await service.store_of(region)
+    await store.value("SELECT true")  # it answers: nothing is placed where it could not be added
     if service.settings.regions is not None:
         await place(service.home, name, region=region)
     async with store.together() as one:
@@ -162,9 +162,9 @@ async def audit(_: Admin, service: TheService, limit: Limit = 50, cursor: Cursor
 
 async def _where_is(service: Service, name: str) -> tuple[str, Store]:
     region = await service.region_of(name)
-    async with service.at(region) as store:
-        if await workspaces.find_workspace(store, name) is None:
-            raise not_found("workspace", name, where="")
+    store = await service.store_of(region)
+    if await workspaces.find_workspace(store, name) is None:
+        raise not_found("workspace", name, where="")
     return region, store
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from fairpost.api.access import Caller, Manages
+from fairpost.api.access import LONG, Caller, Manages
 from fairpost.api.answers import AddressPath, Answer, Model, failures
 from fairpost.api.errors import invalid
 from fairpost.postgres import persons
@@ -39,6 +39,7 @@ class Erased(Model):
 
 @router.get(
     "/{address}",
+    dependencies=LONG,
     summary="Everything the workspace has of a person",
     response_class=StreamingResponse,
     responses={200: {"model": Answer[PersonData], "description": "As it is read: it may be long."}, **failures()},
@@ -48,7 +49,7 @@ async def export(address: AddressPath, caller: Manages) -> StreamingResponse:
     return StreamingResponse(_written(caller, parsed), media_type="application/json")
 
 
-@router.delete("/{address}", summary="Erase it", responses=failures())
+@router.delete("/{address}", dependencies=LONG, summary="Erase it", responses=failures())
 async def erase(
     address: AddressPath,
     caller: Manages,

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, JsonValue
 
-from fairpost.api.access import Manages, Reads, Sends
+from fairpost.api.access import Caller, Manages, Reads, Sends
 from fairpost.api.answers import Answer, Given, Model, Moment, Removed, Text, failures
 from fairpost.api.errors import DETAILS_MAX, ApiError
 from fairpost.api.routes.emails import KNOWN_BEFORE, Accepted, Address, Addresses, IdempotencyKey, hand_in
@@ -81,7 +81,9 @@ async def listed(caller: Reads, service: TheService) -> Answer[list[PortalItem]]
 
 @router.get("/{portal}/{type}", summary="Its words, as they are in use", responses=failures("not_found"))
 async def words(portal: PortalPath, type: TypePath, caller: Reads, service: TheService) -> Answer[WordsOut]:  # noqa: A002
-    return Answer(data=_told(portal, type, await _desk(caller.store, caller, service).words(caller.workspace, portal, type)))
+    return Answer(
+        data=_told(portal, type, await _desk(caller.store, caller, service).words(caller.workspace, portal, type))
+    )
 
 
 @router.put(

@@ -11,7 +11,7 @@ import asyncpg
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
-from fairpost.api.access import Caller, Manages, Reads
+from fairpost.api.access import LONG, Caller, Manages, Reads
 from fairpost.api.answers import AddressPath, Answer, Given, Id, Model, Moment, Name, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of
@@ -113,6 +113,7 @@ async def members(name: ListName, caller: Reads, limit: Limit = 50, cursor: Curs
 
 @router.post(
     "/lists/{name}/prospects",
+    dependencies=LONG,
     summary="Take everybody into a list, or nobody",
     description="The list is made if there is none. Who is known already gets the fields of the line beside those he has.",
     responses=failures(),

@@ -1,0 +1,47 @@
+"""Who sends much is asked who he is before a byte of it is read: strangers cannot make us parse megabytes."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fairpost.api.access import caller_of
+from fairpost.api.errors import ApiError
+
+LARGE_BYTES = 65_536
+WITH_BODIES = frozenset({"POST", "PUT", "PATCH"})
+OTHERS = ("/api/auth/", "/api/admin/")  # their bodies are small, and they have doors of their own
+
+
+class EarlyAccess:
+    def __init__(self, app: ASGIApp, *, answer: Callable[[Request, Exception], Awaitable[Response]]) -> None:
+        self._app = app
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and _is_large(scope):
+            request = Request(scope)
+            try:
+                headers = request.headers
+                request.state.caller = await caller_of(
+                    request,
+                    request.app.state.service,
+                    None,
+                    None,
+                    headers.get("x-csrf-token"),
+                    headers.get("x-workspace"),
+                )
+            except ApiError:
+                raise
+            except Exception as error:
+                await (await self._answer(request, error))(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _is_large(scope: Scope) -> bool:
+    if scope["method"] not in WITH_BODIES or not scope["path"].startswith("/api/") or scope["path"].startswith(OTHERS):
+        return False
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    return not lengths or int(lengths[0]) > LARGE_BYTES

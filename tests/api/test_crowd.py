@@ -1,0 +1,96 @@
+"""What one workspace, or a stranger, does in masses is no matter of the others."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.api import crowd
+from fairpost.api.crowd import Crowd
+from fairpost.api.errors import ApiError
+from tests.api.conftest import Api
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
+
+
+async def test_a_few_are_under_way_and_the_others_follow() -> None:
+    it, most, now = Crowd(), 0, 0
+
+    async def one(workspace: str) -> None:
+        nonlocal most, now
+        async with it.one_more(workspace):
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0)
+            now -= 1
+
+    await asyncio.gather(*(one("a") for _ in range(20)))
+    assert most == crowd.OF_ONE_MAX
+    most = 0
+    await asyncio.gather(*(one(f"w{n}") for n in range(20)))
+    assert most == crowd.OF_ALL_MAX
+
+
+async def test_who_waits_in_vain_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd, "WAIT_S_MAX", 0.01)
+    it = Crowd()
+    async with it.one_more("a"), it.one_more("a"):
+        with pytest.raises(ApiError) as refused:
+            async with it.one_more("a"):
+                pass
+        assert refused.value.code == "rate_limited"
+        async with it.one_more("b"):
+            pass
+    async with it.one_more("a"):
+        pass
+
+
+@pytest.mark.slow
+async def test_many_bulks_of_one_do_not_keep_another_from_being_answered(api: Api) -> None:
+    await api.workspace("busy")
+    await api.workspace("calm")
+    body = "\n".join(json.dumps({**HELLO, "user": f"u{n % 50}"}) for n in range(5000))
+    async with api.client("busy") as busy, api.client("calm") as calm:
+        bulks = [asyncio.create_task(busy.post("/api/emails/bulk", content=body, headers=NDJSON)) for _ in range(16)]
+        answers: list[httpx.Response] = []
+        while not all(task.done() for task in bulks) and len(answers) < 40:
+            answers.append(await calm.post("/api/emails", json={**HELLO, "user": "ann"}))
+        done = await asyncio.gather(*bulks)
+    assert {answer.status_code for answer in answers} == {201}
+    assert {answer.status_code for answer in done} <= {200, 429}
+    assert 200 in {answer.status_code for answer in done}
+
+
+@pytest.mark.slow
+async def test_a_flood_of_sign_ins_keeps_nobody_with_a_key_from_being_answered(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    given = {"address": "nobody@example.com", "password": "some words or other", "workspace": "nosuch"}
+    async with httpx.AsyncClient(base_url=api.url, timeout=60) as stranger:
+        flood = [asyncio.create_task(stranger.post("/api/auth/sign-in", json=given)) for _ in range(40)]
+        while not all(task.done() for task in flood):
+            assert (await client.get("/api/workspace")).status_code == 200
+        assert {task.result().status_code for task in flood} <= {401, 429}
+
+
+async def test_members_changed_at_once_do_not_wait_for_each_other_for_ever(api: Api, client: httpx.AsyncClient) -> None:
+    asked = [client.put("/api/members/x@example.com/role", json={"role": "viewer"}) for _ in range(24)]
+    answers = await asyncio.wait_for(asyncio.gather(*asked), 30)
+    assert {answer.status_code for answer in answers} == {404}
+
+
+async def test_a_stranger_is_refused_before_his_megabytes_are_read(api: Api) -> None:
+    host, port = api.url.removeprefix("http://").split(":")
+    for path, kind in (("/api/emails", "application/json"), ("/api/emails/bulk", "application/x-ndjson")):
+        for authorization in ("", "Authorization: Bearer fp_main_aaaaaaaaaaaa_" + "a" * 43 + "\r\n"):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{authorization}Content-Type: {kind}\r\nContent-Length: 30000000\r\n\r\n"
+            writer.write(head.encode())  # and not a byte of the body
+            status = await asyncio.wait_for(reader.readline(), 10)
+            assert b"401" in status
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
