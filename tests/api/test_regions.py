@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2 as httpx
@@ -20,6 +20,7 @@ from fairpost.api.service import Service
 from fairpost.model.errors import MigrationError
 from fairpost.people import passwords
 from fairpost.postgres.store import Store
+from fairpost.regions.stores import ANSWER_S_MAX
 from fairpost.service import open_service
 from fairpost.settings import read_settings
 from fairpost.system import clock
@@ -30,6 +31,8 @@ from tests.regions.conftest import regions as regions
 from tests.regions.lands import lands
 from tests.regions.proxy import Proxy
 from tests.regions.residence import tables_with
+
+T = TypeVar("T")
 
 PASSWORD = "four words that fit"
 ADMIN, MEMBER = "ann@example.com", "bob@example.com"
@@ -329,7 +332,7 @@ async def test_names_of_workspaces_are_unique_over_regions(world: World) -> None
 # ── one that fails ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def timed(work: Callable[[], Awaitable[httpx.Response]]) -> tuple[float, httpx.Response]:
+async def timed(work: Callable[[], Awaitable[T]]) -> tuple[float, T]:
     before_s = clock.monotonic()
     answer = await work()
     return clock.monotonic() - before_s, answer
@@ -418,6 +421,25 @@ async def test_without_home_keys_and_members_of_regions_are_served(wired: World,
         assert is_unavailable(await member.get("/readyz"))
         async with wired.client() as client:
             assert is_unavailable(await client.post("/api/auth/sign-in", json={"address": ADMIN, "password": PASSWORD}))
+
+
+@pytest.mark.slow
+async def test_a_password_that_takes_long_to_check_is_no_sign_that_the_region_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when many sign in at once, and wait for each other."""
+    twenty_s, _ = await timed(lambda: asyncio.to_thread(PasswordHasher(time_cost=20, parallelism=1).hash, "x"))
+    passes = max(1, round(20 * ANSWER_S_MAX / twenty_s))  # of an unknown address, two are made
+    monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=passes, parallelism=1))
+    given = {"address": MEMBER, "password": PASSWORD, "workspace": "acme-us"}
+    async with world.client() as client:
+        signing_in = asyncio.create_task(timed(lambda: client.post("/api/auth/sign-in", json=given)))
+        while not signing_in.done():
+            await require_served(world, "us")
+    took_s, answer = await signing_in
+    assert answer.json()["error"]["code"] == "wrong_credentials"
+    assert took_s > ANSWER_S_MAX, "or it was too quick to tell"
+    assert world.log == []
 
 
 async def test_figures_of_all_regions_have_their_name(world: World) -> None:
