@@ -378,3 +378,23 @@ async def test_where_the_operators_accounts_send_is_not_for_requests(api: Api, c
         await tenant.value("SELECT a.transport FROM fairpost.accounts a")
     (known,) = await api.store.accounts()
     assert known.transport == transport
+
+
+async def test_what_the_operator_stopped_only_he_lets_go(api: Api, client: httpx.AsyncClient) -> None:
+    await client.post("/api/accounts", json={"name": "sales", "address": "sales@acme.example"})
+    assert (await client.post("/api/accounts/sales/pause", json={"reason": "mine"})).status_code == 200
+    assert (await client.post("/api/accounts/sales/resume")).status_code == 200
+    await api.store.change_account("acme/sales", {"status": "paused", "status_reason": "spam"})
+    refused = await client.post("/api/accounts/sales/resume")
+    assert refused.json()["error"]["code"] == "conflict"
+    await api.store.change_account("acme/sales", {"status": "active"})
+    assert (await client.post("/api/accounts/sales/pause", json={"reason": "mine"})).status_code == 200
+    assert (await client.post("/api/accounts/sales/resume")).status_code == 200
+
+
+async def test_an_address_in_another_script_is_of_the_domain_that_was_shown(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    await api.workspace(domains=["xn--mller-kva.example"])
+    answer = await client.post("/api/accounts", json={"name": "sales", "address": "a@müller.example"})
+    assert answer.status_code == 201, answer.text

@@ -96,3 +96,18 @@ async def test_requests_that_name_the_same_users_in_another_order_do_not_meet_in
     assert [answer.status_code for answer in answers] == [200] * 4
     limit = api.service.settings.user_daily_max
     assert sum(answer.json()["data"]["accepted"] for answer in answers) == 2 * limit
+
+
+async def test_a_key_that_is_null_is_none(api: Api, client: httpx.AsyncClient) -> None:
+    for _ in range(2):
+        answer = await client.post(
+            "/api/emails/bulk", content=line(1, idempotency_key=None), headers={**NDJSON, "Idempotency-Key": "june"}
+        )
+        assert answer.status_code == 200, answer.text
+    assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 1
+
+
+async def test_a_number_beyond_all_numbers_spoils_its_own_line_alone(client: httpx.AsyncClient) -> None:
+    lines = [line(1), '{"to": "a@example.com", "subject": "x", "text": "y", "fields": {"n": 1e400000}}', line(2)]
+    data = (await client.post("/api/emails/bulk", content="\n".join(lines), headers=NDJSON)).json()["data"]
+    assert (data["accepted"], data["rejected"]) == (2, 1)

@@ -94,3 +94,12 @@ async def test_a_stranger_is_refused_before_his_megabytes_are_read(api: Api) -> 
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
+
+
+async def test_invitations_are_few_and_no_place_for_advertisements(api: Api, client: httpx.AsyncClient) -> None:
+    asked = {"address": "stranger@example.com", "role": "viewer"}
+    for name in ("https://evil.example/win", "evil.example", "a@b", "<b>"):
+        assert (await client.post("/api/members", json={**asked, "name": name})).status_code == 422
+    answers = [await client.post("/api/members", json={**asked, "name": "Dr. Ann O'Neil-Lee"}) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [201, 201, 201, 429]
+    assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'fairpost'") == 3

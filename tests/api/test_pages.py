@@ -9,7 +9,7 @@ from fairpost.api.routes.pages import CONTENTS
 from tests.api.conftest import Api
 
 
-@pytest.mark.parametrize("path", ["/setup?token=abc", "/invitation?token=abc", "/reset", "/sign-in"])
+@pytest.mark.parametrize("path", ["/setup?token=abc", "/invitation?token=abc", "/reset", "/sign-in", "/docs"])
 async def test_a_page_is_there_and_lets_nothing_in(api: Api, path: str) -> None:
     async with httpx.AsyncClient(base_url=api.url) as client:
         page = await client.get(path)
@@ -23,7 +23,11 @@ async def test_a_page_is_there_and_lets_nothing_in(api: Api, path: str) -> None:
 
 
 async def test_all_that_a_page_names_is_there_and_nothing_else(api: Api) -> None:
-    named = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', CONTENTS["people.html"].decode()))
+    pages = CONTENTS["people.html"] + CONTENTS["docs.html"]
+    named = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', pages.decode()))
+    assert {name for name in CONTENTS if not name.endswith(".html")} == {
+        name.removeprefix("/static/") for name in named
+    }
     async with httpx.AsyncClient(base_url=api.url) as client:
         for path in named:
             assert (await client.get(path)).status_code == 200
@@ -31,8 +35,10 @@ async def test_all_that_a_page_names_is_there_and_nothing_else(api: Api) -> None
             assert (await client.get(path)).json()["error"]["code"] == "not_found"
 
 
-def test_a_page_has_no_script_or_style_of_its_own() -> None:
-    html = CONTENTS["people.html"].decode()
+@pytest.mark.parametrize("name", ["people.html", "docs.html"])
+def test_a_page_has_no_script_or_style_of_its_own(name: str) -> None:
+    html = CONTENTS[name].decode()
+    assert not re.search(r"https?://", html)  # and nothing of others
     assert not re.search(r"<script(?![^>]*\bsrc=)", html)
     assert "<style" not in html
     assert not re.search(r"\son\w+=", html)

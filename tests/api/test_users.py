@@ -133,3 +133,10 @@ async def test_a_plan_is_the_operators_where_lanes_are_shared(api: Api, client: 
     refused = await client.put("/api/users/ann", json={"plan": "team"})
     assert refused.json()["error"]["details"][0]["field"] == "plan"
     assert (await client.put("/api/users/ann", json={"daily_max": 5})).status_code == 200
+
+
+async def test_nobody_raises_what_the_operator_allows(api: Api, client: httpx.AsyncClient) -> None:
+    most = api.service.settings.user_daily_max
+    refused = await client.put("/api/users/ann", json={"daily_max": most + 1})
+    assert refused.json()["error"]["details"][0]["field"] == "daily_max"
+    assert (await client.put("/api/users/ann", json={"daily_max": most})).status_code == 200

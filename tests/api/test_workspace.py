@@ -48,3 +48,27 @@ async def test_a_key_of_another_is_not_there(api: Api, client: httpx.AsyncClient
     answer = await client.delete(f"/api/keys/{theirs.split('_')[2]}")
     assert answer.json()["error"]["code"] == "not_found"
     assert await api.store.value("SELECT count(*) FROM fairpost.api_keys WHERE revoked_at IS NOT NULL") == 0
+
+
+async def test_all_keys_of_a_workspace_have_one_rate_together(api: Api) -> None:
+    await api.workspace()
+    await workspaces.set_rate(api.store, "acme", 6)
+    async with api.client() as one, api.client() as other:
+        answers = [await client.get("/api/workspace") for client in (one, other) * 4]
+    assert sorted(answer.status_code for answer in answers) == [200] * 6 + [429] * 2
+    assert answers[-1].json()["error"]["code"] == "rate_limited"
+
+
+async def test_nobody_makes_a_key_that_asks_more_than_the_workspace_may(api: Api, client: httpx.AsyncClient) -> None:
+    await workspaces.set_rate(api.store, "acme", 1000)
+    answer = await client.post("/api/keys", json={"scopes": ["read"], "per_minute": 1001})
+    assert answer.json()["error"]["details"][0]["field"] == "per_minute"
+
+
+async def test_which_operator_it_was_is_not_told(api: Api, client: httpx.AsyncClient) -> None:
+    await workspaces.write_audit(
+        api.store, workspace="acme", who="admin root@operator.example", action="workspace.pools", subject="acme"
+    )
+    told = await client.get("/api/audit")
+    assert told.json()["data"]["items"][0]["who"] == "the operator"
+    assert "root@operator.example" not in told.text

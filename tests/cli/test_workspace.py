@@ -12,6 +12,7 @@ def test_a_workspace_is_added_once_and_shown(cli: Cli) -> None:
     assert shown["workspace"]["pools"] == ["default", "fast"]
     assert "acme" in cli.ok("workspace", "list")
     assert cli.json("workspace", "pools", "acme", "--pool", "slow")["pools"] == ["slow"]
+    assert cli.json("workspace", "rate", "acme", "30000")["per_minute"] == 30000
 
 
 def test_a_name_that_cannot_be_one_changes_nothing(cli: Cli) -> None:

@@ -148,5 +148,5 @@ def test_a_network_that_is_allowed_frees_its_own_addresses(ip: IPv4Address | IPv
 
 def test_only_the_ports_of_mail_are_free() -> None:
     assert [port for port in range(1, 65_536) if port_refusal(port) is None] == sorted(SMTP_PORTS)
-    assert port_refusal(5432) == "5432 is no port that the operator allows (25, 465, 587, 2525)"
+    assert port_refusal(5432) == "5432 is no port that the operator allows (465, 587, 2525)"
     assert port_refusal(1025, {1025}) is None

@@ -87,6 +87,7 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
         version=__version__,
         description=DESCRIPTION,
         openapi_tags=TAGS,
+        docs_url=None,  # a page of ours, which asks no other server for anything
         redoc_url=None,
     )
     app.state.service = service

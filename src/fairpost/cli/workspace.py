@@ -109,6 +109,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
             ("workspace", found.name),
             ("state", _state(found)),
             ("pools", ", ".join(found.pools) or "none of yours"),
+            ("requests a minute", f"{found.per_minute:,}"),
             ("keys", str(sum(key.revoked_at is None for key in keys))),
             ("domains", ", ".join(d.domain if d.proven_at else f"{d.domain} (not proven)" for d in domains) or "none"),
         ]
@@ -145,6 +146,40 @@ def pools(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
         print_json(found)
     else:
         typer.echo(f"{name} may send through {', '.join(found.pools)}")
+
+
+@app.command()
+def rate(
+    name: Name,
+    per_minute: Annotated[
+        int, typer.Argument(metavar="N", min=1, max=1_000_000, help="Requests a minute, of all its keys together.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Say how many requests a minute a workspace may make.
+
+    Of all its keys together; each key has a rate of its own beside it. A new workspace has 6,000.
+
+    \b
+    Example: fairpost workspace rate acme 30000
+    """
+    from fairpost.postgres import workspaces
+
+    async def work(store: "Store") -> "Workspace":
+        async with store.together() as one:
+            await workspaces.workspace_named(one, name)
+            await workspaces.set_rate(one, name, per_minute)
+            detail = {"per_minute": per_minute}
+            await workspaces.write_audit(
+                one, workspace=name, who=BY, action="workspace.rate", subject=name, detail=detail
+            )
+            return await workspaces.workspace_named(one, name)
+
+    found = with_store(work)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(f"{name} may make {found.per_minute:,} requests a minute")
 
 
 @app.command()

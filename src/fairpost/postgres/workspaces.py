@@ -88,6 +88,10 @@ async def set_pools(store: "Store", name: str, pools: Sequence[str]) -> None:
     await store.value("UPDATE fairpost.workspaces SET pools = $2 WHERE name = $1", name, list(pools))
 
 
+async def set_rate(store: "Store", name: str, per_minute: int) -> None:
+    await store.value("UPDATE fairpost.workspaces SET per_minute = $2 WHERE name = $1", name, per_minute)
+
+
 async def suspend_workspace(store: "Store", name: str, *, reason: str | None) -> bool:
     """Its keys open nothing, and its people come in no more; what it has queued is not touched (see hold). False: it was so before."""
     sql = """UPDATE fairpost.workspaces SET suspended_at = coalesce($3, clock_timestamp()), reason = $2

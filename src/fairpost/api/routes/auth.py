@@ -13,6 +13,8 @@ from fairpost.model.person import Person, Refused, Role, SignedIn
 from fairpost.people import membership, sessions, signing_in
 from fairpost.people.codes import CODE_LIFE
 from fairpost.people.sessions import SESSION_LIFE
+from fairpost.postgres import workspaces
+from fairpost.postgres.store import Store
 from fairpost.regions.directory import HOME
 
 TAG = {"name": "people", "description": "Signing in, and who may."}
@@ -198,12 +200,16 @@ async def revoke(
 
 
 @router.post("/password", summary="Change your password", responses=failures("wrong_credentials"))
-async def password(given: NewPassword, signed_in: SignedInPerson, service: TheService) -> Answer[PersonOut]:
+async def password(
+    given: NewPassword, request: Request, signed_in: SignedInPerson, service: TheService
+) -> Answer[PersonOut]:
     store = await service.store_of(signed_in.region)
     changed = await membership.change_password(
         store, signed_in.person, old=given.old, new=given.new, session_token=signed_in.token
     )
-    return Answer(data=person_out(changed))
+    told = person_out(changed)
+    await _write_down(store, request, told, "person.password")
+    return Answer(data=told)
 
 
 @router.post(
@@ -211,10 +217,12 @@ async def password(given: NewPassword, signed_in: SignedInPerson, service: TheSe
     summary="Choose a password, with a link that works once",
     responses=failures("wrong_credentials", "conflict"),
 )
-async def accept(given: Accept, service: TheService) -> Answer[PersonOut]:
+async def accept(given: Accept, request: Request, service: TheService) -> Answer[PersonOut]:
     region, _, token = given.token.rpartition(".")
     store = await service.store_of(_known(region or HOME, service))
-    return Answer(data=person_out(await membership.accept_invitation(store, token, given.password, name=given.name)))
+    accepted = person_out(await membership.accept_invitation(store, token, given.password, name=given.name))
+    await _write_down(store, request, accepted, "person.accept")
+    return Answer(data=accepted)
 
 
 @router.post(
@@ -222,10 +230,24 @@ async def accept(given: Accept, service: TheService) -> Answer[PersonOut]:
     summary="Become the first admin, with the link that the server printed",
     responses=failures("wrong_credentials", "conflict"),
 )
-async def setup(given: SetUp, service: TheService) -> Answer[PersonOut]:
+async def setup(given: SetUp, request: Request, service: TheService) -> Answer[PersonOut]:
     store = await service.store_of(HOME)
     made = await membership.set_up(store, given.token, address=given.address, password=given.password, name=given.name)
-    return Answer(data=person_out(made))
+    first = person_out(made)
+    await _write_down(store, request, first, "admin.setup")
+    return Answer(data=first)
+
+
+async def _write_down(store: Store, request: Request, person: PersonOut, action: str) -> None:
+    """What people do to themselves; in a commit of its own, for it is no change of anybody else's."""
+    await workspaces.write_audit(
+        store,
+        workspace=person.workspace,
+        who=f"{person.role} {person.address}",
+        action=action,
+        subject=person.address,
+        request_id=request.state.request_id,
+    )
 
 
 def refusal(refused: Refused) -> ApiError:

@@ -9,12 +9,9 @@ from fairpost.api.errors import ApiError
 router = APIRouter(include_in_schema=False)
 
 STATIC = files("fairpost.api") / "static"
-TYPES = {
-    "people.html": "text/html; charset=utf-8",
-    "people.js": "text/javascript; charset=utf-8",
-    "people.css": "text/css; charset=utf-8",
-}
-CONTENTS = {name: (STATIC / name).read_bytes() for name in TYPES}
+ENDINGS = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
+NAMES = ("people.html", "people.js", "people.css", "docs.html", "docs.js", "docs.css")
+CONTENTS = {name: (STATIC / name).read_bytes() for name in NAMES}
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
@@ -26,6 +23,11 @@ async def people() -> Response:
     return _page("people.html")
 
 
+@router.get("/docs")
+async def docs() -> Response:
+    return _page("docs.html")
+
+
 @router.get("/static/{name}")
 async def static(name: str) -> Response:
     if name not in CONTENTS:
@@ -34,4 +36,5 @@ async def static(name: str) -> Response:
 
 
 def _page(name: str) -> Response:
-    return Response(CONTENTS[name], media_type=TYPES[name], headers={"Content-Security-Policy": POLICY})
+    media_type = ENDINGS[name.rpartition(".")[2]]
+    return Response(CONTENTS[name], media_type=media_type, headers={"Content-Security-Policy": POLICY})

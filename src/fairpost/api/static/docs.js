@@ -1,0 +1,89 @@
+// Shows the OpenAPI document of this very service. Nothing comes from anywhere else.
+"use strict";
+
+const place = document.getElementById("paths");
+const find = document.getElementById("find");
+
+function element(name, words, className) {
+  const made = document.createElement(name);
+  if (words !== undefined) made.textContent = words;
+  if (className) made.className = className;
+  return made;
+}
+
+function shape(schema, all, depth = 0) {
+  if (!schema) return "";
+  if (schema.$ref) return shape(all[schema.$ref.split("/").pop()], all, depth);
+  const pad = "  ".repeat(depth + 1);
+  if (schema.anyOf || schema.oneOf) return (schema.anyOf || schema.oneOf).map((each) => shape(each, all, depth)).join(" | ");
+  if (schema.enum) return schema.enum.map((each) => JSON.stringify(each)).join(" | ");
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.type === "array") return `[${shape(schema.items, all, depth)}]`;
+  if (schema.properties && depth < 5) {
+    const required = new Set(schema.required || []);
+    const lines = Object.entries(schema.properties).map(([name, each]) => {
+      const says = each.description ? `  // ${each.description}` : "";
+      return `${pad}${name}${required.has(name) ? "" : "?"}: ${shape(each, all, depth + 1)}${says}`;
+    });
+    return `{\n${lines.join("\n")}\n${"  ".repeat(depth)}}`;
+  }
+  return schema.type || "any";
+}
+
+function operation(method, path, told, all) {
+  const box = element("details");
+  box.dataset.words = `${method} ${path} ${told.summary || ""}`.toLowerCase();
+  const head = element("summary");
+  head.append(element("span", method.toUpperCase(), "method"), element("code", path), ` ${told.summary || ""}`);
+  box.append(head);
+  if (told.description) box.append(element("p", told.description));
+  if ((told.parameters || []).length) {
+    const table = element("table");
+    for (const each of told.parameters) {
+      const row = element("tr");
+      row.append(element("td", `${each.name}${each.required ? "" : "?"}`), element("td", each.in), element("td", each.description || shape(each.schema, all)));
+      table.append(row);
+    }
+    box.append(table);
+  }
+  for (const [kind, content] of Object.entries((told.requestBody || {}).content || {})) {
+    box.append(element("p", `takes ${kind}`), element("pre", shape(content.schema, all)));
+  }
+  for (const [status, answer] of Object.entries(told.responses || {})) {
+    const content = (answer.content || {})["application/json"];
+    const inner = element("details");
+    inner.append(element("summary", `${status} ${(answer.description || "").split("\n")[0]}`), element("pre", shape(content && content.schema, all)));
+    box.append(inner);
+  }
+  return box;
+}
+
+fetch("/openapi.json").then((answer) => answer.json()).then((told) => {
+  const all = (told.components || {}).schemas || {};
+  const groups = new Map();
+  for (const [path, methods] of Object.entries(told.paths)) {
+    for (const [method, each] of Object.entries(methods)) {
+      const tag = (each.tags || ["other"])[0];
+      if (!groups.has(tag)) groups.set(tag, []);
+      groups.get(tag).push(operation(method, path, each, all));
+    }
+  }
+  place.textContent = "";
+  for (const [tag, boxes] of groups) {
+    const section = element("section");
+    section.append(element("h2", tag), ...boxes);
+    place.append(section);
+  }
+}).catch(() => { place.textContent = "The document could not be read."; });
+
+find.addEventListener("input", () => {
+  const words = find.value.toLowerCase();
+  for (const section of place.querySelectorAll("section")) {
+    let shown = 0;
+    for (const box of section.querySelectorAll(":scope > details")) {
+      box.hidden = !box.dataset.words.includes(words);
+      shown += !box.hidden;
+    }
+    section.hidden = shown === 0;
+  }
+});
