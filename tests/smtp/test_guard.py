@@ -252,7 +252,7 @@ async def test_the_system_is_asked_for_each_address_once() -> None:
 
 async def test_a_barred_connection_is_known_as_such() -> None:
     with pytest.raises(Barred, match=r"10\.0\.0\.5 is a private address, and the operator does not allow it"):
-        await Connection.open(Server(host="10.0.0.5", port=25, guard=NetworkGuard()))
+        await Connection.open(Server(host="10.0.0.5", port=587, guard=NetworkGuard()))
 
 
 @pytest.mark.parametrize("security", [Security.IMPLICIT, Security.STARTTLS])

@@ -40,7 +40,7 @@ from tests.smtp.scripted_server import Script, scripted
 
 KEY = new_key()
 VAULT = Vault(Keyring(Path("/nonexistent"), given=KEY))
-SMTP = SmtpSettings(host="127.0.0.1", port=25, security=Security.NONE)
+SMTP = SmtpSettings(host="127.0.0.1", port=587, security=Security.NONE)
 SERVICE = OauthSettings(kind=OauthKind.GOOGLE_SERVICE_ACCOUNT)
 PERSON = OauthSettings(kind=OauthKind.GOOGLE_PERSON, client_id="c")
 CLIENT = OauthSettings(kind=OauthKind.MICROSOFT_CLIENT, client_id="c", tenant="t")
@@ -101,7 +101,7 @@ async def test_a_server_is_refused_for_where_it_is() -> None:
     )
     assert await server_refusal(inside, NetworkGuard(allowed=(ip_network("10.0.0.0/24"),))) is None
     words = await server_refusal(replace(SMTP, port=5432), NetworkGuard(resolve=public))
-    assert words == "5432 is no port that the operator allows (25, 465, 587, 2525)"
+    assert words == "5432 is no port that the operator allows (465, 587, 2525)"
 
 
 # ── what is driven ───────────────────────────────────────────────────────────────────────────────────────────────────
