@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fairpost.engine import RUNNING
 from fairpost.model.account import Limits
 from fairpost.model.errors import RegionUnavailable
 from fairpost.postgres.store import Store
@@ -113,7 +114,7 @@ async def test_a_dead_engine_is_buried_by_its_own_region_alone(regions: Regions,
             engines.append(start("us"))
             await until(lambda: any(taken.account == "us" for taken in recorder.taken), "us sends")
             assert engines[1].said("was killed") == 0
-            assert len(list((regions.home / "engines" / "eu").iterdir())) == 1
+            assert len(list((regions.home / RUNNING / "eu").iterdir())) == 1
             engines.append(start("eu"))
             await until(lambda: engines[2].said("its 1 accounts are free") == 1, "eu is free again", s_max=30)
         finally:
