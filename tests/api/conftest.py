@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import ip_address
 from typing import Any
 
@@ -12,16 +13,24 @@ import pytest
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
-from fairpost.app import service_mail, vault_of
+from fairpost.app import vault_of
 from fairpost.model.workspace import Scope
+from fairpost.people.mails import ServiceMail
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 from fairpost.regions.directory import MAIN, Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings, read_settings
 from fairpost.smtp.guard import NetworkGuard
+from fairpost.templates.portals import BUILT_IN, Portals, load_portals
 
 ALL = tuple(Scope)
+
+
+@cache
+def _portals() -> Portals:
+    """Read once for all tests: that takes a tenth of a second."""
+    return load_portals(BUILT_IN)
 
 
 async def _resolve(host: str, port: int) -> list[str]:
@@ -90,7 +99,7 @@ async def api(settings: Settings) -> AsyncIterator[Api]:
             stores=stores,
             entrances=entrances,
             vault=vault_of(settings),
-            mail=service_mail(settings),
+            mail=ServiceMail(portals=_portals(), pool=settings.service_pool, public_url=settings.public_url),
             guard=NetworkGuard(resolve=_resolve),
         )
         async with serving(build_app(service, log=log.append), listener_on("127.0.0.1", 0)) as port:

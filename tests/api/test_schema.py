@@ -35,7 +35,7 @@ from tests.api.served import Served, served
 
 T = TypeVar("T")
 
-EXAMPLES = int(os.environ.get("FAIRPOST_SCHEMA_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("FAIRPOST_SCHEMA_EXAMPLES", "12"))
 EACH = max(1, EXAMPLES // 3)  # as it says, otherwise, and about what is there
 LINES = ("application/x-ndjson", "text/csv")
 CHECKS: list[Any] = [

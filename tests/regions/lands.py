@@ -49,7 +49,8 @@ async def lands() -> AsyncIterator[dict[str, Land]]:
     folder = Path(tempfile.mkdtemp(prefix="fp"))
     servers = {name: EmbeddedServer(folder / name, settings={"shared_buffers": "32MB"}) for name in NAMES}
     try:
-        urls = await asyncio.gather(*(asyncio.to_thread(server.start) for server in servers.values()))
+        # One after the other: a child of one, just forked, would still hold the lock of another.
+        urls = [await asyncio.to_thread(server.start) for server in servers.values()]
         for url in urls:
             conn = await asyncpg.connect(url)
             await migrate(conn)

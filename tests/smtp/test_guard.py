@@ -109,7 +109,7 @@ async def test_another_port_is_refused_before_anything_is_looked_up() -> None:
     async with scripted(script) as port:
         [report] = await send(port, NetworkGuard(allowed=LOOPBACK, resolve=dns), host="mail.test")
         assert script.connections == 0
-    assert report.error == f"{port} is no port that the operator allows (25, 465, 587, 2525)"
+    assert report.error == f"{port} is no port that the operator allows (465, 587, 2525)"
     assert dns.asked == []
 
 
@@ -156,7 +156,7 @@ async def test_what_is_hardly_a_host_leads_nowhere_and_raises_nothing(host: str)
 
 @pytest.mark.parametrize("host", ["x" * 70, "a..b", "a\0b"])
 async def test_such_a_host_of_the_operators_raises_nothing_either(host: str) -> None:
-    [report] = await send(25, None, host=host)
+    [report] = await send(587, None, host=host)
     assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.CONNECT)
 
 
@@ -206,7 +206,7 @@ async def test_one_forbidden_address_among_others_is_enough(answers: list[str]) 
 
 async def test_what_the_operators_dns_knows_is_not_told() -> None:
     guard = NetworkGuard(resolve=Dns([["10.20.30.40"]]))
-    words = await guard.refusal("database.internal", 25)
+    words = await guard.refusal("database.internal", 587)
     assert words == "database.internal leads to a private address, and the operator does not allow it"
 
 
@@ -231,13 +231,13 @@ async def test_addresses_that_all_do_not_answer_are_no_connection_in_time() -> N
 
 async def test_no_name_makes_us_try_addresses_without_end() -> None:
     guard = NetworkGuard(resolve=Dns([[f"9.9.{each}.1" for each in range(200)]]))
-    assert len(await guard.addresses("many.test", 25)) == ADDRESSES_MAX
+    assert len(await guard.addresses("many.test", 587)) == ADDRESSES_MAX
 
 
 async def test_a_name_without_addresses_is_not_found() -> None:
     guard = NetworkGuard(resolve=Dns([[]]))
-    assert (await guard.refusal("none.test", 25) or "").startswith("none.test was not found")
-    [report] = await send(25, guard, host="none.test")
+    assert (await guard.refusal("none.test", 587) or "").startswith("none.test was not found")
+    [report] = await send(587, guard, host="none.test")
     assert report.error == "no connection: none.test has no address"
 
 
@@ -247,7 +247,7 @@ async def test_a_public_server_is_taken_in() -> None:
 
 
 async def test_the_system_is_asked_for_each_address_once() -> None:
-    assert await look_up("127.0.0.1", 25) == ["127.0.0.1"]
+    assert await look_up("127.0.0.1", 587) == ["127.0.0.1"]
 
 
 async def test_a_barred_connection_is_known_as_such() -> None:

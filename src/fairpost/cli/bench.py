@@ -235,7 +235,7 @@ def api(
     connections: Annotated[int, typer.Option(min=1, max=500, help="Of the clients, each asking one by one.")] = 16,
     as_json: AsJson = False,
 ) -> None:
-    """How many requests a second the HTTP API answers, each e-mail committed durably.
+    """Measure how many requests a second the HTTP API answers.
 
     \b
     Example: fairpost bench api --processes 4 --connections 32

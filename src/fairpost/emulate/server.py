@@ -95,6 +95,7 @@ class GmailEmulator:
         self.tokens.audiences |= {self.token_url, f"http://localhost:{self._port}/token"}
         config = uvicorn.Config(
             build_app(self._emulation()),
+            http="h11",  # which keeps to the limit below
             log_config=None,
             access_log=False,
             lifespan="off",

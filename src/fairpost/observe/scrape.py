@@ -55,6 +55,7 @@ async def served(look: Callable[[], Awaitable[bytes]], *, host: str, port: int) 
     listener = _listener(host, port)
     config = uvicorn.Config(
         Starlette(routes=[Route("/metrics", Scrapes(look).answer)]),
+        http="h11",  # which limits a request's head by itself
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -20,6 +20,7 @@ from fairpost.prospects.csv_reader import (
 )
 
 LINE_BYTES_MAX = 1_048_576
+LIST_MAX = 100_000  # of a list that is read as a whole
 LIST_BYTES_MAX = 4_194_304  # it is read as a whole; what is longer comes by lines
 KEYS = {"address", "id", "timezone", "fields"}
 MEANT_OTHERWISE = {"email", "timezone", "external_id"}  # no field can have these names
@@ -54,6 +55,8 @@ def read_json_list(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
         raise UnreadableFile(f"it is no JSON: {error}") from None
     if not isinstance(found, list):
         raise UnreadableFile("it must be a list of objects")
+    if len(found) > LIST_MAX:
+        raise UnreadableFile(f"a list has at most {LIST_MAX:,} objects. Send one on each line, or CSV.")
     return (_prospect(value, number) for number, value in enumerate(found, 1))
 
 

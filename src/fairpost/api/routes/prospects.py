@@ -21,7 +21,7 @@ from fairpost.postgres import prospects as stored
 from fairpost.postgres.prospects import BadProspects, ListInUse, TooManyFields
 from fairpost.postgres.store import Store
 from fairpost.prospects.csv_reader import EXTERNAL_ID_CHARS_MAX, UnreadableFile, is_timezone, read_prospects
-from fairpost.prospects.json_reader import read_json_lines, read_json_list, text_of, wrong_fields
+from fairpost.prospects.json_reader import LIST_MAX, read_json_lines, read_json_list, text_of, wrong_fields
 from fairpost.system import clock
 
 TAG = {"name": "prospects", "description": "People to write to, in lists."}
@@ -129,7 +129,13 @@ async def members(name: ListName, caller: Reads, limit: Limit = 50, cursor: Curs
                     }
                 },
                 LINES: {"schema": {"type": "string", "description": "An object on each line, as in the list."}},
-                LIST: {"schema": {"type": "array", "items": ProspectIn.model_json_schema(mode="validation")}},
+                LIST: {
+                    "schema": {
+                        "type": "array",
+                        "maxItems": LIST_MAX,
+                        "items": ProspectIn.model_json_schema(mode="validation"),
+                    }
+                },
             },
         }
     },
