@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from fairpost.deliver.runner import LEASE_S, Handled, Idle, Rested, Runner
-from fairpost.model.account import Account, Limits
+from fairpost.model.account import Account, Lease, Limits
 from fairpost.model.email import Earlier, Outgoing
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.report import Step as Stage
 from fairpost.observe.emails import show_email
-from fairpost.postgres.store import Store
+from fairpost.postgres.store import Claim, Store
 from fairpost.system import clock
 from fairpost.transport.port import Permission, Transport
 from fairpost.transport.scripted import OK, ScriptedTransport
@@ -530,3 +530,30 @@ async def test_nothing_is_sent_before_it_is_due(store: Store, account: AccountId
 async def test_an_unknown_e_mail_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound, match="There is no e-mail 7"):
         await show_email(store, EmailId(7))
+
+
+class Hasty(Store):
+    """Somebody is always quicker: what is claimed is cancelled before it is looked at."""
+
+    is_quick = True
+
+    async def claim(self, lease: Lease, *, limit: int, now: datetime | None = None) -> Claim:
+        claimed = await super().claim(lease, limit=limit, now=now)
+        for id_ in claimed.ids if self.is_quick else ():
+            assert await self.cancel(id_) == "cancelled"
+        return claimed
+
+
+async def test_what_is_cancelled_between_the_claim_and_the_look_at_it_costs_nothing(
+    url: str, store: Store, account: AccountId
+) -> None:
+    gone, sent = await enqueue(store, n=2)
+    await store.cancel(sent)
+    async with Hasty.open(url) as hasty:
+        runner = await start(hasty, account, ScriptedTransport())
+        assert await runner.step() == Rested(Idle.BUSY)
+        hasty.is_quick = False
+        (later,) = await enqueue(store)
+        await runner.run_until_idle()
+        await runner.stop()
+    assert [(await show_email(store, id_)).state for id_ in (gone, later)] == ["cancelled", "sent"]

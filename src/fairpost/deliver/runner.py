@@ -300,6 +300,8 @@ class Runner:
             return Rested(ENDS[claim.verdict])
         if not claim.ids:
             return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
+        if not self._batch:  # taken away between the claim and the look at them: there may be others
+            return Rested(Idle.BUSY, claim.next_at)
         return None
 
     def _batch_size(self, now: datetime) -> int:
