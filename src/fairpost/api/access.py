@@ -116,7 +116,8 @@ def _require_entry(entry: Entry, request: Request) -> None:
         raise _unknown()
     _tell_turn(request, entry)
     if entry.refused == "too_often":
-        raise _too_often(entry, f"This key may ask {entry.per_minute} times a minute, and has done so.")
+        words = f"This key may ask {entry.per_minute:,} times a minute, and all keys of its workspace together so often as the operator says."
+        raise _too_often(entry, words)
 
 
 def _tell_turn(request: Request, entry: Turn) -> None:
