@@ -164,6 +164,55 @@ def test_the_killed_are_replaced_and_follow_their_parent(environment: dict[str, 
             it.ask()
 
 
+def _is_let_in(environment: dict[str, str]) -> bool:
+    """The key is known, and the body is waited for."""
+    with psycopg.connect(environment["FAIRPOST_DATABASE_URL"]) as conn:
+        return conn.execute("SELECT last_used_at IS NOT NULL FROM fairpost.api_keys").fetchone() == (True,)
+
+
+def _queued(environment: dict[str, str]) -> int:
+    with psycopg.connect(environment["FAIRPOST_DATABASE_URL"]) as conn:
+        (n,) = conn.execute("SELECT count(*) FROM fairpost.queue").fetchone() or (0,)
+    return int(n)
+
+
+def _is_enqueueing(environment: dict[str, str]) -> bool:
+    """A transaction that has written something, and is still open."""
+    with psycopg.connect(environment["FAIRPOST_DATABASE_URL"]) as conn:
+        sql = "SELECT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datname = current_database() AND a.backend_xid IS NOT NULL AND a.query LIKE '%fairpost.submit%')"
+        return conn.execute(sql).fetchone() == (True,)
+
+
+def test_killed_while_it_enqueues_all_are_there_or_none_and_the_same_again_makes_none_twice(
+    environment: dict[str, str],
+) -> None:
+    lines = 20_000
+    key = key_of(environment)
+    body = b'{"to": "ann@example.com", "subject": "Hello", "text": "Hi"}\n' * lines
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/x-ndjson", "Idempotency-Key": "june"}
+    with running(environment) as it:
+        before = it.workers()
+        dying = http.client.HTTPConnection("127.0.0.1", it.port, timeout=60)
+        dying.request("POST", "/api/emails/bulk", body=body, headers=headers)
+        until(lambda: _is_enqueueing(environment), what="the enqueueing")
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            dying.getresponse()
+        dying.close()
+        until(lambda: len(it.workers() - before) == 2, what="others in their place")
+        until(lambda: not _is_enqueueing(environment), what="the end of what was begun")
+        assert _queued(environment) in (0, lines)
+        again = http.client.HTTPConnection("127.0.0.1", it.port, timeout=60)
+        for _ in range(2):
+            again.request("POST", "/api/emails/bulk", body=body, headers=headers)
+            answer = again.getresponse()
+            assert answer.status == 200
+            answer.read()
+        again.close()
+        assert _queued(environment) == lines
+
+
 def test_what_is_under_way_is_answered_before_the_end(environment: dict[str, str]) -> None:
     key = key_of(environment)
     body = b'{"to": "ann@example.com", "subject": "Hello", "text": "Hi"}\n'
@@ -173,7 +222,7 @@ def test_what_is_under_way_is_answered_before_the_end(environment: dict[str, str
             f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         conn.sendall(head.encode() + body[:10])
-        time.sleep(0.5)  # it is read by now, and nothing tells us
+        until(lambda: _is_let_in(environment), what="the request to be let in")
         it.process.send_signal(signal.SIGTERM)
         until(lambda: _is_refused(it), what="the end of new connections")
         conn.sendall(body[10:])
