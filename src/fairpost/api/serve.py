@@ -23,6 +23,7 @@ from fairpost.api.app import build_app
 from fairpost.api.protocol import GuardedProtocol
 from fairpost.api.service import Service
 from fairpost.model.errors import FairpostError
+from fairpost.system.listening import listening
 
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
@@ -42,21 +43,14 @@ class ServerOptions:
 
 
 def listener_on(host: str, port: int) -> socket.socket:
+    """To be handed to processes that answer on it."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(BACKLOG)
-            listener.set_inheritable(True)
-        except OSError:
-            listener.close()
-            raise
+        listener = listening(host, port, backlog=BACKLOG)
     except OSError as error:
         raise FairpostError(
             f"Cannot listen on {host} port {port}: {error.strerror or error}. Take another: fairpost api --listen 127.0.0.1:8081"
         ) from error
+    listener.set_inheritable(True)
     return listener
 
 

@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from fairpost.model.errors import FairpostError
 from fairpost.system import clock
+from fairpost.system.listening import listening
 
 KEPT_S = 1.0  # however many ask: one look a second
 BACKLOG = 128
@@ -77,18 +78,9 @@ async def served(look: Callable[[], Awaitable[bytes]], *, host: str, port: int) 
 
 def _listener(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(BACKLOG)
-        except OSError:
-            listener.close()
-            raise
+        return listening(host, port, backlog=BACKLOG)
     except OSError as error:
         raise FairpostError(
             f"Cannot listen on {host} port {port}: {error.strerror or error}. "
             "Take another: fairpost metrics --listen 127.0.0.1:9465"
         ) from error
-    return listener

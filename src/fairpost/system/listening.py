@@ -1,0 +1,17 @@
+"""A socket that listens, made before anything that serves it."""
+
+import socket
+
+
+def listening(host: str, port: int, *, backlog: int) -> socket.socket:
+    """Raises OSError. Port 0: any that is free."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener
