@@ -1,44 +1,101 @@
 """The pages that links lead to: nothing of others in them, and nothing of others let in."""
 
+import posixpath
 import re
 
 import httpx2 as httpx
 import pytest
 
-from fairpost.api.routes.pages import CONTENTS
+from fairpost.api.routes.pages import FILES, POLICY, SHELL
 from tests.api.conftest import Api
 
 
-@pytest.mark.parametrize("path", ["/setup?token=abc", "/invitation?token=abc", "/reset", "/sign-in", "/docs"])
-async def test_a_page_is_there_and_lets_nothing_in(api: Api, path: str) -> None:
-    async with httpx.AsyncClient(base_url=api.url) as client:
-        page = await client.get(path)
-    assert page.status_code == 200
-    policy = page.headers["Content-Security-Policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert page.headers["X-Frame-Options"] == "DENY"
-    assert page.headers["Referrer-Policy"] == "no-referrer"
-    assert "abc" not in page.text  # the token is read in the browser alone
+PATHS = (
+    "/setup?token=abc",
+    "/invitation?token=abc",
+    "/enter?token=abc",
+    "/reset",
+    "/sign-in",
+    "/docs",
+    *SHELL,
+    "/campaigns/spring",
+    "/settings/keys",
+)
 
 
-async def test_all_that_a_page_names_is_there_and_nothing_else(api: Api) -> None:
-    pages = CONTENTS["people.html"] + CONTENTS["docs.html"]
-    named = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', pages.decode()))
-    assert {name for name in CONTENTS if not name.endswith(".html")} == {
-        name.removeprefix("/static/") for name in named
-    }
+async def test_a_page_is_there_and_lets_nothing_in(api: Api) -> None:
     async with httpx.AsyncClient(base_url=api.url) as client:
-        for path in named:
-            assert (await client.get(path)).status_code == 200
+        for path in PATHS:
+            page = await client.get(path)
+            assert page.status_code == 200
+            policy = page.headers["Content-Security-Policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert page.headers["X-Frame-Options"] == "DENY"
+            assert page.headers["Referrer-Policy"] == "no-referrer"
+            assert "abc" not in page.text  # the token is read in the browser alone
+
+
+NAMES = re.compile(r'''(?:src|href)="(/static/[^"]+)"|(?:from|import\()\s*"(\.[^"]+)"|"(/static/[^"]+)"''')
+
+
+def _named_by(name: str) -> set[str]:
+    """What a file leads to: by an address, or by an import beside it."""
+    folder = name.rpartition("/")[0]
+    found = set()
+    for absolute, relative, quoted in NAMES.findall(FILES[name].content.decode()):
+        path = (absolute or quoted).removeprefix("/static/") or posixpath.normpath(posixpath.join(folder, relative))
+        found.add(path)
+    return found
+
+
+def test_all_that_a_page_names_is_there_and_nothing_else() -> None:
+    reached, todo = set[str](), {"people.html", "docs.html", "app.html"}
+    while todo:
+        name = todo.pop()
+        reached.add(name)
+        todo |= _named_by(name) - reached
+    assert reached == set(FILES)
+
+
+async def test_files_are_given_once_small_and_no_others(api: Api) -> None:
+    async with httpx.AsyncClient(base_url=api.url) as client:
+        first = await client.get("/static/app.js", headers={"Accept-Encoding": "gzip"})
+        assert first.content == FILES["app.js"].content
+        assert first.headers["Content-Encoding"] == "gzip"
+        again = await client.get("/static/app.js", headers={"If-None-Match": first.headers["ETag"]})
+        assert (again.status_code, again.content) == (304, b"")
         for path in ("/static/..%2fapp.py", "/static/app.py", "/static/%2e%2e%2f%2e%2e%2fsettings.py", "/static/"):
             assert (await client.get(path)).json()["error"]["code"] == "not_found"
 
 
-@pytest.mark.parametrize("name", ["people.html", "docs.html"])
+async def test_the_frame_for_mail_has_no_origin_and_runs_nothing_of_the_mail(api: Api) -> None:
+    async with httpx.AsyncClient(base_url=api.url) as client:
+        for name in ("frame.html", "frame-images.html"):
+            headers = (await client.get(f"/static/{name}")).headers
+            policy = headers["Content-Security-Policy"]
+            assert "sandbox allow-scripts" in policy
+            assert "allow-same-origin" not in policy
+            assert "script-src 'self'; style-src" in policy
+            assert headers["X-Frame-Options"] == "SAMEORIGIN"
+            assert ("http:" in policy) == (
+                name == "frame-images.html"
+            )  # who wrote it learns nothing, unless it is wanted
+    assert "unsafe" not in POLICY
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".html")])
 def test_a_page_has_no_script_or_style_of_its_own(name: str) -> None:
-    html = CONTENTS[name].decode()
+    html = FILES[name].content.decode()
     assert not re.search(r"https?://", html)  # and nothing of others
     assert not re.search(r"<script(?![^>]*\bsrc=)", html)
     assert "<style" not in html
     assert not re.search(r"\son\w+=", html)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".js")])
+def test_a_script_writes_no_markup(name: str) -> None:
+    """Words become text: what strangers wrote cannot become a page of ours."""
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", FILES[name].content.decode()
+    )

@@ -10,6 +10,7 @@ HEAD_BYTES_MAX = 65_536
 HEAD_S_MAX = 10.0  # from the connection, or the answer before, to the end of a request's head
 FIRST_S_MAX = 1.0  # at the end of the process, for a request on a connection that has had none yet
 REST_S_MAX = 5.0  # from an answer to the end of a body that nobody wanted to read
+STREAMS = "/api/live/"
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -59,12 +60,19 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """A connection that was just taken may have its request on the way: closed now, it would fail."""
+        if self._is_streaming():
+            self.transport.close()  # it has no end of its own, and the browser comes again
+            return
         has_asked: bool = self.cycle is not None
         if not has_asked and not self._is_last:
             self._is_last = True
             self.loop.call_later(FIRST_S_MAX, self.shutdown)
         else:
             super().shutdown()
+
+    def _is_streaming(self) -> bool:
+        cycle = self.cycle
+        return cycle is not None and not cycle.response_complete and cycle.scope["path"].startswith(STREAMS)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "Bad Request", "This is no HTTP request.")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -13,10 +13,12 @@ from dns.asyncresolver import Resolver
 from fastapi import Depends, Request
 
 from fairpost.api.crowd import Crowd
+from fairpost.api.live import Doorkeeper, Live
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.observe.exposition import exposition, exposition_of_regions
 from fairpost.observe.fairness import FairnessReport, read_fairness
 from fairpost.observe.scrape import Scrapes
+from fairpost.people import sessions
 from fairpost.people.mails import ServiceMail
 from fairpost.portals import Kept
 from fairpost.postgres.directory import region_of
@@ -44,11 +46,18 @@ class Service:
     guard: NetworkGuard  # of what workspaces' accounts connect to
     resolver: Resolver | None = None  # of domains; None: the system's
     scrapes: Scrapes = field(init=False)
+    live: Live = field(default_factory=Live)
+    doorkeeper: Doorkeeper = field(init=False)
     crowd: Crowd = field(default_factory=Crowd)
     kept: defaultdict[str, Kept] = field(default_factory=lambda: defaultdict(Kept))  # compiled templates, by region
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scrapes", Scrapes(self._figures))
+        object.__setattr__(self, "doorkeeper", Doorkeeper(self._still_open))
+
+    async def _still_open(self, region: str, token_hashes: Collection[bytes]) -> Collection[bytes]:
+        async with self.entrance(region) as door:
+            return await sessions.still_open(door, token_hashes)
 
     async def _figures(self) -> bytes:
         if self.settings.regions is None:

@@ -230,6 +230,19 @@ async def read_fairness(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueHealth:
+    """`health` None: it is the installation's, and not told here."""
+
+    oldest_wait_s: float | None
+    health: float | None
+
+
+async def read_health(store: Store, *, now: datetime) -> QueueHealth:
+    queue = await _queue(store, await store.row(_FAIRNESS, now), queued=0, now=now)
+    return QueueHealth(oldest_wait_s=queue.oldest_wait_s, health=queue.health)
+
+
 async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW_MAX) -> Share:
     """What a workspace may know: nothing in it tells of others."""
     require_window(window)

@@ -14,22 +14,29 @@ FINISHED_WITHIN = timedelta(hours=24)
 HOLDS_MAX = 20
 
 
-async def read_facts(store: Store, *, now: datetime | None = None) -> Facts:
-    """A look at each part after the other, not one moment frozen: good for people, no ground for decisions."""
+async def read_facts(store: Store, *, now: datetime | None = None, with_finished: bool = True) -> Facts:
+    """A look at each part after the other, not one moment frozen: good for people, no ground for decisions. What has finished is counted one by
+    one: whoever looks every second does without."""
     now = now or await store.value("SELECT clock_timestamp()")
     routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
-    holds = await store.fetch(_HOLDS, HOLDS_MAX, now)
-    finished = await store.fetch("SELECT * FROM fairpost.finished_since($1)", now - FINISHED_WITHIN)
+    holds = await read_holds(store, now=now)
+    since = now - FINISHED_WITHIN
+    finished = await store.fetch("SELECT * FROM fairpost.finished_since($1)", since) if with_finished else []
     pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
     return Facts(
         now=now,
         pause=Pause(**pause) if pause else None,
         posts=await read_posts(store),
         routes=[Route(**row) for row in routes],
-        holds=[Hold(**row) for row in holds],
+        holds=holds,
         in_hand={AccountId(row["account_id"]): _in_hand(row) for row in await store.fetch(_IN_HAND)},
         finished={State(row["state"]): row["n"] for row in finished},
     )
+
+
+async def read_holds(store: Store, *, now: datetime, workspace: str | None = None) -> list[Hold]:
+    """Those with the most waiting behind them: of all workspaces, or of one."""
+    return [Hold(**row) for row in await store.fetch(_HOLDS, HOLDS_MAX, now, workspace)]
 
 
 async def read_posts(
@@ -50,7 +57,7 @@ async def read_post(store: Store, name: str) -> Post:
 # What is held both by a person and by a throttle is what holds it longer.
 _HOLDS = """
     SELECT h.*, coalesce(r.throttled_until > coalesce(r.held_until, '-infinity'), false) AS is_throttle
-    FROM fairpost.holds($1, $2) h LEFT JOIN fairpost.rules r USING (workspace, level, key)
+    FROM fairpost.holds($1, $2, $3) h LEFT JOIN fairpost.rules r USING (workspace, level, key)
     ORDER BY h.waiting DESC, h.workspace, h.level, h.key"""
 _IN_HAND = "SELECT * FROM fairpost.in_hand()"
 _LEASES = """

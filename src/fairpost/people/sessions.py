@@ -1,5 +1,6 @@
 """Sessions: who is signed in, for how long, and how that ends."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,11 @@ async def sign_out(store: "Store", token: str, *, now: datetime | None = None) -
 async def sessions_of(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> list[Session]:
     """Those that work, the last seen first."""
     return await rows.open_sessions(store, person_id, idle=SESSION_IDLE, now=now)
+
+
+async def still_open(store: "Store", token_hashes: Collection[bytes], *, now: datetime | None = None) -> set[bytes]:
+    """Of these, those that work. Watching keeps no session awake."""
+    return await rows.still_open(store, token_hashes, idle=SESSION_IDLE, now=now)
 
 
 async def revoke_session(store: "Store", person_id: PersonId, session_id: str, *, now: datetime | None = None) -> bool:

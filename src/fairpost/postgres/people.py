@@ -4,6 +4,7 @@ Whoever changes something of a person locks its row first: so of two who try at 
 `now` is for tests and simulations; without it the database's own clock counts.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -261,6 +262,17 @@ async def open_session(
         SELECT * FROM found"""
     row = await store.row(sql, token_hash, idle, noted_every, _at(now))
     return row and _session(row)
+
+
+async def still_open(
+    store: "Store", token_hashes: Collection[bytes], *, idle: timedelta, now: datetime | None
+) -> set[bytes]:
+    """Of these sessions, those that work, of people whose workspace is not suspended. Nothing is noted."""
+    sql = """
+        SELECT s.token_hash FROM (SELECT coalesce($3, clock_timestamp()) AS now) c, fairpost.sessions s JOIN fairpost.people p ON p.id = s.person_id
+        WHERE s.token_hash = ANY ($1) AND s.revoked_at IS NULL AND s.expires_at > c.now AND s.seen_at > c.now - $2::interval AND p.disabled_at IS NULL
+            AND NOT EXISTS (SELECT FROM fairpost.workspaces w WHERE w.name = p.workspace AND w.suspended_at IS NOT NULL)"""
+    return {row["token_hash"] for row in await store.fetch(sql, list(token_hashes), idle, _at(now))}
 
 
 async def open_sessions(store: "Store", person_id: PersonId, *, idle: timedelta, now: datetime | None) -> list[Session]:

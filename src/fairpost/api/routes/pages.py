@@ -1,40 +1,109 @@
-"""The pages that links in e-mails lead to. They know nothing: what they show they ask of the API, like anybody else."""
+"""The pages: one for people who sign in, one for the API's document, one for everything else. They know nothing: what they show they ask of the
+API, like anybody else.
 
+Read once, when the process starts, and kept small for those who take gzip. A browser keeps them, and asks whether they have changed.
+"""
+
+import gzip
+import hashlib
+from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Header, Response, status
 
 from fairpost.api.errors import ApiError
 
 router = APIRouter(include_in_schema=False)
 
-STATIC = files("fairpost.api") / "static"
-ENDINGS = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
-NAMES = ("people.html", "people.js", "people.css", "docs.html", "docs.js", "docs.css")
-CONTENTS = {name: (STATIC / name).read_bytes() for name in NAMES}
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# Of the frame that strangers' HTML is shown in. It has no origin, so nothing of ours is within its reach; scripts in it are none but our own.
+FRAME_POLICY = (
+    "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+IMAGES_POLICY = FRAME_POLICY.replace("img-src data:", "img-src data: https: http:")
+POLICIES = {"frame.html": FRAME_POLICY, "frame-images.html": IMAGES_POLICY}
+SHELL = ("/", "/accounts", "/fairness", "/campaigns", "/emails", "/inbox", "/settings")  # and whatever is below them
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    content: bytes
+    small: bytes
+    media_type: str
+    etag: str
+    policy: str
+
+
+def _read(folder: Traversable, before: str = "") -> dict[str, File]:
+    found: dict[str, File] = {}
+    for each in folder.iterdir():
+        name = f"{before}{each.name}"
+        if each.is_dir():
+            found |= _read(each, f"{name}/")
+        elif (ending := each.name.rpartition(".")[2]) in TYPES:
+            found[name] = _file(name, each.read_bytes(), TYPES[ending])
+    return found
+
+
+def _file(name: str, content: bytes, media_type: str) -> File:
+    etag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+    return File(content, gzip.compress(content, mtime=0), media_type, etag, POLICIES.get(name, POLICY))
+
+
+FILES = _read(files("fairpost.api") / "static")
+NoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
+Encodings = Annotated[str, Header(alias="Accept-Encoding")]
 
 
 @router.get("/setup")
 @router.get("/invitation")
 @router.get("/reset")
 @router.get("/sign-in")
-async def people() -> Response:
-    return _page("people.html")
+@router.get("/enter")
+async def people(known: NoneMatch = None, takes: Encodings = "") -> Response:
+    return _answer("people.html", known, takes)
 
 
 @router.get("/docs")
-async def docs() -> Response:
-    return _page("docs.html")
+async def docs(known: NoneMatch = None, takes: Encodings = "") -> Response:
+    return _answer("docs.html", known, takes)
 
 
-@router.get("/static/{name}")
-async def static(name: str) -> Response:
-    if name not in CONTENTS:
+async def shell(known: NoneMatch = None, takes: Encodings = "") -> Response:
+    return _answer("app.html", known, takes)
+
+
+for path in SHELL:
+    router.add_api_route(path, shell)
+    router.add_api_route(f"{path.rstrip('/')}/{{rest:path}}", shell) if path != "/" else None
+
+
+@router.get("/static/{name:path}")
+async def static(name: str, known: NoneMatch = None, takes: Encodings = "") -> Response:
+    if name not in FILES:
         raise ApiError("not_found", "There is nothing at this path.")
-    return _page(name)
+    return _answer(name, known, takes)
 
 
-def _page(name: str) -> Response:
-    media_type = ENDINGS[name.rpartition(".")[2]]
-    return Response(CONTENTS[name], media_type=media_type, headers={"Content-Security-Policy": POLICY})
+def _answer(name: str, known: str | None, takes: str) -> Response:
+    file = FILES[name]
+    headers = {
+        "Content-Security-Policy": file.policy,
+        "Cache-Control": "no-cache",
+        "ETag": file.etag,
+        "Vary": "Accept-Encoding",
+    }
+    if file.policy != POLICY:
+        headers["X-Frame-Options"] = "SAMEORIGIN"
+    if known is not None and file.etag in known:
+        return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=headers)
+    if "gzip" in takes:
+        headers["Content-Encoding"] = "gzip"
+    return Response(file.small if "gzip" in takes else file.content, media_type=file.media_type, headers=headers)

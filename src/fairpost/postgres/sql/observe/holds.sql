@@ -1,6 +1,7 @@
 -- Who is held now, why, until when (null: until released), and how many e-mails wait below: those with the most first.
--- Counted like waiting_by_route: by the tree and the notes, never by the queue.
-CREATE OR REPLACE FUNCTION fairpost.holds(p_max integer, p_now timestamptz DEFAULT NULL)
+-- Counted like waiting_by_route: by the tree and the notes, never by the queue. `p_workspace`: in one workspace only.
+DROP FUNCTION IF EXISTS fairpost.holds(integer, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.holds(p_max integer, p_now timestamptz DEFAULT NULL, p_workspace text DEFAULT NULL)
 RETURNS TABLE (workspace text, level fairpost.node_level, key text, until timestamptz, reason text, waiting bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
@@ -11,7 +12,7 @@ BEGIN
     WITH held AS (
         SELECT r.workspace, r.level, r.key, fairpost.held_until(r, t) AS until,
                CASE WHEN coalesce(r.held_until, '-infinity') >= coalesce(r.throttled_until, '-infinity') THEN r.hold_reason ELSE r.throttle_reason END AS reason
-        FROM fairpost.rules r WHERE greatest(r.held_until, r.throttled_until) > t
+        FROM fairpost.rules r WHERE greatest(r.held_until, r.throttled_until) > t AND (p_workspace IS NULL OR r.workspace = p_workspace)
     ), noted AS MATERIALIZED (
         SELECT a.workspace, a.domain, a.user_name, a.stream, sum(a.n) AS n FROM fairpost.arrivals a
         WHERE a.workspace IN (SELECT h.workspace FROM held h) GROUP BY 1, 2, 3, 4

@@ -37,3 +37,45 @@ BEGIN
           LEFT JOIN asleep ON asleep.route = r.route LEFT JOIN freed ON freed.route = r.route) x
     WHERE x.n > 0 ORDER BY 1;
 END $$;
+
+-- The same for one workspace: a probe of the index queue_waiting for each of its leaves. Held or not, for the workspace is told of its holds.
+CREATE OR REPLACE FUNCTION fairpost.own_routes(p_workspace text, p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    RETURN QUERY
+    WITH leaves AS MATERIALIZED (
+        SELECT n.route, n.flow, c.waiting::bigint AS n
+        FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id WHERE n.workspace = p_workspace AND n.level = 'stream'
+        UNION ALL
+        SELECT a.route, a.flow, sum(a.n)::bigint FROM fairpost.arrivals a WHERE a.workspace = p_workspace GROUP BY 1, 2
+    ), flows AS (
+        SELECT DISTINCT l.route, l.flow FROM leaves l
+    ), counted AS (
+        SELECT l.route, sum(l.n)::bigint AS n FROM leaves l GROUP BY 1
+    ), moments AS (
+        SELECT f.route, bool_or(first.due_at <= t) AS due, min(first.due_at) FILTER (WHERE first.due_at > t) AS next_at
+        FROM flows f CROSS JOIN LATERAL (
+            SELECT q.due_at FROM fairpost.queue q WHERE q.flow = f.flow AND q.waiting AND q.due_at < 'infinity' ORDER BY q.due_at LIMIT 1) first
+        GROUP BY 1
+    )
+    SELECT c.route, c.n, coalesce(m.due, false), m.next_at FROM counted c LEFT JOIN moments m USING (route) WHERE c.n > 0 ORDER BY 1;
+END $$;
+
+-- How many wait of each class: of all, or of one workspace.
+CREATE OR REPLACE FUNCTION fairpost.waiting_by_class(p_workspace text) RETURNS TABLE (class text, waiting bigint)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT k.class::text, coalesce(sum(x.n), 0)::bigint
+    FROM unnest(enum_range(NULL::fairpost.email_class)) k(class) LEFT JOIN (
+        SELECT n.class, c.waiting AS n FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+        WHERE n.level = 'workspace' AND (p_workspace IS NULL OR n.workspace = p_workspace)
+        UNION ALL
+        SELECT a.class, a.n FROM fairpost.arrivals a WHERE p_workspace IS NULL OR a.workspace = p_workspace) x ON x.class = k.class
+    GROUP BY k.class ORDER BY k.class;
+END $$;

@@ -1,0 +1,178 @@
+"""What is live: one look for all who watch the same thing, taken while somebody watches, and told to everybody.
+
+So however many look at a page, the database is asked once. Who is slow gets the newest state and misses those between. A look that takes long is
+taken less often: it may use a twentieth of one of the database's cores, and no more.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
+from contextlib import asynccontextmanager, suppress
+
+import asyncpg
+
+from fairpost.api.errors import ApiError
+from fairpost.model.errors import FairpostError
+from fairpost.system import clock
+
+EVERY_S = 1.0
+COST_MAX = 0.05  # of the time, a look may take
+BEAT_S = 15.0  # without news something is said all the same, so that nobody between us and the browser takes the line for dead
+OF_ONE_MAX = 250  # streams of one workspace, or of those who run the service
+OF_ALL_MAX = 700  # of this process
+SESSIONS_EVERY_S = 3.0
+LINGER_S = 300.0  # a topic that nobody watches keeps what it has learnt for so long
+
+STILL_HERE = b": still here\n\n"
+Look = Callable[[], Awaitable[bytes]]
+Failure = (FairpostError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+
+
+class Topic:
+    def __init__(self, look: Look, *, every_s: float) -> None:
+        self._look = look
+        self._every_s = every_s
+        self._news = asyncio.Condition()
+        self._event = b""
+        self._version = 0
+        self._task: asyncio.Task[None] | None = None
+        self.watchers = 0
+        self.left_s = clock.monotonic()  # when the last one went
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        self.watchers += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            self.watchers -= 1
+            self.left_s = clock.monotonic()
+            if self.watchers == 0 and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    async def events(self, ended: asyncio.Event) -> AsyncIterator[bytes]:
+        """The state as it is now, and then each new one, until `ended`: whoever sets it says so by `wake`."""
+        seen = 0
+        while not ended.is_set():
+            await self._news_after(seen, ended)
+            is_new, seen = self._version != seen, self._version
+            yield self._event if is_new else STILL_HERE
+        yield _event("over", b"{}")
+
+    async def _news_after(self, seen: int, ended: asyncio.Event) -> None:
+        async with self._news:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_S):
+                    await self._news.wait_for(lambda: self._version != seen or ended.is_set())
+
+    async def wake(self) -> None:
+        async with self._news:
+            self._news.notify_all()
+
+    async def _run(self) -> None:
+        while True:
+            began_s = clock.monotonic()
+            event = await self._state()
+            took_s = clock.monotonic() - began_s
+            if event != self._event:
+                async with self._news:
+                    self._event, self._version = event, self._version + 1
+                    self._news.notify_all()
+            await asyncio.sleep(max(self._every_s - took_s, took_s / COST_MAX))
+
+    async def _state(self) -> bytes:
+        try:
+            return _event("state", await self._look())
+        except Failure:
+            message = "The database does not answer, or took too long. What you see may be old."
+            return _event("trouble", json.dumps({"message": message}).encode())
+
+
+class Live:
+    """The topics of this process."""
+
+    def __init__(self) -> None:
+        self._topics: dict[Hashable, Topic] = {}
+        self._streams: Counter[str] = Counter()
+
+    def require_room(self, of: str) -> None:
+        if self._streams[of] >= OF_ONE_MAX or self._streams.total() >= OF_ALL_MAX:
+            words = "So many pages are open that this one is not live. Close some."
+            raise ApiError("rate_limited", words, headers={"Retry-After": "30"})
+
+    @asynccontextmanager
+    async def watching(
+        self, key: Hashable, look: Callable[[], Look], *, of: str, every_s: float = EVERY_S
+    ) -> AsyncIterator[Topic]:
+        """`look` makes one, where nobody has watched this yet. `of`: whose stream it is; see `require_room`."""
+        self._forget()
+        topic = self._topics.get(key)
+        if topic is None:
+            topic = self._topics[key] = Topic(look(), every_s=every_s)
+        self._streams[of] += 1
+        try:
+            async with topic.watched():
+                yield topic
+        finally:
+            self._streams -= Counter([of])  # who has none left is forgotten
+
+    def _forget(self) -> None:
+        old_s = clock.monotonic() - LINGER_S
+        for key in [key for key, topic in self._topics.items() if topic.watchers == 0 and topic.left_s < old_s]:
+            del self._topics[key]
+
+
+class Doorkeeper:
+    """Sees that nobody goes on watching whose session has ended: one question for all of a database's, every few seconds."""
+
+    def __init__(self, still_open: Callable[[str, Collection[bytes]], Awaitable[Collection[bytes]]]) -> None:
+        self._still_open = still_open
+        self._inside: dict[tuple[str, bytes], set[_Guest]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def watching(self, region: str, token_hash: bytes, topic: Topic) -> AsyncIterator[asyncio.Event]:
+        """Gives what is set once the session has ended."""
+        guest = _Guest(topic)
+        guests = self._inside.setdefault((region, token_hash), set())
+        guests.add(guest)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        try:
+            yield guest.ended
+        finally:
+            guests.discard(guest)
+            if not guests:
+                self._inside.pop((region, token_hash), None)
+            if not self._inside and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(SESSIONS_EVERY_S)
+            for region in {region for region, _ in self._inside}:
+                with suppress(*Failure):  # who cannot be asked about is asked about again
+                    await self._look_at(region)
+
+    async def _look_at(self, region: str) -> None:
+        asked = [hash_ for of, hash_ in self._inside if of == region]
+        known = set(await self._still_open(region, asked))
+        for gone in set(asked) - known:
+            for guest in list(self._inside.get((region, gone), ())):
+                guest.ended.set()
+                await guest.topic.wake()
+
+
+class _Guest:
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.ended = asyncio.Event()
+
+
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"

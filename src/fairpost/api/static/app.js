@@ -1,0 +1,162 @@
+// Which page is open, who looks at it, and what is live.
+
+import { ask, chosen, get, post, query, remember } from "./ask.js";
+import { h, patch } from "./dom.js";
+import { Live } from "./live.js";
+import { button, dialog, empty, tell, to, trouble } from "./parts.js";
+
+// A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element }.
+// ctx has: params, values (the query), person, session, data (what load gave), live (the newest state of its topic), workspace,
+// reload() → load and view again, show() → view again, go(path, values), is(role…), state: an object of the page's own that stays while it is open.
+const PAGES = [
+  [/^\/$/, () => import("./pages/now.js")],
+];
+
+const NAV = [["/", "Now"]];
+
+const page = document.getElementById("page");
+const live = new Live(showLive);
+let session = null;
+let open = null; // the context of the page that is shown
+
+function found(path) {
+  for (const [pattern, module] of PAGES) {
+    const match = pattern.exec(path);
+    if (match) return { module, params: Object.fromEntries(Object.entries(match.groups || {}).map(([k, v]) => [k, v && decodeURIComponent(v)])) };
+  }
+  return null;
+}
+
+async function route() {
+  const here = found(location.pathname);
+  const ctx = {
+    params: here?.params || {},
+    values: Object.fromEntries(new URLSearchParams(location.search)),
+    session,
+    person: session,
+    workspace: session.workspace || chosen(),
+    data: null,
+    live: null,
+    state: {},
+    is: (...roles) => roles.includes(session.role),
+    go,
+    show: () => show(ctx),
+    reload: () => load(ctx),
+  };
+  open = ctx;
+  live.follow(null, {}, null);
+  showNav();
+  if (here === null) return replace(ctx, empty("There is no such page.", h("a", { href: to("/") }, "To the beginning")));
+  try {
+    ctx.page = (await here.module()).default;
+  } catch (error) {
+    return replace(ctx, trouble(new Error("This page could not be loaded. Reload it."), () => location.reload()));
+  }
+  if (open !== ctx) return;
+  document.title = `${ctx.page.title} · Fairpost`;
+  await load(ctx);
+  if (open !== ctx) return;
+  const topic = ctx.page.topic?.(ctx);
+  if (topic) live.follow(topic[0], topic[1] || {}, (data) => { ctx.live = data; show(ctx); });
+}
+
+async function load(ctx) {
+  try {
+    if (ctx.page.load) ctx.data = await ctx.page.load(ctx);
+    ctx.error = null;
+  } catch (error) {
+    ctx.error = error;
+  }
+  show(ctx);
+}
+
+function show(ctx) {
+  if (open !== ctx) return;
+  try {
+    replace(ctx, ctx.error ? trouble(ctx.error, ctx.reload) : ctx.page.view(ctx));
+  } catch (error) {
+    console.error(error);
+    replace(ctx, trouble(new Error("This page could not be shown. Reload it."), () => location.reload()));
+  }
+}
+
+// A live state that comes while somebody has text marked, or a dialog open, waits for nobody: only what changed is touched.
+function replace(ctx, content) {
+  if (open !== ctx) return;
+  const fresh = h("div", { "data-key": `page ${location.pathname} ${ctx.workspace}` }, content);
+  if (page.firstElementChild && page.childNodes.length === 1) patch(page.firstElementChild, fresh);
+  else page.replaceChildren(fresh);
+}
+
+function go(path, values = {}) {
+  history.pushState(null, "", to(path, values));
+  return arrive();
+}
+
+async function arrive() {
+  scrollTo(0, 0);
+  await route();
+  page.focus({ preventScroll: true });
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || link.target || link.hasAttribute("download")) return;
+  const url = new URL(link.href);
+  if (url.origin !== location.origin || !found(url.pathname) || link.getAttribute("href").startsWith("#")) return;
+  event.preventDefault();
+  history.pushState(null, "", url);
+  arrive();
+});
+addEventListener("popstate", () => route());
+
+// ── the top of every page ───────────────────────────────────────────────────────────────────────────────
+
+function showNav() {
+  const part = `/${location.pathname.split("/")[1]}`;
+  document.getElementById("nav").replaceChildren(
+    ...NAV.filter(([, , role]) => !role || session.role === role).map(([path, name]) => h("a", { href: to(path), "aria-current": path === part ? "page" : null }, name)));
+  document.getElementById("who").replaceChildren(
+    h("span.live", { id: "live", role: "status" }),
+    session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `Workspace: ${chosen() || "all"}. Choose another` }, chosen() || "all workspaces") : h("span.chosen", session.workspace),
+    h("details.menu", h("summary", { "aria-label": `Signed in as ${session.address}` }, session.name || session.address.split("@")[0]),
+      h("div", h("p.quiet", session.address, h("br"), session.role), h("a", { href: to("/settings/you") }, "You and your sessions"), h("a", { href: "/docs" }, "HTTP API"), button("Sign out", signOut))));
+}
+
+async function choose() {
+  const known = await get("/api/admin/workspaces/names").catch(() => []);
+  const names = known.map((each) => each.name ?? each);
+  const options = [["", "all workspaces"], ...names.map((name) => [name, name])];
+  if (chosen() && !names.includes(chosen())) options.push([chosen(), chosen()]);
+  await dialog("Choose a workspace", {
+    fields: [{ name: "workspace", label: "Workspace", options, value: chosen() || "" }],
+    yes: "Choose",
+    act: async ({ workspace }) => {
+      const base = location.pathname.split("/").slice(0, 2).join("/"); // what is open may be of another
+      history.pushState(null, "", base + query({ workspace }));
+      await arrive();
+    },
+  });
+}
+
+async function signOut() {
+  await post("/api/auth/sign-out");
+  location.assign("/sign-in");
+}
+
+function showLive(state, words) {
+  const mark = document.getElementById("live");
+  if (!mark) return;
+  mark.className = `live ${state}`;
+  mark.textContent = { live: "live", lost: "connection lost, trying again", trouble: words, off: "" }[state];
+}
+
+ask("/api/auth/session")
+  .then((found_) => {
+    session = found_;
+    remember(session);
+    return route();
+  })
+  .catch((error) => {
+    if (error.status !== 401) page.replaceChildren(trouble(error, () => location.reload()));
+  });

@@ -1,0 +1,50 @@
+// Asks the API, as whoever is signed in, in the workspace that was chosen.
+
+const SAFE = ["GET", "HEAD"];
+let csrf = "";
+
+export class Refusal extends Error {
+  constructor(status, fault) {
+    super(fault.message);
+    Object.assign(this, { status, code: fault.code, details: fault.details });
+  }
+}
+
+export const chosen = () => new URLSearchParams(location.search).get("workspace");
+export const remember = (session) => (csrf = session.csrf_token);
+
+// `{id: 5, state: ["a", "b"], q: null}` → "?id=5&state=a&state=b"
+export function query(values) {
+  const given = Object.entries(values).flatMap(([name, value]) => [value].flat().filter((v) => v !== null && v !== undefined && v !== "").map((v) => [name, v]));
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+}
+
+// Raises Refusal with what the API says, in words. Who is not signed in any more is sent to sign in.
+export async function ask(path, { method = "GET", body, workspace = chosen(), signal, raw = false } = {}) {
+  const headers = {};
+  if (workspace) headers["X-Workspace"] = workspace;
+  if (!SAFE.includes(method)) headers["X-CSRF-Token"] = csrf;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let answer, told;
+  try {
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), credentials: "same-origin", signal });
+    if (raw && answer.ok) return await answer.text();
+    told = await answer.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refusal(0, { code: "unreachable", message: "Fairpost does not answer. It may be starting again; try once more.", details: null });
+  }
+  if (told.success) return told.data;
+  if (answer.status === 401) signIn();
+  throw new Refusal(answer.status, told.error);
+}
+
+export function signIn() {
+  location.assign(`/sign-in${query({ next: location.pathname + location.search })}`);
+}
+
+export const get = (path, values = {}, options = {}) => ask(path + query(values), options);
+export const post = (path, body, options = {}) => ask(path, { ...options, method: "POST", body });
+export const put = (path, body, options = {}) => ask(path, { ...options, method: "PUT", body });
+export const remove = (path, options = {}) => ask(path, { ...options, method: "DELETE" });
+export const segment = encodeURIComponent;

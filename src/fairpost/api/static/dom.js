@@ -1,0 +1,96 @@
+// Makes elements, and brings what is shown up to date without losing focus, scroll or what somebody is typing.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// h("p.quiet", {onclick}, "text", child, [more]): words become text, never markup. null, undefined and false are left out.
+export function h(what, ...rest) {
+  const [name, ...classes] = what.split(".");
+  const element = document.createElement(name || "div");
+  if (classes.length) element.className = classes.join(" ");
+  const isAttributes = rest[0] !== null && typeof rest[0] === "object" && !(rest[0] instanceof Node) && !Array.isArray(rest[0]);
+  if (isAttributes) set(element, rest.shift());
+  append(element, rest);
+  return element;
+}
+
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) {
+      element[name] = value; // properties, not listeners: patch() can bring them up to date
+      (element.handlers ||= new Set()).add(name);
+    } else if (name === "class") {
+      element.className = [element.className, value].filter(Boolean).join(" ");
+    } else if (name === "value" || name === "checked") {
+      element[name] = value;
+      element.setAttribute(name, value === true ? "" : value);
+    } else if (name === "width_percent") {
+      element.style.width = `${Math.max(0, Math.min(100, value))}%`; // by script, which the page's policy allows
+    } else {
+      element.setAttribute(name, value === true ? "" : value);
+    }
+  }
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false || child === true) continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+}
+
+// A chart that the server drew. Whatever could act in it is left out, though nothing of the kind is ever in it.
+export function svg(text) {
+  const found = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
+  if (found.namespaceURI !== SVG || found.querySelector("script, foreignObject, parsererror")) return h("p.quiet", "No chart.");
+  return document.importNode(found, true);
+}
+
+// Makes `old` like `fresh`, with as little change as there is. Elements with the same `data-key` are the same one.
+export function patch(old, fresh) {
+  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || key(old) !== key(fresh) || isOwn(old) !== isOwn(fresh)) {
+    old.replaceWith(fresh);
+    return fresh;
+  }
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return old;
+  }
+  if (old.nodeType !== Node.ELEMENT_NODE) return old;
+  if (isOwn(old)) return old; // keeps itself up to date
+  patchAttributes(old, fresh);
+  patchChildren(old, fresh);
+  return old;
+}
+
+const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") : null);
+const isOwn = (node) => node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-own");
+
+function patchAttributes(old, fresh) {
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  if (fresh.style && old.style.width !== fresh.style.width) old.style.width = fresh.style.width;
+  for (const name of new Set([...(old.handlers || []), ...(fresh.handlers || [])])) old[name] = fresh[name] || null;
+  old.handlers = fresh.handlers;
+  if ("checked" in fresh && fresh.hasAttribute("data-bound")) old.checked = fresh.checked;
+}
+
+function patchChildren(old, fresh) {
+  const known = new Map([...old.children].filter(key).map((child) => [key(child), child]));
+  let place = old.firstChild;
+  for (const child of [...fresh.childNodes]) {
+    const same = key(child) ? known.get(key(child)) : null;
+    if (same && same !== place) old.insertBefore(same, place);
+    const there = same || (place && !key(place) ? place : null);
+    if (there === null || key(child) && !same) {
+      old.insertBefore(child, place);
+    } else {
+      place = patch(there, child).nextSibling;
+    }
+  }
+  while (place) {
+    const next = place.nextSibling;
+    place.remove();
+    place = next;
+  }
+}

@@ -1,0 +1,62 @@
+// One stream from the server for the page that is open. A tab that nobody looks at has none: browsers allow only six.
+
+import { ask, chosen, query, signIn } from "./ask.js";
+
+const AGAIN_MS = 3000;
+
+export class Live {
+  #source = null;
+  #topic = null;
+  #hear = null;
+  #state = "off";
+
+  constructor(onState) {
+    this.onState = onState;
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.#close() : this.#open()));
+    addEventListener("pagehide", () => this.#close());
+  }
+
+  // From now on `hear(data)` is called with each new state of this topic; null: with nothing.
+  follow(topic, values, hear) {
+    this.#close();
+    this.#topic = topic && `/api/live/${topic}${query({ ...values, workspace: chosen() })}`;
+    this.#hear = hear;
+    this.#open();
+  }
+
+  #open() {
+    if (!this.#topic || this.#source || document.hidden) return;
+    const source = new EventSource(this.#topic);
+    this.#source = source;
+    source.addEventListener("state", (event) => {
+      this.#say("live");
+      this.#hear(JSON.parse(event.data));
+    });
+    source.addEventListener("trouble", (event) => this.#say("trouble", JSON.parse(event.data).message));
+    source.addEventListener("over", () => signIn());
+    source.onerror = () => {
+      this.#say("lost");
+      if (source.readyState === EventSource.CLOSED) this.#again(source); // it was refused, and the browser does not try again by itself
+    };
+  }
+
+  async #again(source) {
+    await ask("/api/auth/session").catch(() => null); // who is not signed in any more leaves here
+    setTimeout(() => {
+      if (this.#source !== source) return;
+      this.#close();
+      this.#open();
+    }, AGAIN_MS);
+  }
+
+  #close() {
+    this.#source?.close();
+    this.#source = null;
+  }
+
+  #say(state, words = "") {
+    if (state === this.#state && state === "live") return;
+    this.#state = state;
+    this.onState(state, words);
+  }
+}

@@ -1,0 +1,69 @@
+// What is happening now, and if nothing is sent: why, and until when.
+
+import { post } from "../ask.js";
+import { h } from "../dom.js";
+import { button, chart, confirmed, countdown, empty, figure, figures, heading, link, panel, tell } from "../parts.js";
+import { duration, number, rate, words } from "../words.js";
+
+// Where to put right what keeps mail from going out.
+const PLACES = {
+  "no account": ["/accounts", "Add an account"],
+  "no account in pool": ["/accounts", "See the accounts"],
+  "no such account": ["/accounts", "See the accounts"],
+  "accounts out of action": ["/accounts", "See what is wrong with them"],
+  "limits reached": ["/accounts", "See the limits"],
+  held: ["/fairness", "See who is held, and why"],
+  scheduled: ["/emails", "See what is scheduled"],
+  "in doubt": ["/emails?state=in_doubt", "Decide"],
+};
+
+export default {
+  title: "Now",
+  topic: () => ["now"],
+
+  view({ live, is, workspace, reload }) {
+    if (!live) return [heading("Now"), h("p.quiet", "Looking …")];
+    const isEverything = is("admin") && !workspace;
+    const isPaused = live.reasons.some((reason) => reason.cause === "paused");
+    return [
+      heading("Now", isEverything && (isPaused ? button("Resume everything", resume, { tone: "main" }) : button("Pause everything", pause, { tone: "danger" }))),
+      said(live.headline),
+      figures(
+        figure("sent a second", rate(live.per_s)),
+        figure("waiting", number(live.waiting), Object.entries(live.classes).map(([name, n]) => `${number(n)} ${name}`).join(" · ")),
+        figure("in hand", number(live.claimed + live.sending), `${number(live.sending)} being sent`),
+        figure("in doubt", live.in_doubt ? link("/emails?state=in_doubt", number(live.in_doubt)) : "0", live.undecided ? `${number(live.undecided)} for you to decide` : null),
+        figure("longest wait", duration(live.oldest_wait_s), live.next_due_at ? ["next due ", countdown(live.next_due_at)] : null),
+        live.health !== null && figure("health", `× ${live.health.toFixed(1)}`, live.health >= 1 ? "the queue is well" : "the queue is long or late"),
+        figure("accounts", `${live.accounts.driven} of ${live.accounts.all}`, `at work · ${live.accounts.free} may send now`),
+      ),
+      reasons(live),
+      live.charts && panel("The last ten minutes", chart(live.charts.pace, "e-mails sent each second, and how many wait")),
+      live.charts && panel("The last 24 hours", chart(live.charts.hours, "sent, bounced and rejected in each hour")),
+    ];
+  },
+};
+
+const said = (headline) => h(`div.headline.${headline.tone}`, { role: "status" }, h("p", headline.text), headline.until && h("p.next", "It goes on ", countdown(headline.until), "."));
+
+function reasons({ reasons: all, waiting }) {
+  if (!all.length) return null;
+  const one = (reason) => {
+    const place = PLACES[reason.cause];
+    return h("li", { "data-key": reason.cause + reason.text }, h("p", h("strong", words(reason.cause)), ": ", reason.text, reason.until && [" ", countdown(reason.until), "."]),
+      h("p.quiet", place ? link(...place) : null, place && reason.then ? " · " : null, reason.then && h("code", reason.then)));
+  };
+  return panel("Why not everything goes out", h("ul.reasons", all.map(one)));
+}
+
+const pause = () => confirmed("Pause everything?", {
+  text: "Nothing more is begun, by any account, until somebody resumes it. What is being sent at this moment is finished.",
+  yes: "Pause everything",
+  act: () => post("/api/admin/pause", { reason: "paused on the dashboard" }),
+  done: "Everything is paused.",
+});
+
+async function resume() {
+  await post("/api/admin/resume", {});
+  tell("Everything goes on.");
+}

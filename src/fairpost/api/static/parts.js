@@ -1,0 +1,180 @@
+// What pages are made of.
+
+import { h, svg } from "./dom.js";
+import { chosen, query } from "./ask.js";
+import { ago, at, duration, number, percent, whole, words } from "./words.js";
+
+// ── places ──────────────────────────────────────────────────────────────────────────────────────────────
+
+// The address of a page, in the workspace that is chosen.
+export const to = (path, values = {}) => path + query({ workspace: chosen(), ...values });
+export const link = (path, ...children) => h("a", { href: to(path) }, children);
+
+export const heading = (title, ...beside) => h("div.heading", h("h1", title), h("div.beside", beside));
+export const panel = (title, ...children) => h("section.panel", { "data-key": `panel ${title}`, "aria-label": title }, h("h2", title), children);
+export const columns = (...children) => h("div.columns", children);
+
+// Links to the parts of a page; `here` is the path that is open.
+export function tabs(label, entries, here) {
+  const one = ([path, name]) => h("a", { href: to(path), "aria-current": path === here ? "page" : null }, name);
+  return h("nav.tabs", { "aria-label": label }, entries.map(one));
+}
+
+// ── facts ───────────────────────────────────────────────────────────────────────────────────────────────
+
+// tone: good, bad, wait, quiet
+export const badge = (text, tone = "quiet") => h(`span.badge.${tone}`, words(text));
+
+const TONES = {
+  active: "good", sent: "good", completed: "good", running: "good", live: "good",
+  failed: "bad", bounced: "bad", in_doubt: "bad", suspended: "bad", auth_failed: "bad", disabled: "bad", revoked: "bad",
+  paused: "wait", scheduled: "wait", claimed: "wait", sending: "wait", ready: "wait", cooling: "wait", throttled: "wait", held: "wait",
+};
+export const state = (name) => badge(name, TONES[name] || "quiet");
+
+export const figure = (name, value, note) => h("div.figure", { "data-key": `figure ${name}` }, h("dt", name), h("dd", value, note && h("small", note)));
+export const figures = (...all) => h("dl.figures", all);
+export const facts = (entries) => h("dl.facts", entries.filter(Boolean).map(([name, value]) => [h("dt", name), h("dd", value ?? "–")]));
+
+// A moment in words; the whole of it where somebody points at it. It keeps itself up to date.
+export const moment = (value, shown = at) => (value ? h("time", { datetime: value, title: whole(value) }, shown(value)) : h("span.quiet", "–"));
+export const since = (value) => moment(value, ago);
+export const countdown = (value) => h("time.countdown", { datetime: value, title: whole(value), "data-until": value }, until(value));
+const until = (value) => (new Date(value) <= Date.now() ? "now" : `in ${duration((new Date(value) - Date.now()) / 1000)}`);
+setInterval(() => {
+  for (const each of document.querySelectorAll("[data-until]")) {
+    const text = until(each.dataset.until);
+    if (each.textContent !== text) each.textContent = text;
+  }
+}, 1000);
+
+// How much of a limit is used. `most` null: there is none.
+export function meter(name, used, most) {
+  const part = most ? used / most : 0;
+  const tone = part >= 1 ? "bad" : part >= 0.8 ? "wait" : "good";
+  return h("div.meter", { "data-key": `meter ${name}` },
+    h("span.meter-words", `${name}: ${number(used)}`, most ? ` of ${number(most)}` : ", no limit"),
+    most ? h(`div.bar.${tone}`, { role: "meter", "aria-label": name, "aria-valuenow": used, "aria-valuemin": 0, "aria-valuemax": most }, h("div", { width_percent: 100 * part })) : null);
+}
+
+// A share of a whole, with its name: who has how much.
+export const share = (name, part, value) => h("div.share", { "data-key": `share ${name}` },
+  h("span.share-name", name), h("div.bar.plain", h("div", { width_percent: 100 * part })), h("span.share-value", `${value} · ${percent(part, part < 0.1 ? 1 : 0)}`));
+
+export const chart = (text, words_) => (text ? h("figure.chart", { "data-key": `chart ${words_ || ""}` }, svg(text), words_ ? h("figcaption", words_) : null) : null);
+
+// ── lists ───────────────────────────────────────────────────────────────────────────────────────────────
+
+// heads: ["name", ">sent"]: > is for numbers. rows: {key, cells, href?}. On a phone each row is a card, with the heads as labels.
+export function table(label, heads, rows, none = "Nothing here.") {
+  if (!rows.length) return empty(none);
+  const names = heads.map((head) => head.replace(/^>/, ""));
+  const cell = (value, n) => h("td", { class: heads[n].startsWith(">") ? "number" : null, "data-label": names[n] }, value ?? "–");
+  return h("div.table", { tabindex: 0, role: "region", "aria-label": label }, h("table",
+    h("thead", h("tr", heads.map((head, n) => h("th", { scope: "col", class: head.startsWith(">") ? "number" : null }, names[n])))),
+    h("tbody", rows.map((row) => h("tr", { "data-key": row.key }, row.cells.map(cell))))));
+}
+
+export const empty = (text, ...more) => h("div.empty", h("p", text), more);
+
+// What the API refused, in its own words.
+export const trouble = (error, again) => h("div.notice.bad", { role: "alert" }, h("p", error.message), again && button("Try again", again));
+
+// The next page of a list, if there is one.
+export const pager = (next, more) => (next ? h("p.pager", button("Show more", () => more(next))) : null);
+
+// ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
+
+// While it works nothing can be pressed twice; what goes wrong is told.
+export function button(name, act, { tone = "", label = null, disabled = false } = {}) {
+  const press = async (event) => {
+    const pressed = event.currentTarget;
+    if (pressed.getAttribute("aria-busy") === "true") return;
+    pressed.setAttribute("aria-busy", "true");
+    try {
+      await act(event);
+    } catch (error) {
+      tell(error.message, "bad");
+    } finally {
+      pressed.removeAttribute("aria-busy");
+    }
+  };
+  return h("button", { type: "button", class: tone, "aria-label": label, disabled, onclick: press }, name);
+}
+
+// Told below, for a while; screen readers say it.
+export function tell(text, tone = "good") {
+  const note = h(`p.note.${tone}`, text, h("button.close", { type: "button", "aria-label": "Close", onclick: () => note.remove() }, "×"));
+  document.getElementById("told").append(note);
+  setTimeout(() => note.remove(), tone === "bad" ? 15000 : 5000);
+}
+
+// fields: [{name, label, type?, value?, required?, options?, hint?, rows?}]. Gives what was entered once `act` has taken it; null: cancelled.
+// What `act` refuses is said in the dialog, which stays open.
+export function dialog(title, { text, fields = [], yes = "OK", tone = "", act = async () => {} }) {
+  return new Promise((resolve) => {
+    const words_ = h("p.refused", { role: "alert", hidden: true });
+    const submit = async (event) => {
+      event.preventDefault();
+      const entered = Object.fromEntries(fields.map((each) => [each.name, read(form.elements[each.name], each)]));
+      go.setAttribute("aria-busy", "true");
+      try {
+        await act(entered);
+        close(entered);
+      } catch (error) {
+        words_.textContent = error.message;
+        words_.hidden = false;
+      } finally {
+        go.removeAttribute("aria-busy");
+      }
+    };
+    const go = h("button", { type: "submit", class: tone || "main" }, yes);
+    const form = h("form", { onsubmit: submit }, text && h("p", text), fields.map(field), words_,
+      h("div.actions", go, h("button", { type: "button", onclick: () => close(null) }, "Cancel")));
+    const box = h("dialog", { "aria-label": title, oncancel: () => close(null) }, h("h2", title), form);
+    const close = (result) => {
+      box.remove();
+      resolve(result);
+    };
+    document.body.append(box);
+    box.showModal();
+    (form.querySelector("input, select, textarea") || go).focus();
+  });
+}
+
+const read = (input, { type }) => (type === "checkbox" ? input.checked : type === "number" ? (input.value === "" ? null : Number(input.value)) : input.value);
+
+export function field({ name, label, type = "text", value = "", required = false, options, hint, rows, ...more }) {
+  const common = { name, required, ...more };
+  const input = options
+    ? h("select", common, options.map((each) => { const [v, text] = [each].flat().length > 1 ? each : [each, words(each)]; return h("option", { value: v, selected: v === value }, text); }))
+    : type === "textarea" ? h("textarea", { ...common, rows: rows || 6 }, value) : h("input", { ...common, type, value: type === "checkbox" ? null : value, checked: type === "checkbox" && value });
+  return h(type === "checkbox" ? "label.field.check" : "label.field", h("span", label), input, hint && h("small", hint));
+}
+
+// Asks first; true: it was done, and told.
+export async function confirmed(title, { text, yes, tone = "danger", act, done }) {
+  const entered = await dialog(title, { text, yes, tone, act });
+  if (entered !== null && done) tell(done);
+  return entered !== null;
+}
+
+// ── mail ────────────────────────────────────────────────────────────────────────────────────────────────
+
+// HTML that strangers wrote, in a frame of its own: no script runs in it, and nothing is fetched but, where it is said, images.
+// `key` says which e-mail it is: a frame with the same key stays as it is.
+export function mailFrame(html, { key, images = false, title = "The e-mail as HTML" }) {
+  const frame = h("iframe.mail", { "data-key": `frame ${key} ${images}`, sandbox: "allow-scripts allow-popups allow-popups-to-escape-sandbox", src: images ? "/static/frame-images.html" : "/static/frame.html", title, "data-own": true });
+  const hear = (event) => {
+    if (event.source !== frame.contentWindow) return;
+    if (event.data === "ready") frame.contentWindow.postMessage(html, "*"); // it has no origin of its own to name
+    else if (Number.isFinite(event.data?.height)) frame.style.height = `${Math.min(20000, Math.max(80, event.data.height))}px`;
+  };
+  addEventListener("message", hear);
+  new MutationObserver((_, watch) => {
+    if (frame.isConnected) return;
+    removeEventListener("message", hear);
+    watch.disconnect();
+  }).observe(document.getElementById("page"), { childList: true, subtree: true });
+  return frame;
+}

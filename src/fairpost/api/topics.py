@@ -1,0 +1,67 @@
+"""What can be watched live, by name. Each makes a look: asked again and again, for all who watch the same.
+
+The state of a topic is for everybody who may see its workspace, or for all who run the service: nothing of one person is in it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from fairpost.api.access import Caller
+from fairpost.api.live import Look
+from fairpost.api.names import SHARED, own_account, own_words
+from fairpost.api.service import Service
+from fairpost.model.account import Account
+from fairpost.observe.now import Now, NowWatch
+from fairpost.postgres.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """`caller` None: one who runs the service looks at all of it. `store` sees everything: a look says itself of whom it is."""
+
+    service: Service
+    caller: Caller | None
+    region: str
+    store: Store
+    name: str | None  # which one, of a topic that has many
+
+    @property
+    def workspace(self) -> str | None:
+        return self.caller.workspace if self.caller is not None else None
+
+
+def _now(watcher: Watcher) -> Look:
+    caller = watcher.caller
+    if caller is None:
+        watch = NowWatch(watcher.store)
+    else:
+        workspace = caller
+        watch = NowWatch(
+            watcher.store,
+            workspace.workspace,
+            called=lambda account: _as_known(account, workspace),
+            told=lambda words: own_words(words, workspace),
+        )
+    return _told(Now, watch.look)
+
+
+def _as_known(account: Account, caller: Caller) -> Account:
+    """The operator's have no name here; its own keep the whole of theirs, by which mail is pinned to them."""
+    if own_account(account.name, caller) is not None:
+        return account
+    return replace(account, name=SHARED, status_reason=None)
+
+
+def _told(kind: Any, look: Callable[[], Any]) -> Look:
+    told = TypeAdapter[Any](kind)
+
+    async def state() -> bytes:
+        return told.dump_json(await look())
+
+    return state
+
+
+TOPICS: Mapping[str, Callable[[Watcher], Look]] = {"now": _now}

@@ -1,0 +1,209 @@
+"""What is happening now: of the whole installation, or of one workspace. Costs the number of senders and accounts, never that of e-mails."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from fairpost.model.account import Account
+from fairpost.model.ids import AccountId
+from fairpost.model.states import EmailClass
+from fairpost.observe.fairness import QueueHealth, read_health
+from fairpost.observe.status import read_facts, read_holds, read_posts
+from fairpost.policy.diagnosis import Facts, InHand, Pause, Reason, Route, diagnose
+from fairpost.policy.headline import Headline, headline
+from fairpost.postgres.store import Store
+
+HISTORY = timedelta(minutes=10)
+PACE_OVER = timedelta(seconds=5)  # a pace is that of so long
+DAY = timedelta(hours=24)
+SLOW_EVERY = timedelta(seconds=10)  # what changes by the hour is looked at so often
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Of the history: how many were sent since the account books began, and how many waited."""
+
+    at: datetime
+    sent: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hour:
+    hour: datetime
+    sent: int
+    bounced: int
+    rejected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtWork:
+    """Of the accounts: how many there are, may be used, are driven by a worker, may send at this moment."""
+
+    all: int
+    active: int
+    driven: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """`health` and `oldest_wait_s` are those of the installation; of a workspace, `oldest_wait_s` is its own."""
+
+    now: datetime
+    workspace: str | None
+    headline: Headline
+    reasons: Sequence[Reason]
+    per_s: float
+    waiting: int
+    claimed: int
+    sending: int
+    in_doubt: int
+    undecided: int
+    next_due_at: datetime | None
+    oldest_wait_s: float | None
+    health: float | None
+    classes: Mapping[str, int]
+    accounts: AtWork
+    hours: Sequence[Hour]
+    history: Sequence[Moment]
+
+
+class NowWatch:
+    """Looks again and again, and remembers what it needs for a pace."""
+
+    def __init__(
+        self,
+        store: Store,
+        workspace: str | None = None,
+        *,
+        called: Callable[[Account], Account] = lambda account: account,
+        told: Callable[[str], str] = lambda words: words,
+    ) -> None:
+        """`called`: accounts as whoever looks may know them; `told`: words about them, likewise."""
+        self._store = store
+        self._workspace = workspace
+        self._called = called
+        self._told = told
+        self._history: deque[Moment] = deque()
+        self._hours: list[Hour] = []
+        self._slow_at: datetime | None = None
+
+    async def look(self) -> Now:
+        store, workspace = self._store, self._workspace
+        facts = await (read_facts(store, with_finished=False) if workspace is None else self._own_facts(workspace))
+        now = facts.now
+        waiting = sum(route.waiting for route in facts.routes)
+        sent = await (store.value(_SENT) if workspace is None else store.value(_OWN_SENT, workspace))
+        self._remember(Moment(at=now, sent=sent, waiting=waiting))
+        await self._look_at_hours(now)
+        classes, health = await asyncio.gather(
+            store.fetch("SELECT * FROM fairpost.waiting_by_class($1)", workspace), self._health(now)
+        )
+        reasons = [replace(each, text=self._told(each.text)) for each in diagnose(facts)]
+        per_s = self._per_s()
+        total = facts.total()
+        return Now(
+            now=now,
+            workspace=workspace,
+            headline=headline(facts, reasons, per_s=per_s),
+            reasons=reasons,
+            per_s=per_s,
+            waiting=waiting,
+            claimed=total.claimed,
+            sending=total.sending,
+            in_doubt=total.in_doubt,
+            undecided=total.undecided,
+            next_due_at=min((route.next_at for route in facts.routes if route.next_at), default=None),
+            oldest_wait_s=health.oldest_wait_s,
+            health=health.health,
+            classes={str(EmailClass(row["class"])): row["waiting"] for row in classes},
+            accounts=_at_work(facts),
+            hours=self._hours,
+            history=tuple(self._history),
+        )
+
+    def _remember(self, moment: Moment) -> None:
+        self._history.append(moment)
+        while self._history[0].at < moment.at - HISTORY:
+            self._history.popleft()
+
+    def _per_s(self) -> float:
+        last = self._history[-1]
+        since = next(each for each in self._history if each.at >= last.at - PACE_OVER)
+        seconds = (last.at - since.at).total_seconds()
+        return max(0, last.sent - since.sent) / seconds if seconds > 0 else 0.0
+
+    async def _look_at_hours(self, now: datetime) -> None:
+        if self._slow_at is not None and now < self._slow_at + SLOW_EVERY:
+            return
+        rows = await self._store.fetch(_HOURS, self._workspace, now - DAY)
+        self._hours = [Hour(**row) for row in rows]
+        self._slow_at = now
+
+    async def _health(self, now: datetime) -> QueueHealth:
+        if self._workspace is None:
+            return await read_health(self._store, now=now)
+        oldest_at = await self._store.value(_OWN_OLDEST, self._workspace, now)
+        wait_s = max(0.0, (now - oldest_at).total_seconds()) if oldest_at is not None else None
+        return QueueHealth(oldest_wait_s=wait_s, health=None)
+
+    async def _own_facts(self, workspace: str) -> Facts:
+        """As much of it as the workspace may know: the operator's accounts serve it, and have no names."""
+        store = self._store
+        now = await store.value("SELECT clock_timestamp()")
+        routes = [
+            Route(**row) for row in await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
+        ]
+        pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
+        in_hand = await store.row(_OWN_IN_HAND, workspace)
+        used = {route.route for route in routes}
+        posts = [
+            post
+            for post in await read_posts(store)
+            if post.account.workspace == workspace or {post.account.pool, f"@{post.account.name}"} & used
+        ]
+        return Facts(
+            now=now,
+            pause=Pause(**{**pause, "paused_by": "the operator"}) if pause else None,
+            posts=[replace(post, account=self._called(post.account)) for post in posts],
+            routes=[
+                _renamed(route, {post.account.name: self._called(post.account).name for post in posts})
+                for route in routes
+            ],
+            holds=await read_holds(store, now=now, workspace=workspace),
+            in_hand={AccountId(0): InHand(**in_hand)},
+        )
+
+
+# What was sent since accounts keep books: of the installation by account, of a workspace by its own counters of this hour and the one before.
+_SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases l"
+_OWN_SENT = """
+    SELECT coalesce(sum(a.sent), 0)::bigint FROM fairpost.activity a
+    WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of(clock_timestamp()) - interval '1 hour'"""
+_OWN_OLDEST = "SELECT min(q.oldest_at) FROM fairpost.own_queue($1, 1, $2) q"
+_OWN_IN_HAND = """
+    SELECT count(*) FILTER (WHERE q.state = 'claimed') AS claimed, count(*) FILTER (WHERE q.state = 'sending') AS sending,
+           count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt,
+           count(*) FILTER (WHERE q.state = 'in_doubt' AND (q.on_doubt = 'hold' OR q.attempts >= q.attempts_max)) AS undecided
+    FROM (SELECT * FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) q WHERE q.workspace = $1"""
+_HOURS = """
+    SELECT a.hour, sum(a.sent)::bigint AS sent, sum(a.bounced)::bigint AS bounced, sum(a.rejected)::bigint AS rejected
+    FROM fairpost.activity a WHERE ($1::text IS NULL OR a.workspace = $1) AND a.hour >= fairpost.hour_of($2) GROUP BY 1 ORDER BY 1"""
+
+
+def _renamed(route: Route, names: Mapping[str, str]) -> Route:
+    called = names.get(route.pinned_to or "")
+    return replace(route, route=f"@{called}") if called else route
+
+
+def _at_work(facts: Facts) -> AtWork:
+    active = [post for post in facts.posts if post.account.status == "active"]
+    return AtWork(
+        all=len(facts.posts),
+        active=len(active),
+        driven=sum(post.is_driven(facts.now) for post in facts.posts),
+        free=sum(post.may_send(facts.now)[0] is None for post in active),
+    )
