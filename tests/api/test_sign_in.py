@@ -107,7 +107,12 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
         entered = await enter(client, code)
         assert entered.status_code == 200, entered.text
         csrf = entered.json()["data"]["csrf_token"]
-        assert (await client.get("/api/auth/session")).json()["data"]["address"] == ADDRESS
+        reloaded = await client.get("/api/auth/session", headers={"Origin": "https://evil.example"})
+        assert reloaded.json()["data"]["address"] == ADDRESS
+        assert reloaded.json()["data"]["csrf_token"] == csrf
+        assert reloaded.json()["data"]["expires_at"] == entered.json()["data"]["expires_at"]
+        assert reloaded.json()["data"]["workspace_choice"] is True
+        assert not [name for name in reloaded.headers if name.startswith("access-control-")]  # no other site reads it
         assert (await enter(client, code)).status_code == 401  # used
 
         put = {"pools": ["default"]}

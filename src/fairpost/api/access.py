@@ -14,7 +14,7 @@ from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import Service, service_of
 from fairpost.model.person import Person, Role, Session
 from fairpost.model.workspace import WORKSPACE_NAME, Scope
-from fairpost.people import sessions
+from fairpost.people import codes, sessions
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 from fairpost.postgres.workspaces import Entry, Turn
@@ -165,17 +165,17 @@ async def signed_in_of(
     if turn.wait_s is not None:
         raise _too_often(turn, f"You may ask {PERSON_PER_MINUTE} times a minute, and have done so.")
     if request.method not in SAFE_METHODS:
-        _require_own_page(request, service, session, csrf_token)
+        _require_own_page(request, service, token, csrf_token)
     return SignedIn(session=session, region=region, token=token)
 
 
-def _require_own_page(request: Request, service: Service, session: Session, csrf_token: str | None) -> None:
+def _require_own_page(request: Request, service: Service, token: str, csrf_token: str | None) -> None:
     """A change is asked by a page of ours, and not by one that only has the browser's cookies."""
     origin = request.headers.get("origin")
     ours = {urlsplit(service.settings.public_url).netloc, request.headers.get("host", "")}
     if origin is not None and urlsplit(origin).netloc not in ours:
         raise ApiError("csrf", "This was asked by a page of another site.")
-    if csrf_token is None or not sessions.is_csrf_token(session, csrf_token):
+    if csrf_token is None or not codes.is_csrf_token(token, csrf_token):
         raise ApiError("csrf", "Send the csrf_token of your session as X-CSRF-Token.")
 
 

@@ -40,7 +40,6 @@ class Session:
     seen_at: datetime
     expires_at: datetime
     agent: str
-    csrf_hash: bytes = field(repr=False)
 
 
 # ── what comes of trying ──────────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from base64 import urlsafe_b64encode
 from datetime import timedelta
 
 from fairpost.model.tokens import hash_of
@@ -34,8 +35,15 @@ def is_code(browser_secret: str, given: str, *, emailed: bytes, local: bytes | N
     return by_email or by_server
 
 
-def is_token(given: str, token_hash: bytes) -> bool:
-    return hmac.compare_digest(hash_of(given), token_hash)
+def csrf_token_of(session_token: str) -> str:
+    """Always the same of one session, so that it can be told again; and it says nothing of the session's own token."""
+    digest = hmac.digest(_bytes(session_token), b"fairpost csrf token", "sha256")
+    return urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def is_csrf_token(session_token: str, given: str) -> bool:
+    """Whoever sends it has read a page of this session."""
+    return hmac.compare_digest(_bytes(csrf_token_of(session_token)), _bytes(given))
 
 
 def _bytes(text: str) -> bytes:

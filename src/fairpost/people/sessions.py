@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from fairpost.model.ids import PersonId
 from fairpost.model.person import Session
 from fairpost.model.tokens import hash_of
-from fairpost.people import codes
 from fairpost.postgres import people as rows
 
 if TYPE_CHECKING:
@@ -22,11 +21,6 @@ AGENT_CHARS_MAX = 200
 async def session_of(store: "Store", token: str, *, now: datetime | None = None) -> Session | None:
     """None: never begun, revoked, or over; or its person was disabled. One round trip."""
     return await rows.open_session(store, hash_of(token), idle=SESSION_IDLE, noted_every=SEEN_EVERY, now=now)
-
-
-def is_csrf_token(session: Session, token: str) -> bool:
-    """Whoever sends it has read a page of this session."""
-    return codes.is_token(token, session.csrf_hash)
 
 
 async def sign_out(store: "Store", token: str, *, now: datetime | None = None) -> bool:

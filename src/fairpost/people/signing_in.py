@@ -143,7 +143,8 @@ async def finish_sign_in(
 
 
 async def _signed_in(store: "Store", person: Person, agent: str, *, now: datetime) -> SignedIn:
-    token, csrf_token = chance.secret_token(), chance.secret_token()
+    token = chance.secret_token()
+    csrf_token = codes.csrf_token_of(token)
     expires_at = now + SESSION_LIFE
     await rows.add_session(
         store,

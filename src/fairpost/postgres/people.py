@@ -251,7 +251,7 @@ async def open_session(
     """And notes that it was seen, unless that was done a moment ago."""
     sql = """
         WITH clock AS MATERIALIZED (SELECT coalesce($4, clock_timestamp()) AS now), found AS MATERIALIZED (
-            SELECT s.token_hash, s.csrf_hash, s.created_at AS began_at, s.seen_at, s.expires_at, s.agent, p.*
+            SELECT s.token_hash, s.created_at AS began_at, s.seen_at, s.expires_at, s.agent, p.*
             FROM clock c, fairpost.sessions s JOIN fairpost.people p ON p.id = s.person_id
             WHERE s.token_hash = $1 AND s.revoked_at IS NULL AND s.expires_at > c.now AND s.seen_at > c.now - $2::interval
                 AND p.disabled_at IS NULL
@@ -277,7 +277,7 @@ async def still_open(
 
 async def open_sessions(store: "Store", person_id: PersonId, *, idle: timedelta, now: datetime | None) -> list[Session]:
     sql = """
-        SELECT s.token_hash, s.csrf_hash, s.created_at AS began_at, s.seen_at, s.expires_at, s.agent, p.*
+        SELECT s.token_hash, s.created_at AS began_at, s.seen_at, s.expires_at, s.agent, p.*
         FROM (SELECT coalesce($3, clock_timestamp()) AS now) c, fairpost.sessions s JOIN fairpost.people p ON p.id = s.person_id
         WHERE s.person_id = $1 AND s.revoked_at IS NULL AND s.expires_at > c.now AND s.seen_at > c.now - $2::interval
             AND p.disabled_at IS NULL
@@ -397,5 +397,4 @@ def _session(row: Any) -> Session:
         seen_at=row["seen_at"],
         expires_at=row["expires_at"],
         agent=row["agent"],
-        csrf_hash=row["csrf_hash"],
     )

@@ -11,7 +11,7 @@ from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import Service, TheService
 from fairpost.model.person import Person, Refused, Role, SignedIn
 from fairpost.people import membership, sessions, signing_in
-from fairpost.people.codes import CODE_LIFE
+from fairpost.people.codes import CODE_LIFE, csrf_token_of
 from fairpost.people.sessions import SESSION_LIFE
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
@@ -70,6 +70,14 @@ class SessionBegun(Model):
     person: PersonOut
     expires_at: Moment
     csrf_token: Annotated[str, Field(description="To be sent as X-CSRF-Token with every change.")]
+
+
+class SessionNow(PersonOut):
+    expires_at: Moment
+    csrf_token: Annotated[
+        str, Field(description="The same as when the session began: for a page that was loaded again.")
+    ]
+    workspace_choice: Annotated[bool, Field(description="True: says with X-Workspace in which workspace to act.")]
 
 
 class SessionOut(Model):
@@ -165,9 +173,15 @@ async def resend(request: Request, service: TheService) -> Answer[CodeSent]:
     return Answer(data=CodeSent(expires_at=again.expires_at))
 
 
-@router.get("/session", summary="Who is signed in", responses=failures())
-async def session(signed_in: SignedInPerson) -> Answer[PersonOut]:
-    return Answer(data=PersonOut.model_validate(signed_in.person))
+@router.get("/session", summary="Who is signed in, and the token for changes", responses=failures())
+async def session(signed_in: SignedInPerson) -> Answer[SessionNow]:
+    """Another site cannot read it: its requests come without the cookie, which is SameSite=Strict, and no answer of ours allows other origins."""
+    now = {
+        "expires_at": signed_in.session.expires_at,
+        "csrf_token": csrf_token_of(signed_in.token),
+        "workspace_choice": signed_in.person.workspace is None,
+    }
+    return Answer(data=SessionNow.model_validate(facts_of(signed_in.person) | now))
 
 
 @router.post("/sign-out", summary="End this session", responses=failures())
