@@ -132,6 +132,29 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
         assert (await client.get("/api/auth/session")).status_code == 401
 
 
+async def test_a_link_made_on_the_server_begins_a_session_once(api: Api) -> None:
+    link = await membership.local_operator_link(api.store, api.url)
+    assert link is not None
+    token = link.partition("token=")[2]
+    async with browser(api) as client:
+        assert (await client.post("/api/auth/enter", json={"token": "x" * 43})).json()["error"]["code"] == (
+            "wrong_credentials"
+        )
+        entered = await client.post("/api/auth/enter", json={"token": token})
+        assert entered.status_code == 200, entered.text
+        cookie = entered.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert (await client.get("/api/auth/session")).json()["data"]["address"] == "operator@localhost"
+        headers = {"X-CSRF-Token": entered.json()["data"]["csrf_token"]}
+        added = await client.put("/api/admin/workspaces/acme", json={"pools": ["default"]}, headers=headers)
+        assert added.status_code == 201, added.text
+        assert (await client.post("/api/auth/enter", json={"token": token})).status_code == 401
+        audit = (await client.get("/api/admin/audit")).json()["data"]["items"]
+        assert [each["action"] for each in audit] == ["person.enter", "admin.link"]
+        assert token not in str(audit)
+
+
 async def test_five_guesses_end_it_also_at_the_same_moment_and_so_does_time(api: Api, post: Post) -> None:
     await _admin(api)
     async with browser(api) as client:

@@ -74,6 +74,19 @@ def test_an_admin_is_invited_comes_and_signs_in_without_any_e_mail(cli: Cli, url
     assert re.search(r"Ann@example.com +Ann Lee +admin +active +2\d{3}-", cli.ok("admin", "list"))
 
 
+def test_an_admin_is_signed_in_by_a_link(cli: Cli, url: str) -> None:
+    assert "There is no admin ann@example.com" in cli.error("admin", "link", "ann@example.com")
+    accept(url, cli.json("admin", "invite", "ann@example.com")["link"])
+    words, link = cli.ok("admin", "link", "ann@example.com").splitlines()
+    assert words.startswith("admin ann@example.com is signed in here, once, until 2")
+    assert re.fullmatch(r"http://127\.0\.0\.1:8080/enter\?token=[\w-]{43}", link)
+    newest = cli.json("admin", "link", "ann@example.com")["link"]
+    for each, is_newest in ((link, False), (newest, True)):
+        token = parse_qs(urlsplit(each).query)["token"][0]
+        entered = on_store(url, lambda store, token=token: signing_in.enter(store, token, agent="Firefox"))
+        assert isinstance(entered, SignedIn) == is_newest
+
+
 def test_the_newest_code_of_the_server_counts(cli: Cli, url: str) -> None:
     accept(url, cli.json("admin", "invite", "ann@example.com")["link"])
     secret = begin(url, "ann@example.com")

@@ -93,13 +93,21 @@ def enable(*, workspace: str | None, address: str) -> None:
 
 
 def show_offered(offered: Offered, page: "Page", *, as_json: bool) -> None:
+    _show_link(offered, page, "chooses a password here", as_json=as_json)
+
+
+def show_entry(offered: Offered, *, as_json: bool) -> None:
+    _show_link(offered, "enter", "is signed in here", as_json=as_json)
+
+
+def _show_link(offered: Offered, page: "Page", does: str, *, as_json: bool) -> None:
     from fairpost.people.mails import link
 
     url = link(read_settings().public_url, page, offered.token, region=_region(offered.person.workspace))
     if as_json:
         print_json({"person": facts(offered.person), "link": url, "expires_at": offered.expires_at})
         return
-    typer.echo(plain(f"{_whole(offered.person)} chooses a password here, once, until {iso(offered.expires_at)}:"))
+    typer.echo(plain(f"{_whole(offered.person)} {does}, once, until {iso(offered.expires_at)}:"))
     typer.echo(url)
 
 

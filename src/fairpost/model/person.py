@@ -96,7 +96,7 @@ class LocalCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """A link that works once: to choose a password."""
+    """A link that works once: to choose a password, or to come in."""
 
     person: Person
     token: str = field(repr=False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAME_CHARS_MAX = 80
 
-Page = Literal["setup", "invitation", "reset"]
+Page = Literal["setup", "invitation", "reset", "enter"]
 
 
 def link(public_url: str, page: Page, token: str, *, region: str = "") -> str:

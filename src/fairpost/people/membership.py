@@ -11,7 +11,7 @@ from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME
 from fairpost.people import passwords
 from fairpost.people.mails import NAME_CHARS_MAX, ServiceMail, link
-from fairpost.people.signing_in import ADDRESS_CHARS_MAX, take_attempt_of
+from fairpost.people.signing_in import ADDRESS_CHARS_MAX, offer_entry, take_attempt_of
 from fairpost.postgres import people as rows
 from fairpost.system import chance
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 INVITATION_LIFE = timedelta(hours=48)
 RESET_LIFE = timedelta(hours=1)
 SETUP_LIFE = timedelta(hours=24)
+LOCAL_OPERATOR = "operator@localhost"
 NO_NAME = re.compile(
     r"[/@:<>]|\.\S"
 )  # it stands in e-mails to people who do not know us: no place for somebody's advertisement
@@ -88,9 +89,9 @@ async def offer_reset(
 
 
 async def offered_to(store: "Store", token: str, *, now: datetime | None = None) -> Person | None:
-    """Whose link this is, while it works: for the page that it leads to."""
+    """Who may choose a password with this link, while it works: for the page that it leads to."""
     found = await rows.offered(store, hash_of(token), now=now)
-    return found[1] if found else None
+    return found[1] if found and found[0] in ("invite", "reset") else None
 
 
 async def accept_invitation(
@@ -127,6 +128,23 @@ async def first_admin_link(store: "Store", public_url: str, *, now: datetime | N
         token = chance.secret_token()
         await rows.offer_setup(tx, token_hash=hash_of(token), life=SETUP_LIFE, now=now)
     return link(public_url, "setup", token)
+
+
+async def local_operator_link(
+    store: "Store", public_url: str, *, by: str = "fairpost up", now: datetime | None = None
+) -> str | None:
+    """Signs in whoever is on this machine, as an admin without a password: who has none keeps no first admin from coming.
+
+    None: somebody has disabled this one.
+    """
+    async with store.together() as tx:
+        person = await rows.find(tx, workspace=None, address=LOCAL_OPERATOR)
+        if person is None:
+            person = await rows.add_invited(
+                tx, workspace=None, address=LOCAL_OPERATOR, name="This machine", role=Role.ADMIN, now=now
+            )
+        offered = await offer_entry(tx, person.id, by=by, now=now) if person is not None else None
+    return link(public_url, "enter", offered.token) if isinstance(offered, Offered) else None
 
 
 async def is_setup_token(store: "Store", token: str, *, now: datetime | None = None) -> bool:

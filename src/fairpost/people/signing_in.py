@@ -10,13 +10,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from fairpost.model.ids import PersonId
-from fairpost.model.person import LocalCode, Person, Refused, SignedIn, SignInBegun
+from fairpost.model.person import LocalCode, Offered, Person, Refused, SignedIn, SignInBegun
 from fairpost.model.tokens import hash_of
 from fairpost.people import codes, passwords
 from fairpost.people.codes import CODE_LIFE, CODE_TRIES_MAX, CODES_MAX
 from fairpost.people.mails import ServiceMail
 from fairpost.people.sessions import SESSION_LIFE, agent_of
 from fairpost.postgres import people as rows
+from fairpost.postgres.workspaces import write_audit
 from fairpost.system import chance
 
 if TYPE_CHECKING:
@@ -26,10 +27,15 @@ if TYPE_CHECKING:
 FAILURES = rows.Window(address_max=10, client_max=50, length=timedelta(minutes=15))
 CODES_IN_WINDOW_MAX = 10  # sent to one person in this time
 BUSY_S = 5
+ENTRY_LIFE = timedelta(minutes=10)
 ADDRESS_CHARS_MAX = 320
 
 WRONG = Refused(kind="wrong", message="The address or the password is not right.")
 EXPIRED = Refused(kind="expired", message="This sign-in is over. Enter your password again.")
+NO_ADMIN = Refused(kind="bad_role", message="Only those who run the service are signed in by a link.")
+NO_ENTRY = Refused(
+    kind="expired", message="This link does not work any more. Make another one on the server: fairpost admin link"
+)
 NO_MORE_CODES = Refused(kind="expired", message=f"{CODES_MAX} codes were sent. Enter your password again.")
 
 
@@ -144,18 +150,16 @@ async def finish_sign_in(
 
 async def _signed_in(store: "Store", person: Person, agent: str, *, now: datetime) -> SignedIn:
     token = chance.secret_token()
-    csrf_token = codes.csrf_token_of(token)
     expires_at = now + SESSION_LIFE
     await rows.add_session(
         store,
         person.id,
         token_hash=hash_of(token),
-        csrf_hash=hash_of(csrf_token),
         created_at=now,
         expires_at=expires_at,
         agent=agent_of(agent),
     )
-    return SignedIn(session_token=token, csrf_token=csrf_token, person=person, expires_at=expires_at)
+    return SignedIn(session_token=token, csrf_token=codes.csrf_token_of(token), person=person, expires_at=expires_at)
 
 
 async def make_local_code(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> LocalCode | None:
@@ -170,6 +174,43 @@ async def make_local_code(store: "Store", person_id: PersonId, *, now: datetime 
         code = codes.new_code()
         await rows.set_local_code(tx, pending.token_hash, codes.local_code_hash(pending.token_hash, code))
     return LocalCode(code=code, begun_at=pending.created_at, expires_at=pending.expires_at)
+
+
+# ── by a link made on the server ──────────────────────────────────────────────────────────────────────────
+
+
+async def offer_entry(
+    store: "Store", person_id: PersonId, *, by: str, now: datetime | None = None
+) -> Offered | Refused:
+    """A link that signs an admin in, once, without password and code: whoever can make it has the database anyhow."""
+    async with store.together() as tx:
+        locked = await rows.lock(tx, person_id, now=now)
+        if locked is None or locked.person.workspace is not None:
+            return NO_ADMIN
+        if locked.person.disabled_at is not None:
+            return Refused(kind="disabled", message=f"{locked.person.address} is disabled. Enable this person before.")
+        token = chance.secret_token()
+        expires_at = await rows.offer(
+            tx, person_id, "enter", token_hash=hash_of(token), life=ENTRY_LIFE, now=locked.now
+        )
+        await write_audit(tx, workspace=None, who=by, action="admin.link", subject=locked.person.address)
+    return Offered(person=locked.person, token=token, expires_at=expires_at)
+
+
+async def enter(store: "Store", token: str, *, agent: str, now: datetime | None = None) -> SignedIn | Refused:
+    """Begins a session with such a link."""
+    token_hash = hash_of(token)
+    async with store.together() as tx:
+        found = await rows.offered(tx, token_hash, now=now)
+        if found is None or found[0] != "enter" or found[1] is None:
+            return NO_ENTRY
+        locked = await rows.lock(tx, found[1].id, now=now)
+        if locked is None or locked.person.disabled_at is not None:
+            return NO_ENTRY
+        if not await rows.use_offer(tx, token_hash, now=locked.now):
+            return NO_ENTRY  # somebody was quicker
+        await rows.note_sign_in(tx, locked.person.id, now=locked.now)
+        return await _signed_in(tx, locked.person, agent, now=locked.now)
 
 
 # ── limits ────────────────────────────────────────────────────────────────────────────────────────────────

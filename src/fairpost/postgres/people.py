@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SESSION_ID_CHARS = 16
 
-Purpose = Literal["invite", "reset", "setup"]
+Purpose = Literal["invite", "reset", "setup", "enter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +223,10 @@ async def count_try(store: "Store", token_hash: bytes) -> None:
 
 async def use_sign_in(store: "Store", person_id: PersonId, token_hash: bytes, *, now: datetime) -> None:
     await store.value("UPDATE fairpost.sign_ins SET used_at = $2 WHERE token_hash = $1", token_hash, now)
+    await note_sign_in(store, person_id, now=now)
+
+
+async def note_sign_in(store: "Store", person_id: PersonId, *, now: datetime) -> None:
     await store.value("UPDATE fairpost.people SET last_sign_in_at = $2 WHERE id = $1", person_id, now)
     await store.value("SELECT fairpost.forget_sign_ins($1)", now)
 
@@ -235,14 +239,13 @@ async def add_session(
     person_id: PersonId,
     *,
     token_hash: bytes,
-    csrf_hash: bytes,
     created_at: datetime,
     expires_at: datetime,
     agent: str,
 ) -> None:
-    sql = """INSERT INTO fairpost.sessions (token_hash, person_id, csrf_hash, created_at, seen_at, expires_at, agent)
-        VALUES ($1, $2, $3, $4, $4, $5, $6)"""
-    await store.value(sql, token_hash, person_id, csrf_hash, created_at, expires_at, agent)
+    sql = """INSERT INTO fairpost.sessions (token_hash, person_id, created_at, seen_at, expires_at, agent)
+        VALUES ($1, $2, $3, $3, $4, $5)"""
+    await store.value(sql, token_hash, person_id, created_at, expires_at, agent)
 
 
 async def open_session(
@@ -313,8 +316,13 @@ async def revoke_all(store: "Store", person_id: PersonId, *, but: bytes | None =
 async def offer(
     store: "Store", person_id: PersonId, purpose: Purpose, *, token_hash: bytes, life: timedelta, now: datetime | None
 ) -> datetime:
-    """The only one of this person from now on; when it ends."""
-    await end_offers(store, person_id)
+    """The only one of this person from now on; when it ends. Signing in and choosing a password are in nobody's way."""
+    await store.value(
+        """DELETE FROM fairpost.invitations
+           WHERE person_id = $1 AND used_at IS NULL AND (purpose = 'enter') = ($2::text = 'enter')""",
+        person_id,
+        purpose,
+    )
     sql = """INSERT INTO fairpost.invitations (token_hash, person_id, purpose, expires_at)
         VALUES ($1, $2, $3, coalesce($5, clock_timestamp()) + $4::interval) RETURNING expires_at"""
     expires_at: datetime = await store.value(sql, token_hash, person_id, purpose, life, _at(now))

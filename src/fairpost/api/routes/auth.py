@@ -89,6 +89,10 @@ class SessionOut(Model):
     is_this: bool
 
 
+class Enter(Given):
+    token: Token
+
+
 class Accept(Given):
     token: Token
     password: Password
@@ -148,15 +152,23 @@ async def code(given: CodeIn, request: Request, response: Response, service: The
     if isinstance(finished, Refused):
         raise refusal(finished)
     response.delete_cookie(SIGN_IN_COOKIE, path="/api/auth")
-    _set_cookie(
-        response,
-        service,
-        SESSION_COOKIE,
-        f"{region}.{finished.session_token}",
-        life_s=SESSION_LIFE.total_seconds(),
-        path="/",
-    )
+    _begin_session(response, service, region, finished)
     return Answer(data=_session_begun(finished))
+
+
+@router.post(
+    "/enter",
+    summary="Sign an admin in, with a link that was made on the server and works once",
+    responses=failures("wrong_credentials"),
+)
+async def enter(given: Enter, request: Request, response: Response, service: TheService) -> Answer[SessionBegun]:
+    entered = await signing_in.enter(service.home, given.token, agent=request.headers.get("user-agent", ""))
+    if isinstance(entered, Refused):
+        raise refusal(entered)
+    begun = _session_begun(entered)
+    await _write_down(service.home, request, begun.person, "person.enter")
+    _begin_session(response, service, HOME, entered)
+    return Answer(data=begun)
 
 
 @router.post(
@@ -283,6 +295,11 @@ def _session_begun(finished: SignedIn) -> SessionBegun:
     return SessionBegun(
         person=PersonOut.model_validate(finished.person), expires_at=finished.expires_at, csrf_token=finished.csrf_token
     )
+
+
+def _begin_session(response: Response, service: Service, region: str, begun: SignedIn) -> None:
+    value = f"{region}.{begun.session_token}"
+    _set_cookie(response, service, SESSION_COOKIE, value, life_s=SESSION_LIFE.total_seconds(), path="/")
 
 
 def _begun(request: Request, service: Service) -> tuple[str, str]:

@@ -12,6 +12,7 @@ const STEPS = {
   invitation: { asks: ["name", "password"], path: "/api/auth/accept", says: "Choose a password.", then: "sign-in" },
   reset: { asks: ["password"], path: "/api/auth/accept", says: "Choose another password.", then: "sign-in" },
   "sign-in": { asks: ["address", "workspace", "password"], path: "/api/auth/sign-in", says: "Sign in.", then: "code" },
+  enter: { asks: [], path: "/api/auth/enter", says: "You are being signed in.", then: "done" },
   code: { asks: ["code"], path: "/api/auth/code", says: "A code is on its way to you by e-mail.", then: "done" },
 };
 
@@ -20,7 +21,7 @@ let step;
 function show(name, says) {
   step = STEPS[name];
   words.textContent = says || step.says;
-  form.hidden = false;
+  form.hidden = !step.asks.length;
   resend.hidden = name !== "code";
   for (const label of form.querySelectorAll("label")) {
     const isAsked = step.asks.includes(label.dataset.for);
@@ -30,7 +31,8 @@ function show(name, says) {
     if (!isAsked) input.value = "";
   }
   form.elements.password.autocomplete = name === "sign-in" ? "current-password" : "new-password";
-  form.querySelector("label:not([hidden]) input").focus();
+  if (step.asks.length) form.querySelector("label:not([hidden]) input").focus();
+  else form.requestSubmit(); // nothing is asked: the link is enough
 }
 
 async function ask(path, body) {
@@ -50,7 +52,7 @@ form.addEventListener("submit", async (event) => {
     const value = form.elements[name].value;
     if (value) body[name] = name === "password" ? value : value.trim();
   }
-  if (["/api/auth/setup", "/api/auth/accept"].includes(step.path)) body.token = token;
+  if (["/api/auth/setup", "/api/auth/accept", "/api/auth/enter"].includes(step.path)) body.token = token;
   try {
     const told = await ask(step.path, body);
     if (!told.success) {
