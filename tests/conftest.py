@@ -58,7 +58,7 @@ PROCESSES_MAX = 8
 # What one process runs from its beginning to its end: tests that share something which takes long to make, and worlds of
 # many processes, two of which at once would only test the patience of the machine. (The groups that xdist has itself
 # do nothing with pytest 9.2.)
-TOGETHER = ("tests/chaos/", "tests/cli/test_up.py")
+TOGETHER = ("tests/browser/", "tests/chaos/", "tests/cli/test_up.py")
 
 _numbers = itertools.count(1)
 

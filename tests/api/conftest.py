@@ -83,8 +83,9 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, url: str) -> Settin
     return read_settings()
 
 
-@pytest.fixture
-async def api(settings: Settings) -> AsyncIterator[Api]:
+@asynccontextmanager
+async def answering(settings: Settings) -> AsyncIterator[Api]:
+    """A service on the database that the settings name."""
     assert settings.database_url
     log: list[str] = []
     directory = Directory([Region(MAIN, settings.database_url)])
@@ -105,6 +106,12 @@ async def api(settings: Settings) -> AsyncIterator[Api]:
         async with serving(build_app(service, log=log.append), listener_on("127.0.0.1", 0)) as port:
             yield Api(f"http://127.0.0.1:{port}", store, log, service)
     assert log == []  # no request was a fault of ours
+
+
+@pytest.fixture
+async def api(settings: Settings) -> AsyncIterator[Api]:
+    async with answering(settings) as api:
+        yield api
 
 
 @pytest.fixture

@@ -1,0 +1,81 @@
+"""Pages of a real service in a real browser.
+
+All of this folder runs in one event loop and one process, with one Chromium: starting it takes a second, a context of it 50 ms.
+"""
+
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page
+
+from fairpost.settings import read_settings
+from tests.api.conftest import Api, answering
+from tests.browser.chromium import DESKTOP, ChromiumMissing, Screen, chromium
+from tests.browser.chromium import context as context_on
+from tests.browser.faults import Faults
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(fixturedef: "pytest.FixtureDef[Any]") -> Iterator[None]:
+    """Async fixtures of these tests, wherever they are from, live in the loop of the browser: awaited in another, they would wait forever."""
+    function: Any = fixturedef.func
+    if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(function, "_loop_scope", "session", raising=False)
+        return (yield)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    try:
+        async with chromium() as running:
+            yield running
+    except ChromiumMissing as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+async def api(url: str, tmp_path: Path) -> AsyncIterator[Api]:
+    settings = read_settings({"FAIRPOST_HOME": str(tmp_path), "FAIRPOST_DATABASE_URL": url})
+    async with answering(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def screen() -> Screen:
+    """What `page` is seen on. Others by parametrizing: @on_every_screen, or pytest.mark.parametrize("screen", [PHONE])."""
+    return DESKTOP
+
+
+@pytest.fixture
+def faults() -> Iterator[Faults]:
+    """What the browser complained about. Empty at the end, but for what the test allows."""
+    faults = Faults()
+    yield faults
+    assert faults.unexpected == []
+
+
+@pytest.fixture
+async def context(browser: Browser, api: Api, screen: Screen, faults: Faults) -> AsyncIterator[BrowserContext]:
+    async with context_on(browser, screen, api.url) as context:
+        await faults.watch(context)
+        yield context
+
+
+@pytest.fixture
+async def page(context: BrowserContext) -> Page:
+    """Blank. `await page.goto("/sign-in")` is a page of the service that `api` is."""
+    return await context.new_page()

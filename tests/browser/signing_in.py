@@ -1,0 +1,111 @@
+"""People for the tests of pages, and two ways in: as a person does it, and at once."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from playwright.async_api import Page, expect
+
+from fairpost.api.access import SESSION_COOKIE
+from fairpost.model.person import Person, Role
+from fairpost.model.tokens import hash_of
+from fairpost.people import passwords
+from fairpost.postgres import people as rows
+from fairpost.postgres.store import Store
+from fairpost.regions.directory import HOME, MAIN
+from fairpost.system import chance
+
+PASSWORD = "four words that fit"
+CSRF_ITEM = "fairpost-csrf"  # where pages keep the token of their session
+
+_hashes: list[str] = []  # of the one password, made once: that takes its time by design
+
+
+@dataclass(frozen=True)
+class Someone:
+    person: Person
+    password: str = PASSWORD
+
+    @property
+    def address(self) -> str:
+        return self.person.address
+
+    @property
+    def workspace(self) -> str | None:
+        return self.person.workspace
+
+
+async def add_admin(store: Store, address: str = "ann@example.com", *, name: str = "Ann Lee") -> Someone:
+    """Who runs the service."""
+    return await _add(store, None, address, name, Role.ADMIN)
+
+
+async def add_member(
+    store: Store,
+    workspace: str = "acme",
+    address: str = "bob@example.com",
+    *,
+    name: str = "Bob Ray",
+    role: Role = Role.MANAGER,
+) -> Someone:
+    """Of a workspace that is there: `await api.workspace("acme")`."""
+    return await _add(store, workspace, address, name, role)
+
+
+async def _add(store: Store, workspace: str | None, address: str, name: str, role: Role) -> Someone:
+    if not _hashes:
+        _hashes.append(await passwords.hashed(PASSWORD))
+    person = await rows.add_invited(store, workspace=workspace, address=address, name=name, role=role, now=None)
+    assert person is not None
+    await rows.set_password(store, person.id, _hashes[0])
+    return Someone(person)
+
+
+async def sign_in(page: Page, store: Store, someone: Someone) -> None:
+    """As a person: address and password, then the code of the e-mail. Ends at /."""
+    await page.goto("/sign-in")
+    await enter_password(page, someone)
+    await page.get_by_label("Code").fill(await code_for(store, someone.address))
+    await page.get_by_role("button", name="Sign in").click()
+    await page.wait_for_url("**/")
+
+
+async def enter_password(page: Page, someone: Someone, password: str | None = None) -> None:
+    """On the page /sign-in. If it is right, a code is asked for then."""
+    await page.get_by_label("E-mail address").fill(someone.address)
+    if someone.workspace is not None:
+        await page.get_by_label("Workspace").fill(someone.workspace)
+    await page.get_by_label("Password").fill(password or someone.password)
+    await page.get_by_role("button", name="Continue").click()
+    if password in (None, someone.password):
+        await expect(page.get_by_label("Code")).to_be_visible()
+
+
+async def code_for(store: Store, address: str) -> str:
+    """The six digits of the newest e-mail to this person."""
+    text = await store.value(
+        """SELECT c.text_body FROM fairpost.queue q JOIN fairpost.contents c ON c.id = q.content_id
+           WHERE q.recipients -> 0 ->> 'address' = $1 ORDER BY q.id DESC LIMIT 1""",
+        address,
+    )
+    (code,) = re.findall(r"^ +(\d{6})$", text, re.MULTILINE)
+    return str(code)
+
+
+async def signed_in(page: Page, store: Store, someone: Someone) -> None:
+    """At once, by a session of the database's. For tests of what comes after signing in."""
+    token, csrf_token = chance.secret_token(), chance.secret_token()
+    now = datetime.now(UTC)
+    await rows.add_session(
+        store,
+        someone.person.id,
+        token_hash=hash_of(token),
+        csrf_hash=hash_of(csrf_token),
+        created_at=now,
+        expires_at=now + timedelta(hours=1),
+        agent="Chromium",
+    )
+    region = HOME if someone.workspace is None else MAIN
+    cookie = {"name": SESSION_COOKIE, "value": f"{region}.{token}", "domain": "127.0.0.1", "path": "/"}
+    await page.context.add_cookies([{**cookie, "httpOnly": True, "sameSite": "Strict"}])  # type: ignore[typeddict-item]
+    await page.add_init_script(f"sessionStorage.setItem('{CSRF_ITEM}', '{csrf_token}')")
