@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
+from fastapi import FastAPI
 
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
@@ -31,6 +32,13 @@ ALL = tuple(Scope)
 def _portals() -> Portals:
     """Read once for all tests: that takes a tenth of a second."""
     return load_portals(BUILT_IN)
+
+
+@cache
+def _app() -> tuple[FastAPI, list[str]]:
+    """One for all tests of a process, and its log: at its first request it spends half a second on what it may be asked."""
+    log: list[str] = []
+    return build_app(None, log=log.append), log
 
 
 async def _resolve(host: str, port: int) -> list[str]:
@@ -87,7 +95,9 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, url: str) -> Settin
 async def answering(settings: Settings) -> AsyncIterator[Api]:
     """A service on the database that the settings name."""
     assert settings.database_url
-    log: list[str] = []
+    app, log = _app()
+    assert app.state.service is None  # one at a time
+    log.clear()
     directory = Directory([Region(MAIN, settings.database_url)])
     async with (
         Store.open(settings.database_url) as store,
@@ -103,8 +113,12 @@ async def answering(settings: Settings) -> AsyncIterator[Api]:
             mail=ServiceMail(portals=_portals(), pool=settings.service_pool, public_url=settings.public_url),
             guard=NetworkGuard(resolve=_resolve),
         )
-        async with serving(build_app(service, log=log.append), listener_on("127.0.0.1", 0)) as port:
-            yield Api(f"http://127.0.0.1:{port}", store, log, service)
+        app.state.service = service
+        try:
+            async with serving(app, listener_on("127.0.0.1", 0)) as port:
+                yield Api(f"http://127.0.0.1:{port}", store, log, service)
+        finally:
+            app.state.service = None
     assert log == []  # no request was a fault of ours
 
 
