@@ -9,8 +9,6 @@ import pytest
 from fairpost.api.routes.pages import FILES, POLICY, SHELL
 from tests.api.conftest import Api
 
-
-<<<<<<< HEAD
 PATHS = (
     "/setup?token=abc",
     "/invitation?token=abc",
@@ -22,21 +20,6 @@ PATHS = (
     "/campaigns/spring",
     "/settings/keys",
 )
-=======
-@pytest.mark.parametrize(
-    "path", ["/setup?token=abc", "/invitation?token=abc", "/reset", "/enter?token=abc", "/sign-in", "/docs"]
-)
-async def test_a_page_is_there_and_lets_nothing_in(api: Api, path: str) -> None:
-    async with httpx.AsyncClient(base_url=api.url) as client:
-        page = await client.get(path)
-    assert page.status_code == 200
-    policy = page.headers["Content-Security-Policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert page.headers["X-Frame-Options"] == "DENY"
-    assert page.headers["Referrer-Policy"] == "no-referrer"
-    assert "abc" not in page.text  # the token is read in the browser alone
->>>>>>> 4587fb8 (A link made on the server signs an admin in, once; also whoever is on this machine)
 
 
 async def test_a_page_is_there_and_lets_nothing_in(api: Api) -> None:

@@ -95,8 +95,8 @@ def test_it_says_when_it_is_ready_and_shows_the_engine_at_work(shown: Shown) -> 
     (ready,) = [line for line in shown.lines if line.startswith("ready")]
     assert "smtp://127.0.0.1:" in ready
     assert "fairpost email send" in ready
-    (link,) = [line for line in shown.lines if line.startswith("sign in: ")]
-    assert re.match(r"sign in: http://127\.0\.0\.1:\d+/setup\?token=[\w-]{43} ", link)
+    (link,) = [line for line in shown.lines if line.startswith("for good: ")]
+    assert re.match(r"for good: http://127\.0\.0\.1:\d+/setup\?token=[\w-]{43} ", link)
     assert f"demo-flood {SENDERS['demo-flood']}/{SENDERS['demo-flood']}" in shown.lines[-2]
     assert shown.took_s < 150
 

@@ -176,7 +176,7 @@ def test_up_serves_all_regions_and_sends_the_mail_of_the_chosen_one(regions: Reg
         assert process.stdout is not None
         try:
             said = ""
-            while "sign in: " not in said:
+            while "for good: " not in said:
                 line = process.stdout.readline()
                 assert line, said
                 said += line

@@ -49,7 +49,7 @@ def up(
 
 async def _up(settings: Settings, with_demo: bool) -> None:
     from fairpost.app import embedded, open_home, open_store, prepare_database
-    from fairpost.people.membership import first_admin_link
+    from fairpost.people.membership import first_admin_link, local_operator_link
 
     over = _until_a_signal()
     with _alone(settings.home):
@@ -64,8 +64,8 @@ async def _up(settings: Settings, with_demo: bool) -> None:
                 _engine(settings.home, over),
             ):
                 async with open_home(settings) as home:
-                    link = await first_admin_link(home, api_url)
-                await _show(store, inbox, url, api_url, link, over, with_demo)
+                    links = await first_admin_link(home, api_url), await local_operator_link(home, api_url)
+                await _show(store, inbox, url, api_url, links, over, with_demo)
         finally:
             if not was_running:
                 embedded(settings).stop()
@@ -205,7 +205,7 @@ async def _show(
     inbox: "InboxServer",
     url: str,
     api_url: str,
-    link: str | None,
+    links: "tuple[str | None, str | None]",
     over: "asyncio.Event",
     with_demo: bool,
 ) -> None:
@@ -217,9 +217,14 @@ async def _show(
         f"ready: engine, inbox and HTTP API run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
         "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C ends everything"
     )
+    first_admin, here = links
+    if here is not None:
+        typer.secho(f"open this: {here} (signs you in, once, within ten minutes)", bold=True)
     typer.echo(f"HTTP API: {api_url}/docs (a key: fairpost workspace add acme, then fairpost key add acme)")
-    if link is not None:
-        typer.echo(f"sign in: {link} (works once, for a day: become the first admin)")
+    if first_admin is not None:
+        typer.echo(
+            f"for good: {first_admin} (works once, for a day: become the first admin, with a password of your own)"
+        )
     if with_demo:
         demonstration = Demonstration(store, host="127.0.0.1", port=inbox.port)
         await demonstration.begin()
