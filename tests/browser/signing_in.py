@@ -16,7 +16,6 @@ from fairpost.regions.directory import HOME, MAIN
 from fairpost.system import chance
 
 PASSWORD = "four words that fit"
-CSRF_ITEM = "fairpost-csrf"  # where pages keep the token of their session
 
 _hashes: list[str] = []  # of the one password, made once: that takes its time by design
 
@@ -94,13 +93,12 @@ async def code_for(store: Store, address: str) -> str:
 
 async def signed_in(page: Page, store: Store, someone: Someone) -> None:
     """At once, by a session of the database's. For tests of what comes after signing in."""
-    token, csrf_token = chance.secret_token(), chance.secret_token()
+    token = chance.secret_token()
     now = datetime.now(UTC)
     await rows.add_session(
         store,
         someone.person.id,
         token_hash=hash_of(token),
-        csrf_hash=hash_of(csrf_token),
         created_at=now,
         expires_at=now + timedelta(hours=1),
         agent="Chromium",
@@ -108,4 +106,3 @@ async def signed_in(page: Page, store: Store, someone: Someone) -> None:
     region = HOME if someone.workspace is None else MAIN
     cookie = {"name": SESSION_COOKIE, "value": f"{region}.{token}", "domain": "127.0.0.1", "path": "/"}
     await page.context.add_cookies([{**cookie, "httpOnly": True, "sameSite": "Strict"}])  # type: ignore[typeddict-item]
-    await page.add_init_script(f"sessionStorage.setItem('{CSRF_ITEM}', '{csrf_token}')")

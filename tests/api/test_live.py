@@ -1,0 +1,236 @@
+"""What is live: one look for all who watch, nothing of others in it, and nobody watches whose session has ended."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.api import topics
+from fairpost.api.access import SESSION_COOKIE
+from fairpost.api.live import Live, Topic
+from fairpost.api.protocol import STREAMS
+from fairpost.api.routes.live import router
+from fairpost.model.account import Limits
+from fairpost.model.errors import DatabaseUnavailable
+from fairpost.model.person import Role
+from fairpost.model.tokens import hash_of
+from fairpost.postgres import people as rows
+from fairpost.postgres import workspaces
+from fairpost.regions.directory import HOME, MAIN
+from fairpost.system import chance, clock
+from tests.api.conftest import Api
+
+HEARD_S = 20.0
+
+
+@asynccontextmanager
+async def signed_in(api: Api, workspace: str | None, role: Role) -> AsyncIterator[httpx.AsyncClient]:
+    person = await rows.add_invited(
+        api.store, workspace=workspace, address=f"{role}@example.com", name="", role=role, now=None
+    )
+    assert person is not None
+    token, now = chance.secret_token(), clock.now()
+    await rows.add_session(
+        api.store,
+        person.id,
+        token_hash=hash_of(token),
+        created_at=now,
+        expires_at=now + timedelta(hours=1),
+        agent="a test",
+    )
+    region = HOME if workspace is None else MAIN
+    async with httpx.AsyncClient(
+        base_url=api.url,
+        cookies={SESSION_COOKIE: f"{region}.{token}"},
+        timeout=HEARD_S,
+        limits=httpx.Limits(max_connections=None),
+    ) as client:
+        yield client
+
+
+class Stream:
+    """The events of one stream, by name."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self._lines = answer.aiter_lines()
+
+    async def next(self, *names: str) -> tuple[str, Any]:
+        name = ""
+        async with asyncio.timeout(HEARD_S):
+            async for line in self._lines:
+                if line.startswith("event: "):
+                    name = line.removeprefix("event: ")
+                elif line.startswith("data: ") and (not names or name in names):
+                    return name, json.loads(line.removeprefix("data: "))
+        raise AssertionError("the stream ended")
+
+    async def state(self) -> Any:
+        return (await self.next("state"))[1]
+
+
+@asynccontextmanager
+async def watching(client: httpx.AsyncClient, path: str = "/api/live/now") -> AsyncIterator[Stream]:
+    async with client.stream("GET", path) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        yield Stream(answer)
+
+
+async def _enqueue(api: Api, workspace: str, n: int) -> None:
+    await api.store.enqueue_many([{"workspace": workspace, "to": "a@b.example", "subject": "s", "text": "t"}] * n)
+
+
+async def test_an_admin_sees_everything_and_each_change_of_it(api: Api) -> None:
+    await _enqueue(api, "acme", 2)
+    async with signed_in(api, None, Role.ADMIN) as client, watching(client) as stream:
+        state = await stream.state()
+        assert (state["waiting"], state["workspace"], state["classes"]) == (2, None, {"urgent": 2, "bulk": 0})
+        assert state["headline"]["tone"] == "bad"
+        assert "no sender account" in state["headline"]["text"]
+        await _enqueue(api, "other", 3)
+        while state["waiting"] != 5:
+            state = await stream.state()
+
+
+async def test_a_workspace_sees_itself_and_nothing_of_others(api: Api) -> None:
+    await api.workspace("acme")
+    await api.store.add_account("secret-gmail", address="x@operator.example", pool="default", limits=Limits())
+    await api.store.change_account("secret-gmail", {"status": "suspended", "status_reason": "the secret reason"})
+    await _enqueue(api, "acme", 2)
+    await _enqueue(api, "rival", 30)
+    async with signed_in(api, "acme", Role.VIEWER) as client, watching(client) as stream:
+        state = await stream.state()
+        assert (state["waiting"], state["workspace"]) == (2, "acme")
+        assert state["health"] is None
+        told = json.dumps(state)
+        for secret in ("secret", "rival", "30"):
+            assert secret not in told.replace(state["now"], "")
+        assert "no account of" in state["headline"]["text"]
+    async with api.client("acme") as client, watching(client) as stream:  # with a key the same
+        assert (await stream.state())["waiting"] == 2
+    async with signed_in(api, None, Role.ADMIN) as client, watching(client, "/api/live/now?workspace=acme") as stream:
+        assert (await stream.state())["workspace"] == "acme"
+
+
+async def test_nobody_watches_without_a_right_to(api: Api) -> None:
+    await api.workspace("acme")
+    async with httpx.AsyncClient(base_url=api.url) as client:
+        assert (await client.get("/api/live/now")).status_code == 401
+    async with signed_in(api, "acme", Role.VIEWER) as client:
+        assert (await client.get("/api/live/nothing")).status_code == 404
+        async with watching(client, "/api/live/now?workspace=rival") as stream:  # who has one is not asked
+            assert (await stream.state())["workspace"] == "acme"
+
+
+async def test_two_hundred_who_watch_cost_what_one_costs(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    real = topics.TOPICS["now"]
+
+    def counted(watcher: topics.Watcher) -> Any:
+        look = real(watcher)
+
+        async def one() -> bytes:
+            looks.append(clock.monotonic())
+            return await look()
+
+        return one
+
+    monkeypatch.setitem(topics.TOPICS, "now", counted)  # type: ignore[arg-type]
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(signed_in(api, None, Role.ADMIN))
+        streams = [await stack.enter_async_context(watching(client)) for _ in range(200)]
+        began_s = clock.monotonic()
+        before = len(looks)
+        await asyncio.gather(*(stream.state() for stream in streams))
+        for n in range(3):
+            await _enqueue(api, "acme", 1)
+            await asyncio.gather(*(_until_waiting(stream, n + 1) for stream in streams))
+        seconds = clock.monotonic() - began_s
+    assert 3 <= len(looks) - before <= seconds + 2  # one a second, for all of them
+
+
+async def _until_waiting(stream: Stream, n: int) -> None:
+    while (await stream.state())["waiting"] < n:
+        pass
+
+
+async def test_who_is_signed_out_watches_no_longer(api: Api) -> None:
+    await api.workspace("acme")
+    async with signed_in(api, "acme", Role.MANAGER) as client, watching(client) as stream:
+        await stream.state()
+        await api.store.value("UPDATE fairpost.sessions SET revoked_at = clock_timestamp()")
+        assert await stream.next("over") == ("over", {})
+
+
+async def test_a_workspace_that_is_suspended_watches_no_longer(api: Api) -> None:
+    await api.workspace("acme")
+    async with signed_in(api, "acme", Role.MANAGER) as client, watching(client) as stream:
+        await stream.state()
+        await workspaces.suspend_workspace(api.store, "acme", reason="unpaid")
+        assert await stream.next("over") == ("over", {})
+
+
+async def test_a_topic_tells_of_trouble_and_goes_on() -> None:
+    answers: list[bytes | Exception] = [b"1", DatabaseUnavailable("away"), b"2"]
+    topic = Topic(lambda: _given(answers), every_s=0.01)
+    heard = []
+    async with topic.watched():
+        async for event in topic.events(asyncio.Event()):
+            heard.append(event)
+            if b"2" in event:
+                break
+    assert heard[0] == b"event: state\ndata: 1\n\n"
+    assert heard[1].startswith(b"event: trouble\n")
+    assert heard[-1] == b"event: state\ndata: 2\n\n"
+
+
+async def _given(answers: list[bytes | Exception]) -> bytes:
+    answer = answers.pop(0) if len(answers) > 1 else answers[0]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+async def test_nobody_looks_when_nobody_watches() -> None:
+    looks = 0
+
+    async def look() -> bytes:
+        nonlocal looks
+        looks += 1
+        return str(looks).encode()
+
+    topic = Topic(look, every_s=0.001)
+    async with topic.watched():
+        events = topic.events(asyncio.Event())
+        await anext(events)
+        await events.aclose()  # type: ignore[attr-defined]
+    seen = looks
+    await asyncio.sleep(0.05)
+    assert looks == seen
+
+
+async def test_there_is_an_end_to_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairpost.api.live.OF_ONE_MAX", 2)
+    live = Live()
+
+    async def look() -> bytes:
+        return b"1"
+
+    async with AsyncExitStack() as stack:
+        for _ in range(2):
+            live.require_room("acme")
+            await stack.enter_async_context(live.watching("k", lambda: look, of="acme"))
+        with pytest.raises(Exception, match="not live"):
+            live.require_room("acme")
+        live.require_room("other")
+    live.require_room("acme")
+
+
+def test_streams_are_known_by_their_path() -> None:
+    """The end of the process does not wait for them."""
+    assert f"{router.prefix}/" == STREAMS
