@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "postgres": {"model", "system"},
     "api": {
         "campaigns",
+        "inbox",
         "model",
         "oauth",
         "observe",

@@ -324,3 +324,24 @@ def test_the_database_may_go_away_and_come_back(cli: Cli, url: str) -> None:
         _, err = process.communicate(timeout=PROCESS_S_MAX)
     assert err.startswith("error: a mail was not stored, and answered 451: ")
     assert [mail["subject"] for mail in cli.json("inbox", "list")] == ["b"]
+
+
+def test_a_mail_is_checked(cli: Cli, url: str) -> None:
+    assert "The inbox is empty" in cli.error("inbox", "check")
+    mail = EmailMessage()
+    mail["From"], mail["Subject"] = "app@example.com", "Welcome {{ name }}"
+    mail.set_content('<p>Hi <a href="http://example.com/\x1b[2J">\x1b[2JShop</a>', subtype="html")
+    first, second = put(url, full()), put(url, mail.as_bytes())
+    printed = cli.ok("inbox", "check")
+    assert "\x1b" not in printed
+    assert "1 link with http, which anybody on the way can read. Use https." in printed
+    assert "the subject ({{ name }})" in printed
+    assert cli.ok("inbox", "check", second) == cli.ok("inbox", "check", "latest") == printed
+    told = cli.json("inbox", "check", second)
+    assert told["id"] == second
+    assert told["links"] == [{"url": "http://example.com/\x1b[2J", "text": "\x1b[2JShop", "part": "html"}]
+    assert {"level": "good", "what": "from", "text": "It is from app@example.com."} in told["checks"]
+    bad = sum(each["level"] == "bad" for each in told["checks"])
+    assert printed.splitlines()[-1].startswith(f"{bad} bad, ")
+    assert cli.json("inbox", "check", first)["links"] == []
+    assert "There is no mail 999" in cli.error("inbox", "check", "999")

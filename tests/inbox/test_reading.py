@@ -197,3 +197,8 @@ def test_a_mail_with_html_only_is_found_by_its_words() -> None:
 def test_an_address_of_undecodable_bytes_becomes_storable() -> None:
     assert storable("a\udcff\ud800\x00") == "a??\ufffd"
     assert storable("a\udcff") == "aÿ"
+
+
+def test_a_number_that_python_refuses_to_read_is_no_trouble() -> None:
+    reading = read(b"Content-Type: text/html\r\n\r\n<p>a&#" + b"9" * 5_000 + b";b &#65; &#x1F600;")
+    assert search_text(reading, sender="", recipients=()).strip() == "a\ufffdb a 😀"

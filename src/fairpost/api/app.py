@@ -26,6 +26,7 @@ from fairpost.api.routes import (
     events,
     health,
     live,
+    inbox,
     members,
     metrics,
     operators,
@@ -77,6 +78,7 @@ ROUTES: tuple[Any, ...] = (
     members,
     auth,
     operators,
+    inbox,
     pages,
 )
 TAGS = [each.TAG for each in ROUTES if hasattr(each, "TAG")]

@@ -14,6 +14,7 @@ from fairpost.settings import read_settings
 if TYPE_CHECKING:
     import ssl
 
+    from fairpost.inbox.checks import Checked
     from fairpost.inbox.faults import Fault
     from fairpost.inbox.mails import AttachedFile, Mail, MailId
     from fairpost.inbox.reading import Reading
@@ -27,6 +28,7 @@ LATEST = 0  # stands for the newest; ids begin with 1
 ID_MAX = 2**63 - 1  # a bigint
 MEGABYTE = 1_048_576
 LINES_SHOWN_MAX = 500
+LINKS_SHOWN_MAX = 50
 SHOWN_HEADERS = ("From", "To", "Cc", "Bcc", "Reply-To", "Subject", "Date", "Message-ID")
 
 
@@ -197,6 +199,32 @@ def attachments(
         print_table(
             ("name", "type", ">bytes"), ((f.filename, f.content_type, f"{f.bytes:,}") for f in mail.attachments)
         )
+
+
+@app.command("check")
+def check_(
+    id_: Annotated[
+        int,
+        typer.Argument(parser=_mail_id_or_latest, metavar="[ID]", help="The mail's id. [default: latest]"),
+    ] = LATEST,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is good and what is bad about a mail.
+
+    Its links, images, headers and parts; how to unsubscribe; who signed it. No link is opened.
+
+    \b
+    Example: fairpost inbox check latest
+    """
+    from fairpost.inbox.checks import check
+    from fairpost.inbox.reading import read
+
+    mail, raw = _open(id_)
+    checked = check(raw, read(raw))
+    if as_json:
+        print_json({"id": mail.id, "checks": checked.findings, "links": checked.links})
+    else:
+        _print_checked(mail, checked)
 
 
 @app.command()
@@ -391,6 +419,21 @@ def _print_text(mail: "Mail", reading: "Reading") -> None:
     typer.echo(_tamed("\n".join(lines[:LINES_SHOWN_MAX])))
     if len(lines) > LINES_SHOWN_MAX:
         note(f"… and {len(lines) - LINES_SHOWN_MAX} lines more (all of it: --json)")
+
+
+def _print_checked(mail: "Mail", checked: "Checked") -> None:
+    from collections import Counter
+
+    print_pairs([("mail", mail.id), ("subject", mail.subject)])
+    typer.echo()
+    print_table(("", "what", "is so"), ((each.level.value, each.what, each.text) for each in checked.findings))
+    if checked.links:
+        typer.echo()
+        print_table(
+            ("link", "shown as", "in"), ((link.url, link.text, link.part) for link in checked.links[:LINKS_SHOWN_MAX])
+        )
+    levels = Counter(each.level.value for each in checked.findings)
+    typer.echo(f"\n{levels['bad']} bad, {levels['note']} to note, {levels['good']} good")
 
 
 def _tamed(text: str) -> str:

@@ -6,16 +6,16 @@ The standard library raises this and that on hostile mail; here, whatever it rai
 import base64
 import binascii
 import codecs
-import html
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from email.message import Message
 from functools import partial
 from typing import Any, TypeVar
 
+from fairpost.inbox.markup import unescaped
 from fairpost.model.email import Attachment
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ class Reading:
     text: str | None
     html: str | None
     attachments: tuple[Attachment, ...]
+    is_cut: bool = False  # there is more than was read
 
     def header(self, name: str) -> str:
         """The first of that name; empty when there is none."""
@@ -48,9 +49,10 @@ class Reading:
 def read(raw: bytes) -> Reading:
     message = _or(None, lambda: message_from_bytes(raw, policy=policy.compat32))
     if message is None:  # nested deeper than the parser can go
-        return Reading(headers=(), text=_storable(_guess(raw)), html=None, attachments=())
+        return Reading(headers=(), text=_storable(_guess(raw)), html=None, attachments=(), is_cut=True)
     texts, htmls, files = list[str](), list[str](), list[Attachment]()
-    for part in _leaves(message):
+    leaves, is_cut = _leaves(message)
+    for part in leaves:
         kind = _body_kind(part)
         if kind is None:
             files.append(_attachment(part, number=len(files) + 1))
@@ -61,6 +63,7 @@ def read(raw: bytes) -> Reading:
         text="\n".join(texts) if texts else None,
         html="\n".join(htmls) if htmls else None,
         attachments=tuple(files),
+        is_cut=is_cut or _or(False, lambda: len(list(message.raw_items())) > HEADERS_MAX),
     )
 
 
@@ -128,17 +131,18 @@ def _octets_of_word(encoding: str, text: str) -> bytes:
     return _or(octets, lambda: base64.b64decode(octets + b"==="))
 
 
-def _leaves(message: Message) -> Iterator[Message]:
-    """The parts that hold something, in order. What lies in an attached message stays in there."""
-    waiting = [message]
+def _leaves(message: Message) -> tuple[list[Message], bool]:
+    """The parts that hold something, in order, and whether there are more. What lies in an attached message stays in there."""
+    waiting, leaves = [message], list[Message]()
     for _ in range(PARTS_MAX):
         if not waiting:
-            return
+            break
         part = waiting.pop()
         if part.is_multipart() and part.get_content_maintype() == "multipart":
             waiting.extend(reversed(_children(part)))
         else:
-            yield part
+            leaves.append(part)
+    return leaves, bool(waiting)
 
 
 def _children(part: Message) -> list[Message]:
@@ -194,4 +198,4 @@ def _guess(octets: bytes) -> str:
 
 
 def _without_tags(text: str) -> str:
-    return html.unescape(_TAG.sub(" ", text[: 10 * SEARCH_CHARS_MAX]))
+    return unescaped(_TAG.sub(" ", text[: 10 * SEARCH_CHARS_MAX]))
