@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "policy": {"model"},
     "system": set(),
     "accept": {"model"},
+    "charts": set(),
     "campaigns": {"compose", "model", "policy", "postgres", "system", "templates"},
     "compose": {"model"},
     "deliver": {"campaigns", "model", "policy", "system", "postgres", "templates", "transport"},
@@ -63,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "prospects": {"model"},
     "providers": {"model"},
-    "simulate": {"model", "policy", "system", "postgres", "deliver", "providers", "transport"},
+    "simulate": {"charts", "model", "policy", "system", "postgres", "deliver", "providers", "transport"},
     "portals": {"model", "postgres", "templates"},
     "app": {
         "model",
@@ -114,7 +115,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 
-PURE = ("model", "policy")
+PURE = ("charts", "model", "policy")
 IO_MODULES = {"asyncio", "asyncpg", "os", "pathlib", "random", "socket", "subprocess", "threading", "time"}
 
 

@@ -137,15 +137,13 @@ def test_on_events_a_blaster_is_found_in_minutes_and_sooner_than_by_a_timer() ->
         assert events.kinds[name].throttled == 0
 
 
-@pytest.mark.parametrize(("suffix", "beginning"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
-def test_a_plot_is_written(tmp_path: Path, suffix: str, beginning: bytes) -> None:
-    pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'fairpost[plot]'")
+def test_a_plot_is_written(tmp_path: Path) -> None:
     stories = {way: simulate_abuse(SENDERS[:20], way, days=DAYS) for way in Way}
     figures = {way: abuse_figures(each, days=DAYS) for way, each in stories.items()}
     written = []
     for n in range(2):
-        path = tmp_path / f"plot{n}{suffix}"
+        path = tmp_path / f"plot{n}.svg"
         plot_abuse(stories, figures, path)
         written.append(path.read_bytes())
-    assert written[0].startswith(beginning)
+    assert written[0].startswith(b"<?xml")
     assert written[0] == written[1], "the same stories, the same file"

@@ -141,17 +141,15 @@ def test_a_scenario_is_the_same_for_the_same_seed_and_has_no_more_than_it_says(n
     assert max(minutes) < chosen.minutes
 
 
-@pytest.mark.parametrize(("suffix", "beginning"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
-async def test_a_plot_is_written(tmp_path: Path, suffix: str, beginning: bytes) -> None:
-    pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'fairpost[plot]'")
+async def test_a_plot_is_written(tmp_path: Path) -> None:
     chosen = scenario("tiers", seed=1, scale=0.1)
     arrivals = emails_of(chosen, seed=1)
     courses = {"fifo": await run(chosen, Fifo(), arrivals), "seed": await run(chosen, WholeShares(), arrivals)}
     written = []
     for n in range(2):
-        path = tmp_path / f"plot{n}{suffix}"
+        path = tmp_path / f"plot{n}.svg"
         plot(courses, path)
         written.append(path.read_bytes())
-    assert written[0].startswith(beginning)
+    assert written[0].startswith(b"<?xml")
     assert len(written[0]) > 10_000
     assert written[0] == written[1], "the same courses, the same file"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairpost.cli.output import AsJson, print_json
-from fairpost.cli.plots import require_plottable
+from fairpost.cli.plots import Plot, require_plottable
 from fairpost.cli.schedule_options import (
     parse_day,
     parse_duration,
@@ -96,9 +96,7 @@ def forecast(
         str | None, typer.Option(metavar="TIME", help="When it begins, like 2027-03-01T09:00. [default: now]")
     ] = None,
     workspace: Annotated[str | None, typer.Option(help="Of the campaign. [default: FAIRPOST_WORKSPACE]")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it as well: a .png or an .svg. Needs matplotlib.")
-    ] = None,
+    plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """Say when a campaign will be done, and what would help.

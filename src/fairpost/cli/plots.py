@@ -1,18 +1,20 @@
 """What every command has that can draw."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
+
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it as well: an .svg, which any browser opens.")]
 
 
 def require_plottable(path: Path | None) -> None:
     """Before anything runs: it would be a pity about the minutes."""
-    from fairpost.simulate.plot import SUFFIXES, require_matplotlib
-
     if path is None:
         return
-    if path.suffix not in SUFFIXES:
-        raise typer.BadParameter(f"--plot must end with {' or '.join(SUFFIXES)}, got {path}")
+    if path.suffix.lower() != ".svg":
+        raise typer.BadParameter(
+            f"--plot writes an .svg, which any browser opens; got {path}. Type: --plot {path.stem or 'plot'}.svg"
+        )
     if not path.parent.is_dir():
         raise typer.BadParameter(f"--plot: there is no folder {path.parent}")
-    require_matplotlib()

@@ -1,13 +1,12 @@
 """`fairpost simulate`: days in minutes, with the engine's own code on a clock moved by hand."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairpost.cli.output import AsJson, note, print_json, print_pairs
-from fairpost.cli.plots import require_plottable
+from fairpost.cli.plots import Plot, require_plottable
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
@@ -15,10 +14,6 @@ if TYPE_CHECKING:
     from fairpost.simulate.fairness import Course
 
 app = typer.Typer(no_args_is_help=True, help="Let days pass in minutes, beside what is real. No mail leaves.")
-
-Plot = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Draw it as well: a .png or an .svg. Needs matplotlib.")
-]
 
 
 class ScenarioName(StrEnum):

@@ -2,68 +2,74 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fairpost.charts import (
+    Axis,
+    Bar,
+    Fragment,
+    Kind,
+    Part,
+    Series,
+    Tint,
+    Unit,
+    bar_chart,
+    document,
+    line_chart,
+)
+from fairpost.simulate import senders
 from fairpost.simulate.abuse import AbuseFigures, Story, Way
-from fairpost.simulate.plot import COOL, STYLE, WARM, require_matplotlib, save
-from fairpost.simulate.senders import Kind
+from fairpost.simulate.plot import save
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-MINUTES_MAX = 7 * 24 * 60
-LINES = {Way.EVENTS: "-", Way.HOURLY: ":"}
-BARS = {Way.EVENTS: "#333333", Way.HOURLY: "#bbbbbb"}
+MINUTE_S, WEEK_S = 60, 7 * 24 * 60 * 60
+WIDTH, HEIGHT = 480, 330
+LINES: tuple[Tint, ...] = (1, 2, 3, 4)
+BARS: dict[Way, Tint] = {Way.EVENTS: 1, Way.HOURLY: "quiet"}
 
 
 def plot_abuse(stories: Mapping[Way, Sequence[Story]], figures: Mapping[Way, AbuseFigures], path: Path) -> None:
-    """A PNG or an SVG, by the name's end. The same stories give the same file."""
-    require_matplotlib()
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 5), layout="constrained")
-        found, throttled = figure.subplots(1, 2)
-        _found(found, stories)
-        _throttled(throttled, figures)
-        save(figure, path)
+    """The same stories give the same file."""
+    panels = [_found(stories), _throttled(figures)]
+    about = "Scored with each event that matters, as the engine does, and by a timer once an hour."
+    save(document(panels, title="How soon abuse is found, and who is throttled", about=about, columns=2), path)
 
 
-def _found(axes: "Axes", stories: Mapping[Way, Sequence[Story]]) -> None:
-    """For each kind of abuser, the part that was found after so many minutes."""
-    for kind, colour in zip([kind for kind in Kind if kind.is_abuse], WARM, strict=True):
-        for way, line in LINES.items():
-            of_kind = [story for story in stories[way] if story.sender.kind is kind]
-            minutes = sorted(max(1.0, story.detect_s / 60) for story in of_kind if story.detect_s is not None)
-            parts = [number / max(1, len(of_kind)) for number in range(len(minutes) + 1)]
-            axes.step(
-                [1, *minutes, MINUTES_MAX],
-                [*parts, parts[-1]],
-                line,
-                where="post",
-                color=colour,
-                label=f"{kind}, {way.value}",
-            )
-    axes.set_xscale("log")
-    axes.set_xlim(1, MINUTES_MAX)
-    axes.set_ylim(0, 1.02)
-    axes.set_xlabel("minutes since the abuse began")
-    axes.set_ylabel("part of the abusers that was found")
-    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=4)
+def _found(stories: Mapping[Way, Sequence[Story]]) -> Fragment:
+    """For each kind of abuser, the part that was found after so long."""
+    abuses = [kind for kind in senders.Kind if kind.is_abuse]
+    return line_chart(
+        [
+            Series(f"{kind}, {way.value}", _found_after(stories[way], kind), Kind.STEP, tint, dashed=way is Way.HOURLY)
+            for kind, tint in zip(abuses, LINES, strict=True)
+            for way in Way
+        ],
+        x_axis=Axis(unit=Unit.DURATION, label="since the abuse began", log=True),
+        y_axis=Axis(unit=Unit.PERCENT, includes=(0, 1)),
+        label="part of the abusers that was found",
+        width=WIDTH,
+        height=HEIGHT,
+    )
 
 
-def _throttled(axes: "Axes", figures: Mapping[Way, AbuseFigures]) -> None:
+def _found_after(stories: Sequence[Story], kind: senders.Kind) -> list[tuple[float, float]]:
+    of_kind = [story for story in stories if story.sender.kind is kind]
+    found_s = sorted(max(MINUTE_S, story.detect_s) for story in of_kind if story.detect_s is not None)
+    parts = [number / max(1, len(of_kind)) for number in range(len(found_s) + 1)]
+    return list(zip([MINUTE_S, *found_s, max(WEEK_S, *found_s, 0)], [*parts, parts[-1]], strict=True))
+
+
+def _throttled(figures: Mapping[Way, AbuseFigures]) -> Fragment:
     kinds = figures[Way.EVENTS].kinds
-    height = 0.4
-    for n, way in enumerate(Way):
-        parts = [each.throttled / each.senders for each in figures[way].kinds.values()]
-        places = [place + (n - 0.5) * height for place in range(len(kinds))]
-        axes.barh(places, parts, height, color=BARS[way], label=way.value)
-    axes.set_yticks(range(len(kinds)), list(kinds))
-    for label, each in zip(axes.get_yticklabels(), kinds.values(), strict=True):
-        label.set_color(WARM[0] if each.is_abuse else COOL[0])
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("part that was throttled (blue: honest senders, red: abusers)")
-    axes.legend(fontsize="small")
+    return bar_chart(
+        [
+            Bar(
+                f"{name} ({'abuse' if each.is_abuse else 'honest'})",
+                [figures[way].kinds[name].throttled / figures[way].kinds[name].senders for way in Way],
+            )
+            for name, each in kinds.items()
+        ],
+        parts=[Part(way.value, BARS[way]) for way in Way],
+        stacked=False,
+        axis=Axis(unit=Unit.PERCENT, includes=(1,)),
+        label="part of each kind of sender that was throttled",
+        width=WIDTH,
+    )

@@ -3,35 +3,34 @@
 from itertools import accumulate
 from pathlib import Path
 
+from fairpost.charts import Axis, Column, Kind, Series, Unit, bars_over_time, document, line_chart
 from fairpost.policy.forecast import Forecast
 from fairpost.policy.forecast.buckets import buckets
-from fairpost.simulate.plot import COOL, STYLE, WARM, require_matplotlib, save
-
-LABELS_MAX = 12
+from fairpost.simulate.plot import save
 
 
 def plot_forecast(found: Forecast, path: Path, *, timezone: str) -> None:
-    """A PNG or an SVG, by the name's end. The same forecast gives the same file."""
-    require_matplotlib()
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
+    """The same forecast gives the same file."""
     over_time = buckets(found, timezone)
-    counts = [count for _, count in over_time.counts]
-    form = "%a %d %b\n%H:%M" if over_time.is_within_days else "%d %b\n%Y"
-    every = -(-len(counts) // LABELS_MAX)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 4.5), layout="constrained")
-        each = figure.subplots()
-        each.bar(range(len(counts)), counts, width=0.9, color=COOL[0])
-        each.set_ylabel(f"e-mails per {over_time.size}", color=COOL[0])
-        each.set_xticks(range(0, len(counts), every), [f"{at:{form}}" for at, _ in over_time.counts[::every]])
-        each.set_xlabel(timezone)
-        together = each.twinx()
-        together.plot(
-            range(len(counts)), list(accumulate(counts)), color=WARM[0], marker="." if len(counts) == 1 else ""
-        )
-        together.set_ylim(bottom=0)
-        together.set_ylabel("e-mails so far", color=WARM[0])
-        figure.suptitle(f"{found.emails:,} e-mails; bottleneck: {found.bottleneck}")
-        save(figure, path)
+    length_s = over_time.length.total_seconds()
+    counts = [(at.timestamp(), count) for at, count in over_time.counts]
+    so_far = accumulate((count for _, count in counts), initial=0)
+    ends = [counts[0][0], *(at + length_s for at, _ in counts)]
+    # The buckets have the time of the clock on the wall already, so that no zone is to be added.
+    x_axis = Axis(unit=Unit.MOMENT, label=timezone)
+    panels = [
+        bars_over_time(
+            [Column(at, (count,)) for at, count in counts],
+            length=length_s,
+            x_axis=x_axis,
+            y_axis=Axis(unit=Unit.COUNT),
+            label=f"e-mails per {over_time.size}",
+        ),
+        line_chart(
+            [Series("e-mails so far", list(zip(ends, so_far, strict=True)), Kind.AREA)],
+            x_axis=x_axis,
+            y_axis=Axis(unit=Unit.COUNT),
+            label="e-mails so far",
+        ),
+    ]
+    save(document(panels, title=f"{found.emails:,} e-mails", about=f"Bottleneck: {found.bottleneck}."), path)

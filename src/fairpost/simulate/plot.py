@@ -1,82 +1,89 @@
-"""Draws who got which slots, and how long each sender waited, beside each other for each algorithm."""
+"""Draws who got which slots, and how long each sender waited, a row of panels for each algorithm."""
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
 
+from fairpost.charts import (
+    Axis,
+    Column,
+    Fragment,
+    Kind,
+    Part,
+    Series,
+    Tint,
+    Unit,
+    bars_over_time,
+    document,
+    line_chart,
+)
 from fairpost.model.errors import FairpostError
 from fairpost.simulate.fairness import TITLES, Course
 from fairpost.simulate.scenarios import Scenario
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-SUFFIXES = (".png", ".svg")
-STYLE: Any = {"svg.hashsalt": "fairpost", "font.size": 9}
-WARM = ("#c44e52", "#dd8452", "#937860", "#ccb974")  # for the large senders
-COOL = ("#4c72b0", "#55a868", "#64b5cd", "#8172b3")  # for the small ones
-
-
-def require_matplotlib() -> None:
-    if find_spec("matplotlib") is None:
-        raise FairpostError("A plot needs matplotlib, which is not installed. Type: pip install 'fairpost[plot]'")
+WIDTH, HEIGHT = 480, 230
+MINUTE_S = 60
+LARGE: tuple[Tint, ...] = (2, 5, 7, 4)
+SMALL: tuple[Tint, ...] = (1, 3, 6, 8)
 
 
 def plot(courses: Mapping[str, Course], path: Path) -> None:
-    """A PNG or an SVG, by the name's end. The same courses give the same file."""
-    require_matplotlib()
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
+    """The same courses give the same file."""
     scenario = next(iter(courses.values())).scenario
-    colours = _colours(scenario)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4 * len(courses), 6.5), layout="constrained")
-        axes = figure.subplots(2, len(courses), sharey="row", squeeze=False)
-        for column, (name, course) in enumerate(courses.items()):
-            axes[0, column].set_title(TITLES[name])
-            _shares(axes[0, column], course, colours)
-            _waits(axes[1, column], course, colours)
-        axes[0, 0].set_ylabel("share of each minute's slots (white: unused)")
-        axes[1, 0].set_ylabel("median wait of each sender, minutes")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-        figure.suptitle(f"{scenario.name}: {scenario.about}", wrap=True)
-        save(figure, path)
+    tints = _tints(scenario)
+    waits = {name: _waits_s(course) for name, course in courses.items()}
+    longest_s = max((wait_s for each in waits.values() for _, wait_s, _ in each), default=0.0)
+    panels = []
+    for name, course in courses.items():
+        panels.append(_shares(f"{TITLES[name]}: share of each minute's slots", course, tints))
+        panels.append(_waits(f"{TITLES[name]}: median wait of each sender", waits[name], tints, longest_s))
+    save(document(panels, title=scenario.name, about=scenario.about, columns=2), path)
 
 
-def save(figure: "Figure", path: Path) -> None:
+def save(drawn: str, path: Path) -> None:
     try:
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+        path.write_text(drawn, "utf-8")
     except OSError as error:
         raise FairpostError(f"The plot cannot be written: {error}") from error
 
 
-def _colours(scenario: Scenario) -> dict[str, str]:
+def _tints(scenario: Scenario) -> dict[str, Tint]:
     """The small groups first: they are drawn at the bottom, where a thin band is seen."""
     small = dict.fromkeys(sender.group for sender in scenario.senders if sender.is_small)
     large = dict.fromkeys(sender.group for sender in scenario.senders if not sender.is_small)
-    return dict(zip(small, cycle(COOL), strict=False)) | dict(zip(large, cycle(WARM), strict=False))
+    return dict(zip(small, cycle(SMALL), strict=False)) | dict(zip(large, cycle(LARGE), strict=False))
 
 
-def _shares(axes: "Axes", course: Course, colours: Mapping[str, str]) -> None:
-    shares = [course.share_over_time(group) for group in colours]
-    axes.stackplot(
-        range(course.scenario.minutes), shares, labels=list(colours), colors=list(colours.values()), step="post"
+def _shares(label: str, course: Course, tints: Mapping[str, Tint]) -> Fragment:
+    shares = zip(*(course.share_over_time(group) for group in tints), strict=True)
+    return bars_over_time(
+        [Column(minute * MINUTE_S, share) for minute, share in enumerate(shares)],
+        length=MINUTE_S,
+        parts=[Part(group, tint) for group, tint in tints.items()],
+        x_axis=Axis(unit=Unit.DURATION, label="since the beginning"),
+        y_axis=Axis(unit=Unit.PERCENT, includes=(0, 1)),
+        label=label,
+        width=WIDTH,
+        height=HEIGHT,
     )
-    axes.set_ylim(0, 1)
-    axes.set_xlim(0, course.scenario.minutes - 1)
-    axes.set_xlabel("minute")
 
 
-def _waits(axes: "Axes", course: Course, colours: Mapping[str, str]) -> None:
-    waits = sorted((median(waits) / 60, sender.group) for sender, waits in course.waits_by_sender().items())
-    for group, colour in colours.items():
-        of_group = [(place, wait) for place, (wait, name) in enumerate(waits, 1) if name == group]
-        axes.scatter([place for place, _ in of_group], [wait for _, wait in of_group], s=12, color=colour)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("senders, by their wait")
+def _waits_s(course: Course) -> list[tuple[int, float, str]]:
+    """By place, the shortest wait first: how long, and of which group."""
+    waits = sorted((median(waits), sender.group) for sender, waits in course.waits_by_sender().items())
+    return [(place, wait_s, group) for place, (wait_s, group) in enumerate(waits, 1)]
+
+
+def _waits(label: str, waits: list[tuple[int, float, str]], tints: Mapping[str, Tint], longest_s: float) -> Fragment:
+    return line_chart(
+        [
+            Series(group, [(place, wait_s) for place, wait_s, of in waits if of == group], Kind.DOTS, tint)
+            for group, tint in tints.items()
+        ],
+        x_axis=Axis(unit=Unit.COUNT, label="senders, by their wait", includes=(0,)),
+        y_axis=Axis(unit=Unit.DURATION, includes=(0, longest_s)),
+        label=label,
+        width=WIDTH,
+        height=HEIGHT,
+    )

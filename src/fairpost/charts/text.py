@@ -1,0 +1,57 @@
+"""Words and numbers for XML: nothing in them ends a tag, and their widths are known well enough to keep them apart."""
+
+import re
+from unicodedata import combining, east_asian_width
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # by XML 1.0, even as references
+_NARROW = frozenset("ijltfrI.,:;'|!()[] ·")
+_WIDE = frozenset("mwMW@%—…")
+
+
+def escaped(text: str) -> str:
+    """For content and for attributes in double quotes."""
+    clean = _FORBIDDEN.sub("\ufffd", text)
+    return clean.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def text_width(text: str, size: float) -> float:
+    """Of a usual sans-serif font, rather too wide than too narrow."""
+    return size * sum(map(_em, text))
+
+
+def shortened(text: str, size: float, width: float) -> str:
+    """As much of it as there is room for."""
+    if text_width(text, size) <= width:
+        return text
+    room = width - text_width("…", size)
+    for end, char in enumerate(text):
+        room -= size * _em(char)
+        if room < 0:
+            return f"{text[:end].rstrip()}…"
+    raise AssertionError("it was too wide, and then it was not")
+
+
+def wrapped(text: str, size: float, width: float) -> list[str]:
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(shortened(word, size, width))
+    return lines
+
+
+def pixels(value: float) -> str:
+    """To a tenth: finer is not seen."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _em(char: str) -> float:
+    if char in _NARROW:
+        return 0.36
+    if combining(char):
+        return 0.0
+    if char in _WIDE or east_asian_width(char) in "WF":
+        return 1.0
+    return 0.72 if char.isupper() else 0.58
