@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from fairpost import __version__
 from fairpost.cli import app
+from fairpost.cli.commands import COMMANDS, command
 from tests.cli.conftest import Cli
 
 
@@ -44,6 +45,12 @@ def test_help_needs_nothing_heavy() -> None:
         not {"asyncpg", "psycopg", "fastapi", "uvicorn", "pydantic", "minijinja", "cryptography", "httpx", "jinja2"}
         & loaded
     )
+    assert not {f"fairpost.cli.{place.partition(':')[0]}" for place, _ in COMMANDS.values()} & loaded
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_of_a_command_in_the_help_is_its_own_first_one(name: str) -> None:
+    assert command(name).help.partition("\n\n")[0] == COMMANDS[name][1]
 
 
 def test_without_a_command_the_help_is_shown(bare: Cli) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairpost.cli.account_share import share
 from fairpost.cli.account_view import account_facts, print_account, print_accounts
 from fairpost.cli.gmail_options import GmailGiven, GmailOptions, given_gmail, try_gmail_account, with_gmail
 from fairpost.cli.limit_options import LimitOptions, chosen_limits, given_limits, limits_in_words, with_given
@@ -281,6 +282,9 @@ def remove(
     if not done.removed:
         raise FairpostError(_why_not_removed(name, done))
     typer.echo(f"removed {name}")
+
+
+app.command()(share)
 
 
 def _server(
