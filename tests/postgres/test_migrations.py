@@ -79,7 +79,7 @@ async def test_a_migration_that_was_edited_after_it_was_applied_is_refused(
     before = await catalog(blank)
     first = known_migrations()[0]
     monkeypatch.setattr(
-        migrations, "known_migrations", lambda: [Migration(first.version, first.name, first.sql + "\n-- edited")]
+        migrations, "known_migrations", lambda: (Migration(first.version, first.name, first.sql + "\n-- edited"),)
     )
     with pytest.raises(MigrationError, match="is not the one that was applied"):
         await migrate(blank)
@@ -94,7 +94,7 @@ async def test_a_database_of_a_newer_fairpost_is_left_alone(blank: Any) -> None:
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(blank: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = [*known_migrations(), Migration(9998, "broken", "CREATE TABLE fairpost.half (); SELECT 1 / 0;")]
+    broken = (*known_migrations(), Migration(9998, "broken", "CREATE TABLE fairpost.half (); SELECT 1 / 0;"))
     monkeypatch.setattr(migrations, "known_migrations", lambda: broken)
     with pytest.raises(asyncpg.DivisionByZeroError):
         await migrate(blank)

@@ -6,8 +6,9 @@ the next one. Functions are files beside, one operation each, and always replace
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
@@ -37,13 +38,13 @@ CREATE TABLE IF NOT EXISTS fairpost.migrations (
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Migration:
     version: int
     name: str
     sql: str
 
-    @property
+    @cached_property
     def checksum(self) -> str:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
@@ -56,14 +57,16 @@ class Applied:
     functions: bool
 
 
-def known_migrations() -> list[Migration]:
+@cache
+def known_migrations() -> tuple[Migration, ...]:
     found = []
     for file in (SQL / "migrations").iterdir():
         if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name):
             found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
-    return sorted(found, key=lambda migration: migration.version)
+    return tuple(sorted(found, key=lambda migration: migration.version))
 
 
+@cache
 def functions() -> Migration:
     text = "\n".join(file.read_text("utf-8") for folder in FUNCTION_FOLDERS for file in _sql_files(folder))
     return Migration(0, "functions", text)
@@ -113,12 +116,13 @@ async def _ledger(conn: "asyncpg.Connection") -> dict[int, str]:
     return {row["version"]: row["checksum"] for row in await conn.fetch("SELECT * FROM fairpost.migrations")}
 
 
-def _check(ledger: dict[int, str], wanted: list[Migration]) -> None:
+def _check(ledger: dict[int, str], wanted: Sequence[Migration]) -> None:
+    known = {m.version for m in known_migrations()}
     by_version = {m.version: m for m in wanted}
     for version, checksum in sorted(ledger.items()):
         if version == 0:
             continue
-        if version not in {m.version for m in known_migrations()}:
+        if version not in known:
             raise MigrationError(
                 f"The database has migration {version:04}, which this Fairpost does not know: it was made by a "
                 "newer version. Nothing was changed. Upgrade Fairpost: pip install --upgrade fairpost"
