@@ -13,7 +13,7 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import Service, service_of
 from fairpost.model.person import Person, Role, Session
-from fairpost.model.workspace import WORKSPACE_NAME, Scope
+from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, Scope
 from fairpost.people import codes, sessions
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
@@ -189,12 +189,13 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
         if chosen is None or not WORKSPACE_NAME.fullmatch(chosen):
             raise ApiError("bad_request", "Say which workspace you mean: X-Workspace.")
         workspace, region = chosen, await service.region_of(chosen)
+    is_admin = signed_in.person.role is Role.ADMIN
     async with service.entrance(region) as door:
         found = await workspaces.find_workspace(door, workspace)
+        if found is None and not (is_admin and await _is_in_use(door, workspace)):
+            raise not_found("workspace", workspace, where="")
     owner = await service.store_of(region)
-    if found is None:
-        raise not_found("workspace", workspace, where="")
-    if found.suspended_at is not None and signed_in.person.role is not Role.ADMIN:
+    if found is not None and found.suspended_at is not None and not is_admin:
         raise _suspended()
     return Caller(
         who=signed_in.who,
@@ -205,6 +206,11 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
         owner=owner,
         request_id=request.state.request_id,
     )
+
+
+async def _is_in_use(store: Store, workspace: str) -> bool:
+    """Without being registered. The service's own stays closed: its e-mails have the links and codes of other people."""
+    return workspace != SERVICE_WORKSPACE and await workspaces.has_left_traces(store, workspace)
 
 
 async def place_of(service: Service, workspace: str | None) -> str:

@@ -84,6 +84,53 @@ async def workspaces(store: "Store", *, after: str = "", most: int = 1000) -> li
     return [_workspace(row) for row in rows]
 
 
+async def has_left_traces(store: "Store", name: str) -> bool:
+    """Whether anything of a workspace is here, registered or not: applications and commands need not register theirs."""
+    return bool(
+        await store.value(
+            """SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.workspace = $1)
+                   OR EXISTS (SELECT FROM fairpost.emails m WHERE m.workspace = $1)
+                   OR EXISTS (SELECT FROM fairpost.accounts a WHERE a.workspace = $1)
+                   OR EXISTS (SELECT FROM fairpost.campaigns c WHERE c.workspace = $1)
+                   OR EXISTS (SELECT FROM fairpost.templates t WHERE t.workspace = $1)
+                   OR EXISTS (SELECT FROM fairpost.prospects p WHERE p.workspace = $1)""",
+            name,
+        )
+    )
+
+
+async def names_seen(store: "Store", *, prefix: str = "", most: int = 200) -> list[tuple[str, bool]]:
+    """By name: workspaces that are registered, have accounts, or have e-mails waiting or served in the last day; and whether
+    they are registered. Steps from name to name, however many users each has."""
+    rows = await store.fetch(
+        _NAMES_SEEN, prefix, NEW_ARRIVALS_MAX, most, f"^{WORKSPACE_NAME.pattern}$", SERVICE_WORKSPACE
+    )
+    return [(row["name"], row["is_registered"]) for row in rows]
+
+
+NEW_ARRIVALS_MAX = 10_000  # that no engine has put in its place yet
+_NAMES_SEEN = """
+    WITH RECURSIVE waiting AS (
+        (SELECT n.workspace FROM fairpost.nodes n ORDER BY 1 LIMIT 1)
+        UNION ALL
+        SELECT (SELECT n.workspace FROM fairpost.nodes n WHERE n.workspace > w.workspace ORDER BY 1 LIMIT 1)
+        FROM waiting w WHERE w.workspace IS NOT NULL
+    ), served AS (
+        (SELECT a.workspace FROM fairpost.activity a ORDER BY 1 LIMIT 1)
+        UNION ALL
+        SELECT (SELECT a.workspace FROM fairpost.activity a WHERE a.workspace > s.workspace ORDER BY 1 LIMIT 1)
+        FROM served s WHERE s.workspace IS NOT NULL
+    ), seen AS (
+        SELECT w.name, true AS is_registered FROM fairpost.workspaces w
+        UNION ALL SELECT w.workspace, false FROM waiting w
+        UNION ALL SELECT s.workspace, false FROM served s
+        UNION ALL SELECT a.workspace, false FROM fairpost.accounts a
+        UNION ALL (SELECT v.workspace, false FROM fairpost.arrivals v LIMIT $2)
+    )
+    SELECT s.name, bool_or(s.is_registered) AS is_registered FROM seen s
+    WHERE starts_with(s.name, $1) AND s.name ~ $4 AND s.name <> $5 GROUP BY s.name ORDER BY s.name LIMIT $3"""
+
+
 async def set_pools(store: "Store", name: str, pools: Sequence[str]) -> None:
     await store.value("UPDATE fairpost.workspaces SET pools = $2 WHERE name = $1", name, list(pools))
 

@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response, status
+from fastapi import APIRouter, Path, Query, Request, Response, status
 from pydantic import Field
 
-from fairpost.api.access import Admin, SignedIn
+from fairpost.api.access import Admin
 from fairpost.api.answers import AddressPath, Answer, Given, Model, Moment, Page, Text, Why, failures
 from fairpost.api.errors import invalid, not_found
+from fairpost.api.operating import RegionQuery, region_meant, store_meant, write_down
 from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of
 from fairpost.api.routes.auth import Address, PersonName, PersonOut, person_out
 from fairpost.api.routes.members import OfferedOut, offered_out
@@ -24,6 +25,7 @@ TAG = {"name": "operators", "description": "For those who run the service."}
 router = APIRouter(prefix="/api/admin", tags=["operators"])
 
 NamePath = Annotated[str, Path(pattern=f"^{WORKSPACE_NAME.pattern}$", description="The workspace.")]
+NAMES_MAX = 200
 PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
 
 
@@ -34,6 +36,13 @@ class WorkspaceItem(Model):
     created_at: Moment
     suspended_at: Moment | None
     reason: str | None
+
+
+class WorkspaceSeen(Model):
+    name: str
+    is_registered: Annotated[
+        bool, Field(description="False: applications or commands send from it, and it has no keys and no members.")
+    ]
 
 
 class WorkspaceIn(Given):
@@ -50,12 +59,28 @@ class AdminIn(Given):
 
 @router.get("/workspaces", summary="By name", responses=failures("not_found"))
 async def listed(
-    _: Admin, service: TheService, region: Text | None = None, limit: Limit = 50, cursor: Cursor = None
+    _: Admin, service: TheService, region: RegionQuery = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[WorkspaceItem]]:
-    where = _region(service, region)
+    where = region_meant(service, region)
     store = await service.store_of(where)
     found = await workspaces.workspaces(store, after=name_at(cursor) or "", most=limit + 1)
     return page_of(found, limit, shown=lambda each: _told(each, where), place=lambda each: each.name)
+
+
+@router.get(
+    "/workspaces/names",
+    summary="To choose from: those registered, and those that have accounts, or e-mails waiting or served in the last day",
+    responses=failures("not_found"),
+)
+async def names(
+    _: Admin,
+    service: TheService,
+    region: RegionQuery = None,
+    prefix: Annotated[Text, Query(max_length=100, description="What they begin with.")] = "",
+) -> Answer[list[WorkspaceSeen]]:
+    store = await store_meant(service, region)
+    found = await workspaces.names_seen(store, prefix=prefix, most=NAMES_MAX)
+    return Answer(data=[WorkspaceSeen(name=name, is_registered=is_registered) for name, is_registered in found])
 
 
 @router.put(
@@ -72,7 +97,7 @@ async def add(
 ) -> Answer[WorkspaceItem]:
     if name == SERVICE_WORKSPACE:
         raise invalid("name", f"cannot be {SERVICE_WORKSPACE}: that is the service's own")
-    region = _region(service, given.region) if given.region is not None else await service.region_of(name)
+    region = region_meant(service, given.region) if given.region is not None else await service.region_of(name)
     store = await service.store_of(region)
     await store.value("SELECT true")  # it answers: nothing is placed where it could not be added
     if service.settings.regions is not None:
@@ -82,7 +107,8 @@ async def add(
         if not is_new:
             await workspaces.set_pools(one, name, given.pools)
             response.status_code = status.HTTP_200_OK
-        await _audit(one, admin, request, "workspace.add" if is_new else "workspace.pools", name, pools=given.pools)
+        action = "workspace.add" if is_new else "workspace.pools"
+        await write_down(one, admin, request, action, name, workspace=name, pools=given.pools)
         return Answer(data=_told(await workspaces.workspace_named(one, name), region))
 
 
@@ -96,7 +122,7 @@ async def suspend(
     async with store.together() as one:
         reason = why.reason if why else None
         if await workspaces.suspend_workspace(one, name, reason=reason):
-            await _audit(one, admin, request, "workspace.suspend", name, reason=reason)
+            await write_down(one, admin, request, "workspace.suspend", name, workspace=name, reason=reason)
         return Answer(data=_told(await workspaces.workspace_named(one, name), region))
 
 
@@ -105,7 +131,7 @@ async def readmit(name: NamePath, admin: Admin, service: TheService, request: Re
     region, store = await _where_is(service, name)
     async with store.together() as one:
         if await workspaces.readmit_workspace(one, name):
-            await _audit(one, admin, request, "workspace.readmit", name)
+            await write_down(one, admin, request, "workspace.readmit", name, workspace=name)
         return Answer(data=_told(await workspaces.workspace_named(one, name), region))
 
 
@@ -130,7 +156,7 @@ async def invite(given: AdminIn, admin: Admin, service: TheService, request: Req
                 mail=service.mail,
             )
         )
-        await _audit(one, admin, request, "admin.invite", offered.address, of_workspace=False)
+        await write_down(one, admin, request, "admin.invite", offered.address)
     return Answer(data=offered)
 
 
@@ -141,7 +167,7 @@ async def disable(address: AddressPath, admin: Admin, service: TheService, reque
     person = await _find(service, address)
     async with service.home.together() as one:
         changed = person_out(await membership.disable_person(one, person.id))
-        await _audit(one, admin, request, "admin.disable", person.address, of_workspace=False)
+        await write_down(one, admin, request, "admin.disable", person.address)
     return Answer(data=changed)
 
 
@@ -150,7 +176,7 @@ async def enable(address: AddressPath, admin: Admin, service: TheService, reques
     person = await _find(service, address)
     async with service.home.together() as one:
         changed = person_out(await membership.enable_person(one, person.id))
-        await _audit(one, admin, request, "admin.enable", person.address, of_workspace=False)
+        await write_down(one, admin, request, "admin.enable", person.address)
     return Answer(data=changed)
 
 
@@ -173,35 +199,6 @@ async def _find(service: Service, address: str) -> Person:
     if person is None:
         raise not_found("admin", address, where="")
     return person
-
-
-async def _audit(
-    store: Store,
-    admin: SignedIn,
-    request: Request,
-    action: str,
-    subject: str,
-    *,
-    of_workspace: bool = True,
-    **detail: object,
-) -> None:
-    await workspaces.write_audit(
-        store,
-        workspace=subject if of_workspace else None,
-        who=admin.who,
-        action=action,
-        subject=subject,
-        detail=detail,
-        request_id=request.state.request_id,
-    )
-
-
-def _region(service: Service, region: str | None) -> str:
-    if region is None:
-        return service.regions[0]
-    if region not in service.regions:
-        raise not_found("region", region, where="")
-    return region
 
 
 def _told(workspace: Workspace, region: str) -> WorkspaceItem:
