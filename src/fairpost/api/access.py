@@ -271,9 +271,17 @@ async def _admin(signed_in: Annotated[SignedIn, Depends(signed_in_of)]) -> Signe
     return signed_in
 
 
+async def _admin_among_few(
+    _: Annotated[SignedIn, Depends(_admin)], service: Annotated[Service, Depends(service_of)]
+) -> AsyncIterator[None]:
+    async with service.crowd.one_more(SERVICE_WORKSPACE):
+        yield
+
+
 Reads = Annotated[Caller, Depends(_needs(Scope.READ))]
 Sends = Annotated[Caller, Depends(_needs(Scope.SEND))]
 Manages = Annotated[Caller, Depends(_needs(Scope.MANAGE))]
 LONG = [Depends(_among_few)]  # of a path whose requests take long
+FEW_ADMINS = [Depends(_admin_among_few)]  # the same for a path of those who run the service
 SignedInPerson = Annotated[SignedIn, Depends(signed_in_of)]
 Admin = Annotated[SignedIn, Depends(_admin)]

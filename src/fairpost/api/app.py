@@ -17,6 +17,7 @@ from fairpost.api.errors import CODES, DETAILS_MAX, ApiError, without_commands
 from fairpost.api.gate import Gate
 from fairpost.api.routes import (
     accounts,
+    all_accounts,
     auth,
     bulk,
     campaign_mail,
@@ -79,6 +80,7 @@ ROUTES: tuple[Any, ...] = (
     auth,
     operators,
     inbox,
+    all_accounts,
     pages,
 )
 TAGS = [each.TAG for each in ROUTES if hasattr(each, "TAG")]

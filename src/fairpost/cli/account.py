@@ -7,7 +7,7 @@ import typer
 
 from fairpost.cli.account_share import share
 from fairpost.cli.account_view import account_facts, print_account, print_accounts
-from fairpost.cli.gmail_options import GmailGiven, GmailOptions, given_gmail, try_gmail_account, with_gmail
+from fairpost.cli.gmail_options import GmailGiven, GmailOptions, given_gmail, with_gmail
 from fairpost.cli.limit_options import LimitOptions, chosen_limits, given_limits, limits_in_words, with_given
 from fairpost.cli.oauth_options import OauthOptions, given_grant, require_plain_secret, with_grant, with_kept_grant
 from fairpost.cli.option_groups import expanded
@@ -17,7 +17,7 @@ from fairpost.cli.session import with_store
 from fairpost.cli.trial import advice, has_passed, print_trial, trial_facts
 from fairpost.model.account import AccountStatus, Limits
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.model.transport import GmailSettings, ServerSettings, SmtpSettings, write_transport
+from fairpost.model.transport import ServerSettings, SmtpSettings, write_transport
 from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
@@ -315,14 +315,10 @@ def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | No
     import asyncio
 
     from fairpost.app import vault_of
-    from fairpost.transport.factory import login_of, server_of, server_settings
-    from fairpost.transport.trial import try_server
+    from fairpost.transport.account_trial import try_account
 
-    server = server_settings(account)
-    if isinstance(server, GmailSettings):
-        return try_gmail_account(account, settings)
-    tried = asyncio.run(try_server(server_of(server), login_of(account, vault_of(settings))))
-    return tried, None if has_passed(tried) else advice(tried, server, account.name)
+    tried = asyncio.run(try_account(account, vault_of(settings)))
+    return tried, None if has_passed(tried) else advice(tried, account.transport, account.name)
 
 
 async def _read_posts(store: "Store", workspace: str | None = None) -> "tuple[list[Post], datetime]":

@@ -12,10 +12,7 @@ from fairpost.model.oauth import OauthKind, OauthSettings
 from fairpost.model.transport import GmailSettings
 
 if TYPE_CHECKING:
-    from fairpost.model.account import Account
     from fairpost.model.transport import TransportSettings
-    from fairpost.settings import Settings
-    from fairpost.transport.trial import Tried
 
 FILE_BYTES_MAX = 64 * 1024  # Google's key files have 2.4 KB
 
@@ -101,26 +98,6 @@ def with_gmail(old: "TransportSettings | None", given: GmailGiven, *, name: str)
     base_url = (kept.base_url if kept else None) if given.url is None else given.url or None
     is_service = oauth.kind is OauthKind.GOOGLE_SERVICE_ACCOUNT
     return GmailSettings(oauth=replace(oauth, subject=subject if is_service else None), base_url=base_url)
-
-
-def try_gmail_account(account: "Account", settings: "Settings") -> "tuple[list[Tried], str | None]":
-    """The steps, and what to do next where one failed."""
-    import asyncio
-
-    from fairpost.app import vault_of
-    from fairpost.transport.factory import gmail_client_of
-    from fairpost.transport.gmail_trial import PATIENCE, try_gmail
-
-    async def tried() -> "list[Tried]":
-        client = gmail_client_of(account, vault_of(settings), timeouts=PATIENCE)
-        try:
-            return await try_gmail(client, account)
-        finally:
-            await client.close()
-
-    steps = asyncio.run(tried())
-    failed = next((each for each in steps if not each.ok), None)
-    return steps, failed.advice if failed else None
 
 
 def gmail_facts(settings: GmailSettings) -> dict[str, Any]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairpost.model.oauth import OauthSettings
+    from fairpost.model.transport import TransportSettings
     from fairpost.transport.trial import Tried
 
 NAMES = {Step.TLS: "TLS", Step.STARTTLS: "STARTTLS", Step.AUTH: "login"}
@@ -47,13 +48,17 @@ def has_passed(tried: "Sequence[Tried]") -> bool:
     return all(each.ok for each in tried)
 
 
-def advice(tried: "Sequence[Tried]", settings: SmtpSettings, name: str) -> str | None:
+def advice(tried: "Sequence[Tried]", settings: "TransportSettings | None", name: str) -> str | None:
     """What to type next; None when all went well."""
     failed = next((each for each in tried if not each.ok), None)
     if failed is None:
         return None
-    if failed.advice:
+    if failed.advice or not isinstance(settings, SmtpSettings):
         return failed.advice
+    return _about_smtp(failed, settings, name)
+
+
+def _about_smtp(failed: "Tried", settings: SmtpSettings, name: str) -> str:
     change = f"fairpost account set {name}"
     match failed.step:
         case Step.CONNECT:

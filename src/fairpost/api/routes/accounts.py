@@ -14,7 +14,8 @@ import asyncpg
 from fastapi import APIRouter, Path, status
 from pydantic import Field
 
-from fairpost.api.access import Caller, Manages, Reads
+from fairpost.api import verifying
+from fairpost.api.access import LONG, Caller, Manages, Reads
 from fairpost.api.answers import (
     Answer,
     Given,
@@ -43,6 +44,7 @@ from fairpost.api.servers import (
     server_out,
 )
 from fairpost.api.service import Service, TheService
+from fairpost.api.verifying import Verified
 from fairpost.model.account import Account, AccountStatus, Limits
 from fairpost.model.errors import KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
@@ -238,6 +240,22 @@ async def resume(name: AccountName, caller: Manages) -> Answer[AccountOut]:
     return await _set_status(caller, name, {"status": AccountStatus.ACTIVE}, "account.resume")
 
 
+@router.post(
+    "/{name}/verify",
+    summary="Try its server: connects and signs in, and sends nothing",
+    responses=failures("not_found"),
+    dependencies=LONG,
+)
+async def verify(name: AccountName, caller: Manages, service: TheService) -> Answer[Verified]:
+    try:
+        account = await caller.owner.account_named(
+            full_name(name, caller)
+        )  # with the sealed secret, which no tenant sees
+    except NotFound:
+        raise not_found("account", name) from None
+    return Answer(data=await verifying.verify(account, service))
+
+
 @router.delete(
     "/{name}",
     summary="Remove it, with its password",
@@ -385,14 +403,20 @@ async def _look(caller: Caller, name: str) -> AccountOut:
 
 
 def _shown(post: Post, caller: Caller, now: datetime) -> AccountOut:
+    shown = account_out(post, now)
+    return shown.model_copy(update={"name": own_name(shown.name, caller), "pool": own_name(shown.pool, caller)})
+
+
+def account_out(post: Post, now: datetime) -> AccountOut:
+    """By the names that the database has."""
     account = post.account
     hour_used, day_used = post.used(now)
     may_send_at, waits_for = post.may_send(now)
     return AccountOut(
-        name=own_name(account.name, caller),
+        name=account.name,
         address=account.address,
         display_name=account.display_name,
-        pool=own_name(account.pool, caller),
+        pool=account.pool,
         provider=account.provider,
         status=account.status,
         status_reason=_said(account.status_reason),

@@ -25,6 +25,12 @@ TAG = {"name": "operators", "description": "For those who run the service."}
 router = APIRouter(prefix="/api/admin", tags=["operators"])
 
 NamePath = Annotated[str, Path(pattern=f"^{WORKSPACE_NAME.pattern}$", description="The workspace.")]
+AuditRegion = Annotated[
+    Text | None,
+    Query(
+        max_length=31, description="What was done to this region. [default: to people and workspaces, which home knows]"
+    ),
+]
 NAMES_MAX = 200
 PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
 
@@ -180,9 +186,12 @@ async def enable(address: AddressPath, admin: Admin, service: TheService, reques
     return Answer(data=changed)
 
 
-@router.get("/audit", summary="Who changed what in the installation itself", responses=failures())
-async def audit(_: Admin, service: TheService, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
-    found = await workspaces.audit(service.home, None, before=number_at(cursor), most=limit + 1)
+@router.get("/audit", summary="Who changed what in the installation itself", responses=failures("not_found"))
+async def audit(
+    _: Admin, service: TheService, region: AuditRegion = None, limit: Limit = 50, cursor: Cursor = None
+) -> Answer[Page[AuditOut]]:
+    store = service.home if region is None else await store_meant(service, region)
+    found = await workspaces.audit(store, None, before=number_at(cursor), most=limit + 1)
     return page_of(found, limit, shown=AuditOut.model_validate, place=lambda entry: entry.id)
 
 

@@ -1,0 +1,131 @@
+"""For those who run the service: the accounts of all workspaces and their own, by the names that the database has."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+
+from fairpost.api import verifying
+from fairpost.api.access import FEW_ADMINS, Admin, SignedIn
+from fairpost.api.answers import Answer, Moment, Page, Text, failures
+from fairpost.api.errors import invalid, not_found
+from fairpost.api.operating import RegionQuery, region_meant, store_meant, write_down
+from fairpost.api.pages import Cursor, Limit, name_at, page_of
+from fairpost.api.routes.accounts import AccountOut, Pause, account_out
+from fairpost.api.service import TheService
+from fairpost.api.verifying import Verified
+from fairpost.model.account import Account, AccountStatus
+from fairpost.model.errors import NotFound
+from fairpost.observe.status import read_post, read_posts
+from fairpost.policy.diagnosis import Post
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+
+router = APIRouter(prefix="/api/admin/accounts", tags=["operators"])
+
+FullName = Annotated[
+    Text, Path(min_length=1, max_length=201, description="As `fairpost account list` has it: `acme/sales`, or `sales`.")
+]
+
+
+class AnyAccountOut(AccountOut):
+    region: str
+    workspace: Annotated[str | None, Field(description="Null: the operator's own.")]
+    bounce_percent: Annotated[float | None, Field(description="Of what it sent today; null: nothing.")]
+    driven_by: Annotated[str | None, Field(description="Which engine is at work for it just now.")]
+    driven_until: Annotated[Moment | None, Field(description="When its lease ends, unless it is renewed.")]
+
+
+@router.get("", summary="All of them, by name", responses=failures("not_found"))
+async def listed(
+    _: Admin,
+    service: TheService,
+    region: RegionQuery = None,
+    workspace: Annotated[Text | None, Query(max_length=200, description="Only those of this one.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Answer[Page[AnyAccountOut]]:
+    where = region_meant(service, region)
+    store = await service.store_of(where)
+    found = await read_posts(store, workspace=workspace, after=name_at(cursor) or "", most=limit + 1)
+    now = clock.now()
+    return page_of(found, limit, shown=lambda post: _shown(post, where, now), place=lambda post: post.account.name)
+
+
+@router.post(
+    "/{name:path}/pause", summary="Let it send nothing more; only an admin resumes it", responses=failures("not_found")
+)
+async def pause(
+    name: FullName, given: Pause, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
+) -> Answer[AnyAccountOut]:
+    if given.until is not None and given.until <= clock.now():
+        raise invalid("until", "must lie in the future")
+    until = given.until.isoformat() if given.until else None
+    changes = {"status": AccountStatus.PAUSED, "status_reason": given.reason, "status_until": until}
+    store = await store_meant(service, region)
+    await _set_status(store, name, changes, admin, request, "account.pause", reason=given.reason, until=until)
+    return Answer(data=await _look(store, name, region_meant(service, region)))
+
+
+@router.post(
+    "/{name:path}/resume", summary="Let one send again that was paused or suspended", responses=failures("not_found")
+)
+async def resume(
+    name: FullName, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
+) -> Answer[AnyAccountOut]:
+    store = await store_meant(service, region)
+    await _set_status(store, name, {"status": AccountStatus.ACTIVE}, admin, request, "account.resume")
+    return Answer(data=await _look(store, name, region_meant(service, region)))
+
+
+@router.post(
+    "/{name:path}/verify",
+    summary="Try its server: connects and signs in, and sends nothing",
+    responses=failures("not_found"),
+    dependencies=FEW_ADMINS,
+)
+async def verify(name: FullName, _: Admin, service: TheService, region: RegionQuery = None) -> Answer[Verified]:
+    account = await _find(await store_meant(service, region), name)
+    return Answer(data=await verifying.verify(account, service))
+
+
+async def _set_status(
+    store: Store,
+    name: str,
+    changes: Mapping[str, Any],
+    admin: SignedIn,
+    request: Request,
+    action: str,
+    **detail: object,
+) -> None:
+    account = await _find(store, name)
+    async with store.together() as one:
+        if await one.change_account(name, changes) is None:
+            raise not_found("account", name, where="")
+        await write_down(one, admin, request, action, f"account {name}", workspace=account.workspace, **detail)
+
+
+async def _find(store: Store, name: str) -> Account:
+    try:
+        return await store.account_named(name)
+    except NotFound:
+        raise not_found("account", name, where="") from None
+
+
+async def _look(store: Store, name: str, region: str) -> AnyAccountOut:
+    return _shown(await read_post(store, name), region, clock.now())
+
+
+def _shown(post: Post, region: str, now: datetime) -> AnyAccountOut:
+    told = account_out(post, now)
+    usage, is_driven = told.usage, post.is_driven(now)
+    return AnyAccountOut(
+        **told.__dict__,
+        region=region,
+        workspace=post.account.workspace,
+        bounce_percent=round(100 * usage.day_bounces / usage.day_used, 1) if usage.day_used else None,
+        driven_by=post.owner if is_driven else None,
+        driven_until=post.until if is_driven else None,
+    )

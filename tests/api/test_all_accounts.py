@@ -1,0 +1,122 @@
+"""Accounts of all workspaces, for those who run the service; and servers that are tried."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from ipaddress import ip_network
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.api import verifying
+from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.model.account import Limits
+from fairpost.model.transport import Security, SmtpSettings
+from fairpost.smtp.guard import NetworkGuard
+from tests.api.conftest import Api
+from tests.api.operator import operator
+
+
+@pytest.fixture
+async def server(api: Api) -> AsyncIterator[SmtpSettings]:
+    inbox = InboxServer(api.store, ServerOptions(port=0))
+    await inbox.start()
+    try:
+        yield SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
+    finally:
+        await inbox.stop()
+
+
+async def add(api: Api, name: str, server: SmtpSettings | None = None) -> None:
+    pool = f"{name.rpartition('/')[0]}/default" if "/" in name else "default"
+    await api.store.add_account(name, address="x@acme.example", pool=pool, limits=Limits(), transport=server)
+
+
+async def test_an_admin_sees_and_stops_the_accounts_of_all(api: Api) -> None:
+    await api.workspace()
+    for name in ("acme/sales", "own", "other/x"):
+        await add(api, name)
+    await api.store.value(
+        """UPDATE fairpost.leases SET day_used = 40, day_bounces = 3, day_started_at = clock_timestamp(), owner = 'engine 7',
+               until = clock_timestamp() + interval '1 minute'
+           WHERE account_id = (SELECT id FROM fairpost.accounts WHERE name = 'acme/sales')"""
+    )
+    async with operator(api) as client, api.client() as key:
+        first = (await client.get("/api/admin/accounts", params={"limit": 2})).json()["data"]
+        rest = (await client.get("/api/admin/accounts", params={"limit": 2, "cursor": first["next"]})).json()["data"]
+        found = {each["name"]: each for each in (*first["items"], *rest["items"])}
+        assert {name: each["workspace"] for name, each in found.items()} == {
+            "acme/sales": "acme",
+            "other/x": "other",
+            "own": None,
+        }
+        sales = found["acme/sales"]
+        assert (sales["pool"], sales["bounce_percent"], sales["driven_by"]) == ("acme/default", 7.5, "engine 7")
+        assert sales["driven_until"] is not None
+        assert found["own"]["bounce_percent"] is None
+        only = (await client.get("/api/admin/accounts", params={"workspace": "other"})).json()["data"]
+        assert [each["name"] for each in only["items"]] == ["other/x"]
+
+        paused = await client.post("/api/admin/accounts/acme/sales/pause", json={"reason": "complaints"})
+        assert paused.json()["data"]["status"] == "paused", paused.text
+        assert (await key.post("/api/accounts/sales/resume")).status_code == 409  # the operator's word
+        past = {"reason": "x", "until": "2020-01-01T00:00:00Z"}
+        assert (await client.post("/api/admin/accounts/own/pause", json=past)).status_code == 422
+        resumed = await client.post("/api/admin/accounts/acme%2Fsales/resume")
+        assert resumed.json()["data"]["status"] == "active", resumed.text
+        for verb in ("pause", "resume", "verify"):
+            told = await client.post(f"/api/admin/accounts/nobody/{verb}", json={"reason": "x"})
+            assert told.json()["error"]["code"] == "not_found"
+        await client.post("/api/admin/accounts/own/pause", json={"reason": "mine"})
+        of_acme = (await client.get("/api/audit", headers={"X-Workspace": "acme"})).json()["data"]["items"]
+        assert [each["action"] for each in of_acme] == ["account.resume", "account.pause"]
+        own = (await client.get("/api/admin/audit", params={"region": "main"})).json()["data"]["items"]
+        assert own[0]["subject"] == "account own"
+        assert (await key.get("/api/admin/accounts")).status_code == 401
+
+
+async def test_a_server_is_tried_and_nothing_is_sent(api: Api, client: httpx.AsyncClient, server: SmtpSettings) -> None:
+    for name in ("own", "acme/inside"):
+        await add(api, name, server)
+    await add(api, "acme/none")
+    async with operator(api) as admin:
+        own = (await admin.post("/api/admin/accounts/own/verify")).json()["data"]
+        assert own == {
+            "ok": True,
+            "words": "It connected and signed in: it can send. Nothing was sent.",
+            "steps": [
+                {"step": step, "ok": True, "text": None, "reply": None} for step in ("connect", "greeting", "hello")
+            ],
+        }
+        # A workspace's account goes nowhere into our network, whoever asks.
+        for asked in (admin.post("/api/admin/accounts/acme/inside/verify"), client.post("/api/accounts/inside/verify")):
+            inside = (await asked).json()["data"]
+            assert inside["ok"] is False
+            assert inside["words"].startswith("It failed at connect: ")
+    none = (await client.post("/api/accounts/none/verify")).json()["data"]
+    assert (none["ok"], none["steps"]) == (False, [])
+    assert "has no server" in none["words"]
+    assert "fairpost account" not in none["words"]
+    assert (await client.post("/api/accounts/own/verify")).status_code == 404  # the operator's
+    object.__setattr__(
+        api.service, "guard", NetworkGuard(allowed=(ip_network("127.0.0.0/8"),), ports=frozenset({server.port}))
+    )
+    assert (await client.post("/api/accounts/inside/verify")).json()["data"]["ok"] is True
+    assert await api.store.value("SELECT count(*) FROM fairpost.inbox") == 0
+
+
+async def test_a_server_that_says_nothing_keeps_nobody_waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "VERIFYING_S_MAX", 0.3)
+    over = asyncio.Event()
+
+    async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+        writer.close()
+
+    listening = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    await add(api, "own", SmtpSettings(host="127.0.0.1", port=port, security=Security.NONE))
+    async with listening, operator(api) as client:
+        told = (await client.post("/api/admin/accounts/own/verify")).json()["data"]
+        assert told["ok"] is False
+        assert "took longer" in told["words"]
+        over.set()
