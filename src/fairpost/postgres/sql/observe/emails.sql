@@ -61,9 +61,10 @@ BEGIN
 END $$;
 
 -- A page, the newest first, those before `p_before` where it is given; of one workspace, or of all (null). `p_states` (null: all) are the states as
--- people see them: scheduled and ready where the queue says waiting.
+-- people see them: scheduled and ready where the queue says waiting. `p_ids`: these instead, those of them that are the workspace's.
+DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.list_emails(
-    p_workspace text, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL
+    p_workspace text, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL, p_ids bigint[] DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, state text, workspace text, user_name text, stream text, class text, route text, account text, recipients jsonb, subject text,
     created_at timestamptz, due_at timestamptz, finished_at timestamptz, attempts integer, attempts_max integer, reason text
@@ -77,7 +78,8 @@ DECLARE
     ids bigint[];
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
-    ids := CASE WHEN p_workspace IS NULL THEN fairpost.newest_of_all(p_states, below, p_max, t) ELSE fairpost.newest_of(p_workspace, p_states, below, p_max, t) END;
+    ids := CASE WHEN p_ids IS NOT NULL THEN p_ids WHEN p_workspace IS NULL THEN fairpost.newest_of_all(p_states, below, p_max, t)
+        ELSE fairpost.newest_of(p_workspace, p_states, below, p_max, t) END;
     RETURN QUERY
     SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
            x.workspace, x.user_name, x.stream, x.class::text, x.route, a.name, x.recipients, c.subject,
@@ -91,6 +93,7 @@ BEGIN
           FROM unnest(ids) n(id) JOIN fairpost.emails e USING (id)) x
     LEFT JOIN fairpost.contents c ON c.id = x.content_id
     LEFT JOIN fairpost.accounts a ON a.id = x.account_id
+    WHERE p_workspace IS NULL OR x.workspace = p_workspace
     ORDER BY x.id DESC;
 END $$;
 

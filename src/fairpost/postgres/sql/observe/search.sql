@@ -1,0 +1,133 @@
+-- E-mails by what is known of them. One of the things known leads to e-mails, the newest first, by an index; the others are looked at on each of them.
+
+-- The ids to which one thing known leads, the newest first, from `p_from` on and below `p_below`. `p_by`: key, address, stream, campaign, user. All but an
+-- address belong to one workspace. Each statement has one plan that is right whatever it is asked for (see emails.sql): of the queue, only one index has
+-- rows in the order of (workspace, id), and a planner that knows nothing of the queue yet would rather go through all of it by another.
+CREATE OR REPLACE FUNCTION fairpost.led_to(p_workspace text, p_by text, p_value text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    mark CONSTANT integer := hashtext(fairpost.fold(p_value));
+    found bigint[];
+BEGIN
+    CASE p_by
+    WHEN 'key' THEN
+        found := ARRAY(SELECT k.email_id FROM fairpost.idempotency_keys k
+                       WHERE k.key_hash = fairpost.key_hash(p_workspace, p_value) AND k.email_id >= p_from AND k.email_id < p_below);
+    WHEN 'address' THEN
+        IF p_workspace IS NULL THEN
+            found := ARRAY(WITH marked AS MATERIALIZED (SELECT q.id FROM fairpost.queue q WHERE fairpost.address_mark(q.recipients) = mark)
+                           SELECT m.id FROM marked m WHERE m.id >= p_from AND m.id < p_below);
+        ELSE
+            found := ARRAY(SELECT q.id FROM fairpost.queue q
+                           WHERE (q.workspace, q.id) >= (p_workspace, p_from) AND (q.workspace, q.id) < (p_workspace, p_below)
+                           AND fairpost.address_mark(q.recipients) = mark ORDER BY q.workspace DESC, q.id DESC LIMIT p_max);
+        END IF;
+        found := found
+            || ARRAY(SELECT e.id FROM fairpost.emails e WHERE fairpost.address_mark(e.recipients) = mark AND e.id >= p_from AND e.id < p_below
+                     ORDER BY e.id DESC LIMIT p_max)
+            || ARRAY(WITH marked AS MATERIALIZED (
+                         SELECT q.id FROM fairpost.queue q WHERE jsonb_array_length(q.recipients) > 1 AND fairpost.address_marks(q.recipients) @> ARRAY[mark]
+                         UNION ALL
+                         SELECT e.id FROM fairpost.emails e WHERE jsonb_array_length(e.recipients) > 1 AND fairpost.address_marks(e.recipients) @> ARRAY[mark])
+                     SELECT m.id FROM marked m WHERE m.id >= p_from AND m.id < p_below);
+    WHEN 'stream', 'campaign' THEN
+        found := ARRAY(
+            SELECT n.id FROM (
+                SELECT p_value AS stream WHERE p_by = 'stream'
+                UNION ALL
+                SELECT s.stream FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.campaign_id = c.id
+                WHERE p_by = 'campaign' AND c.workspace = p_workspace AND c.name = p_value) s,
+            LATERAL (
+                (SELECT q.id FROM fairpost.queue q
+                 WHERE (q.workspace, q.id) >= (p_workspace, p_from) AND (q.workspace, q.id) < (p_workspace, p_below) AND q.stream = s.stream
+                 ORDER BY q.workspace DESC, q.id DESC LIMIT p_max)
+                UNION ALL
+                (SELECT e.id FROM fairpost.emails e
+                 WHERE e.workspace = p_workspace AND e.stream = s.stream AND e.stream <> '' AND e.id >= p_from AND e.id < p_below
+                 ORDER BY e.id DESC LIMIT p_max)) n);
+    WHEN 'user' THEN
+        found := ARRAY(SELECT q.id FROM fairpost.queue q
+                       WHERE (q.workspace, q.id) >= (p_workspace, p_from) AND (q.workspace, q.id) < (p_workspace, p_below) AND q.user_name = p_value
+                       ORDER BY q.workspace DESC, q.id DESC LIMIT p_max)
+            || ARRAY(SELECT e.id FROM fairpost.emails e
+                     WHERE e.workspace = p_workspace AND e.user_name = p_value AND e.user_name <> '' AND e.id >= p_from AND e.id < p_below
+                     ORDER BY e.id DESC LIMIT p_max);
+    END CASE;
+    RETURN ARRAY(SELECT DISTINCT n FROM unnest(found) n ORDER BY n DESC LIMIT p_max);
+END $$;
+
+-- Those of the ids, the newest first, of which all is true that is known. `p_states` as people see them.
+CREATE OR REPLACE FUNCTION fairpost.those_that_fit(
+    p_ids bigint[], p_workspace text, p_wanted jsonb, p_account bigint, p_campaign bigint, p_states text[], p_max integer, p_now timestamptz
+) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    wanted_user CONSTANT text := p_wanted ->> 'user';
+    wanted_stream CONSTANT text := p_wanted ->> 'stream';
+    wanted_key CONSTANT text := p_wanted ->> 'key';
+    person CONSTANT text := fairpost.fold(p_wanted ->> 'to');
+BEGIN
+    RETURN ARRAY(
+        SELECT x.id
+        FROM (SELECT q.id, q.state, q.due_at, q.workspace, q.user_name, q.stream, q.account_id, q.campaign_id, q.recipients, q.idempotency_key
+              FROM unnest(p_ids) n(id) JOIN fairpost.queue q USING (id)
+              UNION ALL
+              SELECT e.id, e.state, e.due_at, e.workspace, e.user_name, e.stream, e.account_id, e.campaign_id, e.recipients, e.idempotency_key
+              FROM unnest(p_ids) n(id) JOIN fairpost.emails e USING (id)) x
+        WHERE (p_workspace IS NULL OR x.workspace = p_workspace)
+        AND (p_states IS NULL OR CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= p_now THEN 'ready' ELSE 'scheduled' END = ANY (p_states))
+        AND (wanted_user IS NULL OR x.user_name = wanted_user) AND (wanted_stream IS NULL OR x.stream = wanted_stream)
+        AND (p_account IS NULL OR x.account_id = p_account) AND (p_campaign IS NULL OR x.campaign_id = p_campaign)
+        AND (wanted_key IS NULL OR x.idempotency_key = wanted_key)
+        AND (person IS NULL OR fairpost.fold(x.recipients #>> '{0,address}') = person
+             OR CASE WHEN jsonb_array_length(x.recipients) > 1 THEN fairpost.is_for(x.recipients, person) ELSE false END)
+        ORDER BY x.id DESC LIMIT p_max);
+END $$;
+
+-- The newest e-mails of which all is true that `p_wanted` says: {to, key, campaign, user, stream, account, since, until}; at most `p_max`, older than
+-- `p_before`. A key, a campaign, a user and a stream are a workspace's own, and need its name; when an e-mail was accepted, its id says. Looks at two
+-- thousand at most: `looked_to` is the id at which it stopped before it had found enough; null: there is no more, or it has `p_max`.
+CREATE OR REPLACE FUNCTION fairpost.search_emails(
+    p_workspace text, p_wanted jsonb, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL,
+    OUT ids bigint[], OUT looked_to bigint
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    looked_max CONSTANT integer := 2000;
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    oldest CONSTANT bigint := coalesce(fairpost.first_id_at((p_wanted ->> 'since')::timestamptz), 0);
+    below bigint := least(p_before, fairpost.first_id_at((p_wanted ->> 'until')::timestamptz), 9223372036854775807);
+    account CONSTANT bigint := (SELECT a.id FROM fairpost.accounts a WHERE a.name = p_wanted ->> 'account');
+    campaign CONSTANT bigint := (SELECT c.id FROM fairpost.campaigns c WHERE c.workspace = p_workspace AND c.name = p_wanted ->> 'campaign');
+    -- What ended badly is rare, and leads further than who sent it.
+    is_rare_state CONSTANT boolean := p_states <@ '{failed,bounced,suppressed,cancelled,claimed,sending,in_doubt}';
+    leads CONSTANT text := CASE WHEN p_wanted ? 'key' THEN 'key' WHEN p_wanted ? 'to' THEN 'address' WHEN is_rare_state THEN 'state'
+        WHEN p_wanted ->> 'stream' <> '' THEN 'stream' WHEN p_wanted ? 'campaign' THEN 'campaign' WHEN p_wanted ->> 'user' <> '' THEN 'user' ELSE 'state' END;
+    batch integer := p_max;
+    looked integer := 0;
+    candidates bigint[];
+BEGIN
+    PERFORM fairpost.require_own(p_workspace);
+    ids := '{}';
+    IF p_workspace IS NULL AND p_wanted ?| '{key,campaign,user,stream}' THEN
+        RAISE EXCEPTION 'workspace: a key, a campaign, a user and a stream are of one workspace' USING ERRCODE = 'FP001';
+    ELSIF p_wanted ? 'account' AND account IS NULL OR p_wanted ? 'campaign' AND campaign IS NULL THEN
+        RETURN;
+    END IF;
+    LOOP
+        candidates := CASE WHEN leads <> 'state' THEN
+                fairpost.led_to(p_workspace, leads, p_wanted ->> CASE leads WHEN 'address' THEN 'to' ELSE leads END, oldest, below, batch)
+            WHEN p_workspace IS NULL THEN fairpost.newest_of_all(p_states, below, batch, t)
+            ELSE fairpost.newest_of(p_workspace, p_states, below, batch, t) END;
+        ids := ids || fairpost.those_that_fit(
+            ARRAY(SELECT c FROM unnest(candidates) c WHERE c >= oldest), p_workspace, p_wanted, account, campaign, p_states, p_max - cardinality(ids), t);
+        below := candidates[cardinality(candidates)];
+        looked := looked + batch;
+        EXIT WHEN cardinality(ids) = p_max OR cardinality(candidates) < batch OR below < oldest;
+        IF looked >= looked_max THEN
+            looked_to := below;
+            RETURN;
+        END IF;
+        batch := least(4 * batch, looked_max - looked);
+    END LOOP;
+END $$;
