@@ -140,7 +140,7 @@ async def test_two_hundred_who_watch_cost_what_one_costs(api: Api, monkeypatch: 
 
         return one
 
-    monkeypatch.setitem(topics.TOPICS, "now", counted)  # type: ignore[arg-type]
+    monkeypatch.setitem(topics.TOPICS, "now", counted)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(signed_in(api, None, Role.ADMIN))
         streams = [await stack.enter_async_context(watching(client)) for _ in range(200)]
