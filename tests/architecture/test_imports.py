@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "postgres": {"model", "system"},
     "api": {
         "campaigns",
+        "charts",
         "inbox",
         "model",
         "oauth",

@@ -10,6 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fairpost.api.access import Caller
+from fairpost.api.answers import facts_of
+from fairpost.api.drawings import hours_chart, pace_chart, waiting_chart
 from fairpost.api.live import Look
 from fairpost.api.names import SHARED, own_account, own_words
 from fairpost.api.service import Service
@@ -33,6 +35,22 @@ class Watcher:
         return self.caller.workspace if self.caller is not None else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charts:
+    """As SVG."""
+
+    pace: str
+    waiting: str
+    hours: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NowShown(Now):
+    """With its history drawn, instead of told."""
+
+    charts: Charts
+
+
 def _now(watcher: Watcher) -> Look:
     caller = watcher.caller
     if caller is None:
@@ -45,7 +63,20 @@ def _now(watcher: Watcher) -> Look:
             called=lambda account: _as_known(account, workspace),
             told=lambda words: own_words(words, workspace),
         )
-    return _told(Now, watch.look)
+
+    async def look() -> NowShown:
+        now = await watch.look()
+        return NowShown(**{**facts_of(now), "history": (), "hours": ()}, charts=_charts(now))
+
+    return _told(NowShown, look)
+
+
+def _charts(now: Now) -> Charts:
+    return Charts(
+        pace=pace_chart(now.history, now.now),
+        waiting=waiting_chart(now.history, now.now),
+        hours=hours_chart(now.hours, now.now),
+    )
 
 
 def _as_known(account: Account, caller: Caller) -> Account:

@@ -41,7 +41,8 @@ def headline(facts: Facts, reasons: Sequence[Reason], *, per_s: float) -> Headli
     if first is not None and first.cause is Cause.PAUSED:
         return Headline(tone="bad", text=first.text, until=first.until)
     if per_s > 0:
-        rest = f"{waiting:,} wait" if waiting else "nothing waits behind them"
+        behind = waiting + total.claimed
+        rest = f"{behind:,} wait behind them" if behind else "nothing waits behind them"
         held = " Not everything goes out: see below." if reasons else ""
         return Headline(tone="good", text=f"Sending {_pace(per_s)}; {rest}.{held}")
     if first is not None:

@@ -14,6 +14,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response, status
 
 from fairpost.api.errors import ApiError
+from fairpost.charts import stylesheet
 
 router = APIRouter(include_in_schema=False)
 
@@ -57,7 +58,7 @@ def _file(name: str, content: bytes, media_type: str) -> File:
     return File(content, gzip.compress(content, mtime=0), media_type, etag, POLICIES.get(name, POLICY))
 
 
-FILES = _read(files("fairpost.api") / "static")
+FILES = _read(files("fairpost.api") / "static") | {"chart.css": _file("chart.css", stylesheet().encode(), TYPES["css"])}
 NoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
 Encodings = Annotated[str, Header(alias="Accept-Encoding")]
 

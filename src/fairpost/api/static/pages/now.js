@@ -2,7 +2,7 @@
 
 import { post } from "../ask.js";
 import { h } from "../dom.js";
-import { button, chart, confirmed, countdown, empty, figure, figures, heading, link, panel, tell } from "../parts.js";
+import { button, chart, columns, confirmed, countdown, figure, figures, heading, link, panel, tell } from "../parts.js";
 import { duration, number, rate, words } from "../words.js";
 
 // Where to put right what keeps mail from going out.
@@ -38,8 +38,8 @@ export default {
         figure("accounts", `${live.accounts.driven} of ${live.accounts.all}`, `at work · ${live.accounts.free} may send now`),
       ),
       reasons(live),
-      live.charts && panel("The last ten minutes", chart(live.charts.pace, "e-mails sent each second, and how many wait")),
-      live.charts && panel("The last 24 hours", chart(live.charts.hours, "sent, bounced and rejected in each hour")),
+      columns(panel("Sent each second", chart(live.charts.pace)), panel("Waiting", chart(live.charts.waiting))),
+      panel("The last 24 hours", chart(live.charts.hours)),
     ];
   },
 };

@@ -1,0 +1,75 @@
+"""Charts of what is live. Drawn once for all who watch; time counts back from now, so that they are right on every continent."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from fairpost.charts import Axis, Column, Kind, Part, Series, bars_over_time, line_chart
+from fairpost.observe.now import HISTORY, Hour, Moment
+
+HOUR = timedelta(hours=1)
+DAY_HOURS = 24
+PACE_BUCKET_S = 2.0
+SENT, BOUNCED, REJECTED = Part("sent", "good"), Part("bounced", "bad"), Part("rejected", "warn")
+
+
+def pace_chart(history: Sequence[Moment], now: datetime) -> str:
+    """How many e-mails went out each second."""
+    points = _paces(history, now)
+    return str(
+        line_chart(
+            [Series("sent a second", points, kind=Kind.AREA, tint="good")],
+            x_axis=Axis(label="minutes ago", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
+            y_axis=Axis(label="e-mails a second", includes=(0.0, 1.0)),
+            label="E-mails sent each second, in the last ten minutes",
+        )
+    )
+
+
+def waiting_chart(history: Sequence[Moment], now: datetime) -> str:
+    points = [(_minutes(each.at, now), float(each.waiting)) for each in history]
+    return str(
+        line_chart(
+            [Series("waiting", points, kind=Kind.AREA)],
+            x_axis=Axis(label="minutes ago", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
+            y_axis=Axis(label="e-mails", includes=(0.0, 1.0)),
+            label="E-mails that wait, in the last ten minutes",
+        )
+    )
+
+
+def hours_chart(hours: Sequence[Hour], now: datetime) -> str:
+    """The last column is the hour that runs."""
+    this = now.replace(minute=0, second=0, microsecond=0)
+    columns = [
+        Column((each.hour - this) / HOUR, (each.sent, each.bounced, each.rejected))
+        for each in hours
+        if each.hour > this - DAY_HOURS * HOUR
+    ]
+    return str(
+        bars_over_time(
+            columns,
+            length=1.0,
+            parts=(SENT, BOUNCED, REJECTED),
+            x_axis=Axis(label="hours ago", includes=(1.0 - DAY_HOURS, 1.0)),
+            y_axis=Axis(label="e-mails an hour", includes=(0.0, 1.0)),
+            label="E-mails of each hour, in the last day",
+        )
+    )
+
+
+def _paces(history: Sequence[Moment], now: datetime) -> list[tuple[float, float]]:
+    """From one moment to the next, over a bucket each: counters move in lumps."""
+    found: list[tuple[float, float]] = []
+    kept: list[Moment] = []
+    for each in history:
+        if not kept or (each.at - kept[-1].at).total_seconds() >= PACE_BUCKET_S:
+            kept.append(each)
+    for before, after in pairwise(kept):
+        seconds = (after.at - before.at).total_seconds()
+        found.append((_minutes(after.at, now), max(0, after.sent - before.sent) / seconds))
+    return found
+
+
+def _minutes(at: datetime, now: datetime) -> float:
+    return (at - now) / timedelta(minutes=1)
