@@ -1,0 +1,68 @@
+"""What is happening now: the same numbers whichever way they are counted, and a pace from one look to the next."""
+
+from datetime import timedelta
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairpost.bench.workload import stage_all
+from fairpost.model.account import Limits
+from fairpost.observe.now import NowWatch
+from fairpost.postgres.store import Store
+
+EMAIL = {"to": "a@b.example", "subject": "s", "text": "t"}
+ONE = st.fixed_dictionaries(
+    {
+        "workspace": st.sampled_from(["acme", "rival"]),
+        "user": st.sampled_from(["ann", "bob"]),
+        "class": st.sampled_from(["urgent", "bulk"]),
+        "pool": st.sampled_from(["default", "other"]),
+    }
+)
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(emails=st.lists(ONE, min_size=1, max_size=12))
+async def test_workspaces_together_are_the_whole(store: Store, emails: list[dict[str, str]]) -> None:
+    await store.enqueue_many([{**EMAIL, **each} for each in emails])
+    if len(emails) % 2:
+        await stage_all(store)  # some are in the tree, others are notes still
+    everything = await NowWatch(store).look()
+    parts = [await NowWatch(store, name).look() for name in ("acme", "rival")]
+    assert everything.waiting == sum(part.waiting for part in parts) > 0
+    for name, n in everything.classes.items():
+        assert n == sum(part.classes[name] for part in parts)
+    assert everything.waiting == sum(everything.classes.values())
+
+
+async def test_what_is_due_later_is_told_with_its_moment(store: Store) -> None:
+    await store.add_account("one", address="one@example.com", pool="default", limits=Limits())
+    now = await store.now()
+    due_at = now + timedelta(hours=2)
+    await store.enqueue_many([{**EMAIL, "workspace": "acme", "due_at": due_at.isoformat()}])
+    for watch in (NowWatch(store), NowWatch(store, "acme")):
+        found = await watch.look()
+        assert found.headline.tone == "wait"
+        assert found.next_due_at == found.headline.until == due_at
+
+
+async def test_a_hold_of_one_workspace_is_that_ones_affair(store: Store) -> None:
+    await store.add_account("one", address="one@example.com", pool="default", limits=Limits())
+    await store.enqueue_many([{**EMAIL, "workspace": name} for name in ("acme", "rival")])
+    await store.hold("acme", "workspace", "", reason="unpaid")
+    held = await NowWatch(store, "acme").look()
+    assert [reason.cause for reason in held.reasons if reason.cause == "held"] == ["held"]
+    assert "unpaid" in "".join(reason.text for reason in held.reasons)
+    free = await NowWatch(store, "rival").look()
+    assert "held" not in {reason.cause for reason in free.reasons}
+
+
+async def test_a_pace_is_what_was_sent_between_two_looks(store: Store) -> None:
+    account = await store.add_account("one", address="one@example.com", pool="default", limits=Limits())
+    watch = NowWatch(store)
+    assert (await watch.look()).per_s == 0
+    await store.value("UPDATE fairpost.leases SET sent_total = sent_total + 50 WHERE account_id = $1", account)
+    found = await watch.look()
+    seconds = (found.history[-1].at - found.history[0].at).total_seconds()
+    assert found.per_s == 50 / seconds
+    assert found.headline.text.startswith("Sending ")
