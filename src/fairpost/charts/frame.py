@@ -72,7 +72,7 @@ def frame(
     top += 0.7 * size
     x_low, x_high = span(x_axis, xs)
     x_words = x_axis.label or (days_in_words(x_axis, x_low, x_high) if x_axis.unit is Unit.MOMENT else "")
-    below = size * (3.0 if x_words else 1.7)
+    below = size * (3.2 if x_words else 1.9)
     height = max(height, top + PLOT_HEIGHT_MIN + below)
     bottom = height - below
     y_low, y_high = span(y_axis, ys)
@@ -147,7 +147,7 @@ def _x_ticks(axis: Axis, x: Scale, bottom: float, width: float, size: float) -> 
     ticks = x_ticks(axis, x, width, size)
     lines = "".join(f"M{pixels(x(tick.value))} {pixels(bottom)}v4" for tick in ticks)
     words = [
-        text_at(sum(x_extent(tick, x, width, size)) / 2, bottom + 1.25 * size, tick.words, anchor="middle")
+        text_at(sum(x_extent(tick, x, width, size)) / 2, bottom + 1.45 * size, tick.words, anchor="middle")
         for tick in ticks
     ]
     return f'<path class="fc-axis" d="M{pixels(x.start)} {pixels(bottom)}H{pixels(x.end)}{lines}"/>{"".join(words)}'
@@ -166,7 +166,8 @@ def _marks(marks: Sequence[Mark], x: Scale, y: Scale, size: float) -> str:
     for mark in sorted(marks, key=lambda mark: mark.at):
         at, words = x(mark.at), shortened(mark.words, size, (x.end - x.start) * 0.9)
         wide = text_width(words, size)
-        begin = at + 4 if at + 4 + wide <= x.end else at - 4 - wide
+        goes_before = at + 4 + wide > x.end
+        begin = at - 4 - wide if goes_before else at + 4
         lines.append(
             f'<g><title>{escaped(mark.words)}</title><path class="fc-mark"'
             f' d="M{pixels(at)} {pixels(y.start)}V{pixels(y.end)}"/></g>'
@@ -174,5 +175,7 @@ def _marks(marks: Sequence[Mark], x: Scale, y: Scale, size: float) -> str:
         row = next((row for row, end in enumerate(ends) if begin >= end), None)
         if row is not None:
             ends[row] = begin + wide + size / 2
-            said.append(text_at(begin, y.end + (0.9 + 1.2 * row) * size, words, more=" fc-strong fc-words"))
+            beside, anchor = (at - 4, "end") if goes_before else (begin, "start")
+            y_of_row = y.end + (0.9 + 1.2 * row) * size
+            said.append(text_at(beside, y_of_row, words, anchor=anchor, more=" fc-strong fc-words"))
     return "".join(lines + said)

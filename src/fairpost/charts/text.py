@@ -15,7 +15,7 @@ def escaped(text: str) -> str:
 
 
 def text_width(text: str, size: float) -> float:
-    """Of a usual sans-serif font, rather too wide than too narrow."""
+    """Of a wide sans-serif font, such as DejaVu: rather too much than too little."""
     return size * sum(map(_em, text))
 
 
@@ -54,4 +54,4 @@ def _em(char: str) -> float:
         return 0.0
     if char in _WIDE or east_asian_width(char) in "WF":
         return 1.0
-    return 0.72 if char.isupper() else 0.58
+    return 0.74 if char.isupper() else 0.64
