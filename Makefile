@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check lint types bench peers fuzz chaos
+.PHONY: help setup up test check lint types bench peers fuzz chaos screenshots
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
@@ -34,8 +34,11 @@ lint: $(STAMP)
 types: $(STAMP)
 	@$(BIN)/mypy
 
-peers: $(STAMP)  ## fetch real mail servers for the tests, where apt-get is (optional)
+peers: $(STAMP)  ## fetch real mail servers and a browser for the tests, where apt-get is (optional)
 	@$(BIN)/python tests/peers/fetch.py
+
+screenshots: $(STAMP) peers  ## take the pictures in docs/screenshots/ (some: ARGS=sign-in)
+	@$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 CHAOS_KILLS ?= 300
 

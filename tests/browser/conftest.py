@@ -14,11 +14,14 @@ from playwright.async_api import Browser, BrowserContext, Page
 
 from fairpost.settings import read_settings
 from tests.api.conftest import Api, answering
-from tests.browser.chromium import DESKTOP, ChromiumMissing, Screen, chromium
+from tests.browser.chromium import DESKTOP, PHONE_DARK, SCREENS, ChromiumMissing, Screen, chromium
 from tests.browser.chromium import context as context_on
 from tests.browser.faults import Faults
 
 HERE = Path(__file__).parent
+
+on_every_screen = pytest.mark.parametrize("screen", SCREENS, ids=str)
+on_two_screens = pytest.mark.parametrize("screen", [DESKTOP, PHONE_DARK], ids=str)  # the most different ones
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

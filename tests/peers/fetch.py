@@ -1,4 +1,4 @@
-"""Unpacks the mail servers the tests talk to into a folder, installing nothing.
+"""Unpacks the mail servers the tests talk to, and the browser they look with, into a folder, installing nothing.
 
     python tests/peers/fetch.py [DIR]
 
@@ -28,7 +28,7 @@ NOT_NEEDED = ("usr/share/doc", "usr/share/man", "usr/share/lintian", "usr/share/
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    package: str
+    package: str  # or several, with a space between
     programs: tuple[tuple[str, ...], ...]
     """Each must be there, under one of its names."""
 
@@ -46,6 +46,12 @@ PEERS: Mapping[str, Peer] = {
     "opensmtpd": Peer(
         package="opensmtpd",
         programs=(("usr/sbin/smtpd",), ("usr/libexec/opensmtpd/encrypt", "usr/lib/opensmtpd/encrypt")),
+    ),
+    "chromium": Peer(
+        package="chromium chromium-common",
+        programs=(
+            ("usr/lib/chromium/chromium", "usr/lib/chromium-browser/chromium-browser", "opt/google/chrome/chrome"),
+        ),
     ),
     "pgbouncer": Peer(package="pgbouncer", programs=(("usr/sbin/pgbouncer", "usr/bin/pgbouncer"),)),
 }
@@ -127,7 +133,7 @@ def fetch(name: str, home: Path, apt: "Apt") -> None:
 
 
 def _unpack(package: str, tree: Path, apt: "Apt") -> None:
-    unpacked = [package]
+    unpacked = package.split()
     apt.unpack(unpacked, tree)
     for _ in range(LIBRARY_ROUNDS_MAX):
         if not (missing := _missing_libraries(tree)):

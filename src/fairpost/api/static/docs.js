@@ -3,6 +3,7 @@
 
 const place = document.getElementById("paths");
 const find = document.getElementById("find");
+const none = document.getElementById("none");
 
 function element(name, words, className) {
   const made = document.createElement(name);
@@ -34,7 +35,7 @@ function operation(method, path, told, all) {
   const box = element("details");
   box.dataset.words = `${method} ${path} ${told.summary || ""}`.toLowerCase();
   const head = element("summary");
-  head.append(element("span", method.toUpperCase(), "method"), element("code", path), ` ${told.summary || ""}`);
+  head.append(element("span", method.toUpperCase(), "method"), element("code", path), element("span", told.summary || "", "says"));
   box.append(head);
   if (told.description) box.append(element("p", told.description));
   if ((told.parameters || []).length) {
@@ -77,7 +78,8 @@ fetch("/openapi.json").then((answer) => answer.json()).then((told) => {
 }).catch(() => { place.textContent = "The document could not be read."; });
 
 find.addEventListener("input", () => {
-  const words = find.value.toLowerCase();
+  const words = find.value.trim().toLowerCase();
+  let found = 0;
   for (const section of place.querySelectorAll("section")) {
     let shown = 0;
     for (const box of section.querySelectorAll(":scope > details")) {
@@ -85,5 +87,7 @@ find.addEventListener("input", () => {
       shown += !box.hidden;
     }
     section.hidden = shown === 0;
+    found += shown;
   }
+  none.textContent = found ? "" : "No path has these words.";
 });

@@ -1,38 +1,72 @@
 // The pages of people who sign in: one form, and what is asked next.
 "use strict";
 
-const form = document.getElementById("form");
-const words = document.getElementById("words");
-const resend = document.getElementById("resend");
-const token = new URLSearchParams(location.search).get("token") || "";
+const byId = (id) => document.getElementById(id);
+const [form, title, words, wrong, news, go, resend, rule] = ["form", "title", "words", "wrong", "news", "go", "resend", "rule"].map(byId);
+const asked = new URLSearchParams(location.search);
+const token = asked.get("token") || "";
+const next = /^\/(?![/\\])/.test(asked.get("next")) ? asked.get("next") : "/"; // a page of ours, and no other's
 if (token) history.replaceState(null, "", location.pathname); // it opens something: not for the history
 
 const STEPS = {
-  setup: { asks: ["address", "name", "password"], path: "/api/auth/setup", says: "Become the first admin of this Fairpost.", then: "sign-in" },
-  invitation: { asks: ["name", "password"], path: "/api/auth/accept", says: "Choose a password.", then: "sign-in" },
-  reset: { asks: ["password"], path: "/api/auth/accept", says: "Choose another password.", then: "sign-in" },
-  "sign-in": { asks: ["address", "workspace", "password"], path: "/api/auth/sign-in", says: "Sign in.", then: "code" },
-  enter: { asks: [], path: "/api/auth/enter", says: "You are being signed in.", then: "done" },
-  code: { asks: ["code"], path: "/api/auth/code", says: "A code is on its way to you by e-mail.", then: "done" },
+  setup: { title: "Become the first admin", says: "This Fairpost has none yet. You sign in next.", asks: ["address", "name", "password"], button: "Become admin", path: "/api/auth/setup", then: "sign-in" },
+  invitation: { title: "Choose a password", says: "You have been invited. You sign in next.", asks: ["name", "password"], button: "Set the password", path: "/api/auth/accept", then: "sign-in" },
+  reset: { title: "Choose another password", says: "This ends all your sessions. You sign in next.", asks: ["password"], button: "Set the password", path: "/api/auth/accept", then: "sign-in" },
+  "sign-in": { title: "Sign in", asks: ["address", "workspace", "password"], button: "Continue", path: "/api/auth/sign-in", then: "code" },
+  enter: { title: "Sign in", says: "You are being signed in.", asks: [], button: "Sign in", path: "/api/auth/enter", then: "done" },
+  code: { title: "Enter the code", says: "It is on its way to you by e-mail, and works for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/api/auth/code", then: "done" },
 };
+const WITH_TOKEN = ["setup", "invitation", "reset", "enter"];
+const OPTIONAL = ["workspace", "name"];
+const NO_ANSWER = "Fairpost does not answer. Try again.";
 
-let step;
+let now; // the name of the step
+let isBusy = false;
 
-function show(name, says) {
-  step = STEPS[name];
-  words.textContent = says || step.says;
-  form.hidden = !step.asks.length;
+function show(name, { isWrong = "", isNew = "" } = {}) {
+  now = name;
+  const step = STEPS[name];
+  document.title = `${step.title} · Fairpost`;
+  title.textContent = step.title;
+  words.textContent = step.says || "";
+  words.hidden = !step.says;
+  go.textContent = step.button;
+  form.hidden = false;
   resend.hidden = name !== "code";
+  rule.hidden = name === "sign-in";
   for (const label of form.querySelectorAll("label")) {
     const isAsked = step.asks.includes(label.dataset.for);
     label.hidden = !isAsked;
     const input = label.querySelector("input");
-    input.required = isAsked && !["workspace", "name"].includes(input.name);
-    if (!isAsked) input.value = "";
+    input.disabled = !isAsked; // or what it holds would be judged unseen
+    input.required = isAsked && !OPTIONAL.includes(input.name);
+    if (!isAsked || input.name === "password") input.value = "";
   }
   form.elements.password.autocomplete = name === "sign-in" ? "current-password" : "new-password";
-  if (step.asks.length) form.querySelector("label:not([hidden]) input").focus();
-  else form.requestSubmit(); // nothing is asked: the link is enough
+  form.elements.password.minLength = name === "sign-in" ? 1 : 12;
+  tell({ isWrong, isNew });
+  if (step.asks.length) form.querySelector("input:enabled").focus();
+  else if (!isWrong) form.requestSubmit(); // nothing is asked: the link is enough
+}
+
+function tell({ isWrong = "", isNew = "" }) {
+  wrong.textContent = isWrong;
+  news.textContent = isNew;
+}
+
+// One at a time: who clicks twice has not tried twice.
+async function busily(work) {
+  if (isBusy) return;
+  isBusy = true;
+  for (const button of [go, resend]) button.setAttribute("aria-disabled", "true");
+  try {
+    await work();
+  } catch {
+    tell({ isWrong: NO_ANSWER });
+  } finally {
+    isBusy = false;
+    for (const button of [go, resend]) button.removeAttribute("aria-disabled");
+  }
 }
 
 async function ask(path, body) {
@@ -45,35 +79,45 @@ async function ask(path, body) {
   return answer.json();
 }
 
-form.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const body = {};
-  for (const name of step.asks) {
+function given() {
+  const body = WITH_TOKEN.includes(now) ? { token } : {};
+  for (const name of STEPS[now].asks) {
     const value = form.elements[name].value;
     if (value) body[name] = name === "password" ? value : value.trim();
   }
-  if (["/api/auth/setup", "/api/auth/accept", "/api/auth/enter"].includes(step.path)) body.token = token;
-  try {
-    const told = await ask(step.path, body);
-    if (!told.success) {
-      const details = told.error.details;
-      const isOver = step === STEPS.code && details && (details.kind === "expired" || details.tries_left === 0);
-      isOver ? show("sign-in", told.error.message) : (words.textContent = told.error.message);
-    } else if (step.then === "done") {
-      sessionStorage.setItem("fairpost-csrf", told.data.csrf_token);
-      form.hidden = true;
-      words.textContent = `You are signed in as ${told.data.person.address}.`;
-    } else {
-      show(step.then);
-    }
-  } catch {
-    words.textContent = "Fairpost does not answer. Try again.";
-  }
+  return body;
+}
+
+function refused(error) {
+  const details = error.details || {};
+  const isOver = now === "code" && (details.kind === "expired" || details.tries_left === 0);
+  if (isOver || now === "enter") return show("sign-in", { isWrong: error.message });
+  tell({ isWrong: error.message });
+  const input = form.elements[{ "sign-in": "password" }[now] || STEPS[now].asks.at(-1)];
+  input.focus();
+  input.select();
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  busily(async () => {
+    tell({});
+    const { path, then } = STEPS[now];
+    const told = await ask(path, given());
+    if (!told.success) return refused(told.error);
+    if (then === "done") return location.assign(next);
+    show(then, { isNew: then === "sign-in" ? "Your password is set." : "" });
+  });
 });
 
-resend.addEventListener("click", async () => {
+resend.addEventListener("click", () => busily(async () => {
   const told = await ask("/api/auth/resend", {});
-  words.textContent = told.success ? "Another code is on its way; the one before has ended." : told.error.message;
-});
+  if (!told.success) return refused(told.error);
+  tell({ isNew: "Another code is on its way; the one before has ended." });
+  form.elements.code.value = "";
+  form.elements.code.focus();
+}));
 
-show(location.pathname.slice(1) in STEPS && location.pathname !== "/code" ? location.pathname.slice(1) : "sign-in");
+const page = location.pathname.slice(1);
+const needsLink = WITH_TOKEN.includes(page) && !token;
+show(needsLink || !(page in STEPS) || page === "code" ? "sign-in" : page, { isWrong: needsLink ? "This page needs the link that you were given, as a whole." : "" });

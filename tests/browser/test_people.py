@@ -1,0 +1,254 @@
+"""The pages of people who sign in, as somebody in front of a screen sees them."""
+
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from fairpost.model.person import Offered, Role
+from fairpost.people import membership
+from fairpost.people.codes import CODE_TRIES_MAX, CODES_MAX
+from fairpost.regions.directory import MAIN
+from tests.api.conftest import Api
+from tests.browser.axe import check_accessibility
+from tests.browser.chromium import Screen
+from tests.browser.conftest import on_every_screen, on_two_screens
+from tests.browser.faults import Faults
+from tests.browser.signing_in import PASSWORD, add_admin, add_member, code_for, enter_password, sign_in
+from tests.people.conftest import another
+
+
+@pytest.fixture(autouse=True)
+def the_first_page(faults: Faults) -> None:
+    """Where people come to is not a matter of these tests."""
+    faults.allow_status(404, "/")
+    faults.allow_status(404, "/favicon.ico")
+
+
+def button(page: Page, name: str) -> Locator:
+    return page.get_by_role("button", name=name)
+
+
+async def fits(page: Page) -> bool:
+    """Nothing is to be scrolled to the side."""
+    return bool(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+async def setup_path(api: Api) -> str:
+    link = await membership.first_admin_link(api.store, api.url)
+    assert link is not None
+    return path_of(link)
+
+
+def path_of(link: str) -> str:
+    parts = urlsplit(link)
+    return f"{parts.path}?{parts.query}"
+
+
+@on_every_screen
+@pytest.mark.parametrize("path", ["/setup?token=a", "/sign-in"])
+async def test_a_page_fits_its_screen_and_has_no_barriers(page: Page, screen: Screen, path: str) -> None:
+    await page.goto(path)
+    await expect(page.locator("form")).to_be_visible()
+    assert await fits(page)
+    await check_accessibility(page)
+
+
+@on_two_screens
+@pytest.mark.parametrize("path", ["/invitation?token=a", "/reset?token=a"])
+async def test_so_do_the_pages_that_are_like_them(page: Page, screen: Screen, path: str) -> None:
+    await test_a_page_fits_its_screen_and_has_no_barriers(page, screen, path)
+
+
+@on_two_screens
+async def test_what_is_wrong_is_told_without_barriers(api: Api, page: Page, faults: Faults, screen: Screen) -> None:
+    faults.allow_status(401, "/api/auth/sign-in")
+    faults.allow_status(401, "/api/auth/code")
+    ann = await add_admin(api.store)
+    await page.goto("/sign-in")
+    await enter_password(page, ann, "not these four words")
+    await expect(page.get_by_role("alert")).to_have_text("The address or the password is not right.")
+    await expect(page.get_by_label("Password")).to_be_focused()
+    await check_accessibility(page)
+
+    await enter_password(page, ann)
+    await expect(page.get_by_role("alert")).to_be_empty()
+    code = await code_for(api.store, ann.address)
+    await page.get_by_label("Code").fill(another(code))
+    await button(page, "Sign in").click()
+    await expect(page.get_by_role("alert")).to_have_text("The code is not right. 4 tries are left.")
+    assert await fits(page)
+    await check_accessibility(page)
+
+    await page.get_by_label("Code").fill(f" {code[:3]} {code[3:]}")  # as people type it
+    await button(page, "Sign in").click()
+    await page.wait_for_url("**/")
+
+
+async def test_a_member_signs_in_and_the_page_knows_the_session(api: Api, page: Page) -> None:
+    await api.workspace("acme")
+    bob = await add_member(api.store, "acme")
+    await sign_in(page, api.store, bob)
+    told = await page.evaluate("fetch('/api/auth/session').then((answer) => answer.json())")
+    assert told["data"]["address"] == bob.address
+    token = await page.evaluate("sessionStorage.getItem('fairpost-csrf')")
+    signed_out = await page.request.post("/api/auth/sign-out", headers={"X-CSRF-Token": token})
+    assert signed_out.ok
+
+
+async def test_the_keyboard_is_enough_to_become_the_first_admin_and_sign_in(api: Api, page: Page) -> None:
+    await page.goto(await setup_path(api))
+    await expect(page).to_have_title("Become the first admin · Fairpost")
+    for text in ("ann@example.com", "Ann Lee", PASSWORD):
+        await page.keyboard.type(text)
+        await page.keyboard.press("Tab")
+    await expect(button(page, "Become admin")).to_be_focused()
+    await page.keyboard.press("Enter")
+
+    await expect(page.get_by_role("status")).to_have_text("Your password is set.")
+    address = page.get_by_label("E-mail address")
+    await expect(address).to_be_focused()
+    await expect(address).to_have_value("ann@example.com")  # who has just said it need not say it again
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Tab")
+    await page.keyboard.type(PASSWORD)
+    await page.keyboard.press("Enter")
+
+    await expect(page.get_by_label("Code")).to_be_focused()
+    await page.keyboard.type(await code_for(api.store, "ann@example.com"))
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/")
+
+
+async def test_a_link_is_out_of_sight_at_once_and_works_once(api: Api, page: Page, faults: Faults) -> None:
+    await api.workspace("acme")
+    offered = await membership.invite(
+        api.store, workspace="acme", address="bob@example.com", role=Role.SENDER, mail=api.service.mail_of(MAIN)
+    )
+    assert isinstance(offered, Offered)
+    path = path_of(api.service.mail_of(MAIN).link("invitation", offered.token))
+    await page.goto(path)
+    assert urlsplit(page.url).query == ""
+    await page.get_by_label("Name").fill("Bob Ray")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await button(page, "Set the password").click()
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+    faults.allow_status(401, "/api/auth/accept")
+    await page.goto(path)
+    await page.get_by_label("Password").fill(PASSWORD)
+    await button(page, "Set the password").click()
+    await expect(page.get_by_role("alert")).to_contain_text("This link does not work any more.")
+
+
+async def test_another_password_counts_from_then_on(api: Api, page: Page) -> None:
+    ann = await add_admin(api.store)
+    offered = await membership.offer_reset(api.store, ann.person.id)
+    assert isinstance(offered, Offered)
+    await page.goto(f"/reset?token={offered.token}")
+    await page.get_by_label("Password").fill("short")
+    await button(page, "Set the password").click()  # the browser itself refuses that
+    await expect(page.get_by_role("heading", name="Choose another password")).to_be_visible()
+    await page.get_by_label("Password").fill("four other words now")
+    await button(page, "Set the password").click()
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    await enter_password(page, ann, "four other words now")
+    await expect(page.get_by_label("Code")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/setup", "/invitation", "/reset"])
+async def test_without_its_link_a_page_says_so(page: Page, path: str) -> None:
+    await page.goto(path)
+    await expect(page.get_by_role("alert")).to_have_text("This page needs the link that you were given, as a whole.")
+    await expect(button(page, "Continue")).to_be_visible()
+
+
+async def test_another_code_ends_the_one_before_and_after_the_last_the_password_is_asked_for(
+    api: Api, page: Page, faults: Faults
+) -> None:
+    faults.allow_status(401, "/api/auth/code")
+    faults.allow_status(401, "/api/auth/resend")
+    ann = await add_admin(api.store)
+    await page.goto("/sign-in")
+    await enter_password(page, ann)
+    first = await code_for(api.store, ann.address)
+    await button(page, "Send another code").click()
+    await expect(page.get_by_role("status")).to_have_text("Another code is on its way; the one before has ended.")
+    if first != await code_for(api.store, ann.address):
+        await page.get_by_label("Code").fill(first)
+        await button(page, "Sign in").click()
+        await expect(page.get_by_role("alert")).to_contain_text("The code is not right.")
+    for _ in range(CODES_MAX - 1):
+        async with page.expect_response("**/api/auth/resend"):
+            await button(page, "Send another code").click()
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    await expect(page.get_by_role("alert")).to_contain_text("Enter your password again.")
+
+
+async def test_after_the_last_wrong_code_the_password_is_asked_for(api: Api, page: Page, faults: Faults) -> None:
+    faults.allow_status(401, "/api/auth/code")
+    ann = await add_admin(api.store)
+    await page.goto("/sign-in")
+    await enter_password(page, ann)
+    code = await code_for(api.store, ann.address)
+    for by in range(CODE_TRIES_MAX):
+        await page.get_by_label("Code").fill(another(code, by + 1))
+        async with page.expect_response("**/api/auth/code"):
+            await button(page, "Sign in").click()
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    await expect(page.get_by_role("alert")).to_contain_text("Enter your password again.")
+
+
+async def test_a_code_that_cannot_be_one_is_not_sent(api: Api, page: Page) -> None:
+    ann = await add_admin(api.store)
+    await page.goto("/sign-in")
+    await enter_password(page, ann)
+    await page.get_by_label("Code").fill("12345")
+    await button(page, "Sign in").click()
+    assert await page.get_by_label("Code").evaluate("(input) => input.validity.patternMismatch")
+    assert await api.store.value("SELECT tries FROM fairpost.sign_ins") == 0
+
+
+async def test_who_clicks_twice_has_not_tried_twice(api: Api, page: Page) -> None:
+    ann = await add_admin(api.store)
+    await page.goto("/sign-in")
+    await page.get_by_label("E-mail address").fill(ann.address)
+    await page.get_by_label("Password").fill(PASSWORD)
+    await button(page, "Continue").dblclick()
+    await expect(page.get_by_label("Code")).to_be_visible()
+    assert await api.store.value("SELECT count(*) FROM fairpost.sign_ins") == 1
+
+
+async def test_a_service_that_does_not_answer_is_named(page: Page, faults: Faults) -> None:
+    faults.allow("ERR_INTERNET_DISCONNECTED")
+    await page.goto("/sign-in")
+    await page.get_by_label("E-mail address").fill("ann@example.com")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.context.set_offline(True)
+    await button(page, "Continue").click()
+    await expect(page.get_by_role("alert")).to_have_text("Fairpost does not answer. Try again.")
+
+
+@on_every_screen
+async def test_the_api_is_found_by_its_words(page: Page, screen: Screen) -> None:
+    await page.goto("/docs")
+    find = page.get_by_role("searchbox", name="Find a path")
+    await expect(page.locator("h2").first).to_be_visible()
+    await find.fill("bulk")
+    found = page.locator("#paths > section > details:visible")
+    await expect(found).to_have_count(1)
+    await found.locator("> summary").press("Enter")
+    await expect(found.locator("> pre").first).to_be_visible()
+    assert await fits(page)
+    await check_accessibility(page)
+    await find.fill("there is no such thing")
+    await expect(page.get_by_role("status")).to_have_text("No path has these words.")
+    await expect(found).to_have_count(0)
+
+
+async def test_all_that_the_api_can_do_is_shown_without_barriers(page: Page) -> None:
+    await page.goto("/docs")
+    await expect(page.locator("h2").last).to_be_visible()
+    assert await page.locator("#paths > section > details").count() > 100
+    assert await fits(page)
+    await check_accessibility(page)
