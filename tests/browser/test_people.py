@@ -229,7 +229,7 @@ async def test_a_service_that_does_not_answer_is_named(page: Page, faults: Fault
     await expect(page.get_by_role("alert")).to_have_text("Fairpost does not answer. Try again.")
 
 
-@on_every_screen
+@on_two_screens
 async def test_the_api_is_found_by_its_words(page: Page, screen: Screen) -> None:
     await page.goto("/docs")
     find = page.get_by_role("searchbox", name="Find a path")
