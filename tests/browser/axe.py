@@ -70,14 +70,14 @@ def _fetch(script: Path) -> None:
     if npm is None:
         raise AxeMissing("there is no npm here, which fetches axe-core")
     with tempfile.TemporaryDirectory(dir=script.parent) as scratch:
-        asked = [npm, "pack", "--silent", "--fetch-retries=1", f"axe-core@{VERSION}"]
+        asked = [npm, "pack", "--loglevel=error", "--fetch-retries=1", f"axe-core@{VERSION}"]
         try:
             done = subprocess.run(asked, cwd=scratch, capture_output=True, text=True, timeout=NPM_S_MAX, check=False)
         except subprocess.TimeoutExpired:
             raise AxeMissing(f"npm did not fetch axe-core in {NPM_S_MAX} s") from None
         if done.returncode != 0:
             raise AxeMissing(
-                f"npm could not fetch axe-core: {(done.stderr.strip().splitlines() or ['nothing said'])[-1]}"
+                f"npm could not fetch axe-core: {(done.stderr.strip().splitlines() or ['nothing said'])[0]}"
             )
         (archive,) = Path(scratch).glob("*.tgz")
         with tarfile.open(archive) as packed:
