@@ -18,13 +18,6 @@ from tests.browser.signing_in import PASSWORD, add_admin, add_member, code_for, 
 from tests.people.conftest import another
 
 
-@pytest.fixture(autouse=True)
-def the_first_page(faults: Faults) -> None:
-    """Where people come to is not a matter of these tests."""
-    faults.allow_status(404, "/")
-    faults.allow_status(404, "/favicon.ico")
-
-
 def button(page: Page, name: str) -> Locator:
     return page.get_by_role("button", name=name)
 
