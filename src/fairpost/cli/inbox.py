@@ -204,9 +204,9 @@ def attachments(
 @app.command("check")
 def check_(
     id_: Annotated[
-        int,
-        typer.Argument(parser=_mail_id_or_latest, metavar="[ID]", help="The mail's id. [default: latest]"),
-    ] = LATEST,
+        int | None,
+        typer.Argument(parser=_mail_id_or_latest, metavar="ID", help="The mail's id. [default: latest]"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what is good and what is bad about a mail.
@@ -219,7 +219,7 @@ def check_(
     from fairpost.inbox.checks import check
     from fairpost.inbox.reading import read
 
-    mail, raw = _open(id_)
+    mail, raw = _open(LATEST if id_ is None else id_)
     checked = check(raw, read(raw))
     if as_json:
         print_json({"id": mail.id, "checks": checked.findings, "links": checked.links})
