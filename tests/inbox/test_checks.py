@@ -236,6 +236,9 @@ def test_subjects_parts_sizes_lines_and_bytes_are_looked_at() -> None:
     assert levels(mail(html="<p>" + "x" * 100_000), "size") == ["good"]
     assert levels(mail() + b"x" * 999 + b"\r\n", "lines") == ["bad"]
     assert levels(mail() + b"x" * 998 + b"\r\n", "lines") == []
+    assert levels(mail() + b"x" * 998, "lines") == []
+    assert levels(mail() + b"x" * 999, "lines") == ["bad"]
+    assert levels(mail() + b"\n" * 5_000 + b"x" * 999 + b"\n\n", "lines") == ["bad"]
     assert levels("X-Name: Jürgen\r\n".encode() + mail(), "headers") == ["bad"]
     assert levels(mail(text="Jürgen\n"), "headers") == []
 
@@ -341,7 +344,7 @@ def test_what_was_cut_off_is_said() -> None:
     assert sum(each.part == "html" for each in found.links) == markup.LINKS_MAX
     assert sum(each.part == "text" for each in found.links) == markup.LINKS_MAX
     assert len([each for each in found.findings if each.what == "limits"]) == 2
-    assert levels(mail(html="x" * 2_000_001), "limits") == ["note"]
+    assert levels(mail(html="x" * 1_000_001), "limits") == ["note"]
     assert levels(b"X-A: b\r\n" * 1_001 + mail(), "limits") == ["note"]
     parts = b"Content-Type: multipart/mixed; boundary=x\r\n\r\n" + b"--x\r\n\r\na\r\n" * 1_100
     assert levels(parts, "limits") == ["note"]
@@ -422,3 +425,9 @@ def test_hostile_html_is_checked(tags: bytes, text: str) -> None:
 def test_html_without_marks_is_its_own_words(text: str) -> None:
     plain = text.replace("<", "").replace("&", "")
     assert read_markup(plain).words == plain
+
+
+@given(st.lists(st.sampled_from([0, 1, 500, 997, 998, 999, 1_000]), max_size=8), st.sampled_from([b"\n", b"\r\n"]))
+def test_a_long_line_is_found_wherever_it_stands(lengths: list[int], end: bytes) -> None:
+    raw = b"Subject: x" + end + end + end.join(b"x" * length for length in lengths)
+    assert levels(raw, "lines") == (["bad"] if max(lengths, default=0) > checks.LINE_BYTES_MAX else [])

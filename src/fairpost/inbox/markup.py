@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-HTML_CHARS_MAX = 2_000_000
+HTML_CHARS_MAX = 1_000_000
 LINKS_MAX = 1_000
 IMAGES_MAX = 1_000
 LINK_TEXT_CHARS_MAX = 500
 
+_BEGIN = re.compile(r"<(?=[a-zA-Z/!?])")
 _NAME = re.compile(r"[a-zA-Z][^\s/>]*")
 _GAP = re.compile(r"[\s/]*")
 _ATTRIBUTE = re.compile(r"[^\s/>][^\s/>=]*")
@@ -135,10 +136,11 @@ def _tokens(text: str) -> Iterator[_Token]:
     """As a browser takes it apart. What is begun and never ends is the end of it: nothing is read twice."""
     at = 0
     while at < len(text):
-        opened = text.find("<", at)
-        if opened != at:
-            yield text[at:] if opened < 0 else text[at:opened]
-        if opened < 0:
+        found = _BEGIN.search(text, at)
+        opened = len(text) if found is None else found.start()
+        if opened > at:
+            yield text[at:opened]
+        if found is None:
             return
         token, at = _markup_at(text, opened)
         if token is not None:
@@ -152,9 +154,7 @@ def _markup_at(text: str, opened: int) -> tuple[_Token | None, int]:
     is_end = text.startswith("/", opened + 1)
     name = _NAME.match(text, opened + 1 + is_end)
     if name is None:
-        if is_end or text[opened + 1 : opened + 2] in ("!", "?"):
-            return None, _after(text, ">", opened + 1)
-        return "<", opened + 1
+        return None, _after(text, ">", opened + 1)
     attributes, at = _attributes(text, name.end())
     if attributes is None:
         return None, at

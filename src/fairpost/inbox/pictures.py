@@ -10,8 +10,9 @@ from fairpost.model.email import Attachment
 
 PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # nothing in them runs
 PICTURES_BYTES_MAX = 2 * 1_048_576  # of one mail, and the same picture counts each time
+REFERENCES_MAX = 5_000
 
-_REFERENCE = re.compile(r"""([=(]\s{0,20}(?:["']|&quot;|&\#39;)?)cid:([^\s"'<>()]*)""", re.IGNORECASE)
+_REFERENCE = re.compile(r"""([=(]\s{0,20}(?:["']|&quot;|&\#39;)?)cid:([^\s"'<>()]+)""", re.IGNORECASE)
 _QUOTE = re.compile("&quot;|&#39;", re.IGNORECASE)
 
 
@@ -30,4 +31,4 @@ def with_pictures(html: str, files: Sequence[Attachment]) -> str:
         room -= len(picture.data)
         return f"{found[1]}data:{picture.content_type};base64,{b64encode(picture.data).decode()}{found[2][end:]}"
 
-    return _REFERENCE.sub(shown, html) if pictures else html
+    return _REFERENCE.sub(shown, html, count=REFERENCES_MAX) if pictures else html
