@@ -9,7 +9,16 @@ from fastapi import FastAPI
 from fairpost.api.app import build_app
 from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes, write_line
 from fairpost.api.service import Service
-from fairpost.app import connect, directory_of, home_url, in_plain_words, network_guard, service_mail, vault_of
+from fairpost.app import (
+    connect,
+    directory_of,
+    home_url,
+    in_plain_words,
+    network_guard,
+    sender_policy,
+    service_mail,
+    vault_of,
+)
 from fairpost.model.errors import MigrationError, RegionUnavailable
 from fairpost.postgres.store import Store
 from fairpost.postgres.tenants import require_role
@@ -41,6 +50,7 @@ async def open_service(settings: Settings, *, log: Callable[[str], None] = write
                 vault=vault_of(settings),
                 mail=service_mail(settings),
                 guard=network_guard(settings),
+                policy=sender_policy(settings),
             )
 
 

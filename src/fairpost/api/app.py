@@ -38,6 +38,7 @@ from fairpost.api.routes import (
     prospects,
     schedule,
     sequences,
+    stops,
     suppressions,
     templates,
     users,
@@ -81,6 +82,7 @@ ROUTES: tuple[Any, ...] = (
     operators,
     inbox,
     all_accounts,
+    stops,
     pages,
 )
 TAGS = [each.TAG for each in ROUTES if hasattr(each, "TAG")]

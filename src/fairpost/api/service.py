@@ -20,6 +20,7 @@ from fairpost.observe.fairness import FairnessReport, read_fairness
 from fairpost.observe.scrape import Scrapes
 from fairpost.people import sessions
 from fairpost.people.mails import ServiceMail
+from fairpost.policy.senders import SenderPolicy
 from fairpost.portals import Kept
 from fairpost.postgres.directory import region_of
 from fairpost.postgres.store import Store
@@ -44,6 +45,7 @@ class Service:
     vault: Vault
     mail: ServiceMail
     guard: NetworkGuard  # of what workspaces' accounts connect to
+    policy: SenderPolicy = field(default_factory=SenderPolicy)  # of throttles by hand
     resolver: Resolver | None = None  # of domains; None: the system's
     scrapes: Scrapes = field(init=False)
     live: Live = field(default_factory=Live)

@@ -35,6 +35,8 @@ def pause(
     \b
     Example: fairpost pause --all --reason "wrong prices in the newsletter"
     """
+    from fairpost.postgres import pauses
+
     name = _name(everything, workspace)
 
     async def work(store: "Store") -> dict[str, Any]:
@@ -42,8 +44,8 @@ def pause(
         asked = {"paused": name, "until": until, "reason": reason}
         if workspace is not None:
             return {**asked, "was_paused": await store.value(_PAUSE_WORKSPACE, workspace, reason, until)}
-        was_paused = await store.value(_PAUSE, reason, who(), until)
-        return {**asked, "was_paused": was_paused, **dict(await store.row(_PAUSE_NOW) or {})}
+        was_paused = await pauses.pause_everything(store, reason=reason, by=who(), until=until)
+        return {**asked, "was_paused": was_paused, **(await pauses.pause_now(store) or {})}
 
     done = with_store(work)
     if as_json:
@@ -62,13 +64,15 @@ def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson
     \b
     Example: fairpost resume --all
     """
+    from fairpost.postgres import pauses
+
     name = _name(everything, workspace)
 
     async def work(store: "Store") -> dict[str, Any]:
         if workspace is not None:
             return {"name": name, "resumed": await store.release(workspace, "workspace")}
-        ended = await store.row("SELECT * FROM fairpost.resume($1)", who())
-        return {"name": name, "resumed": ended is not None, "pause": dict(ended) if ended else None}
+        ended = await pauses.resume_everything(store, by=who())
+        return {"name": name, "resumed": ended is not None, "pause": ended}
 
     done = with_store(work)
     if as_json:
@@ -77,8 +81,6 @@ def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson
         typer.echo(f"resumed: {name}" if done["resumed"] else f"was not paused: {name}")
 
 
-_PAUSE = "SELECT fairpost.pause($1, $2, coalesce($3, 'infinity'::timestamptz))"
-_PAUSE_NOW = "SELECT * FROM fairpost.pause_now()"
 _PAUSE_WORKSPACE = "SELECT fairpost.pause_workspace($1, $2, coalesce($3, 'infinity'::timestamptz))"
 
 

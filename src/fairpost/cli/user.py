@@ -25,8 +25,6 @@ from fairpost.model.sender import SenderId, SenderLevel
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fairpost.model.sender import Sender
     from fairpost.observe.emails import Stop
     from fairpost.policy.senders import Decided
@@ -38,7 +36,6 @@ app = typer.Typer(no_args_is_help=True, help="Register users, see who is throttl
 NAME_MAX = 200
 PLAN_MAX = 100
 THROTTLED_FOR = timedelta(days=1)
-TRIES_MAX = 10  # an engine may decide on the same sender just now
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
 User = Annotated[str | None, typer.Argument(metavar="[USER]", help="One of its users; without: the workspace itself.")]
@@ -103,7 +100,7 @@ def set_(
             daily = before.daily_max if daily_max is None else daily_max or None
             waiting = before.waiting_max if waiting_max is None else waiting_max or None
             await senders.set_limits(store, id_, daily_max=daily, waiting_max=waiting)
-        return await _decided(store, id_, lambda a, now: look(a.sender, a.hours, a.days, policy, now=now))
+        return await senders.decide_now(store, id_, lambda a, now: look(a.sender, a.hours, a.days, policy, now=now))
 
     found = with_store(work, settings=settings)
     typer.echo(plain(f"set {id_}: {_known_in_words(found)}"))
@@ -183,6 +180,7 @@ def throttle(
     from fairpost.app import sender_policy
     from fairpost.observe.senders import waiting_behind
     from fairpost.policy.senders import impose
+    from fairpost.postgres.senders import decide_now
 
     id_, settings = _id(workspace, user), read_settings()
     policy = sender_policy(settings)
@@ -194,7 +192,7 @@ def throttle(
         return impose(active.sender, until=end, reason=reason, policy=policy, now=now)
 
     async def work(store: "Store") -> "tuple[Sender, int]":
-        return await _decided(store, id_, decide), await waiting_behind(store, id_)
+        return await decide_now(store, id_, decide), await waiting_behind(store, id_)
 
     found, waiting = with_store(work, settings=settings)
     assert found.throttle is not None
@@ -222,6 +220,7 @@ def lift(
     from fairpost.observe.senders import waiting_behind
     from fairpost.policy.senders import IMMUNE_FOR
     from fairpost.policy.senders import lift as lifted
+    from fairpost.postgres.senders import decide_now
 
     id_, settings = _id(workspace, user), read_settings()
     policy = sender_policy(settings)
@@ -232,7 +231,7 @@ def lift(
         return lifted(active.sender, policy=policy, now=now, immune_for=immune_for or IMMUNE_FOR)
 
     async def work(store: "Store") -> "tuple[Sender, int, list[Stop]]":
-        found = await _decided(store, id_, decide)
+        found = await decide_now(store, id_, decide)
         return found, await waiting_behind(store, id_), await stops_on(store, id_.workspace, user=user)
 
     found, waiting, stops = with_store(work, settings=settings)
@@ -255,21 +254,6 @@ def _id(workspace: str, user: str | None) -> SenderId:
     if user is None:
         return SenderId(workspace=workspace, level=SenderLevel.WORKSPACE)
     return SenderId(workspace=workspace, name=user)
-
-
-async def _decided(store: "Store", id_: SenderId, decide: "Callable[[Active, datetime], Decided | None]") -> "Sender":
-    """Decides on what is known now, and again if somebody else was quicker."""
-    from fairpost.postgres import senders
-
-    for _ in range(TRIES_MAX):
-        now = await store.value("SELECT clock_timestamp()")
-        (active,) = await senders.with_activity(store, [id_])
-        decided = decide(active, now)
-        if decided is None:
-            return active.sender
-        if await senders.decide(store, decided.after, is_new=decided.is_new):
-            return decided.after
-    raise FairpostError(f"Others keep changing {id_}. Try again.")
 
 
 def _known_in_words(sender: "Sender") -> str:

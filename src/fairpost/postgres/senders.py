@@ -1,14 +1,15 @@
 """Senders in the database: what is known of them, what they did, and what was decided. The decisions are made elsewhere."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import asyncpg
 
+from fairpost.model.errors import FairpostError
 from fairpost.model.sender import Counts, Fairness, Sender, SenderId, SenderLevel, Throttle, Tier
 from fairpost.system import clock
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from fairpost.postgres.store import Store
 
 STIRS_AT_ONCE = 5_000
+TRIES_MAX = 10  # an engine may decide on the same sender just now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,13 @@ class Active:
     sender: Sender
     hours: Mapping[datetime, Counts]
     days: Mapping[date, int]
+
+
+class Decision(Protocol):
+    @property
+    def after(self) -> Sender: ...
+    @property
+    def is_new(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +170,28 @@ async def decide(store: "Store", after: Sender, *, is_new: bool, now: datetime |
             )
         )
     return None
+
+
+async def decide_now(
+    store: "Store",
+    id_: SenderId,
+    decision: Callable[[Active, datetime], Decision | None],
+    *,
+    also: "Callable[[Store], Awaitable[None]] | None" = None,
+) -> Sender:
+    """Decides on what is known now, and again if somebody else was quicker. `also`: what is done in the same commit."""
+    for _ in range(TRIES_MAX):
+        async with store.together() as one:
+            now = await one.value("SELECT clock_timestamp()")
+            (active,) = await with_activity(one, [id_])
+            decided = decision(active, now)
+            if decided is None:
+                return active.sender
+            if await decide(one, decided.after, is_new=decided.is_new):
+                if also is not None:
+                    await also(one)
+                return decided.after
+    raise FairpostError(f"Others keep changing {id_}. Try again.")
 
 
 async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
