@@ -498,6 +498,36 @@ def find(setting: Setting, environ: Mapping[str, str], file: SettingsFile) -> Fo
     return Found(setting.default, setting, "default", setting.variable)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSetting:
+    """`value` has no secret in it; None: nothing is set."""
+
+    variable: str
+    value: str | None
+    origin: str
+    rule: str
+    help: str
+    is_secret: bool
+
+
+def shown_settings(environ: Mapping[str, str] = os.environ) -> list[ShownSetting]:
+    """Every setting as a process that starts now has it, and where it comes from. Raises SettingsError."""
+    read_settings(environ)
+    file = read_settings_file(environ)
+    return [_shown(setting, find(setting, environ, file)) for setting in SETTINGS]
+
+
+def _shown(setting: Setting, found: Found) -> ShownSetting:
+    return ShownSetting(
+        variable=setting.variable,
+        value=None if found.text is None else setting.show(found.text),
+        origin=found.origin,
+        rule=setting.rule,
+        help=setting.help,
+        is_secret=setting.show is _hidden,
+    )
+
+
 def _value(setting: Setting, found: Found) -> Any:
     if found.text is None:
         return setting.absent

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import asyncpg
 from dns.asyncresolver import Resolver
@@ -17,6 +17,7 @@ from fairpost.api.live import Doorkeeper, Live
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.observe.exposition import exposition, exposition_of_regions
 from fairpost.observe.fairness import FairnessReport, read_fairness
+from fairpost.observe.recent import Recent
 from fairpost.observe.scrape import Scrapes
 from fairpost.people import sessions
 from fairpost.people.mails import ServiceMail
@@ -30,6 +31,9 @@ from fairpost.settings import Settings
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.vault.vault import Vault
 
+T = TypeVar("T")
+
+RECENT_S = 2.0
 METRICS_WINDOW = timedelta(hours=1)
 FIGURES_S_MAX = 8.0  # Prometheus waits for ten
 SIGHT_S_MAX = 1.0  # of all regions: load balancers wait for two
@@ -50,6 +54,9 @@ class Service:
     scrapes: Scrapes = field(init=False)
     live: Live = field(default_factory=Live)
     doorkeeper: Doorkeeper = field(init=False)
+    recents: defaultdict[Hashable, Recent[Any]] = field(
+        default_factory=lambda: defaultdict(lambda: Recent(kept_s=RECENT_S))
+    )
     crowd: Crowd = field(default_factory=Crowd)
     kept: defaultdict[str, Kept] = field(default_factory=lambda: defaultdict(Kept))  # compiled templates, by region
 
@@ -75,12 +82,20 @@ class Service:
         return exposition_of_regions(dict(zip(self.regions, found, strict=True)))
 
     async def _report(self, region: str) -> FairnessReport:
+        return await self.figure(region, lambda store: read_fairness(store, window=METRICS_WINDOW))
+
+    async def figure(self, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
         """However long it takes to add up, nobody else is refused for it."""
         async with self.entrance(region) as door:
             await door.value("SELECT true")
         store = await self.store_of(region)
         async with asyncio.timeout(FIGURES_S_MAX):
-            return await read_fairness(store, window=METRICS_WINDOW)
+            return await read(store)
+
+    async def recent_figure(self, name: Hashable, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
+        """The same, of a moment ago: whoever asks, and however many, it is added up once in two seconds."""
+        recent: Recent[T] = self.recents[name, region]
+        return await recent.look(lambda: self.figure(region, read))
 
     async def sights(self) -> dict[str, bool]:
         """Of each region, whether it answers; soon, whatever the regions do."""

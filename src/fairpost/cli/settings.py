@@ -1,15 +1,9 @@
 """`fairpost settings`: every setting, what it is now, and where that comes from."""
 
-import os
-from typing import TYPE_CHECKING
-
 import typer
 
 from fairpost.cli.output import AsJson, plain, print_json, print_table
-from fairpost.settings import SETTINGS, find, read_settings, read_settings_file
-
-if TYPE_CHECKING:
-    from fairpost.settings import Found, Setting
+from fairpost.settings import ShownSetting, shown_settings
 
 
 def settings(as_json: AsJson = False) -> None:
@@ -20,9 +14,7 @@ def settings(as_json: AsJson = False) -> None:
     \b
     Example: fairpost settings
     """
-    read_settings()
-    file = read_settings_file()
-    found = [_facts(setting, find(setting, os.environ, file)) for setting in SETTINGS]
+    found = [_facts(each) for each in shown_settings()]
     if as_json:
         print_json(found)
         return
@@ -31,11 +23,11 @@ def settings(as_json: AsJson = False) -> None:
     typer.echo("\nwhat each is for, and what it must be: docs/settings.md, or --json")
 
 
-def _facts(setting: "Setting", found: "Found") -> dict[str, str | None]:
+def _facts(shown: ShownSetting) -> dict[str, str | None]:
     return {
-        "variable": setting.variable,
-        "value": None if found.text is None else setting.show(found.text),
-        "from": found.origin,
-        "rule": setting.rule,
-        "help": setting.help,
+        "variable": shown.variable,
+        "value": shown.value,
+        "from": shown.origin,
+        "rule": shown.rule,
+        "help": shown.help,
     }

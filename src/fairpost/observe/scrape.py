@@ -1,6 +1,5 @@
 """Serves the figures to Prometheus on /metrics: in the running loop, without handling any signal."""
 
-import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fairpost.model.errors import FairpostError
-from fairpost.system import clock
+from fairpost.observe.recent import Recent
 from fairpost.system.listening import listening
 
 KEPT_S = 1.0  # however many ask: one look a second
@@ -31,16 +30,10 @@ class Scrapes:
 
     def __init__(self, look: Callable[[], Awaitable[bytes]]) -> None:
         self._look = look
-        self._one_at_a_time = asyncio.Lock()
-        self._page = b""
-        self._looked_s: float | None = None
+        self._recent: Recent[bytes] = Recent(kept_s=KEPT_S)
 
     async def page(self) -> bytes:
-        async with self._one_at_a_time:
-            if self._looked_s is None or clock.monotonic() >= self._looked_s + KEPT_S:
-                self._page = await self._look()
-                self._looked_s = clock.monotonic()
-            return self._page
+        return await self._recent.look(self._look)
 
     async def answer(self, _: Request) -> Response:
         """A database that is away is no reason to stop: Prometheus asks again."""

@@ -181,10 +181,13 @@ async def campaign_by_id(store: "Store", campaign_id: int) -> Campaign:
     return _campaign(await store.row(f"{_CAMPAIGN} WHERE c.id = $1", campaign_id))
 
 
-async def campaigns(store: "Store", workspace: str | None = None, *, most: int = 1000) -> list[Campaign]:
-    """The newest first."""
-    sql = f"{_CAMPAIGN} WHERE $1::text IS NULL OR c.workspace = $1 ORDER BY c.id DESC LIMIT $2"
-    rows = await store.fetch(sql, workspace, most)
+async def campaigns(
+    store: "Store", workspace: str | None = None, *, before: int | None = None, most: int = 1000
+) -> list[Campaign]:
+    """The newest first; `before` an id, for the next page."""
+    sql = f"""{_CAMPAIGN} WHERE ($1::text IS NULL OR c.workspace = $1) AND ($2::bigint IS NULL OR c.id < $2)
+        ORDER BY c.id DESC LIMIT $3"""
+    rows = await store.fetch(sql, workspace, before, most)
     return [_campaign(row) for row in rows]
 
 

@@ -1,0 +1,96 @@
+"""The installation at a glance."""
+
+import asyncio
+
+import pytest
+
+from fairpost.model.account import Limits
+from tests.api.conftest import Api
+from tests.api.operator import operator
+from tests.api.test_any_workspace import enqueue
+
+
+async def test_the_status_says_what_waits_and_why(api: Api) -> None:
+    await enqueue(api, "acme")
+    await api.store.add_account("own", address="own@example.com", limits=Limits(), pool="elsewhere")
+    async with operator(api) as client:
+        told = (await client.get("/api/admin/status")).json()["data"]
+        assert (told["region"], told["queue"]["waiting"], told["pause"]) == ("main", 1, None)
+        assert told["routes"] == [{"route": "default", "waiting": 1, "due": True, "next_at": None}]
+        assert (told["accounts"], told["driven"]) == ({"active": 1}, 0)
+        assert told["finished_24h"]["sent"] == 0
+        reason = told["reasons"][0]
+        assert reason["cause"] == "no account in pool"
+        assert "fairpost account" in reason["then"]
+
+
+async def test_whoever_asks_it_is_looked_at_once_in_a_while(api: Api) -> None:
+    async with operator(api) as client:
+        asked = await asyncio.gather(*(client.get("/api/admin/status") for _ in range(8)))
+        assert len({each.json()["data"]["now"] for each in asked}) == 1
+        both = await asyncio.gather(*(client.get("/api/admin/fairness", params={"hours": n}) for n in (1, 1, 2)))
+        assert [each.json()["data"]["window_s"] for each in both] == [3600, 3600, 7200]
+        assert both[0].json() == both[1].json()
+
+
+async def test_how_all_share_what_there_is(api: Api) -> None:
+    for workspace, user in (("acme", "ann"), ("acme", "bob"), ("other", "carl")):
+        await enqueue(api, workspace, user=user)
+    async with operator(api) as client:
+        told = (await client.get("/api/admin/fairness")).json()["data"]
+        assert told["waiting"]["emails"] == 3
+        assert [(each["workspace"], each["emails"]) for each in told["waiting"]["top_workspaces"]] == [
+            ("acme", 2),
+            ("other", 1),
+        ]
+        assert told["waiting"]["users"]["gini"] == 0
+        assert (await client.get("/api/admin/fairness", params={"hours": 25})).status_code == 422
+
+
+async def test_settings_are_told_without_secrets(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRPOST_SECRET_KEY", "a" * 43 + "=")
+    monkeypatch.setenv("FAIRPOST_DATABASE_URL", "postgresql://post:hidden-word@db.example/x")
+    async with operator(api) as client:
+        answer = await client.get("/api/admin/settings")
+        told = {each["variable"]: each for each in answer.json()["data"]}
+        assert (told["FAIRPOST_SECRET_KEY"]["value"], told["FAIRPOST_SECRET_KEY"]["origin"]) == ("set", "environment")
+        assert told["FAIRPOST_SECRET_KEY_OLD"]["value"] == "not set"
+        assert told["FAIRPOST_DATABASE_URL"]["value"] == "postgresql://post:***@db.example/x"
+        assert told["FAIRPOST_PUBLIC_URL"]["origin"] == "default"
+        assert "hidden-word" not in answer.text
+        assert "a" * 43 not in answer.text
+        monkeypatch.setenv("FAIRPOST_PRIORITY", "nonsense")
+        assert (await client.get("/api/admin/settings")).status_code == 409
+
+
+async def test_the_newest_of_all_workspaces(api: Api) -> None:
+    ids = [await enqueue(api, name, user="ann") for name in ("acme", "other", "third")]
+    await api.store.cancel(ids[1])  # type: ignore[arg-type]
+    async with operator(api) as client:
+        first = (await client.get("/api/admin/emails", params={"limit": 2})).json()["data"]
+        assert [(each["workspace"], each["state"]) for each in first["items"]] == [
+            ("third", "ready"),
+            ("other", "cancelled"),
+        ]
+        rest = (await client.get("/api/admin/emails", params={"limit": 2, "cursor": first["next"]})).json()["data"]
+        assert [each["id"] for each in rest["items"]] == [str(ids[0])]
+        only = (await client.get("/api/admin/emails", params={"state": "cancelled"})).json()["data"]["items"]
+        assert [each["workspace"] for each in only] == ["other"]
+        for workspace in ("acme", "other"):
+            await api.workspace(workspace)
+            draft = {"lists": ["all"], "steps": [{"subject": "Hello", "text": "Hi"}]}
+            async with api.client(workspace) as key:
+                people = [{"address": "x@example.com"}]
+                assert (await key.post("/api/lists/all/prospects", json=people)).status_code < 300
+                assert (await key.put("/api/campaigns/spring", json=draft)).status_code == 201
+        campaigns = (await client.get("/api/admin/campaigns", params={"limit": 1})).json()["data"]
+        (newest,) = campaigns["items"]
+        assert (newest["workspace"], newest["id"], newest["state"]) == ("other", "spring", "draft")
+        older = await client.get("/api/admin/campaigns", params={"cursor": campaigns["next"]})
+        assert [each["workspace"] for each in older.json()["data"]["items"]] == ["acme"]
+        for path in ("status", "fairness", "settings", "emails", "campaigns", "accounts"):
+            assert (await client.get(f"/api/admin/{path}", params={"region": "mars"})).status_code == (
+                200 if path == "settings" else 404
+            )
+            async with api.client() as key:
+                assert (await key.get(f"/api/admin/{path}")).status_code == 401
