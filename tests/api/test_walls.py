@@ -82,7 +82,10 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
         ("$1, '[]', '{}', '{}', false, 'me'", [id_]) for id_ in (*n.b.campaigns.values(), None)
     ],
     "lay_calendar": lambda n: [("$1, $2, '{}', '[]', now(), now()", [B, revision]) for revision in range(4)],
-    "list_emails": lambda n: [("$1", [B]), ("$1", [None]), ("$1", ["*"])],
+    "list_emails": lambda n: [
+        *(("$1, NULL, NULL, 50", [whose]) for whose in (B, None, "*")),
+        *(("$1, NULL, NULL, NULL, NULL, $2", [whose, [*n.b.emails.values()]]) for whose in (A, B, None)),
+    ],
     "pause_campaign": lambda n: [("$1, 'mine', 'me'", [id_]) for id_ in n.b.campaigns.values()],
     "pause_prospect": lambda n: [("$1, $2", [id_, paused]) for id_ in n.b.prospects for paused in (True, False)],
     "plan_anew": lambda n: [("$1, '{}'", [id_]) for id_ in n.b.campaigns.values()],
@@ -106,6 +109,19 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     ],
     "resume_campaign": lambda n: [("$1, 'me'", [id_]) for id_ in n.b.campaigns.values()],
     "retry": lambda n: [("$1", [id_]) for id_ in n.b.emails.values()],
+    "search_emails": lambda n: [
+        ("$1, $2, NULL, NULL, 50", [whose, json.dumps(wanted)])
+        for whose in (A, B, None)
+        for wanted in (
+            {"to": f"sent@{n.b.secret}.test"},
+            {"key": "order-sent"},
+            {"user": f"ann-{B}"},
+            {"stream": f"stream of {n.b.secret}"},
+            {"campaign": "spring"},
+            {"account": f"{B}/x"},
+            {"since": "2020-01-01T00:00:00Z"},
+        )
+    ],
     "set_gates": lambda n: [("$1", [B]), ("$1, $2", [B, "campaign:spring"])],
     "set_sender": lambda n: [("$1, 'ann', 'free', NULL", [B])],
     "show_email": lambda n: [("$1", [id_]) for id_ in n.b.emails.values()],

@@ -21,17 +21,22 @@ if TYPE_CHECKING:
 
     from fairpost.accept.enqueue import Attachment, EmailFields, Enqueued
     from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail, Stop
+    from fairpost.observe.life import Life, Moment, Obstacle
+    from fairpost.observe.search import Matches
     from fairpost.postgres.store import Store
 
     Act = Callable[[Store, EmailId], Awaitable[str]]
 
-app = typer.Typer(no_args_is_help=True, help="Send, list, show, retry, cancel and resolve e-mails.")
+app = typer.Typer(no_args_is_help=True, help="Send, list, find, show, retry, cancel and resolve e-mails.")
 
 ATTACHMENT_BYTES_MAX = 26_214_400  # of all together; the database checks the sum
 BODY_LINES_SHOWN_MAX = 20
 
 Id = Annotated[int, typer.Argument(parser=email_id, metavar="ID", help="The e-mail's id.")]
 Ids = Annotated[list[int], typer.Argument(parser=email_id, metavar="ID...", help="One id or more.")]
+Before = Annotated[
+    EmailId | None, typer.Option(parser=email_id, metavar="ID", help="Only older ones: the last id of a page.")
+]
 
 
 @app.command()
@@ -106,52 +111,93 @@ def list_(
     state: Annotated[list[State] | None, typer.Option(help="Only these states; may be given again.")] = None,
     workspace: Annotated[str | None, typer.Option(help="Only this workspace. [default: all]")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
-    before: Annotated[
-        EmailId | None, typer.Option(parser=email_id, metavar="ID", help="Only older ones: the last id of a page.")
+    before: Before = None,
+    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Only for this address.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only the one with this idempotency key.")] = None,
+    campaign: Annotated[str | None, typer.Option(help="Only of this campaign.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only of this user.")] = None,
+    stream: Annotated[str | None, typer.Option(help="Only of this stream.")] = None,
+    account: Annotated[str | None, typer.Option(help="Only those that this account has, or had last.")] = None,
+    since: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Accepted at this moment or later.")
     ] = None,
+    until: Annotated[datetime | None, typer.Option(parser=moment, metavar="TIME", help="Accepted before.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List e-mails, the newest first.
 
-    Those that wait and those that are finished, together.
+    Those that wait and those that are finished, together. A key, a campaign, a user and a stream are a workspace's own:
+    without --workspace, of FAIRPOST_WORKSPACE.
 
     \b
     Example: fairpost email list --state failed --state bounced --limit 20
     """
-    from fairpost.observe.emails import list_emails
+    from fairpost.observe.search import Wanted, search_emails
 
-    found = with_store(lambda store: list_emails(store, workspace=workspace, states=state, before=before, most=limit))
+    wanted = Wanted(
+        to=to, key=key, campaign=campaign, user=user, stream=stream, account=account, since=since, until=until
+    )
+    whose = workspace or (read_settings().workspace if wanted.is_of_one_workspace else None)
+    found = with_store(
+        lambda store: search_emails(store, wanted, workspace=whose, states=state, before=before, most=limit)
+    )
+    _print_found(found, limit, as_json=as_json)
+
+
+@app.command()
+def find(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="An id, an address, a key or a campaign's name.")],
+    workspace: Annotated[str | None, typer.Option(help="Only this workspace. [default: all]")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    before: Before = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find e-mails by an id, an address, a key or a campaign.
+
+    The first of these that there is counts, and is said. Keys and campaigns are a workspace's own: without --workspace, of
+    FAIRPOST_WORKSPACE.
+
+    \b
+    Example: fairpost email find ann@example.com
+    """
+    from fairpost.observe.search import Understood, find_emails
+
+    home = read_settings().workspace
+    found = with_store(
+        lambda store: find_emails(store, text, workspace=workspace, home=home, before=before, most=limit)
+    )
     if as_json:
-        print_json([_for_programs(email) for email in found])
+        print_json({"understood": found.understood, "emails": [_for_programs(email) for email in found.emails]})
         return
-    if not found:
+    if found.understood is Understood.NOTHING:
         typer.echo("no e-mails")
         return
-    print_table(("id", "state", "workspace", "to", "subject", ">tried", "due"), map(_row, found))
-    if len(found) == limit:
-        note(f"more: --before {found[-1].id}")
+    typer.echo(f"by {found.understood}:")
+    _print_found(found, limit, as_json=False)
 
 
 @app.command()
 def show(id_: Id, as_json: AsJson = False) -> None:
     """Show everything about one e-mail.
 
-    Its state and what that means, what holds it back, its content, each attempt with its code, reply and response time.
+    Its state and what that means, what holds it back, its content, each attempt with its code, reply and response time, and
+    its life, moment by moment.
 
     \b
     Example: fairpost email show 1861234567890123456
     """
     from fairpost.observe.emails import show_email, stops_of
+    from fairpost.observe.life import life_of
 
-    async def work(store: "Store") -> "tuple[ShownEmail, list[Stop]]":
+    async def work(store: "Store") -> "tuple[ShownEmail, list[Stop], Life]":
         email = await show_email(store, EmailId(id_))
-        return email, await stops_of(store, email)
+        return email, await stops_of(store, email), await life_of(store, email)
 
-    email, stops = with_store(work)
+    email, stops, life = with_store(work)
     if as_json:
-        print_json({**_for_programs(email), "meaning": MEANING[email.state], "held_back_by": stops})
+        print_json({**_for_programs(email), "meaning": MEANING[email.state], "held_back_by": stops, "life": life})
     else:
-        _print_email(email, stops)
+        _print_email(email, stops, life)
 
 
 @app.command()
@@ -291,6 +337,20 @@ def _for_programs(email: "ListedEmail | ShownEmail") -> dict[str, Any]:
     return {**fields, "class": fields.pop("email_class"), "outbox": OUTBOX_WORDS[email.state]}
 
 
+def _print_found(found: "Matches", limit: int, *, as_json: bool) -> None:
+    emails = found.emails
+    if as_json:
+        print_json([_for_programs(email) for email in emails])
+    elif emails:
+        print_table(("id", "state", "workspace", "to", "subject", ">tried", "due"), map(_row, emails))
+    else:
+        typer.echo("no e-mails" if found.looked_to is None else "no e-mails among the newest")
+    if found.looked_to is not None:
+        note(f"older ones were not looked at; go on: --before {found.looked_to}")
+    elif emails and len(emails) == limit and not as_json:
+        note(f"more: --before {emails[-1].id}")
+
+
 def _row(email: "ListedEmail") -> tuple[object, ...]:
     first, *others = [recipient.address for recipient in email.recipients]
     to = f"{first} +{len(others)}" if others else first
@@ -307,7 +367,7 @@ def _row(email: "ListedEmail") -> tuple[object, ...]:
     )
 
 
-def _print_email(email: "ShownEmail", stops: "Sequence[Stop]") -> None:
+def _print_email(email: "ShownEmail", stops: "Sequence[Stop]", life: "Life") -> None:
     print_pairs(
         [
             ("id", email.id),
@@ -315,6 +375,11 @@ def _print_email(email: "ShownEmail", stops: "Sequence[Stop]") -> None:
             ("reason", email.reason),
             *stop_lines(stops),
             *(("next", step) for step in next_steps(stops)),
+            *(
+                ("waits for", _obstacle(each))
+                for each in life.stands_in_the_way
+                if each.kind not in ("hold", "throttle")
+            ),
             *_people(email),
             ("subject", email.subject),
             ("workspace", email.workspace),
@@ -340,6 +405,30 @@ def _print_email(email: "ShownEmail", stops: "Sequence[Stop]") -> None:
         typer.echo()
         columns = (">attempt", "account", "begun", "outcome", ">code", ">ms", "reply")
         print_table(columns, [_attempt_row(attempt) for attempt in email.log], title="Attempts")
+    typer.echo()
+    print_table(("at", "what", "account"), map(_moment_row, life.moments), title="Life")
+    if life.doubt:
+        doubt = life.doubt
+        typer.echo()
+        print_pairs(
+            [
+                ("known", doubt.reached),
+                ("asked", doubt.asked),
+                ("look for", f"a message whose Message-ID begins with {doubt.message_id_begins}"),
+                ("if nobody decides", doubt.policy),
+                *((f"--as {choice.decision}", choice.means) for choice in doubt.choices),
+            ]
+        )
+
+
+def _obstacle(obstacle: "Obstacle") -> str:
+    return f"{obstacle.words}, until {iso(obstacle.until)}" if obstacle.until else obstacle.words
+
+
+def _moment_row(moment: "Moment") -> tuple[object, ...]:
+    at = f"{moment.at:%Y-%m-%d %H:%M:%S}" if moment.at else "later"
+    words = f"{moment.words}: {moment.meaning}" if moment.meaning else moment.words
+    return at, words, moment.account
 
 
 def _people(email: "ShownEmail") -> list[tuple[str, object]]:

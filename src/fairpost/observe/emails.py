@@ -123,6 +123,16 @@ async def list_emails(
     return [ListedEmail(**_common(row)) for row in rows]
 
 
+async def listed_by_ids(
+    store: Store, ids: Sequence[EmailId], *, workspace: str | None = None, now: datetime | None = None
+) -> list[ListedEmail]:
+    """Those of them that there are, in this workspace."""
+    rows = await store.fetch(
+        "SELECT * FROM fairpost.list_emails($1, NULL, NULL, NULL, $2, $3)", workspace, now, list(ids)
+    )
+    return [ListedEmail(**_common(row)) for row in rows]
+
+
 async def show_email(store: Store, email_id: EmailId, *, now: datetime | None = None) -> ShownEmail:
     row = await store.row("SELECT * FROM fairpost.show_email($1, $2)", email_id, now)
     if row is None:

@@ -7,17 +7,20 @@ from fastapi import APIRouter, Header, Path, Query, Response, status
 from pydantic import Field, JsonValue
 
 from fairpost.api.access import Caller, Reads, Sends
-from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, Why, facts_of, failures
+from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, Why, facts_of, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.names import own_account, own_reason
-from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of
+from fairpost.api.names import as_known, full_name, own_account, own_reason
+from fairpost.api.pages import BIGGEST, Cursor, Limit, cursor_of, number_at, page_of
 from fairpost.api.service import Service, TheService
 from fairpost.api.submitting import Refused, submit
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
 from fairpost.model.states import OUTBOX_WORDS, State
 from fairpost.observe import emails as looking
+from fairpost.observe import search as searching
 from fairpost.observe.emails import ListedEmail, ShownEmail
+from fairpost.observe.life import life_of
+from fairpost.observe.search import Matches, Understood, Wanted
 
 TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
 router = APIRouter(prefix="/api/emails", tags=["emails"])
@@ -191,22 +194,69 @@ async def hand_in(caller: Caller, service: Service, email: dict[str, Any], respo
     return Answer(data=Accepted(id=result.id, new=result.new))
 
 
+Known = Annotated[Text | None, Query(min_length=1, max_length=500)]
+
+
 @router.get("", summary="The newest first", responses=failures())
 async def listed(
     caller: Reads,
     state: Annotated[list[State] | None, Query(description="Only these; may be given again.")] = None,
+    to: Annotated[Known, Query(description="For this address, among others or alone; case does not matter.")] = None,
+    key: Annotated[Known, Query(description="Of this idempotency key.")] = None,
+    campaign: Annotated[Known, Query(description="Of the campaign of this name.")] = None,
+    user: Known = None,
+    stream: Known = None,
+    account: Annotated[Known, Query(description="An account of the workspace, that has it or had it last.")] = None,
+    since: Annotated[When | None, Query(description="Accepted at this moment or later.")] = None,
+    until: Annotated[When | None, Query(description="Accepted before.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[EmailItem]]:
+    """All that is given must be true of an e-mail. A page may have fewer than `limit`, or none, and still a `next`: it looks
+    at a few thousand e-mails at most."""
     before = number_at(cursor)
-    found = await looking.list_emails(
+    wanted = Wanted(
+        to=to,
+        key=key,
+        campaign=campaign,
+        user=user,
+        stream=stream,
+        account=None if account is None else full_name(account, caller),
+        since=since,
+        until=until,
+    )
+    found = await searching.search_emails(
         caller.store,
+        wanted,
         workspace=caller.workspace,
         states=state,
         before=None if before is None else EmailId(before),
         most=limit + 1,
     )
-    return page_of(found, limit, shown=lambda each: _item(each, caller), place=lambda each: each.id)
+    return Answer(data=Page(**_page(found, limit, caller)))
+
+
+class FoundEmails(Page[EmailItem]):
+    understood: Annotated[Understood, Field(description="What the text was taken for.")]
+
+
+@router.get("/find", summary="By an id, an address, a key or a campaign's name", responses=failures())
+async def found(
+    caller: Reads,
+    q: Annotated[Text, Query(min_length=1, max_length=500, description="Any of them: the first that there is counts.")],
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Answer[FoundEmails]:
+    before = number_at(cursor)
+    matches = await searching.find_emails(
+        caller.store,
+        q,
+        workspace=caller.workspace,
+        home=caller.workspace,
+        before=None if before is None else EmailId(before),
+        most=limit + 1,
+    )
+    return Answer(data=FoundEmails(**_page(matches, limit, caller), understood=matches.understood))
 
 
 @router.get("/{email_id}", summary="Everything about one e-mail", responses=failures("not_found"))
@@ -223,6 +273,77 @@ async def attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]
             Attempt.model_validate({**facts_of(each), "account": own_account(each.account, caller)})
             for each in email.log
         ]
+    )
+
+
+class Reply(Model):
+    address: str
+    code: int | None
+    reply: str | None
+    meaning: str | None
+
+
+class LifeMoment(Model):
+    """`kind`: accepted, due, claimed, begun, ended, decided, retried; of the last one, the e-mail's state. `at` null: nobody
+    can say when. `meaning` says in words what the server's reply means."""
+
+    kind: str
+    at: Moment | None
+    words: str
+    attempt: int | None
+    account: str | None
+    outcome: str | None
+    code: int | None
+    reply: str | None
+    meaning: str | None
+    recipients: list[Reply]
+
+
+class Obstacle(Model):
+    kind: Annotated[str, Field(description="due, before, prospect, hold, throttle, pause, engine, account or turn")]
+    words: str
+    until: Moment | None
+
+
+class Choice(Model):
+    decision: str
+    means: str
+
+
+class Doubt(Model):
+    """What is known, and what may be decided: the body of `resolve`."""
+
+    attempt: int
+    begun_at: Moment | None
+    account: str | None
+    reached: str
+    said: str | None
+    message_id_begins: Annotated[str, Field(description="By which a copy of it can be found in a mailbox.")]
+    asked: str
+    policy: str
+    choices: list[Choice]
+
+
+class EmailLife(Model):
+    id: Id
+    state: State
+    moments: list[LifeMoment]
+    stands_in_the_way: list[Obstacle]
+    doubt: Doubt | None
+
+
+@router.get("/{email_id}/life", summary="Its life, moment by moment", responses=failures("not_found"))
+async def life(email_id: EmailIdPath, caller: Reads) -> Answer[EmailLife]:
+    email = await _find(caller, email_id)
+    told = await life_of(caller.store, email, called=lambda account: as_known(account, caller))
+    return Answer(
+        data=EmailLife(
+            id=email.id,
+            state=email.state,
+            moments=[LifeMoment.model_validate(_own(each, caller)) for each in told.moments],
+            stands_in_the_way=[Obstacle.model_validate(_own(each, caller)) for each in told.stands_in_the_way],
+            doubt=Doubt.model_validate(_own(told.doubt, caller)) if told.doubt else None,
+        )
     )
 
 
@@ -286,6 +407,19 @@ async def _find(caller: Caller, email_id: int) -> ShownEmail:
         return await looking.show_email(caller.store, EmailId(email_id))
     except NotFound:
         raise not_found("e-mail", email_id) from None
+
+
+def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:
+    page = page_of(found.emails, limit, shown=lambda each: _item(each, caller), place=lambda each: each.id).data
+    following = page.next or (cursor_of(found.looked_to) if found.looked_to is not None else None)
+    return {"items": page.items, "next": following}
+
+
+def _own(told: Any, caller: Caller) -> dict[str, Any]:
+    """Without what an operator's account is called and was told."""
+    facts = facts_of(told)
+    hidden = {"account": own_account} | dict.fromkeys(("words", "said"), own_reason)
+    return {name: hidden[name](value, caller) if name in hidden else value for name, value in facts.items()}
 
 
 def _item(email: ListedEmail, caller: Caller) -> EmailItem:

@@ -23,3 +23,6 @@ CREATE INDEX emails_by_stream ON fairpost.emails (workspace, stream, id) WHERE s
 DROP INDEX fairpost.queue_by_workspace;
 CREATE INDEX queue_by_workspace ON fairpost.queue (workspace, id, fairpost.address_mark(recipients), user_name, stream);
 CREATE INDEX queue_by_addresses ON fairpost.queue USING gin (fairpost.address_marks(recipients)) WHERE jsonb_array_length(recipients) > 1;
+
+-- What people decided on single e-mails, for the life of one. Few of all events.
+CREATE INDEX events_of_emails ON fairpost.events (subject, id) WHERE kind IN ('resolved', 'retried');

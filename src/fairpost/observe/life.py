@@ -1,0 +1,370 @@
+"""The life of one e-mail as a story: each moment in words, what stands in its way now, and what is known of a doubt.
+
+`tell` is pure; `life_of` reads what it needs. Moments name accounts only in `account`, so that whoever must not know a
+name is told the rest.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from fairpost.model.account import Account
+from fairpost.model.report import Channel, Reply, Step
+from fairpost.model.states import FINAL, MEANING, DoubtPolicy, State
+from fairpost.observe.emails import Attempt, ShownEmail, Stop, stops_of
+from fairpost.policy.limits import Go, NotBefore, standing
+from fairpost.policy.replies import meaning
+from fairpost.policy.reply_rules import BY_REASON
+from fairpost.postgres.store import Store
+
+WAITING = (State.SCHEDULED, State.READY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What the server said to one recipient."""
+
+    address: str
+    code: int | None
+    reply: str | None
+    meaning: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """`kind`: accepted, due, claimed, begun, ended, decided, retried; of the last one, the state that the e-mail is in.
+    `at` None: nobody can say when. `meaning` is what `fairpost explain` says of the reply."""
+
+    kind: str
+    at: datetime | None
+    words: str
+    attempt: int | None = None
+    account: str | None = None
+    outcome: str | None = None
+    code: int | None = None
+    reply: str | None = None
+    meaning: str | None = None
+    recipients: tuple[Answered, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """What a waiting e-mail waits for; `until` None: nobody can say."""
+
+    kind: str  # due, before, prospect, hold, throttle, pause, engine, account or turn
+    words: str
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    decision: str
+    means: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """What is known of an e-mail of which nobody knows whether it was sent, and what may be decided."""
+
+    attempt: int
+    begun_at: datetime | None
+    account: str | None
+    reached: str
+    said: str | None
+    message_id_begins: str  # of the copy in the recipient's mailbox, or in the folder of what was sent
+    asked: str
+    policy: str
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a person, a policy or a provider decided: resolved or retried."""
+
+    kind: str
+    at: datetime
+    decision: str | None
+    by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Background:
+    """What belongs to the story and is not in the e-mail. `paused`: why nothing at all goes out."""
+
+    campaign: str | None = None
+    step: int | None = None
+    follows: int | None = None
+    is_parked: bool = False
+    evidence: Mapping[str, Any] | None = None
+    decisions: tuple[Decision, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    paused: str | None = None
+    paused_until: datetime | None = None
+    engines: int = 1
+    accounts: tuple[Account, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    moments: tuple[Moment, ...]
+    stands_in_the_way: tuple[Obstacle, ...]
+    doubt: Doubt | None
+
+
+async def life_of(
+    store: Store,
+    email: ShownEmail,
+    *,
+    now: datetime | None = None,
+    called: Callable[[Account], Account] = lambda account: account,
+) -> Life:
+    """`called`: the accounts as whoever looks may know them."""
+    now = now or await store.value("SELECT clock_timestamp()")
+    behind = await _background(store, email, now)
+    return tell(email, replace(behind, accounts=tuple(map(called, behind.accounts))), now=now)
+
+
+def tell(email: ShownEmail, behind: Background, *, now: datetime) -> Life:
+    return Life(
+        moments=tuple(_moments(email, behind)),
+        stands_in_the_way=tuple(_obstacles(email, behind, now)) if email.state in WAITING else (),
+        doubt=_doubt(email, behind) if email.state is State.IN_DOUBT else None,
+    )
+
+
+def _moments(email: ShownEmail, behind: Background) -> list[Moment]:
+    """In the order of time; of those at the same moment, in the order of things."""
+    past = sorted(_past(email, behind), key=lambda moment: moment.at or email.created_at)
+    last = _last(email)
+    latest = past[-1].at
+    if last.at is not None and latest is not None and last.at < latest:  # it waits again since then
+        last = replace(last, at=latest)
+    return [*past, last]
+
+
+def _past(email: ShownEmail, behind: Background) -> Iterator[Moment]:
+    yield Moment(kind="accepted", at=email.created_at, words=_accepted(email, behind))
+    if email.due_at is not None and email.due_at > email.created_at and email.state not in WAITING:
+        again = "due again" if any(each.ended_at <= email.due_at for each in email.log) else "due"
+        if not email.finished_at or email.due_at <= email.finished_at:
+            yield Moment(kind="due", at=email.due_at, words=again)
+    if email.claimed_at is not None and email.state is not State.CLAIMED:
+        yield Moment(kind="claimed", at=email.claimed_at, words="claimed by an account", account=email.account)
+    for attempt in email.log:
+        yield from _attempt(attempt)
+    if email.state is State.IN_DOUBT and email.begun_at is not None:
+        yield _begun(email.attempts, email.begun_at, email.account)
+    for each in behind.decisions:
+        yield _decided(each)
+
+
+def _accepted(email: ShownEmail, behind: Background) -> str:
+    if behind.campaign is not None:
+        what = f"planned as step {behind.step} of the campaign {behind.campaign}"
+    else:
+        what = f"accepted with the key {email.idempotency_key}" if email.idempotency_key else "accepted"
+    return f"{what}, for the user {email.user}" if email.user else what
+
+
+def _attempt(attempt: Attempt) -> Iterator[Moment]:
+    yield _begun(attempt.n, attempt.begun_at, attempt.account)
+    yield Moment(
+        kind="ended",
+        at=max(attempt.begun_at, attempt.ended_at),
+        words=_OUTCOMES.get(attempt.outcome, attempt.outcome),
+        attempt=attempt.n,
+        account=attempt.account,
+        outcome=attempt.outcome,
+        code=attempt.code,
+        reply=attempt.reply,
+        meaning=_meaning(attempt.code, attempt.reply),
+        recipients=tuple(_answered(attempt.recipients)),
+    )
+
+
+def _begun(n: int, at: datetime, account: str | None) -> Moment:
+    return Moment(kind="begun", at=at, words=f"attempt {n} begun", attempt=n, account=account)
+
+
+_OUTCOMES = {
+    "sent": "the server took it",
+    "retry": "not taken for now, to be tried again",
+    "failed": "refused, and given up",
+    "bounced": "refused for good because of the recipient",
+    "in_doubt": "nobody knows whether the server took it",
+}
+
+
+def _answered(recipients: Mapping[str, Any] | None) -> Iterator[Answered]:
+    for address, said in (recipients or {}).items():
+        code, text = (said.get("code"), said.get("text")) if isinstance(said, dict) else (None, None)
+        yield Answered(address=address, code=code, reply=text, meaning=_meaning(code, text, Step.RCPT))
+
+
+def _meaning(code: int | None, text: str | None, phase: Step | None = None) -> str | None:
+    if code is None:
+        return None
+    reason, colon, _ = (text or "").partition(":")
+    is_google = bool(colon) and reason.strip().casefold() in BY_REASON
+    channel = Channel.GMAIL if is_google else Channel.SMTP
+    return meaning(Reply(code, text or ""), phase=phase, channel=channel).why
+
+
+def _decided(each: Decision) -> Moment:
+    by = f" by {each.by}" if each.by else ""
+    if each.kind == "retried":
+        return Moment(kind="retried", at=each.at, words=f"to be tried again, as was asked for{by}")
+    return Moment(kind="decided", at=each.at, words=f"the doubt was decided{by}: {each.decision}")
+
+
+def _last(email: ShownEmail) -> Moment:
+    """What it has come to. Its kind is its state."""
+    kind = str(email.state)
+    because = f": {email.reason}" if email.reason else ""
+    match email.state:
+        case State.SCHEDULED if email.due_at is None:
+            return Moment(kind=kind, at=None, words="due when what it waits for has happened")
+        case State.SCHEDULED:
+            return Moment(kind=kind, at=email.due_at, words=f"due{' again' if email.log else ''}{because}")
+        case State.READY:
+            return Moment(kind=kind, at=email.due_at, words=f"ready to be sent{because}")
+        case State.CLAIMED:
+            return Moment(kind=kind, at=email.claimed_at, words="claimed by an account", account=email.account)
+        case State.SENDING:
+            assert email.begun_at is not None
+            return replace(_begun(email.attempts, email.begun_at, email.account), kind=kind)
+        case State.IN_DOUBT:
+            words = f"since then nobody knows whether it was sent{because}"
+            return Moment(kind=kind, at=email.begun_at, words=words, attempt=email.attempts, account=email.account)
+        case _:
+            assert email.state in FINAL
+            words = f"{MEANING[email.state]}{because}"
+            return Moment(kind=kind, at=email.finished_at, words=words, account=email.account)
+
+
+def _obstacles(email: ShownEmail, behind: Background, now: datetime) -> list[Obstacle]:
+    found = [*_of_time(email, behind), *_of_people(behind)]
+    if email.state is State.READY and not found:
+        found = list(_of_accounts(behind, now)) or [Obstacle(kind="turn", words="its turn among what is ready")]
+    return found
+
+
+def _of_time(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
+    if behind.is_parked:
+        yield Obstacle(kind="prospect", words="its prospect is paused")
+    elif email.due_at is None:
+        yield Obstacle(kind="before", words="the e-mail before it was not sent yet")
+    elif email.state is State.SCHEDULED:
+        is_again = bool(email.log) and email.log[-1].outcome == "retry"
+        words = "the next attempt is not due yet" if is_again else "it is not due yet"
+        yield Obstacle(kind="due", words=words, until=email.due_at)
+
+
+def _of_people(behind: Background) -> Iterator[Obstacle]:
+    if behind.paused is not None:
+        yield Obstacle(kind="pause", words=f"everything is paused: {behind.paused}", until=behind.paused_until)
+    for stop in behind.stops:
+        name = "the workspace" if stop.level == "workspace" else f"the {stop.level} {stop.key}"
+        done = "has to wait" if stop.is_throttle else "is held"
+        words = f"{name} {done}: {stop.reason or 'no reason given'}"
+        yield Obstacle(kind="throttle" if stop.is_throttle else "hold", words=words, until=stop.until)
+
+
+def _of_accounts(behind: Background, now: datetime) -> Iterator[Obstacle]:
+    if not behind.engines:
+        yield Obstacle(kind="engine", words="no engine is running")
+    stands = [standing(account, now=now) for account in behind.accounts]
+    if not stands:
+        yield Obstacle(kind="account", words="there is no account to send it")
+    elif not any(isinstance(stand, Go) for stand in stands):
+        barred = [stand for stand in stands if isinstance(stand, NotBefore)]
+        first = min(barred, key=lambda stand: (stand.moment is None, stand.moment or now))
+        why = first.detail or str(first.reason)
+        yield Obstacle(kind="account", words=f"no account may send just now: {why}", until=first.moment)
+
+
+CHOICES = (
+    Choice(decision="sent", means="It arrived: it counts as sent, and nothing more is done."),
+    Choice(decision="resend", means="It goes out again: whoever got it already gets it twice."),
+    Choice(decision="failed", means="It is given up: whoever did not get it will not, unless it is retried."),
+)
+
+
+def _doubt(email: ShownEmail, behind: Background) -> Doubt:
+    evidence = behind.evidence
+    return Doubt(
+        attempt=email.attempts,
+        begun_at=email.begun_at,
+        account=email.account,
+        reached="the attempt was begun, and may have come as far as the end of the message; no answer was written down",
+        said=email.reason,
+        message_id_begins=f"<{email.id:x}.",
+        asked=_asked(evidence),
+        policy=_policy(email, can_be_asked=evidence is not None and "unknown" not in evidence),
+        choices=CHOICES,
+    )
+
+
+def _asked(evidence: Mapping[str, Any] | None) -> str:
+    if evidence is None:
+        return "Nobody can be asked: a server does not tell afterwards what it took."
+    if "unknown" in evidence:
+        return f"The provider was asked, and cannot say: {evidence['unknown']}"
+    return "The provider can be asked whether its draft was sent, and has not answered yet."
+
+
+def _policy(email: ShownEmail, *, can_be_asked: bool) -> str:
+    if can_be_asked:
+        return "What the provider answers decides, as soon as an engine has asked it."
+    if email.on_doubt is DoubtPolicy.HOLD:
+        return "It stays in doubt until a person decides."
+    if email.attempts < email.attempts_max:
+        return "It is sent again by itself, as soon as an engine looks after its account."
+    return "It would be sent again by itself, but has no attempt left: a person decides."
+
+
+async def _background(store: Store, email: ShownEmail, now: datetime) -> Background:
+    row = await store.row(
+        """SELECT x.step, x.follows, x.evidence, c.name AS campaign,
+                  x.parked_due IS NOT NULL OR x.due_at = 'infinity' AND coalesce(p.is_paused, false) AS is_parked
+           FROM (SELECT q.campaign_id, q.prospect_id, q.step, q.follows, q.evidence, q.parked_due, q.due_at FROM fairpost.queue q WHERE q.id = $1
+                 UNION ALL
+                 SELECT e.campaign_id, e.prospect_id, e.step, e.follows, NULL, NULL, e.due_at FROM fairpost.emails e WHERE e.id = $1) x
+           LEFT JOIN fairpost.campaigns c ON c.id = x.campaign_id LEFT JOIN fairpost.prospects p ON p.id = x.prospect_id""",
+        email.id,
+    )
+    decided = await store.fetch(
+        """SELECT e.kind, e.at, e.detail ->> 'decision' AS decision, e.detail ->> 'by' AS by FROM fairpost.events e
+           WHERE e.subject = $1 AND e.kind IN ('resolved', 'retried') AND e.workspace = $2 ORDER BY e.id""",
+        *(f"email {email.id}", email.workspace),
+    )
+    known = Background(decisions=tuple(Decision(**each) for each in decided))
+    if row is not None:
+        known = replace(
+            known,
+            campaign=row["campaign"],
+            step=row["step"],
+            follows=row["follows"],
+            is_parked=bool(row["is_parked"]) and email.due_at is None,
+            evidence=json.loads(row["evidence"]) if row["evidence"] else None,
+        )
+    return await _with_what_bars(store, email, known, now) if email.state in WAITING else known
+
+
+async def _with_what_bars(store: Store, email: ShownEmail, known: Background, now: datetime) -> Background:
+    row = await store.row(
+        """SELECT (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - interval '10 seconds') AS engines, p.reason, nullif(p.until, 'infinity') AS until
+           FROM (VALUES (1)) one LEFT JOIN fairpost.pauses p ON p.until > $1""",
+        now,
+    )
+    accounts: Sequence[Account] = await store.accounts() if email.state is State.READY else ()
+    return replace(
+        known,
+        stops=tuple(await stops_of(store, email, now=now)),
+        paused=row["reason"],
+        paused_until=row["until"],
+        engines=row["engines"],
+        accounts=tuple(a for a in accounts if email.route in (a.pool, f"@{a.name}")),
+    )

@@ -1,0 +1,221 @@
+"""E-mails by what is known of them: what a plain look at all of them finds, at a cost that does not grow with history."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any
+
+import asyncpg
+import pytest
+
+from fairpost.bench.pages import fill_history
+from fairpost.model.account import Limits
+from fairpost.model.ids import EmailId
+from fairpost.model.states import State
+from fairpost.observe.emails import ListedEmail
+from fairpost.observe.search import Understood, Wanted, find_emails, search_emails
+from fairpost.postgres.store import Store
+from tests.observe.test_pages import walk
+
+EMAILS = 6_000
+PAGE = 201
+A = "acme"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with Store.open(url, connections_max=1) as store:
+        yield store
+
+
+def mail(**more: Any) -> dict[str, Any]:
+    return {"workspace": A, "to": "ann@example.com", "subject": "Hello", "text": "Hi", **more}
+
+
+async def put(store: Store, *emails: dict[str, Any]) -> list[EmailId]:
+    return [EmailId(row["id"]) for row in await store.enqueue_many(list(emails))]
+
+
+async def found(store: Store, workspace: str | None = A, **wanted: Any) -> list[EmailId]:
+    return [each.id for each in (await search_emails(store, Wanted(**wanted), workspace=workspace)).emails]
+
+
+async def all_pages(store: Store, wanted: Wanted, **more: Any) -> list[ListedEmail]:
+    """Until there is no more, as one goes on by the cursor."""
+    emails: list[ListedEmail] = []
+    before: EmailId | None = None
+    while True:
+        matches = await search_emails(store, wanted, before=before, most=PAGE, **more)
+        emails += matches.emails
+        if matches.looked_to is None and len(matches.emails) < PAGE:
+            return emails
+        before = matches.looked_to if matches.looked_to is not None else matches.emails[-1].id
+
+
+async def test_an_address_is_found_wherever_it_stands_and_however_it_is_written(store: Store) -> None:
+    alone, capital, hidden, international, other = await put(
+        store,
+        mail(),
+        mail(to="ANN@Example.COM"),
+        mail(to="bob@example.com", cc="eve@example.com", bcc="Ann@example.com"),
+        mail(to="ann@müller.example"),
+        mail(to="joann@example.com"),
+    )
+    await put(store, mail(workspace="other"))
+    assert await found(store, to="ann@example.com") == [hidden, capital, alone]
+    assert await found(store, to="aNN@xn--mller-kva.example") == [international]
+    assert await found(store, to="JOANN@example.com") == [other]
+    for id_ in (alone, hidden):
+        assert await store.cancel(id_) == "cancelled"  # into history
+    assert await found(store, to="ann@EXAMPLE.com") == [hidden, capital, alone]
+    assert len(await found(store, None, to="ann@example.com")) == 4
+    assert await found(store, to="nobody@example.com") == []
+
+
+async def test_each_thing_known_must_be_true(store: Store) -> None:
+    one, two, three = await put(
+        store,
+        mail(user="u1", stream="news", idempotency_key="order 1"),
+        mail(user="u1", stream="offers", idempotency_key="order 2"),
+        mail(user="u2", stream="news", to="bob@example.com"),
+    )
+    assert await found(store, user="u1") == [two, one]
+    assert await found(store, stream="news") == [three, one]
+    assert await found(store, user="u1", stream="news") == [one]
+    assert await found(store, key="order 2") == [two]
+    assert await found(store, key="order 2", user="u2") == []
+    assert await found(store, "other", key="order 2") == []
+    assert await found(store, to="bob@example.com", stream="offers") == []
+    for unknown in ({"account": "x"}, {"campaign": "x"}, {"user": "x"}, {"stream": "x"}, {"key": "x"}):
+        assert await found(store, **unknown) == []
+    now = datetime.now(UTC)
+    assert await found(store, since=now - timedelta(hours=1), until=now + timedelta(hours=1)) == [three, two, one]
+    assert (
+        await found(store, since=now + timedelta(hours=1)) == await found(store, until=now - timedelta(hours=1)) == []
+    )
+    matches = await search_emails(store, Wanted(user="u1"), workspace=A, states=[State.CANCELLED])
+    assert matches.emails == []
+    await store.cancel(one)
+    matches = await search_emails(store, Wanted(user="u1"), workspace=A, states=[State.CANCELLED])
+    assert [each.id for each in matches.emails] == [one]
+
+
+async def test_an_erased_person_is_not_found(store: Store) -> None:
+    (id_,) = await put(store, mail(idempotency_key="for ann"))
+    await store.cancel(id_)
+    await store.value("SELECT fairpost.erase_emails($1, $2, $3)", [id_], "ann@example.com", ["ann@example.com"])
+    assert await found(store, to="ann@example.com") == await found(store, key="for ann") == []
+
+
+async def test_what_belongs_to_a_workspace_needs_its_name(store: Store) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="of one workspace"):
+        await search_emails(store, Wanted(user="u1"))
+
+
+async def test_one_word_is_understood_as_the_first_that_there_is(store: Store) -> None:
+    (plain,) = await put(store, mail())
+    numbered, with_at = await put(
+        store, mail(to="b@example.com", idempotency_key="4711"), mail(to="c@example.com", idempotency_key="a@b")
+    )
+    for text, understood, ids in (
+        (str(plain), Understood.ID, [plain]),
+        ("4711", Understood.KEY, [numbered]),
+        (" Ann@Example.com ", Understood.ADDRESS, [plain]),
+        ("a@b", Understood.KEY, [with_at]),
+        ("nobody@example.com", Understood.ADDRESS, []),
+        ("99999999999999999999999", Understood.NOTHING, []),
+        ("spring", Understood.NOTHING, []),
+    ):
+        answer = await find_emails(store, text, workspace=A, home=A)
+        assert (answer.understood, [each.id for each in answer.emails]) == (understood, ids), text
+    assert (await find_emails(store, str(plain), workspace="other", home=A)).emails == []
+    assert [e.id for e in (await find_emails(store, "4711", workspace=None, home=A)).emails] == [numbered]
+
+
+_PLAINLY = """
+SELECT x.id FROM (
+    SELECT q.id, q.workspace, q.user_name, q.stream, q.account_id, CASE WHEN NOT q.waiting THEN q.state::text WHEN q.due_at <= clock_timestamp() THEN 'ready' ELSE 'scheduled' END AS state
+    FROM fairpost.queue q UNION ALL SELECT e.id, e.workspace, e.user_name, e.stream, e.account_id, e.state::text FROM fairpost.emails e) x
+WHERE x.workspace = $1 AND (cardinality($2::text[]) = 0 OR x.state = ANY ($2)) AND ($3::text IS NULL OR x.user_name = $3) AND ($4::bigint IS NULL OR x.account_id = $4)
+AND x.id >= $5 AND x.id < $6 ORDER BY x.id DESC"""
+
+
+async def test_going_on_leads_through_all_that_are_wanted_once(store: Store) -> None:
+    await fill_history(store, EMAILS, lambda _: None)
+    account = await store.add_account("one", address="one@shop.test", limits=Limits())
+    await store.value(
+        "UPDATE fairpost.emails SET account_id = $1 WHERE user_name <> 'u3' OR state = 'sent'", account + 1
+    )
+    middle = await store.value(
+        "SELECT e.created_at FROM fairpost.emails e ORDER BY e.id LIMIT 1 OFFSET $1", EMAILS // 2
+    )
+    for asked, user, by_account, span in product(
+        ((), (State.SENT,), (State.FAILED, State.BOUNCED), (State.READY,), (State.SCHEDULED, State.CLAIMED)),
+        (None, "u3", "nobody"),
+        (False, True),
+        ((None, None), (middle, None), (None, middle)),
+    ):
+        wanted = Wanted(user=user, account="one" if by_account else None, since=span[0], until=span[1])
+        if wanted == Wanted():
+            continue
+        seen = [each.id for each in await all_pages(store, wanted, workspace="big", states=asked or None)]
+        low, high = [await store.value("SELECT fairpost.first_id_at($1)", each) for each in span]
+        plain = await store.fetch(
+            _PLAINLY, "big", list(asked), user, account if by_account else None, low or 0, high or 2**63 - 1
+        )
+        assert seen == [row["id"] for row in plain], (asked, wanted)
+
+
+async def rows_read(store: Store, wanted: Wanted, states: list[State] | None = None) -> float:
+    """Of tables that grow, by all statements that a search takes. Entries of an index that are passed over are none."""
+    said: list[str] = []
+    async with store.connection() as conn:
+        conn.add_log_listener(listener := lambda _, message: said.append(message.message))
+        await conn.execute(
+            """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
+               SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off; SET auto_explain.log_format = json;
+               SET auto_explain.log_level = notice"""
+        )
+        await conn.fetch(
+            "SELECT * FROM fairpost.search_emails('big', $1, $2, NULL, $3)", wanted.as_json(), states, PAGE
+        )
+        await conn.execute("SET auto_explain.log_min_duration = -1")
+        conn.remove_log_listener(listener)
+    plans = [json.loads(text[text.index("{") :]) for text in said if "plan:" in text and "fairpost." in text]
+    scans = [node for plan in plans for node in walk(plan["Plan"]) if "Relation Name" in node]
+    assert scans, "auto_explain showed no scan: this test would see nothing"
+    discarded = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
+    return sum(
+        float((node["Actual Rows"] + sum(node.get(name, 0) for name in discarded)) * node["Actual Loops"])
+        for node in scans
+    )
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted(to="person777@example.com"),
+        Wanted(to="nobody@example.com"),
+        Wanted(user="u17"),
+        Wanted(user="nobody"),
+        Wanted(stream="nothing"),
+        Wanted(key="nothing"),
+    ],
+    ids=str,
+)
+async def test_a_search_reads_little_however_rare_what_is_wanted(store: Store, wanted: Wanted) -> None:
+    await rows_read(store, wanted)  # a plan made when there was nothing must be right later, too
+    await fill_history(store, 5 * EMAILS, lambda _: None)
+    assert await rows_read(store, wanted) <= 12 * PAGE
+
+
+async def test_what_no_index_knows_is_looked_for_a_little_at_a_time(store: Store) -> None:
+    await fill_history(store, EMAILS, lambda _: None)
+    await store.add_account("idle", address="idle@shop.test", limits=Limits())
+    await store.value("UPDATE fairpost.emails SET account_id = 77")
+    wanted = Wanted(account="idle")
+    matches = await search_emails(store, wanted, workspace="big", states=[State.SENT], most=PAGE)
+    assert matches.emails == []
+    assert matches.looked_to is not None
+    assert await all_pages(store, wanted, workspace="big", states=[State.SENT]) == []
