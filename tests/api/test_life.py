@@ -1,0 +1,114 @@
+"""Finding e-mails and their lives over HTTP: what is told, and what of the neighbours and the operator is not."""
+
+import httpx2 as httpx
+
+from fairpost.model.account import Limits, Usage
+from fairpost.model.ids import EmailId
+from fairpost.model.report import Reached, Reply, Report
+from fairpost.model.states import State
+from fairpost.model.verdict import Failed
+from tests.api.conftest import Api
+from tests.api.neighbours import settle_in
+
+HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
+
+
+async def ids(client: httpx.AsyncClient, path: str = "/api/emails", **params: str) -> list[str]:
+    answer = await client.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return [each["id"] for each in answer.json()["data"]["items"]]
+
+
+async def test_each_filter_finds_its_emails(api: Api, client: httpx.AsyncClient) -> None:
+    async def send(**more: str) -> str:
+        return str((await client.post("/api/emails", json={**HELLO, **more})).json()["data"]["id"])
+
+    plain = await send()
+    other = await send(to="bob@example.com", user="u1", stream="news", idempotency_key="order 7")
+    assert await ids(client, to="ANN@example.com") == [plain]
+    assert (
+        await ids(client, user="u1") == await ids(client, stream="news") == await ids(client, key="order 7") == [other]
+    )
+    assert await ids(client, user="u1", to="ann@example.com") == await ids(client, account="x") == []
+    assert await ids(client, campaign="spring") == await ids(client, user="u1", state="sent") == []
+    assert await ids(client, since="2026-01-01T00:00:00Z", state="ready") == [other, plain]
+    assert await ids(client, until="2026-01-01T00:00:00Z") == []
+    assert (await client.get("/api/emails", params={"since": "yesterday"})).status_code == 422
+    for q, understood, found in (
+        (plain, "id", [plain]),
+        ("Bob@example.com", "address", [other]),
+        ("order 7", "key", [other]),
+        ("what", "nothing", []),
+    ):
+        data = (await client.get("/api/emails/find", params={"q": q})).json()["data"]
+        assert (data["understood"], [each["id"] for each in data["items"]], data["next"]) == (understood, found, None)
+
+
+async def test_pages_of_a_search_lead_through_all(api: Api, client: httpx.AsyncClient) -> None:
+    sent = [(await client.post("/api/emails", json=HELLO)).json()["data"]["id"] for _ in range(5)]
+    for path, params in (("/api/emails", {"to": "ann@example.com"}), ("/api/emails/find", {"q": "ann@example.com"})):
+        found, cursor = [], ""
+        while cursor is not None:
+            answer = await client.get(path, params={**params, "limit": "2", **({"cursor": cursor} if cursor else {})})
+            found += [each["id"] for each in answer.json()["data"]["items"]]
+            cursor = answer.json()["data"]["next"]
+        assert found == sent[::-1]
+
+
+async def test_nothing_of_a_neighbour_is_found(api: Api) -> None:
+    neighbours = await settle_in(api.store)
+    a, b = neighbours.a, neighbours.b
+    async with httpx.AsyncClient(base_url=api.url, headers={"Authorization": f"Bearer {a.key}"}, timeout=30) as client:
+        own = set(map(str, a.emails.values()))
+        assert set(await ids(client, to=f"sent@{a.secret}.test")) & own
+        for asked in ({"to": f"sent@{b.secret}.test"}, {"user": f"ann-{b.name}"}, {"stream": f"stream of {b.secret}"}):
+            assert await ids(client, **asked) == []
+        assert await ids(client, account=f"{b.name}/x") == []
+        assert await ids(client, key="order-sent") == [str(a.emails["sent"])]
+        for q in (*map(str, b.emails.values()), f"sent@{b.secret}.test", f"only-{b.name}"):
+            assert await ids(client, "/api/emails/find", q=q) == []
+        spring = await client.get("/api/emails/find", params={"q": "spring"})
+        assert spring.json()["data"]["understood"] == "campaign"
+        assert len(spring.json()["data"]["items"]) > 0
+        assert b.name not in spring.text
+        for id_ in b.emails.values():
+            assert (await client.get(f"/api/emails/{id_}/life")).status_code == 404
+
+
+async def test_every_state_has_a_life_that_ends_in_it(api: Api) -> None:
+    neighbours = await settle_in(api.store)
+    async with httpx.AsyncClient(
+        base_url=api.url, headers={"Authorization": f"Bearer {neighbours.a.key}"}, timeout=30
+    ) as client:
+        for id_ in neighbours.a.emails.values():
+            life = (await client.get(f"/api/emails/{id_}/life")).json()["data"]
+            assert life["moments"][-1]["kind"] == life["state"]
+            assert (life["doubt"] is not None) == (life["state"] == State.IN_DOUBT)
+            assert {moment["account"] for moment in life["moments"]} <= {None, "x"}
+        retry = (await client.get(f"/api/emails/{neighbours.a.emails['retry']}/life")).json()["data"]
+        assert [moment["kind"] for moment in retry["moments"]] == ["accepted", "begun", "ended", "scheduled"]
+        assert retry["stands_in_the_way"][0]["kind"] == "due"
+        assert retry["stands_in_the_way"][0]["until"] == retry["moments"][-1]["at"]
+
+
+async def test_an_operators_account_has_no_name_in_a_life(api: Api, client: httpx.AsyncClient) -> None:
+    house = await api.store.add_account("house-7", address="h@operator.test", limits=Limits(delay_ms=0))
+    id_ = EmailId(int((await client.post("/api/emails", json=HELLO)).json()["data"]["id"]))
+    await api.store.value("UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'told house-7 to go'")
+    waiting = await client.get(f"/api/emails/{id_}/life")
+    assert "account" in [each["kind"] for each in waiting.json()["data"]["stands_in_the_way"]]
+    assert "house-7" not in waiting.text
+    await api.store.value("UPDATE fairpost.accounts SET status = 'active', status_reason = NULL")
+    lease = await api.store.take_lease(house, owner="a test", seconds=60)
+    assert lease is not None
+    await api.store.claim(lease, limit=5)
+    for _ in range(2):
+        assert "house-7" not in (await client.get(f"/api/emails/{id_}/life")).text
+        await api.store.begin(lease, id_, usage=Usage())
+    report = Report(reached=Reached.REPLIED, reply=Reply(554, "5.7.1 go away"))
+    await api.store.settle(lease, id_, Failed(), report)
+    life = await client.get(f"/api/emails/{id_}/life")
+    assert "house-7" not in life.text
+    ended = next(moment for moment in life.json()["data"]["moments"] if moment["kind"] == "ended")
+    assert ended["code"] == 554
+    assert ended["meaning"]

@@ -325,3 +325,42 @@ def test_nothing_holds_back_what_is_sent(cli: Cli, url: str) -> None:
     deliver(url)
     cli.ok("hold", "acme", "--reason", "unpaid")
     assert cli.json("email", "show", id_)["held_back_by"] == []
+
+
+def test_an_e_mail_is_found_by_one_word(cli: Cli) -> None:
+    id_ = send(cli, "--key", "order 7", "--user", "u1")
+    send(cli)
+    for word, understood in ((id_, "id"), ("order 7", "key")):
+        found = cli.json("email", "find", word)
+        assert (found["understood"], [each["id"] for each in found["emails"]]) == (understood, [id_])
+        assert cli.ok("email", "find", word).startswith(f"by {understood}:")
+    address = cli.json("email", "show", id_)["recipients"][0]["address"].upper()
+    assert len(cli.json("email", "find", address)["emails"]) == 2
+    assert cli.ok("email", "find", "nothing like it") == "no e-mails\n"
+    assert cli.json("email", "find", "nothing like it") == {"understood": "nothing", "emails": []}
+    assert cli.json("email", "find", "order 7", "--workspace", "other")["understood"] == "nothing"
+
+
+def test_a_list_has_only_what_is_asked_for(cli: Cli) -> None:
+    id_ = send(cli, "--key", "order 7", "--user", "u1", "--stream", "news")
+    send(cli)
+    for options in (("--key", "order 7"), ("--user", "u1"), ("--stream", "news", "--since", "2020-01-01T00:00:00Z")):
+        assert [each["id"] for each in cli.json("email", "list", *options)] == [id_]
+    for options in (
+        ("--campaign", "x"),
+        ("--account", "sales"),
+        ("--to", "x@y.test"),
+        ("--until", "2020-01-01T00:00:00Z"),
+    ):
+        assert cli.json("email", "list", *options) == []
+        assert cli.ok("email", "list", *options) == "no e-mails\n"
+
+
+def test_the_life_of_an_e_mail_is_told(cli: Cli, url: str) -> None:
+    id_ = in_doubt(cli, url)
+    printed = cli.ok("email", "show", id_)
+    assert "attempt 1 begun" in printed
+    assert "--as resend" in printed
+    cli.ok("email", "resolve", id_, "--as", "failed")
+    life = cli.json("email", "show", id_)["life"]
+    assert [moment["kind"] for moment in life["moments"]] == ["accepted", "begun", "ended", "decided", "failed"]
