@@ -47,7 +47,8 @@ async def test_each_filter_finds_its_emails(api: Api, client: httpx.AsyncClient)
 async def test_pages_of_a_search_lead_through_all(api: Api, client: httpx.AsyncClient) -> None:
     sent = [(await client.post("/api/emails", json=HELLO)).json()["data"]["id"] for _ in range(5)]
     for path, params in (("/api/emails", {"to": "ann@example.com"}), ("/api/emails/find", {"q": "ann@example.com"})):
-        found, cursor = [], ""
+        found: list[str] = []
+        cursor: str | None = ""
         while cursor is not None:
             answer = await client.get(path, params={**params, "limit": "2", **({"cursor": cursor} if cursor else {})})
             found += [each["id"] for each in answer.json()["data"]["items"]]

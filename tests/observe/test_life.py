@@ -22,8 +22,8 @@ START = datetime(2030, 1, 1, 9, tzinfo=UTC)
 NOW = START + timedelta(days=1)
 
 EMAIL = ShownEmail(
-    **dict.fromkeys(("reason", "account", "expires_at", "claimed_at", "begun_at", "finished_at", "idempotency_key")),  # type: ignore[arg-type]
-    **dict.fromkeys(("message_id", "thread_id", "sender", "subject", "text", "html", "reply_to")),  # type: ignore[arg-type]
+    **dict.fromkeys(("reason", "account", "expires_at", "claimed_at", "begun_at", "finished_at", "idempotency_key")),
+    **dict.fromkeys(("message_id", "thread_id", "sender", "subject", "text", "html", "reply_to")),
     id=EmailId(4711),
     state=State.READY,
     workspace="acme",
