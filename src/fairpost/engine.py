@@ -18,6 +18,7 @@ import asyncpg
 from fairpost.app import fairness_of, network_guard, open_store, sender_policy, server_url, vault_of
 from fairpost.deliver.campaigns import CampaignWatch
 from fairpost.deliver.channel import Word
+from fairpost.deliver.courses import CourseWatch
 from fairpost.deliver.nursery import Nursery
 from fairpost.deliver.orchestrator import Orchestrator
 from fairpost.deliver.process import WorkerOptions, work
@@ -103,11 +104,13 @@ async def _think(
         )
         sender_watch = SenderWatch(store, _sender_options(settings), log)
         campaign_watch = CampaignWatch(store, log)
+        course_watch = CourseWatch(store, log)
         history_watch = HistoryWatch(store, settings.retention, log)
         await sender_watch.start()
         whose = f"the region {settings.region}" if settings.regions else "this database"
         log(f"ready: engine {name} drives the accounts of {whose}")
-        watching = [asyncio.create_task(each.run()) for each in (watch, sender_watch, campaign_watch, history_watch)]
+        watches = (watch, sender_watch, campaign_watch, course_watch, history_watch)
+        watching = [asyncio.create_task(each.run()) for each in watches]
         await orchestrator.run()
         for task in watching:
             task.cancel()

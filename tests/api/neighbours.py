@@ -15,7 +15,7 @@ from fairpost.model.sender import SenderId
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
 from fairpost.model.window import Quota
 from fairpost.model.workspace import Scope
-from fairpost.postgres import campaigns, prospects, senders, templates, workspaces
+from fairpost.postgres import campaigns, courses, prospects, senders, templates, workspaces
 from fairpost.postgres.campaigns import Draft
 from fairpost.postgres.store import Store
 
@@ -97,6 +97,7 @@ async def fill(store: Store, name: str, *, operators: AccountId) -> Neighbour:
     await _campaigns(store, here)
     await _emails(store, here, AccountId(here.account))
     await _figures(store, here, operators)
+    await courses.count(store, seconds_max=60)
     return here
 
 

@@ -9,9 +9,11 @@ import pytest
 
 from fairpost.api.routes import campaigns as campaign_routes
 from fairpost.campaigns import launching
+from fairpost.deliver.courses import CourseWatch
 from fairpost.model.account import Limits
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.workspace import Scope
+from fairpost.policy.forecast import Unforeseen, none_in_writing
 from fairpost.postgres import campaigns, workspaces
 from fairpost.postgres.prospects import import_prospects
 from tests.api.conftest import Api
@@ -422,7 +424,7 @@ async def test_nothing_is_there_of_one_that_is_not(acme: httpx.AsyncClient) -> N
             for verb in ("launch", "pause", "resume", "cancel", "schedule", "preview", "retry")
         ],
         ("POST", "/stop", stop),
-        *[("GET", f"/{part}", None) for part in ("schedule", "forecast", "recipients")],
+        *[("GET", f"/{part}", None) for part in ("schedule", "forecast", "course", "recipients")],
     ]
     for method, path, body in asked:
         await refused(await acme.request(method, f"/api/campaigns/none{path}", json=body), 404, "not_found")
@@ -619,3 +621,85 @@ async def test_a_key_does_what_its_scopes_say(api: Api, acme: httpx.AsyncClient)
         for part in ("", "/schedule", "/forecast", "/recipients"):
             assert (await reader.get(f"/api/campaigns/spring{part}")).status_code == 200
         assert (await reader.post("/api/campaigns/spring/preview")).status_code == 200
+
+
+# ── forecast and reality ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_course_has_what_was_foreseen_what_came_and_what_is_to_come(api: Api, acme: httpx.AsyncClient) -> None:
+    await acme.put("/api/campaigns/spring", json=DRAFT)
+    draft = (await acme.get("/api/campaigns/spring/course")).json()["data"]
+    assert (draft["forecast"], draft["outlook"], draft["counted_at"], draft["course"]) == (None, None, None, [])
+    assert draft["waits_for"] == "not launched yet"
+    assert (await acme.post("/api/campaigns/spring/launch")).status_code == 200
+    await finish(api, "failed", most=3)
+    await CourseWatch(api.store, log=print).step()
+    answer = await acme.get("/api/campaigns/spring/course")
+    assert answer.status_code == 200, answer.text
+    assert "big-relay" not in answer.text
+    data = answer.json()["data"]
+    assert (data["sent"], data["missed"], data["waiting"]) == (0, 6, 2 * PEOPLE - 6)  # what follows goes with it
+    assert (data["forecast"]["emails"], data["forecast"]["points"][-1]["sent"]) == (2 * PEOPLE, 2 * PEOPLE)
+    assert data["forecast"]["done_at"] == data["forecast"]["points"][-1]["at"]
+    assert data["outlook"]["emails"] == 2 * PEOPLE - 6
+    assert data["done_at"] == data["outlook"]["done_at"]
+    assert [point["missed"] for point in data["course"]] == [0, 6]
+    assert [(s["sent"], s["missed"], s["waiting"]) for s in data["steps"]] == [(0, 3, PEOPLE - 3)] * 2
+    assert data["steps"][1]["emails"] == {"cancelled": 3, "to_follow": PEOPLE - 3}
+    assert data["accounts"] == [
+        {"account": None, "is_shared": False, "sent": 0, "missed": 6, "waiting": 2 * PEOPLE - 6}
+    ]
+    await acme.post("/api/campaigns/spring/pause")
+    assert (await acme.get("/api/campaigns/spring/course")).json()["data"]["outlook"] is None
+
+
+async def test_why_nothing_was_foreseen_names_no_account_of_the_operator(api: Api, acme: httpx.AsyncClient) -> None:
+    await launched(acme)
+    why = 'The account "big-relay" would never send: its units_per_minute must be at least 100, got 1. Raise it, or leave the account out.'
+    none = Unforeseen(made_at=await api.store.now(), why=why, account="big-relay")
+    await api.store.value("UPDATE fairpost.campaigns SET forecast = $1", none_in_writing(none))
+    answer = await acme.get("/api/campaigns/spring/course")
+    assert "big-relay" not in answer.text
+    forecast = answer.json()["data"]["forecast"]
+    assert (forecast["points"], forecast["done_at"], forecast["emails"]) == ([], None, None)
+    assert forecast["why_none"].startswith(
+        "A shared account would never send: its units_per_minute must be at least 100"
+    )
+
+
+async def test_a_course_calls_its_own_accounts_by_their_short_names(api: Api, acme: httpx.AsyncClient) -> None:
+    await add_account(api, "acme/own", "acme/sales")
+    await launched(acme, pool="sales")
+    await api.store.value(
+        "UPDATE fairpost.queue SET account_id = (SELECT id FROM fairpost.accounts WHERE name = 'acme/own') WHERE step = 1"
+    )
+    await finish(api, "sent", most=2)
+    await CourseWatch(api.store, log=print).step()
+    answer = await acme.get("/api/campaigns/spring/course")
+    assert "acme/" not in answer.text
+    shares = {each["account"]: each for each in answer.json()["data"]["accounts"]}
+    assert (shares["own"]["sent"], shares["own"]["is_shared"]) == (2, False)
+
+
+async def test_recipients_are_found_by_state_and_by_address(api: Api, acme: httpx.AsyncClient) -> None:
+    await launched(acme)
+    await finish(api, "failed", most=5)
+    failed = (await acme.get("/api/campaigns/spring/recipients?state=failed&limit=3")).json()["data"]
+    rest = (await acme.get(f"/api/campaigns/spring/recipients?state=failed&cursor={failed['next']}")).json()["data"]
+    assert ([len(page["items"]) for page in (failed, rest)], rest["next"]) == ([3, 2], None)
+    assert {(each["state"], each["reason"], each["attempts"]) for each in failed["items"]} == {
+        ("failed", "as it is", 0)
+    }
+    one = failed["items"][0]["address"]
+    found = (await acme.get("/api/campaigns/spring/recipients", params={"address": one.upper()})).json()["data"]
+    assert [(each["address"], each["step"], each["state"]) for each in found["items"]] == [
+        (one, 1, "failed"),
+        (one, 2, "cancelled"),
+    ]
+    params = {"address": one, "state": "failed"}
+    found = (await acme.get("/api/campaigns/spring/recipients", params=params)).json()["data"]
+    assert [each["step"] for each in found["items"]] == [1]
+    assert (await acme.get("/api/campaigns/spring/recipients?address=nobody@there.test")).json()["data"]["items"] == []
+    assert (await acme.patch("/api/prospects/p9@there.test", json={"is_paused": True})).status_code == 200
+    parked = (await acme.get("/api/campaigns/spring/recipients?state=parked")).json()["data"]["items"]
+    assert [each["address"] for each in parked] == ["p9@there.test"]

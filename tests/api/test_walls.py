@@ -97,6 +97,10 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     ],
     "own_outcomes": lambda n: [("$1, $2, 100", [B, datetime(2020, 1, 1, tzinfo=UTC)])],
     "own_queue": lambda n: [("$1, 100", [B])],
+    "receipts": lambda n: [
+        ("$1, '{sent,failed,bounced,ready,scheduled,sending,in_doubt,cancelled}', 0, 100", [id_])
+        for id_ in (*n.b.campaigns.values(), None)
+    ],
     "release": lambda n: [("$1, 'user', $2", [B, f"ann-{B}"]), ("$1, 'workspace', ''", [B])],
     "remove_account": lambda n: [("$1", [f"{B}/x"]), ("$1", ["house"]), ("$1", [None])],
     "remove_prospects": lambda n: [

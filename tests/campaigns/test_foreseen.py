@@ -5,10 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from fairpost.campaigns.forecasting import foresee, foreseen, foreseen_by
+from fairpost.campaigns.forecasting import foresee, foreseen
 from fairpost.model.account import Limits
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.window import Quota
+from fairpost.policy.forecast import foreseen_by
 from fairpost.postgres import campaigns
 from fairpost.providers.presets import read_presets
 from tests.campaigns.world import MONDAY, World, office_hours

@@ -1,28 +1,34 @@
 """What a campaign still has to send, as the forecast asks for it; what was foreseen at the launch, and what came of it."""
 
 import asyncio
-import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
+
+import asyncpg
 
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign
 from fairpost.policy.calendar import day_start
-from fairpost.policy.forecast import Forecast, NoForecast, Pending, Plan, Sender, forecast
-from fairpost.postgres import campaigns, schedules
+from fairpost.policy.forecast import (
+    Forecast,
+    Foreseen,
+    NoForecast,
+    Pending,
+    Plan,
+    Sender,
+    Unforeseen,
+    forecast,
+    in_writing,
+    none_in_writing,
+    read_kept,
+)
+from fairpost.postgres import campaigns, courses, schedules
 from fairpost.postgres.store import Store
+from fairpost.system import clock
 
-Hours = tuple[tuple[datetime, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foreseen:
-    """At the launch."""
-
-    made_at: datetime
-    ends_at: datetime
-    emails: int
-    per_hour: Hours
+DATABASE_GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+SECONDS_MAX = 10.0  # of one forecast that is kept: a plan of ten years takes about so long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,47 +69,44 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
     )
 
 
-async def foresee(store: Store, campaign: Campaign, *, now: datetime) -> Forecast:
-    """Raises NoForecast where it would never be done."""
+async def foresee(store: Store, campaign: Campaign, *, now: datetime, seconds_max: float | None = None) -> Forecast:
+    """Raises NoForecast where it would never be done, or takes too long to compute."""
     question = await asked(store, campaign, now=now)
-    return await asyncio.to_thread(
-        forecast, question.plan, question.senders, now=now
-    )  # seconds, with a million e-mails
-
-
-async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
-    """Once, at the launch. A campaign that cannot be foreseen goes on all the same."""
-    try:
-        found = await foresee(store, campaign, now=now)
-    except NoForecast:
-        return
-    hours = [[hour.isoformat(), n] for hour, n in found.per_hour]
-    written = {
-        "made_at": now.isoformat(),
-        "ends_at": found.ends_at.isoformat(),
-        "emails": found.emails,
-        "per_hour": hours,
-    }
-    await campaigns.keep_forecast(store, campaign, json.dumps(written))
-
-
-async def foreseen(store: Store, campaign: Campaign) -> Foreseen | None:
-    text = await campaigns.kept_forecast(store, campaign)
-    if text is None:
-        return None
-    read = json.loads(text)
-    return Foreseen(
-        made_at=datetime.fromisoformat(read["made_at"]),
-        ends_at=datetime.fromisoformat(read["ends_at"]),
-        emails=read["emails"],
-        per_hour=tuple((datetime.fromisoformat(hour), n) for hour, n in read["per_hour"]),
+    late_s = float("inf") if seconds_max is None else clock.monotonic() + seconds_max
+    return await asyncio.to_thread(  # seconds, with a million e-mails
+        forecast, question.plan, question.senders, now=now, is_late=lambda: clock.monotonic() > late_s
     )
 
 
-def foreseen_by(foretold: Foreseen, now: datetime) -> int:
-    """How many e-mails should have gone out by now. Within an hour, evenly."""
-    hour = timedelta(hours=1)
-    return round(sum(n * min(1.0, max(0.0, (now - begin) / hour)) for begin, n in foretold.per_hour))
+async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
+    """Once, at the launch. What cannot be foreseen goes on all the same, and why it cannot is remembered instead."""
+    with suppress(*DATABASE_GONE):  # then an engine does it
+        await campaigns.keep_forecast(store, campaign, await _foreseen_in_writing(store, campaign, now=now, sent=0))
+
+
+async def look_out(store: Store, campaign: Campaign, *, now: datetime) -> str:
+    """What is left, foreseen anew, as it is kept."""
+    known = await courses.standing(store, campaign)
+    return await _foreseen_in_writing(store, campaign, now=now, sent=known.sent if known else 0)
+
+
+async def foreseen(store: Store, campaign: Campaign) -> Foreseen | None:
+    """At the launch."""
+    text = await campaigns.kept_forecast(store, campaign)
+    read = read_kept(text) if text is not None else None
+    return read if isinstance(read, Foreseen) else None
+
+
+async def _foreseen_in_writing(store: Store, campaign: Campaign, *, now: datetime, sent: int) -> str:
+    try:
+        found = await foresee(store, campaign, now=now, seconds_max=SECONDS_MAX)
+    except DATABASE_GONE:
+        raise
+    except NoForecast as error:
+        return none_in_writing(Unforeseen(made_at=now, why=str(error), account=error.account))
+    except Exception as error:
+        return none_in_writing(Unforeseen(made_at=now, why=f"It could not be computed: {type(error).__name__}."))
+    return in_writing(found, made_at=now, sent=sent)
 
 
 def _can_send(account: Account) -> bool:

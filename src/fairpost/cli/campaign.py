@@ -403,6 +403,25 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
 
 
 @app.command()
+def course(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
+    """Show how a campaign comes along beside what was foreseen at its launch.
+
+    An engine counts its e-mails every minute, more rarely where there are very many, and foresees anew what is left.
+
+    \b
+    Example: fairpost campaign course spring
+    """
+    from fairpost.cli.course_view import course_facts, print_course
+    from fairpost.observe.courses import view_course
+
+    view = _with(name, workspace, view_course)
+    if as_json:
+        print_json(course_facts(view))
+    else:
+        print_course(view)
+
+
+@app.command()
 def who(
     name: Name,
     state: Annotated[

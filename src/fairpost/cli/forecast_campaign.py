@@ -10,8 +10,9 @@ from fairpost.cli.session import with_store
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from fairpost.campaigns.forecasting import Foreseen, Question
+    from fairpost.campaigns.forecasting import Question
     from fairpost.model.campaign import Campaign
+    from fairpost.policy.forecast import Foreseen
     from fairpost.postgres.store import Store
 
 
@@ -53,7 +54,7 @@ def known_campaign(name: str, workspace: str | None) -> Known:
 
 def reality_facts(known: Known) -> dict[str, Any]:
     """For JSON, beside those of the forecast."""
-    from fairpost.campaigns.forecasting import foreseen_by
+    from fairpost.policy.forecast import foreseen_by
 
     reality = known.reality
     if reality is None:
@@ -71,7 +72,7 @@ def reality_facts(known: Known) -> dict[str, Any]:
 
 
 def show_reality(known: Known) -> None:
-    from fairpost.campaigns.forecasting import foreseen_by
+    from fairpost.policy.forecast import foreseen_by
     from fairpost.policy.waiting import local
 
     reality = known.reality

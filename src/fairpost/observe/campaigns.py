@@ -22,6 +22,20 @@ class CampaignView:
     timezone: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What must be counted to say why it waits. `routes`: those of what is due."""
+
+    members: int | None
+    planned: int
+    ready: int
+    in_hand: int
+    in_doubt: int
+    parked: int
+    to_follow: int
+    routes: tuple[str, ...]
+
+
 async def view_campaign(
     store: Store,
     campaign: Campaign,
@@ -33,6 +47,36 @@ async def view_campaign(
     now = now or await store.value("SELECT clock_timestamp()")
     progress = await campaigns.progress(store, campaign)
     schedule = await schedules.schedule_of(store, campaign.workspace)
+    found = await store.row(
+        """SELECT ARRAY(SELECT DISTINCT q.route FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2) AS routes,
+                  (SELECT count(DISTINCT m.prospect_id) FROM fairpost.campaigns c JOIN fairpost.list_members m ON m.list_id = ANY (c.lists)
+                   WHERE c.id = $1 AND m.prospect_id <= c.planned_through) AS planned""",
+        *(campaign.id, now),
+    )
+    counts = Counts(
+        members=progress.members,
+        planned=found["planned"],
+        ready=progress.count("ready"),
+        in_hand=progress.count("claimed", "sending"),
+        in_doubt=progress.count("in_doubt"),
+        parked=progress.count("parked"),
+        to_follow=progress.count("to follow"),
+        routes=tuple(found["routes"]),
+    )
+    timezone = schedule.schedule.timezone
+    waiting = await why_it_waits(store, campaign, counts, timezone=timezone, now=now, called=called)
+    return CampaignView(campaign=campaign, progress=progress, waiting=waiting, timezone=timezone)
+
+
+async def why_it_waits(
+    store: Store,
+    campaign: Campaign,
+    counts: Counts,
+    *,
+    timezone: str,
+    now: datetime,
+    called: Callable[[Account], Account],
+) -> Waiting:
     streams = await store.fetch(
         """SELECT s.stream, s.timezone, g.until, g.why FROM fairpost.campaign_streams s, fairpost.gate_of(s.workspace, s.stream, $2) g
            WHERE s.campaign_id = $1""",
@@ -41,22 +85,19 @@ async def view_campaign(
     found = await store.row(
         """SELECT (SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at > $2 AND q.due_at < 'infinity' AND q.waiting) AS next_due_at,
                   (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - interval '10 seconds') AS engines,
-                  (SELECT p.reason FROM fairpost.pauses p WHERE p.until > $2) AS pause,
-                  ARRAY(SELECT DISTINCT q.route FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2) AS routes,
-                  (SELECT count(DISTINCT m.prospect_id) FROM fairpost.campaigns c JOIN fairpost.list_members m ON m.list_id = ANY (c.lists)
-                   WHERE c.id = $1 AND m.prospect_id <= c.planned_through) AS planned""",
+                  (SELECT p.reason FROM fairpost.pauses p WHERE p.until > $2) AS pause""",
         *(campaign.id, now),
     )
     at = Standing(
         campaign=campaign,
-        timezone=schedule.schedule.timezone,
-        members=progress.members,
-        planned=found["planned"],
-        ready=progress.count("ready"),
-        in_hand=progress.count("claimed", "sending"),
-        in_doubt=progress.count("in_doubt"),
-        parked=progress.count("parked"),
-        to_follow=progress.count("to follow"),
+        timezone=timezone,
+        members=counts.members,
+        planned=counts.planned,
+        ready=counts.ready,
+        in_hand=counts.in_hand,
+        in_doubt=counts.in_doubt,
+        parked=counts.parked,
+        to_follow=counts.to_follow,
         next_due_at=found["next_due_at"],
         gates=tuple(
             Gate(until=row["until"], why=row["why"], timezone=row["timezone"]) for row in streams if row["until"]
@@ -64,15 +105,11 @@ async def view_campaign(
         is_open_somewhere=any(row["until"] is None for row in streams),
         held=await _held(store, campaign, found, streams, now),
         accounts=[
-            called(a)
-            for a in await store.accounts()
-            if {a.pool, f"@{a.name}"} & set(found["routes"] or [campaign.route])
+            called(a) for a in await store.accounts() if {a.pool, f"@{a.name}"} & set(counts.routes or [campaign.route])
         ],
         engines=found["engines"],
     )
-    return CampaignView(
-        campaign=campaign, progress=progress, waiting=why_waiting(at, now=now), timezone=schedule.schedule.timezone
-    )
+    return why_waiting(at, now=now)
 
 
 async def _held(store: Store, campaign: Campaign, found: Any, streams: list[Any], now: datetime) -> str | None:

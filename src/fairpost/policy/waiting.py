@@ -27,7 +27,7 @@ class Standing:
 
     campaign: Campaign
     timezone: str
-    members: int
+    members: int | None  # None: nobody has counted them
     planned: int  # prospects that have their e-mails
     ready: int
     in_hand: int
@@ -77,7 +77,8 @@ def _why_running_waits(at: Standing, now: datetime) -> Waiting:
     if not at.engines:
         return Waiting(words="no engine is running", then="fairpost work")
     if at.campaign.planned_at is None:
-        return Waiting(words=f"being planned: {at.planned:,} of {at.members:,} prospects have their e-mails")
+        of_all = "" if at.members is None else f" of {at.members:,}"
+        return Waiting(words=f"being planned: {at.planned:,}{of_all} prospects have their e-mails")
     if not at.ready and not at.in_hand:
         return _why_nothing_is_due(at)
     gate = min(at.gates, key=lambda gate: gate.until, default=None)

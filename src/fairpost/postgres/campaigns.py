@@ -436,40 +436,26 @@ async def progress(store: "Store", campaign: Campaign) -> Progress:
 
 
 async def receipts(
-    store: "Store", campaign: Campaign, *, states: Sequence[str], after: int = 0, most: int | None = None
+    store: "Store",
+    campaign: Campaign,
+    *,
+    states: Sequence[str],
+    prospect_id: int | None = None,
+    after: int = 0,
+    most: int | None = None,
 ) -> AsyncIterator[Receipt]:
-    """What became of its e-mails, those in these states, by their ids. `most` None: all, page by page."""
+    """What became of its e-mails, those in these states, of all or one of its prospects, by their ids. `most` None: all, page by page."""
+    sql = "SELECT * FROM fairpost.receipts($1, $2, $3, $4, $5, $6)"
     left = most
     while left is None or left > 0:
         size = PAGE if left is None else min(PAGE, left)
-        rows = await store.fetch(_RECEIPTS, campaign.id, list(states), after, size, clock.stated())
+        rows = await store.fetch(sql, campaign.id, list(states), after, size, prospect_id, clock.stated())
         for row in rows:
             yield Receipt(**row)
         if len(rows) < size:
             return
         after = rows[-1]["email_id"]
         left = None if left is None else left - len(rows)
-
-
-_RECEIPTS = """
-    SELECT x.id AS email_id, x.step, x.addresses[1] AS address, x.prospect_id, x.state, x.reason, a.name AS account, x.at, x.attempts
-    FROM (
-        (SELECT e.id, e.step, e.addresses, e.prospect_id, e.state::text, e.reason, e.account_id, e.finished_at AS at, e.attempts
-         FROM fairpost.emails e WHERE e.campaign_id = $1 AND e.state <> 'sent' AND e.state::text = ANY ($2) AND e.id > $3 ORDER BY e.id LIMIT $4)
-        UNION ALL
-        (SELECT e.id, e.step, e.addresses, e.prospect_id, e.state::text, e.reason, e.account_id, e.finished_at, e.attempts
-         FROM fairpost.emails e WHERE 'sent' = ANY ($2) AND e.campaign_id = $1 AND e.state = 'sent' AND e.id > $3 ORDER BY e.id LIMIT $4)
-        UNION ALL
-        (SELECT q.id, q.step, q.addresses, q.prospect_id, q.state::text, q.last_error, q.account_id, q.begun_at, q.attempts
-         FROM fairpost.queue q WHERE q.campaign_id = $1 AND NOT q.waiting AND q.state::text = ANY ($2) AND q.id > $3 ORDER BY q.id LIMIT $4)
-        UNION ALL
-        (SELECT q.id, q.step, q.addresses, q.prospect_id, s.state, q.last_error, q.account_id,
-                coalesce(fairpost.next_open(w.open, nullif(coalesce(q.parked_due, q.due_at), 'infinity')), nullif(q.due_at, 'infinity')), q.attempts
-         FROM fairpost.queue q JOIN fairpost.campaign_streams w ON w.workspace = q.workspace AND w.stream = q.stream CROSS JOIN LATERAL (
-             SELECT CASE WHEN q.parked_due IS NOT NULL THEN 'parked' WHEN q.due_at = 'infinity' THEN 'to follow'
-                         WHEN q.due_at > coalesce($5, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END AS state) s
-         WHERE $2 && '{parked,"to follow",scheduled,ready}' AND q.campaign_id = $1 AND q.waiting AND s.state = ANY ($2) AND q.id > $3 ORDER BY q.id LIMIT $4)
-    ) x LEFT JOIN fairpost.accounts a ON a.id = x.account_id ORDER BY x.id LIMIT $4"""
 
 
 async def still_to_send(store: "Store", campaign: Campaign) -> StillToSend:

@@ -29,13 +29,15 @@ from fairpost.api.routes.sequences import STEPS_MAX
 from fairpost.api.routes.templates import unfilled
 from fairpost.campaigns import forecasting, launching
 from fairpost.campaigns import preview as previewing
-from fairpost.campaigns.forecasting import Foreseen, Question, foreseen_by
+from fairpost.campaigns.forecasting import Question
 from fairpost.model.campaign import Campaign, CampaignState
+from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
-from fairpost.policy.forecast import Bottleneck, Forecast, NoForecast, Suggestion, suggestions
+from fairpost.policy.forecast import Bottleneck, Forecast, Foreseen, NoForecast, Suggestion, foreseen_by, suggestions
 from fairpost.policy.forecast import forecast as foresee
 from fairpost.postgres import campaigns
 from fairpost.postgres.campaigns import Receipt
+from fairpost.postgres.prospects import known_by
 from fairpost.system import clock
 from fairpost.templates.rendering import Unrenderable
 
@@ -347,6 +349,7 @@ async def recipients(
     name: CampaignName,
     caller: Reads,
     state: Annotated[list[ReceiptState] | None, Query(description="Only these; may be given again.")] = None,
+    address: Annotated[Text | None, Query(max_length=320, description="Only those of one prospect.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[ReceiptOut]]:
@@ -354,7 +357,21 @@ async def recipients(
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         after = number_at(cursor) or 0
-        found = [r async for r in campaigns.receipts(one, campaign, states=states, after=after, most=limit + 1)]
+        try:
+            prospect = await known_by(one, caller.workspace, address) if address is not None else None
+        except NotFound:
+            return Answer(data=Page(items=[], next=None))
+        found = [
+            r
+            async for r in campaigns.receipts(
+                one,
+                campaign,
+                states=states,
+                prospect_id=prospect.id if prospect else None,
+                after=after,
+                most=limit + 1,
+            )
+        ]
     return page_of(found, limit, shown=lambda each: _receipt(each, caller), place=lambda each: each.email_id)
 
 

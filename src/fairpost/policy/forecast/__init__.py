@@ -5,20 +5,31 @@ Bounces, retries, outages and other campaigns on the same accounts are not fores
 """
 
 from fairpost.policy.forecast.course import forecast
+from fairpost.policy.forecast.curve import Curve, curve_of, expected_by
+from fairpost.policy.forecast.kept import Foreseen, Unforeseen, foreseen_by, in_writing, none_in_writing, read_kept
 from fairpost.policy.forecast.outcome import Bottleneck, Forecast, StepFigures
 from fairpost.policy.forecast.plan import NoForecast, Pending, Plan, Sender
 from fairpost.policy.forecast.suggestions import Suggestion, moment_in_words, suggestions
 
 __all__ = [
     "Bottleneck",
+    "Curve",
     "Forecast",
+    "Foreseen",
     "NoForecast",
     "Pending",
     "Plan",
     "Sender",
     "StepFigures",
     "Suggestion",
+    "Unforeseen",
+    "curve_of",
+    "expected_by",
     "forecast",
+    "foreseen_by",
+    "in_writing",
     "moment_in_words",
+    "none_in_writing",
+    "read_kept",
     "suggestions",
 ]

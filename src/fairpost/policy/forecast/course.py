@@ -4,7 +4,7 @@ Each account first sends as if it were alone. Where all of them together take mo
 moment is found at which it was used up, and they are sent again from the start of the opening, to that moment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from fairpost.policy.forecast.openings import Opening, Openings
@@ -15,13 +15,21 @@ from fairpost.policy.forecast.track import POOL, Sends, Track, track_of
 from fairpost.policy.limits import begins_within
 
 
-def forecast(plan: Plan, senders: Sequence[Sender], *, now: datetime) -> Forecast:
-    """When a campaign is done, account by account and hour by hour. Raises NoForecast where it never is."""
+def forecast(
+    plan: Plan, senders: Sequence[Sender], *, now: datetime, is_late: Callable[[], bool] = lambda: False
+) -> Forecast:
+    """When a campaign is done, account by account and hour by hour. Raises NoForecast where it never is.
+
+    `is_late` is asked from day to day: whoever has no more time for it gets NoForecast as well.
+    """
     now = now.astimezone(UTC)
     require_possible(plan, senders, now=now)
     course = _Course(plan, senders, now)
     while course.goes_on():
-        pass
+        if is_late():
+            raise NoForecast(
+                f"It takes too long to compute: {course.tally.emails:,} of {plan.emails:,} e-mails were foreseen in time."
+            )
     assert course.tally.emails == plan.emails
     return course.tally.forecast(course.waited(), now=now)
 

@@ -16,7 +16,11 @@ HORIZON_DAYS = HORIZON_YEARS * 366
 
 
 class NoForecast(FairpostError):
-    """What was asked for would never be done."""
+    """What was asked for would never be done. `account`: the one that its words name."""
+
+    def __init__(self, message: str, *, account: str | None = None) -> None:
+        super().__init__(message)
+        self.account = account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +66,10 @@ class Sender:
 
 def require_possible(plan: Plan, senders: Sequence[Sender], *, now: datetime) -> None:
     """Raises NoForecast, with words on what to do."""
-    problem = _problem_of_plan(plan, now) or _problem_of_senders(plan, senders)
+    problem = _problem_of_plan(plan, now)
     if problem is not None:
         raise NoForecast(problem)
+    _require_able(plan, senders)
 
 
 def _problem_of_plan(plan: Plan, now: datetime) -> str | None:
@@ -88,21 +93,26 @@ def too_long(sent: int, emails: int) -> str:
     )
 
 
-def _problem_of_senders(plan: Plan, senders: Sequence[Sender]) -> str | None:
+def _require_able(plan: Plan, senders: Sequence[Sender]) -> None:
     names = {sender.name for sender in senders}
     if not senders:
-        return "No account takes part, so that nothing would ever be sent. Name at least one."
+        raise NoForecast("No account takes part, so that nothing would ever be sent. Name at least one.")
     if len(names) < len(senders):
-        return "Two accounts have the same name. Give each a name of its own."
+        raise NoForecast("Two accounts have the same name. Give each a name of its own.")
     for pending in plan.pending:
         if pending.account not in names:
-            return (
+            raise NoForecast(
                 f'E-mails wait for the account "{pending.account}", which takes no part: it is paused, or not named. '
-                f"Resume it (fairpost account resume {pending.account}), or name it as well."
+                f"Resume it (fairpost account resume {pending.account}), or name it as well.",
+                account=pending.account,
             )
         if not 1 <= pending.step <= plan.steps:
-            return f"E-mails wait for step {pending.step}, but there are {plan.steps}. Give the delay of every step."
-    return next((problem for sender in senders if (problem := _problem_of_sender(sender))), None)
+            raise NoForecast(
+                f"E-mails wait for step {pending.step}, but there are {plan.steps}. Give the delay of every step."
+            )
+    for sender in senders:
+        if problem := _problem_of_sender(sender):
+            raise NoForecast(problem, account=sender.name)
 
 
 def _problem_of_sender(sender: Sender) -> str | None:

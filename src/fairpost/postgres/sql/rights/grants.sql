@@ -16,6 +16,8 @@ DECLARE
     -- Functions that act with their owner's rights, and are not for everybody who may use the schema.
     doors CONSTANT text[] := '{add_account,address_hash,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,pause_campaign,pause_prospect,plan_anew,plan_batch,
         release,remove_account,remove_prospects,resolve,resume_campaign,search_emails,set_gates,set_sender,show_email,stop_prospect,submit,transport_of,waiting_behind,waiting_by_sender}';
+    doors CONSTANT text[] := '{add_account,address_hash,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,pause_campaign,pause_prospect,plan_anew,plan_batch,receipts,
+        release,remove_account,remove_prospects,resolve,resume_campaign,set_gates,set_sender,show_email,stop_prospect,submit,transport_of,waiting_behind,waiting_by_sender}';
 BEGIN
     FOR door IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (doors) LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', door);
@@ -29,7 +31,7 @@ BEGIN
     REVOKE ALL ON ALL TABLES IN SCHEMA fairpost FROM fairpost_tenant;   -- what is not said below any more is over
     GRANT USAGE ON SCHEMA fairpost TO fairpost_tenant;
     GRANT SELECT ON fairpost.queue, fairpost.emails, fairpost.attempts, fairpost.contents, fairpost.leases, fairpost.tallies,
-        fairpost.campaigns, fairpost.campaign_steps, fairpost.campaign_streams, fairpost.schedules, fairpost.quotas, fairpost.templates, fairpost.sequences,
+        fairpost.campaigns, fairpost.campaign_steps, fairpost.campaign_streams, fairpost.campaign_course, fairpost.campaign_standings, fairpost.schedules, fairpost.quotas, fairpost.templates, fairpost.sequences,
         fairpost.sequence_steps, fairpost.prospects, fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces,
         fairpost.senders, fairpost.rules, fairpost.activity, fairpost.activity_days, fairpost.submissions, fairpost.events, fairpost.workspaces, fairpost.domains,
         fairpost.audit, fairpost.api_keys, fairpost.pauses, fairpost.engines, fairpost.fairness

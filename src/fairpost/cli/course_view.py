@@ -1,0 +1,121 @@
+"""How `fairpost campaign course` looks: what was foreseen, what came, and what is to be expected now."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fairpost.cli.output import plain, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairpost.observe.courses import CourseView
+
+ROWS_MAX = 12
+EVEN = 0.02  # of what was foreseen: nobody calls that late
+
+
+def course_facts(view: "CourseView") -> dict[str, Any]:
+    """For JSON."""
+    standing = view.standing
+    return {
+        "campaign": view.campaign.name,
+        "state": view.campaign.state,
+        "waits_for": view.waiting.words,
+        "waits_until": view.waiting.until,
+        "counted_at": standing.at if standing else None,
+        "sent": standing.sent if standing else 0,
+        "missed": standing.missed if standing else 0,
+        "waiting": standing.waiting if standing else 0,
+        "forecast": view.foretold,
+        "expected": view.expected,
+        "outlook": view.outlook,
+        "done_at": view.ends_at,
+        "drift_s": view.drift_s,
+        "course": view.points,
+        "steps": [
+            {"step": number, "template": step.template, "emails": standing.by_step.get(number, {}) if standing else {}}
+            for number, step in enumerate(view.campaign.steps, 1)
+        ],
+        "accounts": view.by_account,
+    }
+
+
+def print_course(view: "CourseView") -> None:
+    typer.secho(plain(f"{view.campaign.name}: {view.campaign.state}"), bold=True)
+    for line in course_in_words(view):
+        typer.echo(plain(line))
+    if view.standing is None:
+        return
+    typer.echo()
+    _print_points(view)
+    if view.by_account:
+        typer.echo()
+        print_table(
+            ("account", ">sent", ">missed", ">waiting"),
+            ((a.account or "(none yet)", f"{a.sent:,}", f"{a.missed:,}", f"{a.waiting:,}") for a in view.by_account),
+        )
+
+
+def course_in_words(view: "CourseView") -> "Iterator[str]":
+    """Sent 420 of 1,000; the forecast at the launch said 500 by then."""
+    from fairpost.policy.forecast import Unforeseen
+    from fairpost.policy.waiting import local
+
+    yield view.waiting.words
+    standing = view.standing
+    if standing is None:
+        yield (
+            "not counted yet"
+            if view.campaign.launched_at is None
+            else "not counted yet: an engine does that (fairpost work)"
+        )
+        return
+    emails = standing.sent + standing.missed + standing.waiting
+    missed = f", missed {standing.missed:,}" if standing.missed else ""
+    said = f"; the forecast at the launch said {view.expected:,} by then" if view.expected is not None else ""
+    counted = f", counted {local(standing.at, view.timezone)}" if view.campaign.finished_at is None else ""
+    yield f"sent {standing.sent:,} of {emails:,}{missed}{counted}{said}"
+    if isinstance(view.foretold, Unforeseen):
+        yield f"nothing was foreseen at the launch: {view.foretold.why}"
+    if isinstance(view.outlook, Unforeseen):
+        yield f"nothing can be foreseen now: {view.outlook.why}"
+    if view.ends_at is not None:
+        verb = "ended" if view.campaign.finished_at is not None else "done is now expected"
+        yield f"{verb} {local(view.ends_at, view.timezone)}{_drift(view)}"
+
+
+def _drift(view: "CourseView") -> str:
+    from fairpost.cli.forecast_view import length_in_words
+    from fairpost.policy.forecast import Foreseen
+
+    if view.drift_s is None or not isinstance(view.foretold, Foreseen):
+        return ""
+    whole_s = (view.foretold.ends_at - view.foretold.made_at).total_seconds()
+    if abs(view.drift_s) <= max(60, EVEN * whole_s):
+        return ", as foreseen at the launch"
+    return f", {length_in_words(abs(view.drift_s))} {'later' if view.drift_s > 0 else 'sooner'} than foreseen at the launch"
+
+
+def _print_points(view: "CourseView") -> None:
+    from fairpost.cli.forecast_view import bar
+    from fairpost.policy.forecast import Foreseen, foreseen_by
+    from fairpost.policy.waiting import local
+
+    last = len(view.points) - 1
+    places = sorted({n * last // (ROWS_MAX - 1) for n in range(ROWS_MAX)}) if last >= ROWS_MAX else range(last + 1)
+    most = max(1, *(point.sent for point in view.points))
+    foretold = view.foretold if isinstance(view.foretold, Foreseen) else None
+    print_table(
+        ("at", ">sent", ">foreseen", ">missed", ""),
+        (
+            (
+                local(point.at, view.timezone),
+                f"{point.sent:,}",
+                f"{foreseen_by(foretold, point.at):,}" if foretold else "",
+                f"{point.missed:,}",
+                bar(point.sent / most),
+            )
+            for point in (view.points[place] for place in places)
+        ),
+    )

@@ -1,0 +1,60 @@
+"""Keeps the courses of campaigns: counts now and then what was sent, and foresees what is left anew.
+
+Part of every engine's mind, beside the one that moves campaigns: counting a million e-mails takes a second, a forecast of them some, and nobody
+waits for either. Of several engines one counts at a time. What is lost with a killed engine is a point of a line: each count is of
+everything, in one commit.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from fairpost.campaigns.forecasting import SECONDS_MAX, look_out, remember
+from fairpost.deliver.campaigns import PASSING
+from fairpost.postgres import campaigns, courses
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+
+LOOK_S = 2.0
+COUNTING_S_MAX = 1.0  # of one commit
+OUTLOOK_EVERY_S = 60.0
+COST_MAX = 0.01  # of the time: what takes longer is foreseen more rarely
+TURN_S = 6 * SECONDS_MAX  # then the one who took it is gone
+SAID_AGAIN_S = 600.0
+
+
+class CourseWatch:
+    def __init__(self, store: Store, log: Callable[[str], None]) -> None:
+        self._store = store
+        self._log = log
+        self._said_s = float("-inf")
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.step()
+            except PASSING:
+                pass  # the orchestrator says so
+            except Exception as error:
+                self._complain(error)
+            await asyncio.sleep(LOOK_S)
+
+    async def step(self) -> None:
+        await courses.count(self._store, seconds_max=COUNTING_S_MAX)
+        now = await self._store.now()
+        for unforeseen in await courses.launched_unforeseen(self._store, now=now):
+            await remember(self._store, await campaigns.campaign_by_id(self._store, unforeseen), now=now)
+        while (campaign_id := await courses.take_turn(self._store, now=now, turn_s=TURN_S)) is not None:
+            await self._look_out(campaign_id, now)
+
+    async def _look_out(self, campaign_id: int, now: datetime) -> None:
+        begun_s = clock.monotonic()
+        campaign = await campaigns.campaign_by_id(self._store, campaign_id)
+        written = await look_out(self._store, campaign, now=now)
+        every_s = max(OUTLOOK_EVERY_S, (clock.monotonic() - begun_s) / COST_MAX)
+        await courses.keep_outlook(self._store, campaign, written, next_at=now + timedelta(seconds=every_s))
+
+    def _complain(self, error: Exception) -> None:
+        if clock.monotonic() >= self._said_s + SAID_AGAIN_S:
+            self._said_s = clock.monotonic()
+            self._log(f"keeping the courses of campaigns: {type(error).__name__}: {error}")

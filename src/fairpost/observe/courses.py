@@ -1,0 +1,139 @@
+"""Reads the course of a campaign: what was foreseen, what came, and what it waits for. Costs the same for ten e-mails and for a million."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairpost.model.account import Account
+from fairpost.model.campaign import Campaign, CampaignState
+from fairpost.observe.campaigns import Counts, why_it_waits
+from fairpost.policy.forecast import Foreseen, Unforeseen, foreseen_by, read_kept
+from fairpost.policy.waiting import Waiting
+from fairpost.postgres import campaigns, courses, schedules
+from fairpost.postgres.courses import CountedStanding, CoursePoint
+from fairpost.postgres.store import Store
+
+UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
+ROUTES_FROM = 1000  # of what is due: the first, to see which accounts it waits for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountShare:
+    """`account` None: what no account has yet, or never had."""
+
+    account: str | None
+    sent: int
+    missed: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CourseView:
+    campaign: Campaign
+    now: datetime
+    timezone: str
+    standing: CountedStanding | None  # None: not counted yet
+    points: list[CoursePoint]  # the last is the standing
+    by_account: list[AccountShare]
+    foretold: Foreseen | Unforeseen | None  # at the launch
+    outlook: Foreseen | Unforeseen | None  # of what is left; None: nothing is under way, or nobody has looked yet
+    waiting: Waiting
+
+    @property
+    def expected(self) -> int | None:
+        """So many should have been sent when it was counted, by the forecast at the launch."""
+        if not isinstance(self.foretold, Foreseen) or self.standing is None:
+            return None
+        return foreseen_by(self.foretold, self.standing.at)
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When it ended, or is expected to end by now."""
+        if self.campaign.finished_at is not None:
+            return self.campaign.finished_at
+        return self.outlook.ends_at if isinstance(self.outlook, Foreseen) else None
+
+    @property
+    def drift_s(self) -> float | None:
+        """How much later than foreseen at the launch it ended or is expected to end; less than 0: sooner."""
+        if self.ends_at is None or not isinstance(self.foretold, Foreseen):
+            return None
+        return (self.ends_at - self.foretold.ends_at).total_seconds()
+
+
+async def view_course(
+    store: Store,
+    campaign: Campaign,
+    *,
+    now: datetime | None = None,
+    called: Callable[[Account], Account] = lambda account: account,
+) -> CourseView:
+    """`called`: the accounts as whoever looks may know them."""
+    now = now or await store.now()
+    standing = await courses.standing(store, campaign)
+    points = await courses.points(store, campaign)
+    if standing is not None and campaign.finished_at is None and points[-1].at < standing.at:
+        points.append(CoursePoint(at=standing.at, sent=standing.sent, missed=standing.missed))
+    kept = await campaigns.kept_forecast(store, campaign)
+    is_under_way = campaign.state in UNDER_WAY
+    schedule = await schedules.schedule_of(store, campaign.workspace)
+    return CourseView(
+        campaign=campaign,
+        now=now,
+        timezone=schedule.schedule.timezone,
+        standing=standing,
+        points=points,
+        by_account=await _shares(store, standing) if standing else [],
+        foretold=read_kept(kept) if kept is not None else None,
+        outlook=read_kept(standing.outlook) if standing and standing.outlook and is_under_way else None,
+        waiting=await why_it_waits(
+            store,
+            campaign,
+            await _counts(store, campaign, standing, now),
+            timezone=schedule.schedule.timezone,
+            now=now,
+            called=called,
+        ),
+    )
+
+
+async def _shares(store: Store, standing: CountedStanding) -> list[AccountShare]:
+    """Accounts that are gone are taken together with what no account has."""
+    rows = await store.fetch(
+        "SELECT id, name FROM fairpost.accounts WHERE id = ANY ($1)", [a for a in standing.by_account if a is not None]
+    )
+    names: dict[int | None, str] = {row["id"]: row["name"] for row in rows}
+    shares: dict[str | None, AccountShare] = {}
+    for account, counts in standing.by_account.items():
+        name = names.get(account)
+        before = shares.get(name) or AccountShare(account=name, sent=0, missed=0, waiting=0)
+        shares[name] = AccountShare(
+            account=name,
+            sent=before.sent + counts.get("sent", 0),
+            missed=before.missed + counts.get("missed", 0),
+            waiting=before.waiting + counts.get("waiting", 0),
+        )
+    return sorted(shares.values(), key=lambda each: (each.account is None, each.account or ""))
+
+
+async def _counts(store: Store, campaign: Campaign, standing: CountedStanding | None, now: datetime) -> Counts:
+    """What is due is looked up, what is held was counted: the words need no more than that there is some."""
+    row = await store.row(
+        """SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2) AS is_ready,
+                  EXISTS (SELECT FROM (SELECT q.campaign_id, q.state FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) h
+                          WHERE h.campaign_id = $1 AND h.state IN ('claimed', 'sending')) AS is_in_hand,
+                  ARRAY(SELECT DISTINCT r.route FROM (SELECT q.route FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2
+                        ORDER BY q.due_at LIMIT $3) r) AS routes,
+                  (SELECT c.prospects FROM fairpost.campaigns c WHERE c.id = $1) AS planned""",
+        *(campaign.id, now, ROUTES_FROM),
+    )
+    return Counts(
+        members=None,
+        planned=row["planned"],
+        ready=int(row["is_ready"]),
+        in_hand=int(row["is_in_hand"]),
+        in_doubt=standing.count("in_doubt") if standing else 0,
+        parked=standing.count("parked") if standing else 0,
+        to_follow=standing.count("to follow") if standing else 0,
+        routes=tuple(row["routes"]),
+    )

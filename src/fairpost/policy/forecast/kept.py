@@ -1,0 +1,62 @@
+"""A forecast as it is kept beside its campaign, to be held against what comes: written, and read again."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairpost.policy.forecast.curve import Curve, curve_of, curve_of_hours, expected_by
+from fairpost.policy.forecast.outcome import Forecast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """At the launch, or later of what was left then. `sent`: so many were, when it was made; the points go on from there."""
+
+    made_at: datetime
+    ends_at: datetime
+    emails: int
+    points: Curve
+    sent: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unforeseen:
+    """Nothing could be foreseen then, and why. `account`: the one that the words name."""
+
+    made_at: datetime
+    why: str
+    account: str | None = None
+
+
+def in_writing(found: Forecast, *, made_at: datetime, sent: int) -> str:
+    return json.dumps(
+        {
+            "made_at": made_at.isoformat(),
+            "ends_at": found.ends_at.isoformat(),
+            "emails": found.emails,
+            "sent": sent,
+            "points": [[at.isoformat(), sent + n] for at, n in curve_of(found)],
+        }
+    )
+
+
+def none_in_writing(none: Unforeseen) -> str:
+    return json.dumps({"made_at": none.made_at.isoformat(), "why_none": none.why, "account": none.account})
+
+
+def read_kept(text: str) -> Foreseen | Unforeseen:
+    read = json.loads(text)
+    made_at = datetime.fromisoformat(read["made_at"])
+    if "why_none" in read:
+        return Unforeseen(made_at=made_at, why=read["why_none"], account=read["account"])
+    ends_at = datetime.fromisoformat(read["ends_at"])
+    if "points" in read:
+        points = tuple((datetime.fromisoformat(at), n) for at, n in read["points"])
+    else:  # as it was kept once
+        points = curve_of_hours([(datetime.fromisoformat(hour), n) for hour, n in read["per_hour"]], ends_at)
+    return Foreseen(made_at=made_at, ends_at=ends_at, emails=read["emails"], points=points, sent=read.get("sent", 0))
+
+
+def foreseen_by(foretold: Foreseen, moment: datetime) -> int:
+    """How many e-mails should have gone out by then."""
+    return max(foretold.sent, expected_by(foretold.points, moment))
