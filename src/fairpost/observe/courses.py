@@ -119,8 +119,7 @@ async def _shares(store: Store, standing: CountedStanding) -> list[AccountShare]
 async def _counts(store: Store, campaign: Campaign, standing: CountedStanding | None, now: datetime) -> Counts:
     """What is due is looked up, what is held was counted: the words need no more than that there is some."""
     row = await store.row(
-        """SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2) AS is_ready,
-                  EXISTS (SELECT FROM (SELECT q.campaign_id, q.state FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) h
+        """SELECT EXISTS (SELECT FROM (SELECT q.campaign_id, q.state FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) h
                           WHERE h.campaign_id = $1 AND h.state IN ('claimed', 'sending')) AS is_in_hand,
                   ARRAY(SELECT DISTINCT r.route FROM (SELECT q.route FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2
                         ORDER BY q.due_at LIMIT $3) r) AS routes,
@@ -130,7 +129,7 @@ async def _counts(store: Store, campaign: Campaign, standing: CountedStanding | 
     return Counts(
         members=None,
         planned=row["planned"],
-        ready=int(row["is_ready"]),
+        ready=len(row["routes"]),
         in_hand=int(row["is_in_hand"]),
         in_doubt=standing.count("in_doubt") if standing else 0,
         parked=standing.count("parked") if standing else 0,

@@ -34,11 +34,19 @@ BEGIN
          WHERE 'parked' = ANY (p_states) AND q.campaign_id = p_campaign AND q.parked_due IS NOT NULL AND q.waiting AND q.id > p_after
          AND (p_prospect IS NULL OR q.prospect_id = p_prospect) ORDER BY q.id LIMIT p_max)
         UNION ALL
-        (SELECT q.id, q.step, q.addresses, q.prospect_id, s.state, q.last_error, q.account_id,
-                coalesce(fairpost.next_open(w.open, nullif(q.due_at, 'infinity')), nullif(q.due_at, 'infinity')), q.attempts
-         FROM fairpost.queue q JOIN fairpost.campaign_streams w ON w.workspace = q.workspace AND w.stream = q.stream CROSS JOIN LATERAL (
-             SELECT CASE WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > t THEN 'scheduled' ELSE 'ready' END AS state) s
-         WHERE p_states && '{"to follow",scheduled,ready}' AND q.campaign_id = p_campaign AND q.waiting AND q.parked_due IS NULL AND s.state = ANY (p_states) AND q.id > p_after
+        (SELECT q.id, q.step, q.addresses, q.prospect_id, 'ready', q.last_error, q.account_id, coalesce(fairpost.next_open(w.open, q.due_at), q.due_at), q.attempts
+         FROM fairpost.queue q JOIN fairpost.campaign_streams w ON w.workspace = q.workspace AND w.stream = q.stream
+         WHERE 'ready' = ANY (p_states) AND q.campaign_id = p_campaign AND q.waiting AND q.parked_due IS NULL AND q.due_at <= t AND q.id > p_after
+         AND (p_prospect IS NULL OR q.prospect_id = p_prospect) ORDER BY q.id LIMIT p_max)
+        UNION ALL
+        (SELECT q.id, q.step, q.addresses, q.prospect_id, 'scheduled', q.last_error, q.account_id, coalesce(fairpost.next_open(w.open, q.due_at), q.due_at), q.attempts
+         FROM fairpost.queue q JOIN fairpost.campaign_streams w ON w.workspace = q.workspace AND w.stream = q.stream
+         WHERE 'scheduled' = ANY (p_states) AND q.campaign_id = p_campaign AND q.waiting AND q.parked_due IS NULL AND q.due_at > t AND q.due_at < 'infinity' AND q.id > p_after
+         AND (p_prospect IS NULL OR q.prospect_id = p_prospect) ORDER BY q.id LIMIT p_max)
+        UNION ALL
+        (SELECT q.id, q.step, q.addresses, q.prospect_id, 'to follow', q.last_error, q.account_id, NULL::timestamptz, q.attempts
+         FROM fairpost.queue q JOIN fairpost.campaign_streams w ON w.workspace = q.workspace AND w.stream = q.stream
+         WHERE 'to follow' = ANY (p_states) AND q.campaign_id = p_campaign AND q.waiting AND q.parked_due IS NULL AND q.due_at = 'infinity' AND q.id > p_after
          AND (p_prospect IS NULL OR q.prospect_id = p_prospect) ORDER BY q.id LIMIT p_max)
     ) x LEFT JOIN fairpost.accounts a ON a.id = x.account_id ORDER BY x.id LIMIT p_max;
 END $$;
