@@ -229,3 +229,22 @@ def test_when_it_will_be_done(cli: Cli, campaign: Path, url: str) -> None:
     assert "Nothing is left to send." in cli.ok("forecast", "spring")
     assert "There is no campaign nothing" in cli.error("forecast", "nothing")
     assert "not both" in cli.error("forecast", "spring", "--recipients", 5, code=2)
+
+
+def test_forecast_and_reality_are_told_beside_each_other(cli: Cli, campaign: Path, url: str, db: Db) -> None:
+    assert "not counted yet" in cli.ok("campaign", "course", "spring")
+    cli.ok("campaign", "launch", "spring")
+    assert "an engine does that" in cli.ok("campaign", "course", "spring")
+    deliver(url, OK, GONE, OK)
+    db.execute("SELECT fairpost.count_campaigns(60)")
+    db.commit()
+    said = cli.ok("campaign", "course", "spring")
+    assert "sent 2 of 6, missed 2" in said
+    assert "; the forecast at the launch said " in said
+    assert "sales" in said
+    facts = cli.json("campaign", "course", "spring")
+    assert (facts["sent"], facts["missed"], facts["waiting"]) == (2, 2, 2)
+    assert facts["forecast"]["points"][-1] == [facts["forecast"]["ends_at"], 6]
+    assert [point["sent"] for point in facts["course"]] == [0, 2]
+    assert facts["accounts"][0]["account"] == "sales"
+    assert facts["outlook"] is None  # no engine has looked yet

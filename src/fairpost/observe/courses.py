@@ -14,6 +14,7 @@ from fairpost.postgres.courses import CountedStanding, CoursePoint
 from fairpost.postgres.store import Store
 
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
+CUT_SHORT = (CampaignState.FAILED, CampaignState.CANCELLED)
 ROUTES_FROM = 1000  # of what is due: the first, to see which accounts it waits for
 
 
@@ -56,7 +57,7 @@ class CourseView:
     @property
     def drift_s(self) -> float | None:
         """How much later than foreseen at the launch it ended or is expected to end; less than 0: sooner."""
-        if self.ends_at is None or not isinstance(self.foretold, Foreseen):
+        if self.ends_at is None or self.campaign.state in CUT_SHORT or not isinstance(self.foretold, Foreseen):
             return None
         return (self.ends_at - self.foretold.ends_at).total_seconds()
 
@@ -72,7 +73,7 @@ async def view_course(
     now = now or await store.now()
     standing = await courses.standing(store, campaign)
     points = await courses.points(store, campaign)
-    if standing is not None and campaign.finished_at is None and points[-1].at < standing.at:
+    if standing is not None and points and campaign.finished_at is None and points[-1].at < standing.at:
         points.append(CoursePoint(at=standing.at, sent=standing.sent, missed=standing.missed))
     kept = await campaigns.kept_forecast(store, campaign)
     is_under_way = campaign.state in UNDER_WAY

@@ -1,0 +1,72 @@
+"""A forecast as a line: it never falls, ends with all, and says the same as the hours it was made of."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpost.model.account import Limits
+from fairpost.policy.forecast import (
+    Foreseen,
+    NoForecast,
+    Plan,
+    Sender,
+    Unforeseen,
+    curve_of,
+    expected_by,
+    forecast,
+    in_writing,
+    none_in_writing,
+    read_kept,
+)
+
+NOW = datetime(2030, 1, 7, 8, 20, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def sender(**limits: int) -> Sender:
+    return Sender(name="anna", limits=Limits(**limits))
+
+
+@given(
+    recipients=st.integers(1, 3000),
+    hourly=st.integers(1, 300),
+    delay_s=st.integers(0, 900),
+    points_max=st.integers(2, 300),
+)
+def test_a_curve_never_falls_and_ends_with_all(recipients: int, hourly: int, delay_s: int, points_max: int) -> None:
+    found = forecast(Plan(recipients=recipients), [sender(hourly_max=hourly, delay_ms=delay_s * 1000)], now=NOW)
+    curve = curve_of(found, points_max=points_max)
+    assert len(curve) <= points_max or len(curve) <= 2
+    assert (curve[0], curve[-1]) == ((found.starts_at, 0), (found.ends_at, recipients))
+    assert all(before[0] <= after[0] and before[1] <= after[1] for before, after in pairwise(curve))
+    assert expected_by(curve, NOW - HOUR) == 0
+    assert expected_by(curve, found.ends_at) == expected_by(curve, found.ends_at + HOUR) == recipients
+    assert all(expected_by(curve, at) == n for (at, n), after in pairwise(curve) if at < after[0])
+
+
+def test_at_every_full_hour_a_curve_says_what_the_hours_say() -> None:
+    found = forecast(Plan(recipients=500), [sender(hourly_max=60, daily_max=200)], now=NOW)
+    curve, done = curve_of(found), 0
+    for hour, n in found.per_hour[:-1]:
+        done += n
+        assert expected_by(curve, hour + HOUR) == done
+
+
+def test_who_has_no_time_left_gets_none() -> None:
+    with pytest.raises(NoForecast, match="takes too long to compute"):
+        forecast(Plan(recipients=5000), [sender(daily_max=10)], now=NOW, is_late=lambda: True)
+
+
+def test_what_is_kept_is_read_as_it_was_written() -> None:
+    found = forecast(Plan(recipients=500), [sender(hourly_max=60)], now=NOW)
+    kept = read_kept(in_writing(found, made_at=NOW, sent=70))
+    assert isinstance(kept, Foreseen)
+    assert (kept.made_at, kept.ends_at, kept.emails, kept.sent) == (NOW, found.ends_at, 500, 70)
+    assert kept.points == tuple((at, 70 + n) for at, n in curve_of(found))
+    none = Unforeseen(made_at=NOW, why="No account takes part.", account="anna")
+    assert read_kept(none_in_writing(none)) == none
+    assert read_kept(none_in_writing(replace(none, account=None))) == replace(none, account=None)
