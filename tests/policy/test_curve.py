@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ NOW = datetime(2030, 1, 7, 8, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def sender(**limits: int) -> Sender:
+def sender(**limits: Any) -> Sender:
     return Sender(name="anna", limits=Limits(**limits))
 
 
