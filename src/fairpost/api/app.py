@@ -103,8 +103,8 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
         redoc_url=None,
     )
     app.state.service = service
-    for routes in ROUTES:
-        app.include_router(routes.router)
+    for routes in ROUTES:  # as they are: include_router would build each of them a second time, at the first request
+        app.router.routes.extend(routes.router.routes)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     for kind in (FairpostError, asyncpg.PostgresError, *_NO_DATABASE):
