@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import asyncio
     import socket
 
-    from fairpost.cli.demo import Demonstration, Progress
+    from fairpost.demo.first_act import FirstAct, Progress
     from fairpost.inbox.server import InboxServer
     from fairpost.postgres.store import Store
 
@@ -209,8 +209,6 @@ async def _show(
     over: "asyncio.Event",
     with_demo: bool,
 ) -> None:
-    from fairpost.cli.demo import Demonstration
-
     if over.is_set():
         return
     typer.echo(
@@ -226,34 +224,52 @@ async def _show(
             f"for good: {first_admin} (works once, for a day: become the first admin, with a password of your own)"
         )
     if with_demo:
-        demonstration = Demonstration(store, host="127.0.0.1", port=inbox.port)
-        await demonstration.begin()
-        try:
-            await _watch(demonstration, over)
-        finally:
-            await demonstration.clear()
+        await _demonstrate(store, inbox, api_url, over)
     await over.wait()
 
 
-async def _watch(demonstration: "Demonstration", over: "asyncio.Event") -> None:
+async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over: "asyncio.Event") -> None:
+    from fairpost.demo.first_act import FirstAct
+    from fairpost.demo.second_act import LASTS_S, SecondAct
+    from fairpost.model.transport import Security, SmtpSettings
+    from fairpost.system import chance
+
+    server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
+    first, second = FirstAct(store, server), SecondAct(store, server, dice=chance.roll)
+    await first.begin()
+    try:
+        await _watch(first, over)
+        if over.is_set():
+            return
+        await second.begin()
+        typer.echo(
+            f"A quiet demonstration goes on for {LASTS_S // 60} minutes, with a campaign and everything that can go wrong: "
+            f"look at {api_url}, or: fairpost status, fairpost campaign list --workspace demo-shop"
+        )
+        await second.run(over)
+    finally:
+        await second.end()
+
+
+async def _watch(first: "FirstAct", over: "asyncio.Event") -> None:
     screen = console()
     if screen.is_terminal:
         from rich.live import Live
 
         with Live(console=screen, auto_refresh=False) as live:
-            await _follow(demonstration, over, FRAMES_EVERY_S, lambda p: live.update(_picture(p), refresh=True))
+            await _follow(first, over, FRAMES_EVERY_S, lambda p: live.update(_picture(p), refresh=True))
     else:
-        await _follow(demonstration, over, LINES_EVERY_S, lambda progress: typer.echo(_line(progress)))
-    if demonstration.progress.is_done:
-        typer.echo(_conclusion(demonstration.progress))
+        await _follow(first, over, LINES_EVERY_S, lambda progress: typer.echo(_line(progress)))
+    if first.progress.is_done:
+        typer.echo(_conclusion(first.progress))
 
 
-async def _follow(demonstration: "Demonstration", over: "asyncio.Event", every_s: float, show: Any) -> None:
+async def _follow(first: "FirstAct", over: "asyncio.Event", every_s: float, show: Any) -> None:
     import asyncio
     from contextlib import suppress
 
     while not over.is_set():
-        progress = await demonstration.look()
+        progress = await first.look()
         show(progress)
         if progress.is_done:
             return

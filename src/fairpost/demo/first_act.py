@@ -1,24 +1,17 @@
-"""The demonstration of `fairpost up`: four senders, one of whom floods, and three accounts of different pace.
-
-The engine sends it like any other mail, over SMTP, into the development inbox. Its accounts and workspaces are called
-demo-…, its pool is demo; it touches nothing else, and what is still waiting when it ends is cancelled.
-"""
+"""The first act, over in seconds: four senders, one of whom floods, and three accounts of different pace."""
 
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from fairpost.demo.stage import ANN, CLUB, FIRST_ACT, FLOOD, POOL, SHOP, cancel_waiting, put_accounts, put_workspaces
 from fairpost.inbox.mails import Mail, MailId, list_mails
-from fairpost.model.account import Limits
-from fairpost.model.errors import FairpostError
-from fairpost.model.transport import Security, SmtpSettings, write_transport
+from fairpost.model.transport import SmtpSettings
 from fairpost.policy.limits import NotBefore, admit
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 
-POOL = "demo"
-SENDERS = {"demo-flood": 400, "demo-shop": 40, "demo-club": 15, "demo-ann": 5}  # in the order they arrive
-DELAYS_MS = {"demo-quick": 20, "demo-steady": 60, "demo-slow": 200}
+SENDERS = {FLOOD: 400, SHOP: 40, CLUB: 15, ANN: 5}  # in the order they arrive
 MAILS_SHOWN = 5
 
 CONTENT = {
@@ -62,17 +55,22 @@ class Progress:
         return self.left == 0
 
 
-class Demonstration:
-    def __init__(self, store: Store, *, host: str, port: int) -> None:
+class FirstAct:
+    def __init__(self, store: Store, server: SmtpSettings) -> None:
         self.progress = Progress()
         self._store = store
-        self._server = SmtpSettings(host=host, port=port, security=Security.NONE)
+        self._server = server
         self._first_id = 0
         self._last_mail = MailId(0)
 
     async def begin(self) -> None:
-        await self.clear()
-        await self._accounts()
+        await cancel_waiting(self._store, [POOL])  # of a demonstration that was killed
+        await put_workspaces(self._store)
+        await put_accounts(self._store, FIRST_ACT, self._server)
+        totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
+        self.progress.accounts = {
+            name: AtWork(part.limits.delay_ms, before=totals[name]) for name, part in FIRST_ACT.items()
+        }
         self._last_mail = MailId(await self._store.value("SELECT coalesce(max(id), 0) FROM fairpost.inbox"))
         self._first_id = await self._store.value("SELECT fairpost.new_id()")
         content = await self._store.value("SELECT fairpost.put_content($1)", json.dumps(CONTENT))
@@ -101,14 +99,6 @@ class Demonstration:
         progress.mails = await list_mails(self._store, after=self._last_mail, most=MAILS_SHOWN)
         return progress
 
-    async def clear(self) -> None:
-        """Nothing of a demonstration waits any more."""
-        await self._store.fetch(
-            """SELECT fairpost.cancel(q.id, 'the demonstration ended') FROM fairpost.queue q
-               WHERE q.workspace = ANY ($1) AND q.route = $2 AND q.state IN ('waiting', 'claimed')""",
-            *(list(SENDERS), POOL),
-        )
-
     def _count(self, served: Served, sent: int) -> None:
         served.sent = sent
         if sent >= served.total and served.done_after_s is None:
@@ -124,25 +114,6 @@ class Demonstration:
                 account.sent = totals[station.account.name] - account.before
                 account.next_at = allowed.moment if isinstance(allowed, NotBefore) else None
                 account.is_driven = station.is_driven
-
-    async def _accounts(self) -> None:
-        known = {account.name: account for account in await self._store.accounts()}
-        for name, delay_ms in DELAYS_MS.items():
-            if name not in known:
-                await self._store.add_account(
-                    name,
-                    address=f"{name}@demo.invalid",
-                    display_name="The demonstration",
-                    pool=POOL,
-                    limits=Limits(delay_ms=delay_ms),
-                    transport=self._server,
-                )
-            elif known[name].pool != POOL:
-                raise FairpostError(f"The account {name} is not the demonstration's. Try: fairpost up --no-demo")
-            else:  # the inbox may be at another port today
-                await self._store.change_account(name, {"transport": write_transport(self._server), "status": "active"})
-        totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
-        self.progress.accounts = {name: AtWork(ms, before=totals[name]) for name, ms in DELAYS_MS.items()}
 
 
 _TOTALS = """
