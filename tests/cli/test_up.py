@@ -14,7 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fairpost.cli.demo import DELAYS_MS, SENDERS
+from fairpost.demo.first_act import CONTENT, SENDERS
+from fairpost.demo.stage import FIRST_ACT, PARTS
 from fairpost.system import clock
 from tests.cli.conftest import PROCESS_S_MAX, PROGRAM, Cli, new_home, process_environment, send
 
@@ -22,7 +23,15 @@ pytestmark = pytest.mark.slow
 
 TOTAL = sum(SENDERS.values())
 DONE = "queued its 400 e-mails first"
+GOES_ON = "A quiet demonstration goes on"
 MIDWAY = r"demo-flood [1-9]\d*/400"  # some of them, in the first line that has any
+
+
+SEEN = """
+    SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.state = 'in_doubt'),
+           EXISTS (SELECT FROM fairpost.emails e WHERE e.state = 'bounced'),
+           EXISTS (SELECT FROM fairpost.emails e WHERE e.state = 'sent' AND e.campaign_id IS NOT NULL),
+           (SELECT l.hour_used = a.hourly_max FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id WHERE a.name = 'demo-hourly')"""
 
 
 def read_until(process: subprocess.Popen[str], pattern: str) -> str:
@@ -103,13 +112,17 @@ def test_it_says_when_it_is_ready_and_shows_the_engine_at_work(shown: Shown) -> 
 
 def test_the_small_are_done_long_before_the_flood(shown: Shown) -> None:
     with psycopg.connect(shown.cli.ok("db", "url").strip()) as conn:
-        ends = conn.execute("SELECT workspace FROM fairpost.emails GROUP BY 1 ORDER BY max(finished_at)").fetchall()
+        ends = conn.execute(
+            "SELECT workspace FROM fairpost.emails WHERE stream = 'demo' GROUP BY 1 ORDER BY max(finished_at)"
+        ).fetchall()
     assert [workspace for (workspace,) in ends] == ["demo-ann", "demo-club", "demo-shop", "demo-flood"]
 
 
 def test_every_e_mail_has_arrived_in_the_inbox_once(shown: Shown) -> None:
     with psycopg.connect(shown.cli.ok("db", "url").strip()) as conn:
-        row = conn.execute("SELECT count(*), count(DISTINCT message_id) FROM fairpost.inbox").fetchone()
+        row = conn.execute(
+            "SELECT count(*), count(DISTINCT message_id) FROM fairpost.inbox WHERE subject = %s", [CONTENT["subject"]]
+        ).fetchone()
     assert row == (TOTAL, TOTAL)
 
 
@@ -130,7 +143,22 @@ def test_it_sends_what_is_enqueued_while_it_runs(shown: Shown) -> None:
     while (state := shown.cli.json("email", "show", id_)["state"]) != "sent" and clock.monotonic() < until_s:
         pass
     assert state == "sent"
-    assert "Hello" in shown.cli.ok("inbox", "show", "latest")
+    assert [mail["subject"] for mail in shown.cli.json("inbox", "list", "--to", "you@example.com")] == ["Hello"]
+
+
+def test_then_it_goes_on_quietly_and_there_is_something_to_see_of_everything(shown: Shown) -> None:
+    said = read_until(shown.process, GOES_ON)
+    assert "http://127.0.0.1:" in said.splitlines()[-1]
+    with psycopg.connect(shown.cli.ok("db", "url").strip(), autocommit=True) as conn:
+        until_s = clock.monotonic() + 60
+        while (row := conn.execute(SEEN).fetchone()) != (True,) * 4 and clock.monotonic() < until_s:
+            pass
+    assert row == (True,) * 4
+    status = shown.cli.json("status")
+    assert {account["name"] for account in status["accounts"]} == {"sales", *PARTS}
+    assert [hold["reason"] for hold in status["holds"]] == ["three readers complained about his offers"]
+    (draft, running) = shown.cli.json("campaign", "list", "--workspace", "demo-shop")
+    assert (draft["state"], running["state"]) == ("draft", "running")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
@@ -142,12 +170,15 @@ def test_it_can_be_ended_midway_and_started_again(at_home: Cli, home: Path, sign
         assert clock.monotonic() - before_s < 20
     assert engines(home) == []
     status = at_home.json("status")  # starts the database again: it was ended too
-    assert [account["driven_by"] for account in status["accounts"]] == [None] * len(DELAYS_MS)
+    assert [account["driven_by"] for account in status["accounts"]] == [None] * len(FIRST_ACT)
     assert [status["queue"][name] for name in ("waiting", "claimed", "sending", "in_doubt")] == [0, 0, 0, 0]
     assert 0 < status["finished_24h"]["sent"] < TOTAL
     with up(at_home) as again:
-        read_until(again, DONE)
+        read_until(again, GOES_ON)
         end(again)
+    status = at_home.json("status")
+    assert [status["queue"][name] for name in ("waiting", "claimed", "sending")] == [0, 0, 0]
+    assert status["holds"] == []
 
 
 def test_it_can_be_ended_while_the_database_starts(at_home: Cli) -> None:
@@ -159,9 +190,9 @@ def test_it_can_be_ended_while_the_database_starts(at_home: Cli) -> None:
         assert "demo" not in end(again)
 
 
-def test_killed_midway_it_leaves_no_engine_behind(at_home: Cli, home: Path) -> None:
+def test_killed_it_leaves_no_engine_behind_and_the_next_goes_on(at_home: Cli, home: Path) -> None:
     with up(at_home) as first:
-        read_until(first, MIDWAY)
+        read_until(first, GOES_ON)
         first.kill()
         first.communicate()
     until_s = clock.monotonic() + 20
@@ -169,7 +200,12 @@ def test_killed_midway_it_leaves_no_engine_behind(at_home: Cli, home: Path) -> N
         pass
     assert engines(home) == []
     with up(at_home) as again:
-        read_until(again, DONE)
+        read_until(again, GOES_ON)
+        campaigns = at_home.json("campaign", "list", "--workspace", "demo-shop")
+        assert {each["name"]: each["state"] for each in campaigns} == {
+            "spring-sale": "running",
+            "autumn-tasting": "draft",
+        }
         end(again)
     assert at_home.json("status")["queue"]["waiting"] == 0
 

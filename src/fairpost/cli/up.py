@@ -36,7 +36,7 @@ def up(
     """Start everything, show it at work, and keep it running until Ctrl-C.
 
     The database, the engine that sends through all accounts, the HTTP API, and the development inbox. The demonstration goes over SMTP
-    into that inbox and no further.
+    into that inbox and no further: a rush of seconds, then half an hour of everyday mail, so that every page has something to show.
 
     \b
     Example: fairpost up
@@ -49,6 +49,7 @@ def up(
 
 async def _up(settings: Settings, with_demo: bool) -> None:
     from fairpost.app import embedded, open_home, open_store, prepare_database
+    from fairpost.demo.stage import put_workspaces
     from fairpost.people.membership import first_admin_link, local_operator_link
 
     over = _until_a_signal()
@@ -65,6 +66,8 @@ async def _up(settings: Settings, with_demo: bool) -> None:
             ):
                 async with open_home(settings) as home:
                     links = await first_admin_link(home, api_url), await local_operator_link(home, api_url)
+                if with_demo and settings.regions is None:  # with regions, a name belongs to one of them for good
+                    await put_workspaces(store)
                 await _show(store, inbox, url, api_url, links, over, with_demo)
         finally:
             if not was_running:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fairpost.demo.stage import ANN, CLUB, FIRST_ACT, FLOOD, POOL, SHOP, cancel_waiting, put_accounts, put_workspaces
+from fairpost.demo.stage import ANN, CLUB, FIRST_ACT, FLOOD, POOL, SHOP, cancel_waiting, put_accounts
 from fairpost.inbox.mails import Mail, MailId, list_mails
 from fairpost.model.transport import SmtpSettings
 from fairpost.policy.limits import NotBefore, admit
@@ -65,7 +65,6 @@ class FirstAct:
 
     async def begin(self) -> None:
         await cancel_waiting(self._store, [POOL])  # of a demonstration that was killed
-        await put_workspaces(self._store)
         await put_accounts(self._store, FIRST_ACT, self._server)
         totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
         self.progress.accounts = {

@@ -95,6 +95,7 @@ def _status(part: Part) -> dict[str, str | None]:
 
 
 async def put_workspaces(store: Store) -> None:
+    """So that people can choose them; e-mails are sent without, too."""
     for name in WORKSPACES:
         if not await workspaces.add_workspace(store, name, pools=POOLS):
             known = await workspaces.workspace_named(store, name)
