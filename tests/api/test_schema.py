@@ -28,6 +28,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from fairpost.people import membership
 from fairpost.settings import Settings
 from tests.api import asking
 from tests.api.neighbours import Neighbours, settle_in
@@ -118,3 +119,28 @@ def test_answers_about_things_that_are_there_are_as_the_document_says(world: tup
                 case.call_and_validate(base_url=it.url, session=session, checks=CHECKS)
 
             each_of(asking.requests(operation, words), check)
+
+
+def test_answers_to_those_who_run_the_service_are_as_the_document_says(world: tuple[Served, Neighbours]) -> None:
+    it, neighbours = world
+    words = [*neighbours.a.names, *(str(id_) for id_ in neighbours.a.ids)]
+    schema = schemathesis.openapi.from_dict(it.document)
+    link = it.run(lambda store: membership.local_operator_link(store, it.url))
+    assert link is not None
+    with requests.Session() as session:
+        entered = session.post(f"{it.url}/api/auth/enter", json={"token": link.partition("token=")[2]}, timeout=30)
+        session.headers["X-CSRF-Token"] = entered.json()["data"]["csrf_token"]
+        for operation in asking.operations(it.document):
+            if not operation.path.startswith("/api/admin/") or operation.path.endswith("/verify"):
+                continue  # to verify is to ask the network
+            described = schema[operation.path][operation.method]
+
+            def check(asked: asking.Asked, described: Any = described) -> None:
+                given = {} if asked.body is None else {"body": asked.body, "media_type": asked.operation.media_type}
+                query = {name: value for name, value in asked.query.items() if value is not None}
+                headers = {name: value for name, value in asked.headers.items() if name != "X-CSRF-Token"}
+                case = described.Case(path_parameters=asked.path, query=query, headers=headers, **given)
+                case.call_and_validate(base_url=it.url, session=session, checks=CHECKS)
+
+            each_of(asking.requests(operation, words), check, times=2 * EACH)
+        assert session.get(f"{it.url}/api/admin/status", timeout=30).status_code == 200
