@@ -1,6 +1,19 @@
-"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|render|smtp|send|pickup|memory|enqueue|api|pages|claim|fairness --json`."""
+"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|render|smtp|send|pickup|memory|enqueue|api|pages|dashboard|claim|fairness --json`."""
 
-from fairpost.cli.bench import api, claim, compose, enqueue, fairness, memory, pages, pickup, render, send, smtp
+from fairpost.cli.bench import (
+    api,
+    claim,
+    compose,
+    dashboard,
+    enqueue,
+    fairness,
+    memory,
+    pages,
+    pickup,
+    render,
+    send,
+    smtp,
+)
 
 if __name__ == "__main__":
     compose()
@@ -12,5 +25,6 @@ if __name__ == "__main__":
     enqueue()
     api()
     pages()
+    dashboard()
     claim()
     fairness()

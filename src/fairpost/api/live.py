@@ -53,6 +53,7 @@ class Topic:
             if self.watchers == 0 and self._task is not None:
                 self._task.cancel()
                 self._task = None
+                self._event, self._version = b"", 0  # whoever comes next waits for a look: this one grows old
 
     async def events(self, ended: asyncio.Event) -> AsyncIterator[bytes]:
         """The state as it is now, and then each new one, until `ended`: whoever sets it says so by `wake`."""

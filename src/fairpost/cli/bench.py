@@ -87,6 +87,14 @@ MEANING: dict[str, str] = {
     "api_list_per_s": "GET /api/emails, 50 on a page",
     "api_list_ms_p50": "how long one of them takes",
     "api_list_ms_p99": "the same, the slowest of a hundred",
+    "first_page_bytes": "all that a browser loads for its first page, with the heads of answers (to reach: 300,000)",
+    "first_page_ms": "the time that takes, one request after the other, until the first state is there (to reach: 300 ms)",
+    "first_page_requests": "so many requests",
+    "now_ms_all": "what is happening now, in the installation: from the request to the first state",
+    "now_ms_big": "the same, of a workspace with nine of ten e-mails",
+    "commits_per_s_1": "statements a second, while one watches",
+    "commits_per_s_200": "the same, while 200 watch (to reach: the same)",
+    "plain_count_ms": "a plain count of what waits, for comparison",
     "page_ms_big_first": "the first page, of a workspace with nine of ten e-mails (to reach: 20 ms)",
     "page_ms_big_first_p99": "the same, the slowest of a hundred",
     "page_ms_big_middle": "a page in the middle, of a workspace with nine of ten e-mails (to reach: 20 ms)",
@@ -263,6 +271,24 @@ def pages(
     from fairpost.observe.emails import list_emails
 
     _run(partial(bench_pages, look=list_emails, emails=emails), as_json)
+
+
+@app.command()
+def dashboard(
+    emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="How many are in history.")] = 1_000_000,
+    watchers: Annotated[int, typer.Option(min=1, max=200, help="How many watch the same page.")] = 200,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how heavy the pages are with a long history, and what those who watch them cost.
+
+    \b
+    Example: fairpost bench dashboard --emails 100000
+    """
+    from functools import partial
+
+    from fairpost.bench.dashboard import bench_dashboard
+
+    _run(partial(bench_dashboard, emails=emails, watchers=watchers), as_json)
 
 
 @app.command()
