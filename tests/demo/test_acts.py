@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairpost.campaigns import launching
 from fairpost.deliver.runner import Runner
 from fairpost.demo.campaign import DRAFT, RUNNING
 from fairpost.demo.first_act import SENDERS, FirstAct
@@ -135,6 +136,25 @@ async def test_a_second_start_finds_what_is_there(store: Store) -> None:
     before = await stage_of(store)
     await begun(store)  # nothing was ended: as after a kill
     assert await stage_of(store) == before
+
+
+async def test_what_a_person_has_paused_stays_paused(store: Store) -> None:
+    await begun(store)
+    await campaigns.pause(store, await campaigns.campaign_named(store, SHOP, RUNNING), reason=None, by="me")
+    await begun(store)
+    assert (await campaigns.campaign_named(store, SHOP, RUNNING)).state == "paused"
+
+
+async def test_a_draft_that_a_person_has_launched_is_followed_by_another(store: Store) -> None:
+    second = await begun(store)
+    draft = await campaigns.campaign_named(store, SHOP, DRAFT)
+    await launching.launch(store, draft, skip_incomplete=False, by="me", now=await store.now())
+    await second.end()
+    await begun(store)
+    states = {
+        each.name: str(each.state) for each in await campaigns.campaigns(store, SHOP) if each.name.startswith(DRAFT)
+    }
+    assert states == {DRAFT: "cancelled", f"{DRAFT}-2": "draft"}
 
 
 async def test_a_start_that_was_cut_off_anywhere_is_made_good_by_the_next(store: Store) -> None:

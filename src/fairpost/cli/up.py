@@ -252,6 +252,8 @@ async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over:
         await second.run(over)
     finally:
         await second.end()
+    if not over.is_set():
+        typer.echo("The demonstration is over, and what was waiting of it is cancelled. Everything else goes on.")
 
 
 async def _watch(first: "FirstAct", over: "asyncio.Event") -> None:

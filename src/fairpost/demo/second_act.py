@@ -8,13 +8,14 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+import asyncpg
+
 from fairpost.demo import stage
 from fairpost.demo.campaign import put_campaigns
 from fairpost.demo.letters import Letter, Letters, held_back, in_doubt
 from fairpost.demo.stage import CLUB, HOURLY_POOL, POOL, SHOP, WARMING_POOL, WORKSPACES
 from fairpost.model.sender import SenderId
 from fairpost.model.transport import SmtpSettings
-from fairpost.postgres.connections import UNREACHABLE
 from fairpost.postgres.senders import set_sender
 from fairpost.postgres.store import Store
 from fairpost.system import clock
@@ -41,10 +42,10 @@ class SecondAct:
         self._number = 0
 
     async def run(self, over: asyncio.Event) -> None:
-        """Until it is over, or has lasted long enough. A database that is away for a while does not end it."""
+        """Until it is over, or has lasted long enough. What a database refuses, or one that is away for a while, does not end it."""
         until_s = clock.monotonic() + LASTS_S
         while not over.is_set() and clock.monotonic() < until_s:
-            with suppress(*UNREACHABLE):
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await self.step()
             shortest, longest = PAUSE_S
             with suppress(TimeoutError):
