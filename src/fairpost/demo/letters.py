@@ -87,7 +87,11 @@ class Letters:
             ),
             "attachments": [
                 {"filename": "logo.png", "content_type": "image/png", "inline_id": "logo", "data": LOGO},
-                {"filename": f"invoice-{serial}.csv", "data": b64encode(invoice.encode()).decode()},
+                {
+                    "filename": f"invoice-{serial}.csv",
+                    "content_type": "text/csv",
+                    "data": b64encode(invoice.encode()).decode(),
+                },
             ],
         }
 
