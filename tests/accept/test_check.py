@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairpost.postgres.migrations import migrate
+from tests.thorough import times
 
 HELLO: dict[str, Any] = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 ADDRESS_FIELDS = ("to", "cc", "bcc", "from", "reply_to")
@@ -526,7 +527,8 @@ nearly_plain = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@pytest.mark.thorough
+@settings(max_examples=times(75))
 @given(batch=st.lists(nearly_plain, min_size=20, max_size=20))
 def test_what_is_plain_at_first_sight_has_nothing_wrong_with_it(judge: Judge, batch: list[Any]) -> None:
     """The short way in never lets through what the long way would stop, and reads it the same."""

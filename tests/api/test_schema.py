@@ -4,7 +4,6 @@ FAIRPOST_SCHEMA_EXAMPLES asks for more than the usual number of requests of each
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -33,10 +32,11 @@ from fairpost.settings import Settings
 from tests.api import asking
 from tests.api.neighbours import Neighbours, settle_in
 from tests.api.served import Served, served
+from tests.thorough import times
 
 T = TypeVar("T")
 
-EXAMPLES = int(os.environ.get("FAIRPOST_SCHEMA_EXAMPLES", "12"))
+EXAMPLES = times(6, own="FAIRPOST_SCHEMA_EXAMPLES")
 EACH = max(1, EXAMPLES // 3)  # as it says, otherwise, and about what is there
 LINES = ("application/x-ndjson", "text/csv")
 CHECKS: list[Any] = [
@@ -83,6 +83,7 @@ def each_of(cases: st.SearchStrategy[T], check: Callable[[T], object], *, times:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["as_it_says", "otherwise"])
 def test_every_answer_is_as_the_document_says(world: tuple[Served, Neighbours], mode: GenerationMode) -> None:
     """In the second run with what the document does not allow, which must be refused."""
@@ -100,6 +101,7 @@ def test_every_answer_is_as_the_document_says(world: tuple[Served, Neighbours], 
                 each_of(result.ok().as_strategy(generation_mode=mode), check)
 
 
+@pytest.mark.thorough
 def test_answers_about_things_that_are_there_are_as_the_document_says(world: tuple[Served, Neighbours]) -> None:
     it, neighbours = world
     a = neighbours.a

@@ -47,6 +47,7 @@ from fairpost.transport.scripted import OK
 from tests.campaigns.answers import LATER, LOST, NO_SUCH_USER
 from tests.campaigns.world import BERLIN, MONDAY, WORKSPACE, World, office_hours
 from tests.simulation.world import TABLES, broken_promises, connect
+from tests.thorough import times
 
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
@@ -546,13 +547,14 @@ class CampaignMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_any_interleaving_keeps_every_promise_of_a_campaign(url: str) -> None:
     """FAIRPOST_EXAMPLES and FAIRPOST_STEPS look longer and deeper."""
     loop = asyncio.new_event_loop()
     try:
         CampaignMachine.loop = loop
         CampaignMachine.store = loop.run_until_complete(connect(url))
-        examples, steps = int(os.environ.get("FAIRPOST_EXAMPLES", "40")), int(os.environ.get("FAIRPOST_STEPS", "40"))
+        examples, steps = times(12, own="FAIRPOST_EXAMPLES"), int(os.environ.get("FAIRPOST_STEPS", "40"))
         run_state_machine_as_test(CampaignMachine, settings=settings(max_examples=examples, stateful_step_count=steps))
         loop.run_until_complete(CampaignMachine.store.close())
     finally:

@@ -26,6 +26,7 @@ from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouc
 from fairpost.policy.limits import charge, roll_windows
 from fairpost.postgres.store import Store
 from tests.simulation.world import ACCOUNTS, MINUTE, POOL, START, Known, broken_promises, clean, connect, draft
+from tests.thorough import times
 
 LEASE_S = 60.0
 workspaces = st.sampled_from(["w1", "w2", "w3"])
@@ -452,12 +453,13 @@ class CoreMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_any_interleaving_keeps_every_promise(url: str) -> None:
     loop = asyncio.new_event_loop()
     try:
         CoreMachine.loop = loop
         CoreMachine.store = loop.run_until_complete(connect(url))
-        run_state_machine_as_test(CoreMachine, settings=settings(max_examples=60, stateful_step_count=40))
+        run_state_machine_as_test(CoreMachine, settings=settings(max_examples=times(15), stateful_step_count=40))
         loop.run_until_complete(CoreMachine.store.close())
     finally:
         loop.close()
@@ -559,6 +561,7 @@ class Walk:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_long_walk_keeps_every_promise(url: str, seed: int) -> None:
     """FAIRPOST_SEED=n replays one."""
@@ -571,7 +574,7 @@ def test_a_long_walk_keeps_every_promise(url: str, seed: int) -> None:
         machine.begin_world(mail=[])
         walk = Walk(machine, seed)
         walk.enqueue()
-        for step in range(1000):
+        for step in range(times(300)):
             try:
                 walk.step()
             except AssertionError as error:

@@ -1,4 +1,4 @@
-"""Everything at once, on real connections, for a minute: no deadlock, nothing lost, nothing sent twice by guesswork.
+"""Everything at once, on real connections, for a while: no deadlock, nothing lost, nothing sent twice by guesswork.
 
 Workers crash, freeze past their lease and come back; connections are cut; people cancel, hold, release and resolve;
 senders keep sending. Then the noise ends, the rest is drained, and the books are checked.
@@ -8,7 +8,7 @@ import asyncio
 import os
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -23,8 +23,10 @@ from fairpost.postgres import senders
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 from tests.simulation.world import broken_promises, draft
+from tests.thorough import times
 
-SECONDS = float(os.environ.get("FAIRPOST_HAMMER_S", "60"))
+SECONDS = times(15, own="FAIRPOST_HAMMER_S")
+TURNS_MIN = 6  # of everybody, however long that takes
 SEED = int(os.environ.get("FAIRPOST_SEED", "7"))
 LEASE_S = 0.4
 KINDS = (Fairness(), Fairness(has_lanes=True), Fairness(share=0), Fairness(share=50, has_lanes=True))
@@ -46,6 +48,10 @@ class Post:
     allowed: Counter[int] = field(default_factory=Counter)  # how often a further send was decided on
     settled: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def zombies(self) -> int:
+        return self.settled["stale"] + self.settled["evidence"]
+
     def begin(self, id_: int) -> None:
         self.sends[id_] += 1
         assert self.sends[id_] <= 1 + self.allowed[id_], f"e-mail {id_} went out twice, and nobody had decided so"
@@ -59,10 +65,16 @@ class Hammer:
         self.accepted: list[int] = []
         self.accounts: list[AccountId] = []
         self.stop_at = clock.monotonic() + SECONDS
+        self.work: Sequence[Callable[[], Awaitable[None]]] = ()
         self.turns: Counter[str] = Counter()
 
+    def is_over(self) -> bool:
+        """Not before everybody had turns, and some came back from the dead: on a busy machine that takes longer."""
+        all_had_turns = min(self.turns[one.__name__] for one in self.work) >= TURNS_MIN
+        return clock.monotonic() > self.stop_at and all_had_turns and self.post.zombies > 0
+
     async def keep(self, work: Callable[[], Awaitable[None]]) -> None:
-        while clock.monotonic() < self.stop_at:
+        while not self.is_over():
             try:
                 await work()
                 self.turns[work.__name__] += 1
@@ -219,6 +231,7 @@ class Hammer:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 async def test_hammered_from_all_sides_nothing_is_lost_or_sent_twice(url: str) -> None:
     async with Store.open(url, connections_max=16) as store:
         await hammer_and_check(Hammer(store, SEED), store)
@@ -229,6 +242,7 @@ async def hammer_and_check(hammer: Hammer, store: Store) -> None:
     work = [hammer.send_mail] * 2 + [hammer.drive] * 6
     work += [hammer.cancel, hammer.hold_and_release, hammer.decide_doubts, hammer.tidy, hammer.cut_connections]
     work += [hammer.change_tiers, hammer.change_tiers, hammer.change_fairness]
+    hammer.work = work
     await asyncio.gather(*(hammer.keep(one) for one in work))
     await hammer.drain()
 
@@ -240,5 +254,3 @@ async def hammer_and_check(hammer: Hammer, store: Store) -> None:
     for id_, sends in hammer.post.sends.items():
         assert final[id_] == "sent" or sends <= hammer.post.allowed[id_], "what went out says so"
     assert set(final.values()) == {"sent", "cancelled"}
-    assert hammer.post.settled["stale"] + hammer.post.settled["evidence"] > 0, "zombies did come back"
-    assert min(hammer.turns[w.__name__] for w in work) > 5, hammer.turns
