@@ -6,7 +6,8 @@ import re
 import select
 import signal
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,13 @@ def up(cli: Cli, *options: str) -> Iterator[subprocess.Popen[str]]:
             process.communicate()
 
 
+def eventually(is_so: Callable[[], bool], what: str) -> None:
+    until_s = clock.monotonic() + PROCESS_S_MAX
+    while not is_so():
+        assert clock.monotonic() < until_s, f"waited in vain until {what}"
+        time.sleep(0.05)
+
+
 def engines(home: Path) -> list[int]:
     """The engine processes of this home that live."""
     found = []
@@ -85,7 +93,6 @@ class Shown:
     process: subprocess.Popen[str]
     lines: list[str]
     mine: list[str]
-    took_s: float
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +101,9 @@ def shown() -> Iterator[Shown]:
         cli = Cli({"FAIRPOST_HOME": str(home)})
         cli.ok("account", "add", "sales", "--from", "sales@post.test")
         mine = [send(cli), send(cli, "--workspace", "demo-flood")]
-        before_s = clock.monotonic()
         with up(cli) as process:
             lines = read_until(process, DONE).splitlines()
-            yield Shown(cli, home, process, lines, mine, clock.monotonic() - before_s)
+            yield Shown(cli, home, process, lines, mine)
 
 
 def test_it_says_when_it_is_ready_and_shows_the_engine_at_work(shown: Shown) -> None:
@@ -107,7 +113,6 @@ def test_it_says_when_it_is_ready_and_shows_the_engine_at_work(shown: Shown) -> 
     (link,) = [line for line in shown.lines if line.startswith("for good: ")]
     assert re.match(r"for good: http://127\.0\.0\.1:\d+/setup\?token=[\w-]{43} ", link)
     assert f"demo-flood {SENDERS['demo-flood']}/{SENDERS['demo-flood']}" in shown.lines[-2]
-    assert shown.took_s < 150
 
 
 def test_the_small_are_done_long_before_the_flood(shown: Shown) -> None:
@@ -139,10 +144,7 @@ def test_it_sends_what_is_enqueued_while_it_runs(shown: Shown) -> None:
     id_ = shown.cli.json(
         *("email", "send", "--to", "you@example.com", "--subject", "Hello", "--text", "Hi", "--pool", "demo")
     )["id"]
-    until_s = clock.monotonic() + 20
-    while (state := shown.cli.json("email", "show", id_)["state"]) != "sent" and clock.monotonic() < until_s:
-        pass
-    assert state == "sent"
+    eventually(lambda: shown.cli.json("email", "show", id_)["state"] == "sent", "the e-mail is sent")
     assert [mail["subject"] for mail in shown.cli.json("inbox", "list", "--to", "you@example.com")] == ["Hello"]
 
 
@@ -150,10 +152,7 @@ def test_then_it_goes_on_quietly_and_there_is_something_to_see_of_everything(sho
     said = read_until(shown.process, GOES_ON)
     assert "http://127.0.0.1:" in said.splitlines()[-1]
     with psycopg.connect(shown.cli.ok("db", "url").strip(), autocommit=True) as conn:
-        until_s = clock.monotonic() + 60
-        while (row := conn.execute(SEEN).fetchone()) != (True,) * 4 and clock.monotonic() < until_s:
-            pass
-    assert row == (True,) * 4
+        eventually(lambda: conn.execute(SEEN).fetchone() == (True,) * 4, "there is something of everything")
     status = shown.cli.json("status")
     assert {account["name"] for account in status["accounts"]} == {"sales", *PARTS}
     assert [hold["reason"] for hold in status["holds"]] == ["three readers complained about his offers"]
@@ -165,9 +164,7 @@ def test_then_it_goes_on_quietly_and_there_is_something_to_see_of_everything(sho
 def test_it_can_be_ended_midway_and_started_again(at_home: Cli, home: Path, signum: signal.Signals) -> None:
     with up(at_home) as first:
         read_until(first, MIDWAY)
-        before_s = clock.monotonic()
         assert "stopped: " in end(first, signum)
-        assert clock.monotonic() - before_s < 20
     assert engines(home) == []
     status = at_home.json("status")  # starts the database again: it was ended too
     assert [account["driven_by"] for account in status["accounts"]] == [None] * len(FIRST_ACT)
@@ -195,10 +192,7 @@ def test_killed_it_leaves_no_engine_behind_and_the_next_goes_on(at_home: Cli, ho
         read_until(first, GOES_ON)
         first.kill()
         first.communicate()
-    until_s = clock.monotonic() + 20
-    while engines(home) and clock.monotonic() < until_s:
-        pass
-    assert engines(home) == []
+    eventually(lambda: engines(home) == [], "the engine is gone")
     with up(at_home) as again:
         read_until(again, GOES_ON)
         campaigns = at_home.json("campaign", "list", "--workspace", "demo-shop")

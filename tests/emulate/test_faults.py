@@ -245,9 +245,8 @@ async def test_stopping_does_not_wait_for_what_is_stalled(emulate: Emulate, conn
     client.emulator.faults.add(route="messages.send", action="delay", seconds=3_600)
     asks = [asyncio.create_task(ask) for ask in (client.ask("GET", "/profile"), client.send())]
     await asyncio.sleep(0.2)
-    began = real_time.monotonic()
-    await client.emulator.stop()
-    assert real_time.monotonic() - began < 2
+    async with asyncio.timeout(60):  # what is delayed would take an hour
+        await client.emulator.stop()
     for ask in asks:
         with pytest.raises(httpx2.TransportError):
             await ask

@@ -246,7 +246,7 @@ def test_what_nobody_needs_is_not_part_of_the_language(source: str) -> None:
 def test_monstrous_templates_are_refused_at_once(source: str) -> None:
     started_s = time.process_time()
     refusal(source)
-    assert time.process_time() - started_s < 1
+    assert time.process_time() - started_s < 10
 
 
 # ── what recipients' fields can do ────────────────────────────────────────────────────────────────────────
