@@ -1,14 +1,14 @@
-"""Puts the service together: settings become databases that answer, and processes that serve them."""
+"""Puts the service together: settings become databases that answer, and processes that serve them.
+
+The parent of these processes only waits: what answers requests is imported where it is needed, for that takes a second.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
-
-from fairpost.api.app import build_app
 from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes, write_line
-from fairpost.api.service import Service
 from fairpost.app import (
     connect,
     directory_of,
@@ -25,14 +25,21 @@ from fairpost.postgres.tenants import require_role
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings, read_settings
 
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from fairpost.api.service import Service
+
 CONNECTIONS_MAX = 10  # of one process, to each database
 ENTRANCES_MAX = 3  # beside those: to see who asks
 HOME_CONNECTIONS_MAX = 4
 
 
 @asynccontextmanager
-async def open_service(settings: Settings, *, log: Callable[[str], None] = write_line) -> AsyncIterator[Service]:
+async def open_service(settings: Settings, *, log: Callable[[str], None] = write_line) -> AsyncIterator["Service"]:
     """`log` hears of regions that fail, and of those that are back."""
+    from fairpost.api.service import Service
+
     url = await home_url(settings)
     with in_plain_words(url):
         async with (
@@ -54,7 +61,7 @@ async def open_service(settings: Settings, *, log: Callable[[str], None] = write
             )
 
 
-def create() -> FastAPI:
+def create() -> "FastAPI":
     """The application of one process."""
     return app_of_a_process(lambda: open_service(read_settings()))
 
@@ -90,5 +97,7 @@ async def _trouble_at(stores: RegionStores, region: str) -> str | None:
 
 def document() -> dict[str, object]:
     """The OpenAPI document."""
+    from fairpost.api.app import build_app
+
     found: dict[str, object] = build_app(None, log=lambda _: None).openapi()
     return found

@@ -13,17 +13,17 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from fairpost.api.app import build_app
 from fairpost.api.protocol import GuardedProtocol
-from fairpost.api.service import Service
 from fairpost.model.errors import FairpostError
 from fairpost.system.listening import listening
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
@@ -81,7 +81,7 @@ def run_processes(
 
 
 @asynccontextmanager
-async def serving(app: FastAPI, listener: socket.socket) -> AsyncIterator[int]:
+async def serving(app: "FastAPI", listener: socket.socket) -> AsyncIterator[int]:
     """In the running loop, until the end of the block; without handling any signal. Gives the port."""
     config = config_for(app)
     config.load()
@@ -98,11 +98,13 @@ def write_line(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
-def app_of_a_process(opened: Callable[[], Any]) -> FastAPI:
+def app_of_a_process(opened: Callable[[], Any]) -> "FastAPI":
     """`opened` is a context that gives the Service; it is entered in the process that serves, in its loop."""
+    from fairpost.api.app import build_app
+    from fairpost.api.service import Service
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def life(app: "FastAPI") -> AsyncIterator[None]:
         watch = asyncio.create_task(_end_with_parent())
         async with opened() as service:
             assert isinstance(service, Service)

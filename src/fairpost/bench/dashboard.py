@@ -27,7 +27,9 @@ ACCOUNTS = 20
 LOOKS = 20
 WATCHERS = 200
 WATCH_S = 10.0
-BOOKED_S = 12.0  # so long PostgreSQL takes to book what a connection did that is idle now: here, all those letting people in
+BOOKED_S = (
+    12.0  # so long PostgreSQL takes to book what a connection did that is idle now: here, all those letting people in
+)
 _IMPORTS = re.compile(r"""(?:from|import\()\s*["'](\.[^"']+)["']""")
 _COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
 _STATE = b"event: state"
