@@ -57,6 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "compose",
         "deliver",
         "model",
+        "people",
         "portals",
         "postgres",
         "smtp",

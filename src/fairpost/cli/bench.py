@@ -279,7 +279,7 @@ def dashboard(
     watchers: Annotated[int, typer.Option(min=1, max=200, help="How many watch the same page.")] = 200,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how heavy the pages are with a long history, and what those who watch them cost.
+    """Measure how heavy the pages are, and what watching them costs.
 
     \b
     Example: fairpost bench dashboard --emails 100000

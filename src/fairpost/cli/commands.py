@@ -28,7 +28,7 @@ COMMANDS = {
     "audit": ("audit:audit", "Show who changed what, the newest first."),
     "forecast": ("forecast:forecast", "Say when a campaign will be done, and what would help."),
     "unsuppress": ("suppress:unsuppress", "Take an address off the suppression list."),
-    "email": ("email:app", "Send, list, show, retry, cancel and resolve e-mails."),
+    "email": ("email:app", "Send, list, find, show, retry, cancel and resolve e-mails."),
     "account": ("account:app", "Add, change, verify, pause, resume and remove sender accounts."),
     "secrets": ("secrets:app", "Change the key that seals the accounts' passwords."),
     "workspace": ("workspace:app", "Add, list, show, suspend and readmit workspaces."),
