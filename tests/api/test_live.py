@@ -15,6 +15,7 @@ from fairpost.api.access import SESSION_COOKIE
 from fairpost.api.live import Live, Topic
 from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
+from fairpost.api.serve import STOP_S_MAX
 from fairpost.model.account import Limits
 from fairpost.model.errors import DatabaseUnavailable
 from fairpost.model.person import Role
@@ -22,8 +23,9 @@ from fairpost.model.tokens import hash_of
 from fairpost.postgres import people as rows
 from fairpost.postgres import workspaces
 from fairpost.regions.directory import HOME, MAIN
+from fairpost.settings import Settings
 from fairpost.system import chance, clock
-from tests.api.conftest import Api
+from tests.api.conftest import Api, answering
 
 HEARD_S = 20.0
 
@@ -229,6 +231,15 @@ async def test_there_is_an_end_to_streams(monkeypatch: pytest.MonkeyPatch) -> No
             live.require_room("acme")
         live.require_room("other")
     live.require_room("acme")
+
+
+async def test_the_end_of_the_service_does_not_wait_for_those_who_watch(settings: Settings) -> None:
+    async with AsyncExitStack() as stack, answering(settings) as api:
+        client = await stack.enter_async_context(signed_in(api, None, Role.ADMIN))
+        stream = await stack.enter_async_context(watching(client))
+        await stream.state()
+        ending = asyncio.timeout(STOP_S_MAX / 2)
+        await stack.enter_async_context(ending)
 
 
 def test_streams_are_known_by_their_path() -> None:

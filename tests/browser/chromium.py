@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from playwright.async_api import Browser, BrowserContext, async_playwright
+from playwright.async_api import Browser, BrowserContext, async_playwright, expect
 
 from tests.peers import fetch
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-WAIT_S_MAX = 10  # for anything that a page is to show; the machine may be busy
+WAIT_S_MAX = 30  # for anything that a page is to show; the machine may be busy
 
 FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # pages live on this machine alone
@@ -74,6 +74,7 @@ async def context(browser: Browser, screen: Screen, base_url: str) -> AsyncItera
         timezone_id="UTC",
     )
     made.set_default_timeout(WAIT_S_MAX * 1000)
+    expect.set_options(timeout=WAIT_S_MAX * 1000)
     try:
         yield made
     finally:

@@ -1,7 +1,7 @@
 """What is live: one look for all who watch the same thing, taken while somebody watches, and told to everybody.
 
 So however many look at a page, the database is asked once. Who is slow gets the newest state and misses those between. A look that takes long is
-taken less often: it may use a twentieth of one of the database's cores, and no more.
+taken less often, so that it uses a tenth of the time at the most.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ from fairpost.model.errors import FairpostError
 from fairpost.system import clock
 
 EVERY_S = 1.0
-COST_MAX = 0.05  # of the time, a look may take
+COST_MAX = 0.1  # of the time, a look may take
+REST_S_MAX = 10.0  # between two looks, whatever they take
 BEAT_S = 15.0  # without news something is said all the same, so that nobody between us and the browser takes the line for dead
 OF_ONE_MAX = 250  # streams of one workspace, or of those who run the service
 OF_ALL_MAX = 700  # of this process
@@ -83,7 +84,7 @@ class Topic:
                 async with self._news:
                     self._event, self._version = event, self._version + 1
                     self._news.notify_all()
-            await asyncio.sleep(max(self._every_s - took_s, took_s / COST_MAX))
+            await asyncio.sleep(max(self._every_s - took_s, min(REST_S_MAX, took_s / COST_MAX)))
 
     async def _state(self) -> bytes:
         try:

@@ -145,10 +145,16 @@ class NowWatch:
 
     async def _health(self, now: datetime) -> QueueHealth:
         if self._workspace is None:
-            return await read_health(self._store, now=now)
+            found = await read_health(self._store, now=now)
+            return found if found.oldest_wait_s is not None else replace(found, oldest_wait_s=await self._noted(now))
         oldest_at = await self._store.value(_OWN_OLDEST, self._workspace, now)
         wait_s = max(0.0, (now - oldest_at).total_seconds()) if oldest_at is not None else None
         return QueueHealth(oldest_wait_s=wait_s, health=None)
+
+    async def _noted(self, now: datetime) -> float | None:
+        """Since when what no engine has taken up yet has been due."""
+        due_at = await self._store.value("SELECT min(a.due_at) FROM fairpost.arrivals a WHERE a.due_at <= $1", now)
+        return (now - due_at).total_seconds() if due_at is not None else None
 
     async def _own_facts(self, workspace: str) -> Facts:
         """As much of it as the workspace may know: the operator's accounts serve it, and have no names."""

@@ -118,8 +118,8 @@ function showNav() {
     ...NAV.filter(([, , role]) => !role || session.role === role).map(([path, name]) => h("a", { href: to(path), "aria-current": path === part ? "page" : null }, name)));
   document.getElementById("who").replaceChildren(
     h("span.live", { id: "live", role: "status" }),
-    session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `Workspace: ${chosen() || "all"}. Choose another` }, chosen() || "all workspaces") : h("span.chosen", session.workspace),
-    h("details.menu", h("summary", { "aria-label": `Signed in as ${session.address}` }, session.name || session.address.split("@")[0]),
+    session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `Workspace: ${chosen() || "all workspaces"}. Choose another` }, chosen() || "all workspaces") : h("span.chosen", session.workspace),
+    h("details.menu", h("summary", session.name || session.address.split("@")[0]),
       h("div", h("p.quiet", session.address, h("br"), session.role), h("a", { href: to("/settings/you") }, "You and your sessions"), h("a", { href: "/docs" }, "HTTP API"), button("Sign out", signOut))));
 }
 

@@ -1,0 +1,104 @@
+"""The first page: from signing in with a code to a sentence that says what is happening, and changes by itself."""
+
+from playwright.async_api import Locator, Page, expect
+
+from fairpost.model.account import Limits
+from fairpost.model.person import Role
+from fairpost.people import sessions
+from tests.api.conftest import Api
+from tests.browser.axe import check_accessibility
+from tests.browser.chromium import Screen
+from tests.browser.conftest import on_every_screen
+from tests.browser.faults import Faults
+from tests.browser.signing_in import add_admin, add_member, sign_in, signed_in
+
+EMAIL = {"to": "a@b.example", "subject": "s", "text": "t"}
+BAD = "<img src=x onerror=alert(1)>"
+
+
+async def _enqueue(api: Api, workspace: str, n: int) -> None:
+    await api.store.enqueue_many([{**EMAIL, "workspace": workspace}] * n)
+
+
+def _waiting(page: Page) -> Locator:
+    return page.locator(".figure").filter(has_text="waiting")
+
+
+@on_every_screen
+async def test_signing_in_leads_to_what_is_happening_now(api: Api, page: Page, screen: Screen) -> None:
+    ann = await add_admin(api.store)
+    await sign_in(page, api.store, ann)
+    said = page.get_by_role("main").get_by_role("status")
+    await expect(said).to_contain_text("There is no sender account, so nothing can go out.")
+    await api.store.add_account("sales", address="sales@post.test", limits=Limits(), pool="default")
+    await _enqueue(api, "acme", 1200)
+    await expect(_waiting(page)).to_contain_text("1,201")  # and the code that was just used
+    await expect(said).to_contain_text("No worker is running")
+    await check_accessibility(page)
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_everything_is_paused_and_goes_on_from_the_page(api: Api, page: Page) -> None:
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/")
+    await page.get_by_role("button", name="Pause everything").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Pause everything").click()
+    await expect(page.get_by_text("Everything is paused since")).to_have_count(2)  # on top, and with what to do
+    assert await api.store.value("SELECT reason FROM fairpost.pause_now(now())") == "paused on the dashboard"
+    await page.get_by_role("button", name="Resume everything").click()
+    await expect(page.get_by_text("Everything is paused since")).to_have_count(0)
+    assert await api.store.value("SELECT reason FROM fairpost.pause_now(now())") is None
+
+
+async def test_a_member_sees_his_workspace_and_leaves_when_his_session_ends(
+    api: Api, page: Page, faults: Faults
+) -> None:
+    await api.workspace("acme")
+    await _enqueue(api, "acme", 3)
+    await _enqueue(api, "rival", 500)
+    bob = await add_member(api.store, "acme", role=Role.VIEWER)
+    await signed_in(page, api.store, bob)
+    await page.goto("/")
+    await expect(_waiting(page)).to_contain_text("3 urgent")
+    await expect(page.get_by_text("rival")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Pause everything")).to_have_count(0)
+    await expect(page.get_by_role("link", name="Inbox")).to_have_count(0)
+    await sessions.revoke_sessions(api.store, bob.person.id)
+    await page.wait_for_url("**/sign-in?next=%2F")
+
+
+async def test_who_is_not_signed_in_is_sent_to_sign_in_and_back(api: Api, page: Page, faults: Faults) -> None:
+    faults.allow_status(401, "/api/auth/session")
+    ann = await add_admin(api.store)
+    await page.goto("/?workspace=acme")
+    await page.wait_for_url("**/sign-in?next=*")
+    await signed_in(page, api.store, ann)
+    await page.goto("/sign-in?next=//elsewhere.example/")
+    assert await page.evaluate("next") == "/"  # nobody is sent to other sites
+
+
+async def test_a_workspace_is_chosen_and_words_of_strangers_stay_words(api: Api, page: Page) -> None:
+    await api.workspace("acme")
+    await _enqueue(api, "acme", 2)
+    await _enqueue(api, "rival", 7)
+    await api.store.hold("acme", "workspace", "", reason=BAD)
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/")
+    await expect(_waiting(page)).to_contain_text("9 urgent")
+    await page.get_by_role("button", name="Workspace: all workspaces").click()
+    await page.get_by_role("combobox", name="Workspace").select_option("acme")
+    await page.get_by_role("button", name="Choose", exact=True).click()
+    await page.wait_for_url("**/?workspace=acme")
+    await expect(_waiting(page)).to_contain_text("2 urgent")
+    await expect(page.get_by_text(BAD)).not_to_have_count(0)
+
+
+async def test_a_database_that_does_not_answer_is_said_and_the_page_stays(api: Api, page: Page) -> None:
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/")
+    await expect(page.get_by_text("live", exact=True)).to_be_visible()
+    await api.store.value("ALTER TABLE fairpost.leases RENAME TO gone")
+    await expect(page.get_by_text("What you see may be old")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Now")).to_be_visible()
+    await api.store.value("ALTER TABLE fairpost.gone RENAME TO leases")
+    await expect(page.get_by_text("live", exact=True)).to_be_visible()
