@@ -67,8 +67,8 @@ const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("
 const isOwn = (node) => node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-own");
 
 function patchAttributes(old, fresh) {
-  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
-  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const { name } of [...old.attributes]) if (name !== "style" && !fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (name !== "style" && old.getAttribute(name) !== value) old.setAttribute(name, value);
   if (fresh.style && old.style.width !== fresh.style.width) old.style.width = fresh.style.width;
   for (const name of new Set([...(old.handlers || []), ...(fresh.handlers || [])])) old[name] = fresh[name] || null;
   old.handlers = fresh.handlers;
