@@ -4,12 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from fairpost.charts import Axis, Column, Kind, Part, Series, bars_over_time, line_chart
+from fairpost.charts import Axis, Column, Kind, Mark, Part, Series, Unit, bars_over_time, line_chart
+from fairpost.model.account import Limits, Usage
 from fairpost.observe.now import HISTORY, Hour, Moment
+from fairpost.policy.limits import daily_limit
 
 HOUR = timedelta(hours=1)
 DAY_HOURS = 24
 PACE_BUCKET_S = 2.0
+WARM_DAYS_MAX, WARM_DAYS_AHEAD = 90, 14
+WARM_UP_HEIGHT = 180
 SENT, BOUNCED, REJECTED = Part("sent", "good"), Part("bounced", "bad"), Part("rejected", "warn")
 
 
@@ -56,6 +60,28 @@ def hours_chart(hours: Sequence[Hour], now: datetime) -> str:
             label="E-mails of each hour, in the last day",
         )
     )
+
+
+def warm_up_chart(limits: Limits, today: int) -> str:
+    """What an account may send on each day of its warm-up: until it is over, or for some days to come."""
+    allowed = [_allowed(limits, day) for day in range(1, WARM_DAYS_MAX + 1)]
+    most = limits.daily_max
+    over = allowed.index(most) + 1 if most in allowed else 0
+    days = min(WARM_DAYS_MAX, max(today, over or today + WARM_DAYS_AHEAD))
+    return str(
+        line_chart(
+            [Series("allowed", [(day, float(allowed[day - 1])) for day in range(1, days + 1)], kind=Kind.STEP)],
+            x_axis=Axis(label="day of the warm-up", unit=Unit.COUNT),
+            y_axis=Axis(label="e-mails a day", unit=Unit.COUNT, includes=(0.0,)),
+            label="What the account may send on each day of its warm-up",
+            marks=[Mark(min(today, days), f"today: {_allowed(limits, today):,}")],
+            height=WARM_UP_HEIGHT,
+        )
+    )
+
+
+def _allowed(limits: Limits, day: int) -> int:
+    return daily_limit(limits, Usage(warm_day=day))[0] or 0
 
 
 def _paces(history: Sequence[Moment], now: datetime) -> list[tuple[float, float]]:

@@ -10,12 +10,14 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fairpost.api.access import Caller
+from fairpost.api.account_looks import AccountLook, AccountsLook, OneShown
 from fairpost.api.answers import facts_of
 from fairpost.api.drawings import hours_chart, pace_chart, waiting_chart
 from fairpost.api.live import Look
 from fairpost.api.names import SHARED, own_account, own_words
 from fairpost.api.service import Service
 from fairpost.model.account import Account
+from fairpost.observe.accounts import Accounts, Situation
 from fairpost.observe.now import Now, NowWatch
 from fairpost.postgres.store import Store
 
@@ -29,6 +31,8 @@ class Watcher:
     region: str
     store: Store
     name: str | None  # which one, of a topic that has many
+    having: str | None = None  # of a list: those with this in their names,
+    situation: Situation | None = None  # and in this situation
 
     @property
     def workspace(self) -> str | None:
@@ -95,4 +99,12 @@ def _told(kind: Any, look: Callable[[], Any]) -> Look:
     return state
 
 
-TOPICS: Mapping[str, Callable[[Watcher], Look]] = {"now": _now}
+def _accounts(watcher: Watcher) -> Look:
+    return _told(Accounts, AccountsLook(watcher.store, watcher.caller, watcher.having, watcher.situation))
+
+
+def _account(watcher: Watcher) -> Look:
+    return _told(OneShown, AccountLook(watcher.store, watcher.caller, watcher.name or ""))
+
+
+TOPICS: Mapping[str, Callable[[Watcher], Look]] = {"now": _now, "accounts": _accounts, "account": _account}

@@ -4,6 +4,7 @@ the session has ended."""
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -18,6 +19,7 @@ from fairpost.api.topics import TOPICS, Watcher
 from fairpost.model.person import Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
+from fairpost.observe.accounts import Situation
 
 TAG = {"name": "live", "description": "Streams of what is happening."}
 router = APIRouter(prefix="/api/live", tags=["live"])
@@ -45,12 +47,17 @@ async def watch(
         Text | None, Query(max_length=100, description="For admins: which; left out, the whole installation.")
     ] = None,
     name: Annotated[Text | None, Query(max_length=200, description="Which one, of a topic that has many.")] = None,
+    having: Annotated[
+        Text | None, Query(max_length=100, description="Of accounts: those with this in name, address or pool.")
+    ] = None,
+    situation: Annotated[Situation | None, Query(description="Of accounts: those in this situation.")] = None,
     region: Annotated[Text | None, Query(max_length=100, description="For admins: which region; the first.")] = None,
 ) -> StreamingResponse:
     if topic not in TOPICS:
         raise not_found("topic", topic, where="")
     watcher = await _watcher(request, service, workspace, name, region)
-    key = (topic, watcher.region, watcher.workspace, name)
+    watcher = replace(watcher, having=having, situation=situation)
+    key = (topic, watcher.region, watcher.workspace, name, having, situation)
     of = watcher.workspace or OPERATORS
     service.live.require_room(of)
     token = None if "authorization" in request.headers else request.cookies[SESSION_COOKIE]

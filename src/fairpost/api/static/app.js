@@ -10,9 +10,11 @@ import { button, dialog, empty, tell, to, trouble } from "./parts.js";
 // reload() → load and view again, show() → view again, go(path, values), is(role…), state: an object of the page's own that stays while it is open.
 const PAGES = [
   [/^\/$/, () => import("./pages/now.js")],
+  [/^\/accounts\/?$/, () => import("./pages/accounts.js")],
+  [/^\/accounts\/(?<name>.+)$/, () => import("./pages/account.js")],
 ];
 
-const NAV = [["/", "Now"]];
+const NAV = [["/", "Now"], ["/accounts", "Accounts"]];
 
 const page = document.getElementById("page");
 const live = new Live(showLive);
@@ -120,6 +122,8 @@ function showNav() {
     h("span.live", { id: "live", role: "status" }),
     session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `Workspace: ${chosen() || "all workspaces"}. Choose another` }, chosen() || "all workspaces") : h("span.chosen", session.workspace),
     h("details.menu", h("summary", session.name || session.address.split("@")[0]),
+    session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `${chosen() || "all workspaces"}: choose a workspace` }, chosen() || "all workspaces") : h("span.chosen", session.workspace),
+    h("details.menu", h("summary", { title: session.address }, session.name || session.address.split("@")[0]),
       h("div", h("p.quiet", session.address, h("br"), session.role), h("a", { href: to("/settings/you") }, "You and your sessions"), h("a", { href: "/docs" }, "HTTP API"), button("Sign out", signOut))));
 }
 

@@ -48,13 +48,13 @@ setInterval(() => {
   }
 }, 1000);
 
-// How much of a limit is used. `most` null: there is none.
-export function meter(name, used, most) {
+// How much of a limit is used. `most` null: there is none. `text`: in other words than these.
+export function meter(name, used, most, text = null) {
   const part = most ? used / most : 0;
   const tone = part >= 1 ? "bad" : part >= 0.8 ? "wait" : "good";
   return h("div.meter", { "data-key": `meter ${name}` },
-    h("span.meter-words", `${name}: ${number(used)}`, most ? ` of ${number(most)}` : ", no limit"),
-    most ? h(`div.bar.${tone}`, { role: "meter", "aria-label": name, "aria-valuenow": used, "aria-valuemin": 0, "aria-valuemax": most }, h("div", { width_percent: 100 * part })) : null);
+    h("span.meter-words", text || [`${name}: ${number(used)}`, most ? ` of ${number(most)}` : ", no limit"]),
+    most ? h(`div.bar.${tone}`, { role: "meter", "aria-label": name, "aria-valuetext": text, "aria-valuenow": used, "aria-valuemin": 0, "aria-valuemax": most }, h("div", { width_percent: 100 * part })) : null);
 }
 
 // A share of a whole, with its name: who has how much.

@@ -1,0 +1,114 @@
+"""What is watched of accounts, as whoever watches may know it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from fairpost.api.access import Caller
+from fairpost.api.drawings import warm_up_chart
+from fairpost.api.errors import without_commands
+from fairpost.api.names import full_name, own_name
+from fairpost.model.account import Limits
+from fairpost.model.errors import NotFound
+from fairpost.observe.accounts import (
+    AccountNow,
+    Accounts,
+    Failure,
+    Situation,
+    account_now,
+    read_accounts,
+    read_failures,
+    server_in_words,
+)
+from fairpost.observe.status import read_post
+from fairpost.policy.diagnosis import Post
+from fairpost.policy.limits import roll_windows
+from fairpost.postgres.store import Store
+
+FAILURES_EVERY = timedelta(seconds=5)  # what failed is looked for so often
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountShown:
+    now: AccountNow
+    display_name: str | None
+    server: str | None
+    limits: Limits
+    warm_day: int
+    warm_up: str | None  # a chart, as SVG
+    failures: Sequence[Failure]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneShown:
+    """Null: there is none of this name."""
+
+    account: AccountShown | None
+
+
+class AccountsLook:
+    def __init__(self, store: Store, caller: Caller | None, having: str | None, situation: Situation | None) -> None:
+        self._store, self._caller, self._having, self._situation = store, caller, having, situation
+
+    async def __call__(self) -> Accounts:
+        caller = self._caller
+        found = await read_accounts(
+            self._store,
+            now=await self._store.now(),
+            workspace=caller.workspace if caller is not None else None,
+            having=self._having,
+            situation=self._situation,
+        )
+        return replace(found, listed=[_as_known(each, caller) for each in found.listed])
+
+
+class AccountLook:
+    def __init__(self, store: Store, caller: Caller | None, name: str) -> None:
+        self._store, self._caller = store, caller
+        self._name = full_name(name, caller) if caller is not None else name
+        self._failures: list[Failure] = []
+        self._failures_at: datetime | None = None
+
+    async def __call__(self) -> OneShown:
+        try:
+            post = await read_post(self._store, self._name)
+        except NotFound:
+            return OneShown(account=None)
+        now = await self._store.now()
+        await self._look_for_failures(post, now)
+        account, limits = post.account, post.account.limits
+        warm_day = roll_windows(limits, account.usage, now=now).warm_day
+        return OneShown(
+            account=AccountShown(
+                now=_as_known(account_now(post, now), self._caller),
+                display_name=account.display_name,
+                server=server_in_words(account.transport),
+                limits=limits,
+                warm_day=warm_day,
+                warm_up=warm_up_chart(limits, warm_day) if limits.warm_up is not None else None,
+                failures=self._failures,
+            )
+        )
+
+    async def _look_for_failures(self, post: Post, now: datetime) -> None:
+        if self._failures_at is None or now >= self._failures_at + FAILURES_EVERY:
+            self._failures = await read_failures(self._store, post)
+            self._failures_at = now
+
+
+def _as_known(account: AccountNow, caller: Caller | None) -> AccountNow:
+    """A workspace knows its accounts by their own names, and nothing of the machines that drive them."""
+    if caller is None:
+        return account
+    return replace(
+        account,
+        name=own_name(account.name, caller),
+        pool=own_name(account.pool, caller),
+        reason=_said(account.reason),
+        waits_for=_said(account.waits_for),
+        driven_by=None,
+    )
+
+
+def _said(words: str | None) -> str | None:
+    return without_commands(words) if words and "fairpost " in words else words

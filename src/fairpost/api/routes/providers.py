@@ -1,0 +1,33 @@
+"""Providers whose limits are known: what an account may begin with."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from fairpost.api.access import Reads
+from fairpost.api.answers import Answer, Model, failures
+from fairpost.api.limits import LimitsOut
+from fairpost.api.service import TheService
+from fairpost.providers.presets import Preset, read_presets
+
+router = APIRouter(prefix="/api/providers", tags=["accounts"])
+
+
+class Provider(Model):
+    name: str
+    title: str
+    domains: Annotated[list[str], Field(description="An address there is known by its domain.")]
+    limits: LimitsOut
+
+
+@router.get("", summary="Providers whose limits are known", responses=failures())
+async def listed(_: Reads, service: TheService) -> Answer[list[Provider]]:
+    presets = read_presets(service.settings.home / "providers.toml")
+    return Answer(data=[_shown(preset) for preset in presets.values()])
+
+
+def _shown(preset: Preset) -> Provider:
+    limits = LimitsOut.model_validate(asdict(preset.limits))
+    return Provider(name=preset.name, title=preset.title, domains=list(preset.domains), limits=limits)

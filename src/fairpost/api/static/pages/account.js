@@ -1,0 +1,87 @@
+// One account: whether it may send, what it has used, and what servers told it last.
+
+import { remove, segment } from "../ask.js";
+import { h } from "../dom.js";
+import { button, chart, columns, confirmed, countdown, empty, facts, heading, link as toPage, moment, panel, state, table } from "../parts.js";
+import { duration, number } from "../words.js";
+import { next } from "./accounts.js";
+import { bounces, changes, DAYS, doing, driver, hour, limitsButton, situation, today, told } from "./account_parts.js";
+
+const THEN = {
+  suspended: "Put right what the reason says, verify it, and resume it.",
+  no_server: "It has no server, so it cannot send. Give it one.",
+  resting: "It goes on by itself.",
+  paused: "Nothing goes out through it until somebody resumes it.",
+  limit_reached: "It goes on by itself, or when the limit is higher.",
+};
+
+export default {
+  title: "Account",
+  topic: ({ params }) => ["account", { name: params.name }],
+
+  view(ctx) {
+    const { live, params } = ctx;
+    if (!live) return [heading(params.name), h("p.quiet", "Looking …")];
+    if (!live.account) return [heading(params.name), empty("There is no account of this name.", toPage("/accounts", "To the accounts"))];
+    const { now, ...rest } = live.account;
+    return [
+      heading(now.name, doing(ctx, now), ctx.workspace && changes(ctx) && button("Remove", () => takeAway(ctx, now), { tone: "danger" })),
+      trouble(now),
+      told(ctx),
+      columns(
+        panel("The account", facts([
+          ["state", situation(now)],
+          ["address", rest.display_name ? `${rest.display_name} <${now.address}>` : now.address],
+          !ctx.workspace && ["workspace", now.workspace || "the operator’s own"],
+          ["pool", now.pool],
+          ["provider", now.provider],
+          ["server", rest.server || "none"],
+          ["may send", next(now)],
+          ["worker", driver(now)],
+          ["sent", `${number(now.sent_total)} since it was added`],
+        ])),
+        h("div", panel("Used", hour(now), today(now), bounces(now)), panel("Limits", facts(limits(rest.limits)), limitsButton(ctx, live.account))),
+      ),
+      rest.warm_up && panel("Warm-up", chart(rest.warm_up, `Day ${rest.warm_day}. A day counts when something was sent and little of it bounced.`)),
+      panel("What went wrong last", failures(rest.failures)),
+    ];
+  },
+};
+
+function trouble(account) {
+  if (account.situation === "active") return null;
+  const tone = ["suspended", "no_server"].includes(account.situation) ? "bad" : "wait";
+  return h(`div.headline.${tone}`, { role: "status" }, h("p", account.reason || account.waits_for || "It cannot send."),
+    h("p.next", THEN[account.situation], account.may_send_at && [" It may send again ", countdown(account.may_send_at), "."]));
+}
+
+function limits(limit) {
+  const pause = limit.gap_max_ms ? `${duration(limit.delay_ms / 1000)} to ${duration(limit.gap_max_ms / 1000)}, by chance` : limit.delay_ms ? duration(limit.delay_ms / 1000) : "none";
+  const ends = limit.cool_down_s ? `for ${duration(limit.cool_down_s)}` : "until somebody resumes it";
+  return [
+    ["an hour", limit.hourly_max === null ? "no limit" : number(limit.hourly_max)],
+    ["a day", limit.daily_max === null ? "no limit" : number(limit.daily_max)],
+    (limit.daily_max || limit.warm_up) && ["a day is", Object.fromEntries(DAYS)[limit.daily_mode]],
+    ["pause between two", pause],
+    limit.units_per_minute && ["units a minute", `${number(limit.units_per_minute)}, ${limit.units_per_send} for each e-mail`],
+    ["bounces", limit.bounce_percent_max === null ? "never pause it" : `above ${limit.bounce_percent_max} % of at least ${limit.bounce_sample_min} a day pause it, ${ends}`],
+  ];
+}
+
+function failures(all) {
+  const one = (each) => ({
+    key: `${each.email_id} ${each.at}`,
+    cells: [moment(each.at), toPage(`/emails/${each.email_id}`, String(each.email_id)), state(each.outcome), h("span.mono", [each.code, each.reply].filter((part) => part !== null).join(" ")), each.why],
+  });
+  return table("What went wrong last", ["when", "e-mail", "outcome", "the server said", "that means"], all.map(one), "Nothing, among the newest attempts.");
+}
+
+async function takeAway({ go }, { name }) {
+  const isDone = await confirmed(`Remove ${name}?`, {
+    text: "Its settings and its password are deleted. What it sent stays in the history. While it has e-mails in hand, it cannot be removed.",
+    yes: "Remove",
+    act: () => remove(`/api/accounts/${segment(name)}`),
+    done: `${name} is removed.`,
+  });
+  if (isDone) go("/accounts");
+}

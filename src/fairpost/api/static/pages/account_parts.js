@@ -1,0 +1,160 @@
+// What the list of accounts and the page of one have in common: how one is shown, and what can be done with it.
+
+import { ask, get, post, segment } from "../ask.js";
+import { h } from "../dom.js";
+import { badge, button, dialog, meter, tell, to } from "../parts.js";
+import { percent } from "../words.js";
+
+const TONES = { suspended: "bad", no_server: "bad", resting: "wait", paused: "wait", limit_reached: "wait", active: "good" };
+
+// Who changes accounts: managers of the workspace, and those who run the service.
+export const changes = ({ is }) => is("admin", "manager");
+export const link = (ctx, name) => h("a", { href: to(`/accounts/${name.split("/").map(segment).join("/")}`) }, name);
+
+export const situation = (account) => badge(account.situation === "active" ? (account.is_driven ? "at work" : "idle") : account.situation, TONES[account.situation]);
+
+export function driver(account) {
+  if (account.is_driven) return account.driven_by ? `driven by ${account.driven_by}` : "a worker drives it";
+  return account.situation === "active" ? "nobody: it has nothing to send, or no engine runs" : "nobody drives it";
+}
+
+export const hour = (account) => meter("this hour", account.hour_used, account.hour_max);
+export const today = (account) => meter("today", account.day_used, account.day_max);
+
+// They pause the account only from so many sent on; before that there is no bar.
+export function bounces({ day_used: used, day_bounces: bounced, bounce_percent_max: most, bounce_sample_min: sample }) {
+  const part = used ? bounced / used : 0;
+  const said = `bounces: ${bounced}${bounced ? ` (${percent(part, part < 0.1 ? 1 : 0)})` : ""}`;
+  if (most === null) return meter("bounces today", 0, null, `${said}, no limit`);
+  if (used < sample) return meter("bounces today", 0, null, `${said}, counted from ${sample} on`);
+  return meter("bounces today", 100 * part, most || 0.001, `${said}, pauses above ${most} %`);
+}
+
+// ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
+
+// An admin who has not chosen a workspace acts on any account, by the name that the database has.
+const place = ({ workspace }, name) => (workspace ? `/api/accounts/${segment(name)}` : `/api/admin/accounts/${name.split("/").map(segment).join("/")}`);
+
+export function doing(ctx, account) {
+  if (!changes(ctx)) return null;
+  const isStopped = ["suspended", "paused"].includes(account.situation);
+  return h("div.actions",
+    isStopped ? button("Resume", () => resume(ctx, account), { label: `Resume ${account.name}` }) : button("Pause", () => pause(ctx, account), { label: `Pause ${account.name}` }),
+    account.situation === "no_server" ? null : button("Verify", () => verify(ctx, account), { label: `Verify ${account.name}` }));
+}
+
+const pause = (ctx, { name }) => dialog(`Pause ${name}?`, {
+  text: "It begins nothing more. What it is sending at this moment is finished; what waits goes out through other accounts of its pool, or waits.",
+  fields: [{ name: "reason", label: "Why? Others see this.", required: true, maxlength: 500 }],
+  yes: "Pause", tone: "danger",
+  act: async ({ reason }) => {
+    await post(`${place(ctx, name)}/pause`, { reason });
+    tell(`${name} is paused.`);
+  },
+});
+
+async function resume(ctx, { name }) {
+  await post(`${place(ctx, name)}/resume`);
+  tell(`${name} may send again.`);
+}
+
+async function verify(ctx, { name }) {
+  ctx.state.verified = { name, words: `Trying the server of ${name} …` };
+  ctx.show();
+  try {
+    ctx.state.verified = { name, ...(await post(`${place(ctx, name)}/verify`)) };
+  } catch (error) {
+    ctx.state.verified = { name, ok: false, words: error.message };
+  }
+  ctx.show();
+}
+
+// What came of trying a server, until the page is left.
+export function told({ state }) {
+  const found = state.verified;
+  if (!found) return null;
+  return h("div.notice", { class: found.ok === undefined ? null : found.ok ? "good" : "bad", role: "status", "data-key": "verified" },
+    h("p", h("strong", found.name), ": ", found.words),
+    found.steps?.length ? h("p.steps", found.steps.map((step) => [badge(step.step, step.ok ? "good" : "bad"), " "])) : null);
+}
+
+// ── adding ──────────────────────────────────────────────────────────────────────────────────────────────
+
+const SECURITY = [["starttls", "STARTTLS, usually port 587"], ["implicit", "TLS from the beginning, usually port 465"], ["none", "none, without a login only"]];
+
+export async function add(ctx) {
+  if (!ctx.workspace) return command();
+  const known = await get("/api/providers").catch(() => []);
+  const entered = await dialog("Add an account", {
+    text: "Its limits begin with those that its provider is known for. They can be changed later.",
+    fields: [
+      { name: "name", label: "Name", required: true, maxlength: 100, hint: "As you want to call it, like sales." },
+      { name: "address", label: "E-mail address", type: "email", required: true, hint: "Of a domain that this workspace has shown to be its own." },
+      { name: "display_name", label: "Name that recipients see" },
+      { name: "pool", label: "Pool", value: "default", required: true, hint: "Accounts of one pool share the work." },
+      { name: "provider", label: "Provider", options: [["", "by the address’s domain"], ...known.map((each) => [each.name, each.title]), ["none", "none: no limits"]] },
+      { name: "host", label: "SMTP server", required: true, placeholder: "smtp.example.com" },
+      { name: "port", label: "Port", type: "number", min: 1, max: 65535, hint: "Left empty: the usual one." },
+      { name: "security", label: "Encryption", options: SECURITY, value: "starttls" },
+      { name: "user", label: "User", autocomplete: "off" },
+      { name: "password", label: "Password", type: "password", autocomplete: "new-password", hint: "It is sealed, and never shown again. OAuth and the Gmail API: see the HTTP API." },
+    ],
+    yes: "Add",
+    act: (given) => post("/api/accounts", body(given)),
+  });
+  if (entered) ctx.go(`/accounts/${segment(entered.name)}`);
+}
+
+const body = ({ name, address, display_name, pool, provider, host, port, security, user, password }) => ({
+  name, address, pool,
+  ...(display_name && { display_name }),
+  ...(provider && { provider }),
+  smtp: { host, security, ...(port && { port }), ...(user && { user }), ...(password && { password }) },
+});
+
+const command = () => dialog("Add an account", {
+  text: ["For a workspace: choose it at the top first. One of your own is added on the server, where its password is asked for:",
+    h("code.block", "fairpost account add NAME --from ADDRESS --smtp smtp+starttls://USER@HOST --ask-password")],
+  yes: "Understood",
+});
+
+// ── limits ──────────────────────────────────────────────────────────────────────────────────────────────
+
+// Whoever looks at all workspaces changes an account in its own; the operator's own are changed on the server.
+export function limitsButton(ctx, { now: account, limits }) {
+  if (!changes(ctx)) return null;
+  const workspace = ctx.workspace || account.workspace;
+  if (!workspace) return h("p.quiet", "Change them on the server: ", h("code", `fairpost account set ${account.name} --hourly … --daily …`));
+  const name = ctx.workspace ? account.name : account.name.slice(workspace.length + 1);
+  return button("Change the limits", () => dialog(`Limits of ${account.name}`, {
+    text: "A field left empty is no limit. A change acts before the next e-mail.",
+    fields: fields(limits),
+    yes: "Change",
+    act: async (given) => {
+      await ask(`/api/accounts/${segment(name)}`, { method: "PATCH", workspace, body: { limits: changed(given) } });
+      tell("The limits are changed.");
+    },
+  }));
+}
+
+const fields = (limits) => [
+  { name: "hourly_max", label: "E-mails an hour", type: "number", min: 1, value: limits.hourly_max },
+  { name: "daily_max", label: "E-mails a day", type: "number", min: 1, value: limits.daily_max },
+  { name: "daily_mode", label: "A day is", options: DAYS, value: limits.daily_mode },
+  { name: "delay", label: "Seconds between two e-mails, at least", type: "number", min: 0, step: "any", value: limits.delay_ms / 1000 },
+  { name: "gap", label: "Seconds between two e-mails, at most", type: "number", min: 0, step: "any", value: limits.gap_max_ms && limits.gap_max_ms / 1000, hint: "The pause is drawn by chance between the two." },
+  { name: "start", label: "Warm-up: e-mails on the first day", type: "number", min: 0, value: limits.warm_up?.start || null },
+  { name: "step", label: "Warm-up: more each day", type: "number", min: 0, value: limits.warm_up?.step || null },
+  { name: "days", label: "Warm-up: or evenly over so many days", type: "number", min: 0, value: limits.warm_up?.days || null },
+  { name: "bounce_percent_max", label: "Pauses when more bounce, in percent of a day’s", type: "number", min: 0, max: 100, step: "any", value: limits.bounce_percent_max },
+];
+
+export const DAYS = [["anchored", "24 hours from its first e-mail"], ["calendar", "from midnight to midnight, UTC"], ["sliding", "any 24 hours"]];
+
+const changed = ({ delay, gap, start, step, days, ...same }) => ({
+  ...same,
+  delay_ms: Math.round((delay || 0) * 1000),
+  gap_max_ms: gap ? Math.round(gap * 1000) : null,
+  warm_up: start || step || days ? { start: start || 0, step: step || 0, days: days || 0 } : null,
+});
+

@@ -1,0 +1,79 @@
+// The accounts that mail goes out from: those with trouble first.
+
+import { get } from "../ask.js";
+import { h } from "../dom.js";
+import { button, countdown, empty, heading, panel, table, to } from "../parts.js";
+import { counted, number, words } from "../words.js";
+import { add, bounces, changes, doing, driver, hour, link, situation, today, told } from "./account_parts.js";
+
+const SITUATIONS = ["suspended", "no_server", "resting", "paused", "limit_reached", "active"];
+
+export default {
+  title: "Accounts",
+  topic: ({ values }) => ["accounts", { having: values.having, situation: values.situation }],
+  load: async ({ workspace }) => (workspace && (await get("/api/pools").catch(() => null))) || { lent: [] },
+
+  view(ctx) {
+    const { live } = ctx;
+    const top = heading("Accounts", live?.all !== 0 && changes(ctx) && button("Add an account", () => add(ctx), { tone: "main" }));
+    if (!live) return [top, filters(ctx, null), h("p.quiet", "Looking …")];
+    if (live.all === 0) return [top, nothing(ctx)];
+    return [
+      top,
+      filters(ctx, live),
+      told(ctx),
+      panel(live.found > live.listed.length ? `The first ${live.listed.length} of ${number(live.found)}` : counted(live.found, "account"),
+        table("Accounts", HEADS, live.listed.map((account) => row(ctx, account)), "No account is like that. Search for something else."),
+        live.found > live.listed.length && h("p.quiet", "Those with trouble come first. To see others, search by name, address or pool.")),
+    ];
+  },
+};
+
+const HEADS = ["account", "state", "used", "may send", "what to do"];
+
+function row(ctx, account) {
+  return {
+    key: account.name,
+    cells: [
+      [link(ctx, account.name), h("br"), account.address, h("br"), h("small", of(ctx, account))],
+      [situation(account), account.reason && h("p.reason", account.reason), h("small.driver", driver(account))],
+      h("div.used", hour(account), today(account), bounces(account)),
+      next(account),
+      doing(ctx, account),
+    ],
+  };
+}
+
+const of = ({ workspace }, account) =>
+  [!workspace && (account.workspace ? `workspace ${account.workspace}` : "the operator’s own"), `pool ${account.pool}`, account.provider && `limits of ${account.provider}`].filter(Boolean).join(" · ");
+
+export function next(account) {
+  if (account.may_send_at) return [countdown(account.may_send_at), h("br"), h("small", account.waits_for)];
+  if (account.situation === "active") return "now";
+  if (account.situation === "no_server") return h("small", "not before it has a server");
+  return h("small", "not before somebody resumes it");
+}
+
+function filters({ values, go }, live) {
+  const search = (event) => {
+    event.preventDefault();
+    go("/accounts", { ...values, having: event.currentTarget.elements.having.value.trim() });
+  };
+  const one = (name, n) => h("a", { href: to("/accounts", { having: values.having, situation: name }), "aria-current": name === (values.situation || null) ? "page" : null },
+    name ? words(name) : "all", live && ` ${number(n)}`);
+  const all = live ? Object.values(live.situations).reduce((sum, n) => sum + n, 0) : 0;
+  return [
+    h("form.filters", { role: "search", onsubmit: search, "data-key": `search ${values.having || ""}` },
+      h("input", { type: "search", name: "having", value: values.having || "", "aria-label": "Name, address or pool", placeholder: "Name, address or pool", maxlength: 100 }),
+      h("button", { type: "submit" }, "Search")),
+    h("nav.tabs", { "aria-label": "By state" }, one(null, all), SITUATIONS.filter((name) => live?.situations[name] || name === values.situation).map((name) => one(name, live?.situations[name] || 0))),
+  ];
+}
+
+function nothing(ctx) {
+  const lent = ctx.data?.lent || [];
+  return panel("No account yet", empty(
+    "An account is a mailbox that e-mails go out from: an address, the server that takes its mail, and a password.",
+    lent.length ? h("p", `Until there is one, e-mails can go out through ${lent.length === 1 ? "the pool" : "the pools"} ${lent.join(", ")}, which the operator lends to this workspace.`) : null,
+    changes(ctx) ? button("Add the first account", () => add(ctx), { tone: "main" }) : h("p", "Ask a manager of this workspace to add one.")));
+}

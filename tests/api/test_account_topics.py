@@ -1,0 +1,97 @@
+"""Accounts, live: those with trouble first, a workspace's own and no others, and what servers told them in words."""
+
+from typing import Any
+
+import pytest
+
+from fairpost.model.account import Limits, WarmUp
+from fairpost.model.person import Role
+from fairpost.model.report import Reached, Reply, Report
+from fairpost.model.transport import Security, SmtpSettings
+from fairpost.observe import accounts as looking
+from tests.api.conftest import Api
+from tests.api.test_live import signed_in, watching
+from tests.deliver.test_runner import deliver
+
+SERVER = SmtpSettings(host="127.0.0.1", port=2525, security=Security.NONE)
+NO_SUCH_USER = Report(reached=Reached.REPLIED, reply=Reply(550, "5.1.1 no such user"))
+
+
+async def add(api: Api, name: str, **limits: Any) -> None:
+    pool = f"{name.rpartition('/')[0]}/default" if "/" in name else "default"
+    await api.store.add_account(
+        name, address=f"{name.rpartition('/')[2]}@acme.example", pool=pool, limits=Limits(**limits), transport=SERVER
+    )
+
+
+async def pause(api: Api, name: str, reason: str) -> None:
+    await api.store.change_account(name, {"status": "paused", "status_reason": reason})
+
+
+async def test_those_with_trouble_come_first_and_each_sees_its_own(api: Api) -> None:
+    await api.workspace()
+    for name in ("acme/a", "acme/b", "acme/c", "other/x", "own"):
+        await add(api, name)
+    await pause(api, "acme/b", "a holiday. See: fairpost account show b")
+    await api.store.change_account("acme/c", {"status": "suspended", "status_reason": "the password was refused"})
+    await api.store.value(
+        "UPDATE fairpost.leases SET owner = 'host:1:x', until = clock_timestamp() + interval '1 hour'"
+    )
+    async with signed_in(api, "acme", Role.VIEWER) as member, signed_in(api, None, Role.ADMIN) as admin:
+        async with watching(member, "/api/live/accounts") as stream:
+            seen = await stream.state()
+        assert [(each["name"], each["situation"], each["pool"]) for each in seen["listed"]] == [
+            ("c", "suspended", "default"),
+            ("b", "paused", "default"),
+            ("a", "active", "default"),
+        ]
+        assert seen["situations"] == {"suspended": 1, "paused": 1, "active": 1}
+        assert [each["reason"] for each in seen["listed"]] == ["the password was refused", "a holiday.", None]
+        assert {(each["is_driven"], each["driven_by"]) for each in seen["listed"]} == {(True, None)}
+        async with watching(admin, "/api/live/accounts") as stream:
+            everything = await stream.state()
+        assert [each["name"] for each in everything["listed"]] == ["acme/c", "acme/b", "acme/a", "other/x", "own"]
+        assert everything["listed"][0]["driven_by"] == "host:1:x"
+        async with watching(admin, "/api/live/accounts?having=ACME&situation=paused") as stream:
+            found = await stream.state()
+        assert ([each["name"] for each in found["listed"]], found["found"], found["all"]) == (["acme/b"], 1, 5)
+        assert (await admin.get("/api/live/accounts?situation=lost")).status_code == 422
+
+
+async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> None:
+    await api.workspace()
+    await add(api, "acme/sales", daily_max=50, warm_up=WarmUp(start=10, step=10))
+    (row,) = await api.store.enqueue_many(
+        [{"workspace": "acme", "to": "gone@there.test", "subject": "s", "text": "t", "pool": "acme/default"}]
+    )
+    account = (await api.store.account_named("acme/sales")).id
+    await deliver(api.store, account, NO_SUCH_USER)
+    async with signed_in(api, "acme", Role.VIEWER) as member:
+        async with watching(member, "/api/live/account?name=sales") as stream:
+            told = (await stream.state())["account"]
+        assert (told["now"]["day_used"], told["now"]["day_max"], told["now"]["day_bounces"]) == (1, 10, 1)
+        assert told["warm_up"].startswith("<svg")
+        (failure,) = told["failures"]
+        assert (failure["email_id"], failure["code"], failure["outcome"]) == (row["id"], 550, "bounced")
+        assert failure["why"] == "There is no such mailbox, or it is closed."
+        for name in ("nobody", "acme/sales", "../own"):
+            async with watching(member, f"/api/live/account?name={name}") as stream:
+                assert (await stream.state()) == {"account": None}
+
+
+async def test_of_very_many_a_hundred_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "LISTED_MAX", 3)
+    for n in range(5):
+        await add(api, f"own{n}")
+    await pause(api, "own4", "tired")
+    async with signed_in(api, None, Role.ADMIN) as admin, watching(admin, "/api/live/accounts") as stream:
+        seen = await stream.state()
+    assert ([each["name"] for each in seen["listed"]], seen["found"]) == (["own4", "own0", "own1"], 5)
+
+
+async def test_providers_have_names_and_limits(api: Api) -> None:
+    await api.workspace()
+    async with api.client() as client:
+        known = {each["name"]: each for each in (await client.get("/api/providers")).json()["data"]}
+    assert known["gmail"]["limits"]["daily_max"] == 500
+    assert "gmail.com" in known["gmail"]["domains"]
