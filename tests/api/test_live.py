@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from fairpost.api.live import Live, Topic
 from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
 from fairpost.api.serve import STOP_S_MAX
+from fairpost.inbox import mails
 from fairpost.model.account import Limits
 from fairpost.model.errors import DatabaseUnavailable
 from fairpost.model.person import Role
@@ -127,6 +129,38 @@ async def test_nobody_watches_without_a_right_to(api: Api) -> None:
         assert (await client.get("/api/live/nothing")).status_code == 404
         async with watching(client, "/api/live/now?workspace=rival") as stream:  # who has one is not asked
             assert (await stream.state())["workspace"] == "acme"
+
+
+async def test_the_inbox_is_watched_by_those_who_run_the_service_alone(api: Api) -> None:
+    await api.workspace("acme")
+    raw = b"From: Eve <eve@evil.example>\r\nSubject: " + b"x" * 100_000 + b"\r\n\r\nHello"
+    people = tuple(f"{n}@example.com" for n in range(500))
+    arrived = mails.Arrived(
+        sender="eve@evil.example", recipients=people, helo="x", peer="y", tls=None, auth_user=None, raw=raw
+    )
+    for n in range(60):
+        last = await mails.add_mail(api.store, arrived if n % 2 else replace(arrived, recipients=("ann@example.com",)))
+    async with (
+        signed_in(api, None, Role.ADMIN) as client,
+        watching(client, "/api/live/inbox?workspace=acme") as stream,  # whatever workspace is chosen
+    ):
+        state = await stream.state()
+        assert (state["count"], state["newest"], len(state["items"])) == (60, str(last.id), 50)
+        first = state["items"][0]
+        assert (first["id"], first["from"], first["recipients_count"]) == (
+            str(last.id),
+            "Eve <eve@evil.example>",
+            500,
+        )
+        assert len(json.dumps(first)) < 1_000  # small, however large the mail is
+        older = (await client.get("/api/inbox", params={"cursor": state["next"]})).json()["data"]
+        assert [int(item["id"]) for item in older["items"]] == list(range(last.id - 50, last.id - 60, -1))
+        await mails.delete_mails(api.store, [last.id])
+        assert (await stream.state())["newest"] == str(last.id - 1)
+    async with signed_in(api, "acme", Role.MANAGER) as client:
+        assert (await client.get("/api/live/inbox")).json()["error"]["code"] == "forbidden"
+    async with api.client("acme") as client:
+        assert (await client.get("/api/live/inbox")).json()["error"]["code"] == "forbidden"
 
 
 async def test_two_hundred_who_watch_cost_what_one_costs(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

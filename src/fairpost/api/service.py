@@ -64,6 +64,11 @@ class Service:
         object.__setattr__(self, "scrapes", Scrapes(self._figures))
         object.__setattr__(self, "doorkeeper", Doorkeeper(self._still_open))
 
+    async def inbox_store(self) -> Store:
+        """The database that `fairpost inbox` and `fairpost up` work on: of the region that is set, else of the first or only one."""
+        chosen = self.settings.region
+        return await self.store_of(chosen if chosen in self.regions else self.regions[0])
+
     async def _still_open(self, region: str, token_hashes: Collection[bytes]) -> Collection[bytes]:
         async with self.entrance(region) as door:
             return await sessions.still_open(door, token_hashes)

@@ -5,21 +5,25 @@ The state of a topic is for everybody who may see its workspace, or for all who 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from fairpost.api.access import Caller
 from fairpost.api.account_looks import AccountLook, AccountsLook, OneShown
-from fairpost.api.answers import facts_of
+from fairpost.api.answers import Id, Model, Moment, Page, facts_of
 from fairpost.api.drawings import hours_chart, pace_chart, waiting_chart
 from fairpost.api.live import Look
 from fairpost.api.names import SHARED, own_account, own_words
+from fairpost.api.pages import page_of
 from fairpost.api.service import Service
+from fairpost.inbox import mails
 from fairpost.model.account import Account
 from fairpost.observe.accounts import Accounts, Situation
 from fairpost.observe.now import Now, NowWatch
 from fairpost.postgres.store import Store
+
+INBOX_MAILS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +94,40 @@ def _as_known(account: Account, caller: Caller) -> Account:
     return replace(account, name=SHARED, status_reason=None)
 
 
+class MailGlimpse(Model):
+    id: Id
+    received_at: Moment
+    from_header: Annotated[str, Field(serialization_alias="from")]
+    subject: str
+    recipients: list[str]  # the first few
+    recipients_count: int
+    size: int
+    attachments: int
+
+
+class InboxShown(Page[MailGlimpse]):
+    """The newest; `next` is the cursor for those before them. `count` ends at one more than the inbox usually keeps."""
+
+    newest: Id | None
+    count: int
+
+
+def _inbox(watcher: Watcher) -> Look:
+    async def look() -> InboxShown:
+        store = await watcher.service.inbox_store()
+        found = await mails.glimpses(store, INBOX_MAILS + 1)
+        page = page_of(found, INBOX_MAILS, shown=MailGlimpse.model_validate, place=lambda mail: mail.id).data
+        count = await mails.count_mails(store, mails.KEEP_MAILS + 1)
+        return InboxShown(items=page.items, next=page.next, newest=found[0].id if found else None, count=count)
+
+    return _told(InboxShown, look)
+
+
 def _told(kind: Any, look: Callable[[], Any]) -> Look:
     told = TypeAdapter[Any](kind)
 
     async def state() -> bytes:
-        return told.dump_json(await look())
+        return told.dump_json(await look(), by_alias=True)
 
     return state
 
@@ -107,4 +140,10 @@ def _account(watcher: Watcher) -> Look:
     return _told(OneShown, AccountLook(watcher.store, watcher.caller, watcher.name or ""))
 
 
-TOPICS: Mapping[str, Callable[[Watcher], Look]] = {"now": _now, "accounts": _accounts, "account": _account}
+TOPICS: Mapping[str, Callable[[Watcher], Look]] = {
+    "now": _now,
+    "accounts": _accounts,
+    "account": _account,
+    "inbox": _inbox,
+}
+FOR_ADMINS = frozenset({"inbox"})  # whatever workspace they have chosen

@@ -18,6 +18,8 @@ KEEP_BYTES = 1_073_741_824
 PRUNE_EVERY_MAILS = 100
 PRUNE_AT_BYTES = 1_048_576  # after a mail this large, too: 99 large ones would be gigabytes
 WORDS_MAX = 50
+GLIMPSE_CHARS = 300
+GLIMPSE_RECIPIENTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,20 @@ class Mail:
     auth_user: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glimpse:
+    """As much of a mail as fits into a line of a list."""
+
+    id: MailId
+    received_at: datetime
+    from_header: str
+    subject: str
+    recipients: tuple[str, ...]  # the first few
+    recipients_count: int
+    size: int
+    attachments: int
+
+
 # One statement is one commit: when it answers, the mail is kept.
 _ADD = """
     INSERT INTO fairpost.inbox (sender, recipients, subject, from_header, message_id, size, attachments,
@@ -75,6 +91,12 @@ _LIST = """
       AND ($3::text IS NULL OR EXISTS (SELECT FROM unnest(i.recipients) r WHERE lower(r) = lower($3)))
       AND NOT EXISTS (SELECT FROM unnest($4::text[]) word WHERE strpos(i.search, word) = 0)
     ORDER BY i.id DESC LIMIT $5"""
+
+_GLIMPSES = """
+    SELECT id, received_at, left(from_header, $2) AS from_header, left(subject, $2) AS subject,
+           ARRAY (SELECT left(r, $2) FROM unnest(recipients[1:$3]) r) AS recipients,
+           cardinality(recipients) AS recipients_count, size, jsonb_array_length(attachments) AS attachments
+    FROM fairpost.inbox ORDER BY id DESC LIMIT $1"""
 
 # The newest is kept however large it is. Reads the ids and sizes of all: some ten thousand, every hundredth mail.
 _PRUNE = """
@@ -130,6 +152,17 @@ async def list_mails(
     """The newest first; those with all the words in subject, addresses or text."""
     folded = [fold(word) for word in words[:WORDS_MAX]]
     return [_mail(row) for row in await store.fetch(_LIST, before, after, to, folded, most)]
+
+
+async def glimpses(store: Store, most: int) -> list[Glimpse]:
+    """The newest first; small whatever strangers wrote."""
+    rows = await store.fetch(_GLIMPSES, most, GLIMPSE_CHARS, GLIMPSE_RECIPIENTS)
+    return [Glimpse(**{**dict(row), "recipients": tuple(row["recipients"])}) for row in rows]
+
+
+async def count_mails(store: Store, most: int) -> int:
+    """Up to `most`: who asks every second does not count millions."""
+    return int(await store.value("SELECT count(*) FROM (SELECT FROM fairpost.inbox LIMIT $1) i", most))
 
 
 async def newest(store: Store) -> MailId:

@@ -22,7 +22,6 @@ from fairpost.inbox.mails import Mail, MailId
 from fairpost.inbox.pictures import PICTURE_TYPES, with_pictures
 from fairpost.inbox.reading import PARTS_MAX, Reading, read
 from fairpost.postgres import workspaces
-from fairpost.postgres.store import Store
 
 TAG = {"name": "inbox", "description": "The development inbox, for those who run the service."}
 router = APIRouter(prefix="/api/inbox", tags=["inbox"])
@@ -119,7 +118,7 @@ async def listed(
         raise invalid("q", f"has at most {mails.WORDS_MAX} words")
     before = number_at(cursor)
     found = await mails.list_mails(
-        await _store(service),
+        await service.inbox_store(),
         words=words,
         to=to,
         before=None if before is None else MailId(before),
@@ -131,7 +130,7 @@ async def listed(
 
 @router.get("/{mail_id}", summary="What is in one, and what is good or bad about it", responses=failures("not_found"))
 async def shown(mail_id: MailPath, _: Admin, service: TheService) -> Answer[MailOut]:
-    mail, raw = await mails.open_mail(await _store(service), MailId(mail_id))
+    mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
     return Answer(data=await asyncio.to_thread(_whole, mail, raw))  # a large one takes seconds
 
 
@@ -147,7 +146,7 @@ async def source(
     service: TheService,
     download: Annotated[bool, Query(description="As a file for mail programs.")] = False,
 ) -> Response:
-    _mail, raw = await mails.open_mail(await _store(service), MailId(mail_id))
+    _mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
     if download:
         return _file(raw, f"mail-{mail_id}.eml", "message/rfc822")
     return _file(raw, f"mail-{mail_id}.txt", "text/plain; charset=utf-8", disposition="inline")
@@ -160,7 +159,7 @@ async def source(
     responses={**_content(ANY_TYPE, *sorted(PICTURE_TYPES)), **failures("not_found")},
 )
 async def attachment(mail_id: MailPath, index: FilePath, _: Admin, service: TheService) -> Response:
-    _mail, raw = await mails.open_mail(await _store(service), MailId(mail_id))
+    _mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
     files = (await asyncio.to_thread(read, raw)).attachments
     if index >= len(files):
         raise not_found("attachment", index, where=f" in mail {mail_id}")
@@ -187,15 +186,9 @@ async def delete_all(
     return Answer(data=RemovedMails(removed=await _deleted(service, admin, request, None)))
 
 
-async def _store(service: Service) -> Store:
-    """The database that `fairpost inbox` and `fairpost up` work on: of the region that is set, else of the first or only one."""
-    chosen = service.settings.region
-    return await service.store_of(chosen if chosen in service.regions else service.regions[0])
-
-
 async def _deleted(service: Service, admin: SignedIn, request: Request, ids: list[MailId] | None) -> int:
     """The entry goes to the home database, where admins look for it, and before the commit here: none goes without one."""
-    store = await _store(service)
+    store = await service.inbox_store()
     async with store.together() as one:
         gone = await mails.delete_mails(one, ids)
         if gone:

@@ -15,7 +15,7 @@ from fairpost.api.answers import Text, failures
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.live import Topic
 from fairpost.api.service import Service, TheService
-from fairpost.api.topics import TOPICS, Watcher
+from fairpost.api.topics import FOR_ADMINS, TOPICS, Watcher
 from fairpost.model.person import Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
@@ -55,7 +55,9 @@ async def watch(
 ) -> StreamingResponse:
     if topic not in TOPICS:
         raise not_found("topic", topic, where="")
-    watcher = await _watcher(request, service, workspace, name, region)
+    watcher = await _watcher(request, service, None if topic in FOR_ADMINS else workspace, name, region)
+    if topic in FOR_ADMINS and watcher.caller is not None:
+        raise ApiError("forbidden", "This is for those who run the service.")
     watcher = replace(watcher, having=having, situation=situation)
     key = (topic, watcher.region, watcher.workspace, name, having, situation)
     of = watcher.workspace or OPERATORS

@@ -6,6 +6,7 @@ Read once, when the process starts, and kept small for those who take gzip. A br
 
 import gzip
 import hashlib
+from base64 import b64encode
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -23,13 +24,14 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# Of the frame that strangers' HTML is shown in. It has no origin, so nothing of ours is within its reach; scripts in it are none but our own.
+# Of the frame that strangers' HTML is shown in. It has no origin, so nothing of ours is within its reach; and it knows one script by its hash, so
+# that no other runs in it, be it one of ours.
 FRAME_POLICY = (
-    "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; "
-    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src '{script}'; style-src 'unsafe-inline'; "
+    "img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-IMAGES_POLICY = FRAME_POLICY.replace("img-src data:", "img-src data: https: http:")
-POLICIES = {"frame.html": FRAME_POLICY, "frame-images.html": IMAGES_POLICY}
+FRAMES = {"frame.html": "data:", "frame-images.html": "data: https: http:"}  # and whence they take images
+FRAME_SCRIPT = b'<script src="/static/frame.js"></script>'
 SHELL = ("/", "/accounts", "/fairness", "/campaigns", "/emails", "/inbox", "/settings")  # and whatever is below them
 
 
@@ -49,16 +51,27 @@ def _read(folder: Traversable, before: str = "") -> dict[str, File]:
         if each.is_dir():
             found |= _read(each, f"{name}/")
         elif (ending := each.name.rpartition(".")[2]) in TYPES:
-            found[name] = _file(name, each.read_bytes(), TYPES[ending])
+            found[name] = _file(each.read_bytes(), TYPES[ending])
     return found
 
 
-def _file(name: str, content: bytes, media_type: str) -> File:
-    etag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
-    return File(content, gzip.compress(content, mtime=0), media_type, etag, POLICIES.get(name, POLICY))
+def _file(content: bytes, media_type: str, policy: str = POLICY) -> File:
+    etag = f'"{hashlib.sha256(content + policy.encode()).hexdigest()[:20]}"'
+    return File(content, gzip.compress(content, mtime=0), media_type, etag, policy)
 
 
-FILES = _read(files("fairpost.api") / "static") | {"chart.css": _file("chart.css", stylesheet().encode(), TYPES["css"])}
+def _frames(page: bytes, script: bytes) -> dict[str, File]:
+    """The script stands in the page itself: a hash of that is known to all browsers."""
+    content = page.replace(FRAME_SCRIPT, b"<script>" + script + b"</script>")
+    hash_ = f"sha256-{b64encode(hashlib.sha256(script).digest()).decode()}"
+    return {
+        name: _file(content, TYPES["html"], FRAME_POLICY.format(script=hash_, images=images))
+        for name, images in FRAMES.items()
+    }
+
+
+FILES = _read(files("fairpost.api") / "static") | {"chart.css": _file(stylesheet().encode(), TYPES["css"])}
+FILES |= _frames(FILES["frame.html"].content, FILES.pop("frame.js").content)
 NoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
 Encodings = Annotated[str, Header(alias="Accept-Encoding")]
 

@@ -5,16 +5,22 @@ import { h, patch } from "./dom.js";
 import { Live } from "./live.js";
 import { button, dialog, empty, tell, to, trouble } from "./parts.js";
 
-// A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element }.
+// A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. isOne: all its paths are one page, which stays,
+// with its state and what is live, while somebody moves between them.
 // ctx has: params, values (the query), person, session, data (what load gave), live (the newest state of its topic), workspace,
 // reload() → load and view again, show() → view again, go(path, values), is(role…), state: an object of the page's own that stays while it is open.
 const PAGES = [
   [/^\/$/, () => import("./pages/now.js")],
   [/^\/accounts\/?$/, () => import("./pages/accounts.js")],
   [/^\/accounts\/(?<name>.+)$/, () => import("./pages/account.js")],
+  [/^\/inbox(\/(?<id>\d+)(\/(?<part>[a-z]+))?)?$/, () => import("./pages/inbox.js")],
 ];
 
-const NAV = [["/", "Now"], ["/accounts", "Accounts"]];
+const NAV = [
+  ["/", "Now"],
+  ["/accounts", "Accounts"],
+  ["/inbox", "Inbox", "admin"],
+];
 
 const page = document.getElementById("page");
 const live = new Live(showLive);
@@ -31,7 +37,13 @@ function found(path) {
 
 async function route() {
   const here = found(location.pathname);
+  if (here && open?.page?.isOne && open.module === here.module && open.workspace === (session.workspace || chosen())) {
+    open.params = here.params;
+    open.values = Object.fromEntries(new URLSearchParams(location.search));
+    return load(open);
+  }
   const ctx = {
+    module: here?.module,
     params: here?.params || {},
     values: Object.fromEntries(new URLSearchParams(location.search)),
     session,
@@ -63,12 +75,15 @@ async function route() {
 }
 
 async function load(ctx) {
+  const asked = ctx.params;
+  let data = null, fault = null;
   try {
-    if (ctx.page.load) ctx.data = await ctx.page.load(ctx);
-    ctx.error = null;
+    if (ctx.page.load) data = await ctx.page.load(ctx);
   } catch (error) {
-    ctx.error = error;
+    fault = error;
   }
+  if (asked !== ctx.params) return; // somebody has moved on, and that is loaded by itself
+  [ctx.data, ctx.error] = [data, fault];
   show(ctx);
 }
 
@@ -85,7 +100,7 @@ function show(ctx) {
 // A live state that comes while somebody has text marked, or a dialog open, waits for nobody: only what changed is touched.
 function replace(ctx, content) {
   if (open !== ctx) return;
-  const fresh = h("div", { "data-key": `page ${location.pathname} ${ctx.workspace}` }, content);
+  const fresh = h("div", { "data-key": `page ${ctx.page?.isOne ? ctx.page.title : location.pathname} ${ctx.workspace}` }, content);
   if (page.firstElementChild && page.childNodes.length === 1) patch(page.firstElementChild, fresh);
   else page.replaceChildren(fresh);
 }
@@ -96,8 +111,11 @@ function go(path, values = {}) {
 }
 
 async function arrive() {
-  scrollTo(0, 0);
+  const before = open;
+  if (!before?.page?.isOne) scrollTo(0, 0);
   await route();
+  if (open === before) return; // the page has moved within itself, and knows where to look
+  scrollTo(0, 0);
   page.focus({ preventScroll: true });
 }
 

@@ -1,20 +1,62 @@
-// Shows one e-mail that the page around sends in. What a parser made never runs: scripts are dead, handlers are forbidden by the policy.
+// Shows one e-mail that the page around sends in. Each of three walls would be enough: what a parser made never runs; what could act is taken out here;
+// and the policy of this page knows no script but this one.
 "use strict";
 
-const tell = () => parent.postMessage({ height: document.documentElement.scrollHeight }, "*");
+const GONE = new Set([
+  "animate", "animateMotion", "animateTransform", "applet", "base", "embed", "fencedframe", "frame", "frameset", "iframe", "link", "meta", "noscript", "object", "portal",
+  "script", "set", "template",
+]);
+const UNKEPT = new Set(["action", "formaction", "is", "nonce", "ping", "popover", "referrerpolicy", "srcdoc", "target"]);
+const LEADS = /^\s*(https?:\/\/|mailto:|tel:|#)/i;
+const root = document.documentElement;
 
-addEventListener("message", (event) => {
-  if (event.source !== parent || typeof event.data !== "string") return;
-  const mail = new DOMParser().parseFromString(event.data, "text/html");
-  for (const each of mail.querySelectorAll("script, base, meta, object, embed, iframe, frame, link")) each.remove();
-  for (const each of mail.querySelectorAll("a[href], area[href]")) {
-    each.setAttribute("target", "_blank");
-    each.setAttribute("rel", "noopener noreferrer");
+// Fields of a form, and what has a name, stand in for properties of the form and of the document: so those are asked of no such thing.
+const asked = (kind, name) => { const { get } = Object.getOwnPropertyDescriptor(kind.prototype, name); return (element) => get.call(element); };
+const nameOf = asked(Element, "localName");
+const attributesOf = asked(Element, "attributes");
+
+function elementsOf(mail) {
+  const walker = document.createTreeWalker(mail, NodeFilter.SHOW_ELEMENT);
+  const all = [];
+  while (walker.nextNode()) all.push(walker.currentNode);
+  return all;
+}
+
+function clean(element) {
+  const name = nameOf(element);
+  if (GONE.has(name)) return Element.prototype.remove.call(element);
+  const isLink = name === "a" || name === "area";
+  for (const attribute of [...attributesOf(element)]) {
+    const { localName, value } = attribute;
+    if (localName.startsWith("on") || UNKEPT.has(localName) || (isLink && localName === "href" && !LEADS.test(value))) Element.prototype.removeAttributeNode.call(element, attribute);
+    else if (isLink && localName === "href" && !value.trim().startsWith("#")) element.setAttribute("target", "_blank");
   }
-  document.head.append(...mail.head.childNodes);
-  document.body.replaceWith(document.adoptNode(mail.body));
-  new ResizeObserver(tell).observe(document.documentElement);
-  for (const image of document.images) image.addEventListener("load", tell);
+  if (isLink) element.setAttribute("rel", "noopener noreferrer");
+}
+
+function show(html) {
+  const all = elementsOf(new DOMParser().parseFromString(html, "text/html"));
+  const [head, body] = ["head", "body"].map((name) => all.find((each) => nameOf(each) === name));
+  all.forEach(clean);
+  for (const { name, value } of all[0].attributes) root.setAttribute(name, value);
+  if (!root.style.fontFamily) root.style.fontFamily = "sans-serif"; // as most mail programs show what names no font
+  document.head.append(...head.childNodes);
+  if (body) document.body.replaceWith(document.adoptNode(body));
+}
+
+// Of what is in it, which may be less than the frame is high.
+function tell() {
+  const bar = innerHeight - root.clientHeight; // to scroll to the side by
+  parent.postMessage({ height: bar + (root.scrollHeight > root.clientHeight ? root.scrollHeight : Math.min(root.offsetHeight, root.clientHeight)) }, "*");
+}
+
+addEventListener("message", function hear(event) {
+  if (event.source !== parent || typeof event.data?.html !== "string") return;
+  removeEventListener("message", hear);
+  show(event.data.html);
+  new ResizeObserver(tell).observe(root);
+  addEventListener("load", tell, true); // of its images
   tell();
 });
+document.currentScript.remove(); // a mail may show what is hidden
 parent.postMessage("ready", "*");

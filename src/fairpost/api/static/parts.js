@@ -167,7 +167,7 @@ export function mailFrame(html, { key, images = false, title = "The e-mail as HT
   const frame = h("iframe.mail", { "data-key": `frame ${key} ${images}`, sandbox: "allow-scripts allow-popups allow-popups-to-escape-sandbox", src: images ? "/static/frame-images.html" : "/static/frame.html", title, "data-own": true });
   const hear = (event) => {
     if (event.source !== frame.contentWindow) return;
-    if (event.data === "ready") frame.contentWindow.postMessage(html, "*"); // it has no origin of its own to name
+    if (event.data === "ready") frame.contentWindow.postMessage({ html }, "*"); // it has no origin of its own to name
     else if (Number.isFinite(event.data?.height)) frame.style.height = `${Math.min(20000, Math.max(80, event.data.height))}px`;
   };
   addEventListener("message", hear);
