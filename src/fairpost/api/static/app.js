@@ -140,8 +140,6 @@ function showNav() {
     h("span.live", { id: "live", role: "status" }),
     session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `Workspace: ${chosen() || "all workspaces"}. Choose another` }, chosen() || "all workspaces") : h("span.chosen", session.workspace),
     h("details.menu", h("summary", session.name || session.address.split("@")[0]),
-    session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `${chosen() || "all workspaces"}: choose a workspace` }, chosen() || "all workspaces") : h("span.chosen", session.workspace),
-    h("details.menu", h("summary", { title: session.address }, session.name || session.address.split("@")[0]),
       h("div", h("p.quiet", session.address, h("br"), session.role), h("a", { href: to("/settings/you") }, "You and your sessions"), h("a", { href: "/docs" }, "HTTP API"), button("Sign out", signOut))));
 }
 
