@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,12 @@ def up(
     demo: Annotated[
         bool | None, typer.Option("--demo/--no-demo", help="[default: yes on the embedded database, else no]")
     ] = None,
+    browser: Annotated[
+        bool | None,
+        typer.Option(
+            "--open/--no-open", help="Open the pages in your browser. [default: yes in a terminal on a desktop]"
+        ),
+    ] = None,
 ) -> None:
     """Start everything, show it at work, and keep it running until Ctrl-C.
 
@@ -44,10 +51,20 @@ def up(
     import asyncio
 
     settings = read_settings()
-    asyncio.run(_up(settings, settings.database_url is None if demo is None else demo))
+    with_demo = settings.database_url is None if demo is None else demo
+    asyncio.run(_up(settings, with_demo, _has_desktop() if browser is None else browser))
 
 
-async def _up(settings: Settings, with_demo: bool) -> None:
+def _has_desktop() -> bool:
+    """Somebody looks at a terminal, and at a screen that shows more than text."""
+    import os
+    import sys
+
+    is_graphic = sys.platform in ("darwin", "win32") or bool({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ))
+    return sys.stdout.isatty() and is_graphic
+
+
+async def _up(settings: Settings, with_demo: bool, with_browser: bool) -> None:
     from fairpost.app import embedded, open_home, open_store, prepare_database
     from fairpost.demo.stage import put_workspaces
     from fairpost.people.membership import first_admin_link, local_operator_link
@@ -65,10 +82,18 @@ async def _up(settings: Settings, with_demo: bool) -> None:
                 _engine(settings.home, over),
             ):
                 async with open_home(settings) as home:
-                    links = await first_admin_link(home, api_url), await local_operator_link(home, api_url)
+                    links = Links(
+                        first_admin=await first_admin_link(home, api_url),
+                        here=await local_operator_link(home, api_url) if settings.home_database_url is None else None,
+                    )
                 if with_demo and settings.regions is None:  # with regions, a name belongs to one of them for good
                     await put_workspaces(store)
-                await _show(store, inbox, url, api_url, links, over, with_demo)
+                _say_ready(inbox, url, api_url, links)
+                if with_browser:
+                    _open(links.here or api_url)
+                if with_demo and not over.is_set():
+                    await _demonstrate(store, inbox, api_url, over)
+                await over.wait()
         finally:
             if not was_running:
                 embedded(settings).stop()
@@ -203,32 +228,40 @@ async def _keep_log(process: "asyncio.subprocess.Process", file: Any, ready: "as
             ready.set()
 
 
-async def _show(
-    store: "Store",
-    inbox: "InboxServer",
-    url: str,
-    api_url: str,
-    links: "tuple[str | None, str | None]",
-    over: "asyncio.Event",
-    with_demo: bool,
-) -> None:
-    if over.is_set():
-        return
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """That work once. `here`: signs in whoever runs this, on a database of their own alone."""
+
+    first_admin: str | None
+    here: str | None
+
+
+def _say_ready(inbox: "InboxServer", url: str, api_url: str, links: Links) -> None:
     typer.echo(
         f"ready: engine, inbox and HTTP API run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
         "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C ends everything"
     )
-    first_admin, here = links
-    if here is not None:
-        typer.secho(f"open this: {here} (signs you in, once, within ten minutes)", bold=True)
-    typer.echo(f"HTTP API: {api_url}/docs (a key: fairpost workspace add acme, then fairpost key add acme)")
-    if first_admin is not None:
-        typer.echo(
-            f"for good: {first_admin} (works once, for a day: become the first admin, with a password of your own)"
+    if links.here is not None:
+        typer.secho(
+            f"open this: {links.here} (signs you in, once, within ten minutes; another: fairpost admin link operator@localhost)",
+            bold=True,
         )
-    if with_demo:
-        await _demonstrate(store, inbox, api_url, over)
-    await over.wait()
+    else:
+        typer.echo(f"the pages: {api_url} (a link that signs you in: fairpost admin link ADDRESS)")
+    typer.echo(f"HTTP API: {api_url}/docs (a key: fairpost workspace add acme, then fairpost key add acme)")
+    if links.first_admin is not None:
+        typer.echo(
+            f"for good: {links.first_admin} (works once, for a day: become the first admin, with a password of your own)"
+        )
+
+
+def _open(link: str) -> None:
+    """Where that cannot be done, the link stands above."""
+    import webbrowser
+    from contextlib import suppress
+
+    with suppress(webbrowser.Error, OSError):
+        webbrowser.open(link)
 
 
 async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over: "asyncio.Event") -> None:
