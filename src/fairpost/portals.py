@@ -78,6 +78,10 @@ class WorkspacePortals:
         )
         return Saved(is_new=is_new, warnings=tuple(warnings))
 
+    async def reworded(self, workspace: str, portal: str, mail_type: str, words: Words) -> PortalTemplate:
+        """As it would be in these words, of which nothing is kept. Raises BrokenTemplates."""
+        return (await asyncio.to_thread(self._reworded, workspace, portal, mail_type, words))[0]
+
     async def remove_override(self, workspace: str, portal: str, mail_type: str) -> bool:
         """False: there was none. One that the files have no type for any more can be removed, too."""
         if not (NAME.fullmatch(portal) and NAME.fullmatch(mail_type)):

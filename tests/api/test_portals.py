@@ -20,6 +20,11 @@ async def test_an_email_is_put_into_own_words_sent_and_put_back(api: Api, client
         ("agency", "invite"),
     }
     before = (await client.get("/api/portals/hub/tfa")).json()["data"]
+    unsaved = await client.post("/api/portals/hub/tfa/preview", json={"words": WORDS, "values": {"code": "111222"}})
+    assert unsaved.json()["data"]["subject"] == "111222 is your code"
+    broken = await client.post("/api/portals/hub/tfa/preview", json={"words": {**WORDS, "subject": "{{ nothing }}"}})
+    assert (broken.status_code, broken.json()["error"]["details"][0]["field"]) == (422, "words.subject")
+    assert (await client.get("/api/portals/hub/tfa")).json()["data"] == before
     put = await client.put("/api/portals/hub/tfa", json=WORDS)
     assert put.status_code == 201, put.text
     assert (await client.put("/api/portals/hub/tfa", json=WORDS)).status_code == 200

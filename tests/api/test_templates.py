@@ -102,11 +102,43 @@ async def test_it_is_removed_only_while_nothing_uses_it(api: Api, client: httpx.
 async def test_a_preview_fills_in_what_is_given_or_something_made_up(client: httpx.AsyncClient) -> None:
     await client.put("/api/templates/hello", json=HELLO)
     shown = await client.post("/api/templates/hello/preview", json={"values": {"company": "Acme", "first_name": "Ann"}})
-    assert shown.json()["data"] == {"subject": "Hello Ann", "text": "Acme is great.", "html": None}
-    assert (await client.post("/api/templates/hello/preview")).json()["data"]["text"] == "Example Ltd is great."
+    said = {"subject": "Hello Ann", "text": "Acme is great.", "html": None}
+    assert shown.json()["data"] == {**said, "required": ["company"], "optional": ["first_name"], "values": {}}
+    made_up = (await client.post("/api/templates/hello/preview")).json()["data"]
+    assert made_up["text"] == "Example Ltd is great."
+    assert made_up["values"] == {"company": "Example Ltd", "first_name": "Ada"}
     missing = await client.post("/api/templates/hello/preview", json={"values": {}})
     assert missing.status_code == 422
     assert missing.json()["error"]["details"] == [{"field": "values.company", "message": "is missing"}]
+
+
+async def test_words_can_be_seen_before_they_are_kept(api: Api, client: httpx.AsyncClient) -> None:
+    path = "/api/templates/hello/preview"  # there is none of this name
+    words = {"subject": "Hi {{ first_name }}", "html": "<p>{{ company }}</p>"}
+    shown = (await client.post(path, json={"words": words})).json()["data"]
+    assert (shown["subject"], shown["text"], shown["html"]) == ("Hi Ada", None, "<p>Example Ltd</p>")
+    assert (await client.get("/api/templates/hello")).status_code == 404
+
+    for wrong, field in (({"subject": "Hi"}, "words.text"), ({"subject": "Hi", "text": "{{ a"}, "words.text")):
+        refused = await client.post(path, json={"words": wrong})
+        assert (refused.status_code, refused.json()["error"]["details"][0]["field"]) == (422, field)
+    assert (await client.post(path, json={"words": {**words, "text": "x" * 1_048_577}})).status_code == 422
+
+
+async def test_words_can_be_seen_with_the_fields_of_a_prospect(api: Api, client: httpx.AsyncClient) -> None:
+    people = [{"address": "Ann@Example.com", "fields": {"first_name": "Ann"}}]
+    assert (await client.post("/api/lists/spring/prospects", json=people)).is_success
+    words = {"subject": "Hi {{ first_name }}", "text": "{{ email }}"}
+    asked = {"words": words, "prospect": "ann@example.com"}
+    shown = (await client.post("/api/templates/hello/preview", json=asked)).json()["data"]
+    assert (shown["subject"], shown["text"].lower()) == ("Hi Ann", "ann@example.com")
+
+    lacking = {"words": {**words, "text": "{{ company }}"}, "prospect": "ann@example.com"}
+    refused = (await client.post("/api/templates/hello/preview", json=lacking)).json()["error"]
+    assert refused["details"] == [{"field": "prospect.company", "message": "is missing"}]
+    assert (await client.post("/api/templates/hello/preview", json={**asked, "values": {}})).status_code == 422
+    async with api.client(await api.workspace("other")) as others:
+        assert (await others.post("/api/templates/hello/preview", json=asked)).status_code == 404
 
 
 @pytest.mark.parametrize(

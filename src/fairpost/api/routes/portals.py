@@ -64,6 +64,10 @@ class ValuesIn(Given):
     values: Annotated[Values, Field(default_factory=dict)]
 
 
+class PortalPreviewIn(ValuesIn):
+    words: Annotated[WordsIn | None, Field(description="These, and not those in use. Nothing is kept.")] = None
+
+
 class PortalSend(ValuesIn):
     to: Addresses
     from_: Annotated[Address | None, Field(alias="from")] = None
@@ -103,11 +107,10 @@ async def override(
     service: TheService,
     response: Response,
 ) -> Answer[WordsOut]:
-    said = Words(subject=given.subject, preheader=given.preheader, text=given.text, html=given.html)
     async with caller.store.together() as one:
         desk = _desk(one, caller, service)
         try:
-            saved = await desk.put_override(caller.workspace, portal, type, said, by=caller.who)
+            saved = await desk.put_override(caller.workspace, portal, type, _said(given), by=caller.who)
         except BrokenTemplates as broken:
             raise _broken(broken) from None
         await caller.audit(one, "portal.override", f"{portal}/{type}")
@@ -130,11 +133,18 @@ async def reset(portal: PortalPath, type: TypePath, caller: Manages, service: Th
 async def preview(
     portal: PortalPath,
     type: TypePath,  # noqa: A002
-    given: ValuesIn,
+    given: PortalPreviewIn,
     caller: Reads,
     service: TheService,
 ) -> Answer[TemplatePreview]:
-    template = await _desk(caller.store, caller, service).template(caller.workspace, portal, type)
+    desk = _desk(caller.store, caller, service)
+    if given.words is None:
+        template = await desk.template(caller.workspace, portal, type)
+    else:
+        try:
+            template = await desk.reworded(caller.workspace, portal, type, _said(given.words))
+        except BrokenTemplates as broken:
+            raise _broken(broken, "words.") from None
     return Answer(data=_rendered(template, {**template.sample, **given.values}))
 
 
@@ -191,9 +201,14 @@ def _rendered(template: PortalTemplate, values: Mapping[str, object]) -> Templat
     return TemplatePreview.model_validate(said)
 
 
-def _broken(broken: BrokenTemplates) -> ApiError:
+def _said(given: WordsIn) -> Words:
+    return Words(subject=given.subject, preheader=given.preheader, text=given.text, html=given.html)
+
+
+def _broken(broken: BrokenTemplates, place: str = "") -> ApiError:
+    """`place`: what the words are below."""
     details = [
-        {"field": each.file, "message": each.message, "line": each.line, "column": each.column}
+        {"field": f"{place}{each.file}", "message": each.message, "line": each.line, "column": each.column}
         for each in broken.problems[:DETAILS_MAX]
     ]
     return ApiError("invalid", str(broken.problems[0]), details=details)

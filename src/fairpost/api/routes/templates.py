@@ -11,16 +11,16 @@ from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
+from fairpost.api.routes.prospects import prospect_at
 from fairpost.campaigns.launching import ALWAYS_KNOWN
 from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.prospect import Prospect
 from fairpost.postgres import templates
 from fairpost.postgres.store import Store
 from fairpost.postgres.templates import StoredTemplate
 from fairpost.templates.rendering import (
     TEMPLATE_CHARS_MAX,
-    Compiled,
     MissingFields,
-    Rendered,
     Template,
     TemplateError,
     Unrenderable,
@@ -71,12 +71,27 @@ class TemplatePreviewIn(Given):
     values: Annotated[
         dict[Text, JsonValue] | None, Field(description="The fields of a recipient. Left out: made-up ones.")
     ] = None
+    prospect: Annotated[
+        Text | None, Field(max_length=500, description="The address of a prospect, whose fields they are instead.")
+    ] = None
+    words: Annotated[
+        TemplateIn | None,
+        Field(description="These, and not those that are kept: nothing need be kept under this name."),
+    ] = None
 
 
 class TemplatePreview(Model):
     subject: str
     text: str | None
     html: str | None
+
+
+class FilledTemplate(TemplatePreview):
+    required: Annotated[list[str], Field(description="Fields that nobody may lack.")]
+    optional: Annotated[list[str], Field(description="Fields with a fallback, or asked for with `if`.")]
+    values: Annotated[
+        dict[str, JsonValue], Field(description="What the fields were filled with, where it was not given.")
+    ]
 
 
 @router.get("", summary="By name", responses=failures())
@@ -128,11 +143,19 @@ async def remove(name: TemplateName, caller: Manages) -> Answer[Removed]:
 
 
 @router.post("/{name}/preview", summary="A template as a recipient would get it", responses=failures("not_found"))
-async def preview(name: TemplateName, caller: Reads, given: TemplatePreviewIn | None = None) -> Answer[TemplatePreview]:
-    template = await named(caller.store, caller, name)
-    values = given.values if given else None
-    rendered = await asyncio.to_thread(_rendered, template, values)
-    return Answer(data=TemplatePreview.model_validate(rendered))
+async def preview(name: TemplateName, caller: Reads, given: TemplatePreviewIn | None = None) -> Answer[FilledTemplate]:
+    given = given or TemplatePreviewIn()
+    if given.prospect is not None and given.values is not None:
+        raise invalid("prospect", "cannot be given together with values")
+    prospect = None if given.prospect is None else await prospect_at(caller.store, caller, given.prospect)
+    template = await _good(given.words) if given.words else _words(await named(caller.store, caller, name))
+    return Answer(data=await asyncio.to_thread(_filled, template, given.values, prospect))
+
+
+async def _good(given: TemplateIn) -> Template:
+    said = Template(subject=given.subject, text=given.text, html=given.html)
+    await require_good(said, "words.")
+    return said
 
 
 async def named(store: Store, caller: Caller, name: str) -> StoredTemplate:
@@ -203,20 +226,30 @@ async def _put(store: Store, caller: Caller, name: str, said: Template) -> bool:
         ) from None
 
 
-def _compiled(template: StoredTemplate) -> Compiled:
-    return compile_template(Template(subject=template.subject, text=template.text, html=template.html))
+def _words(template: StoredTemplate) -> Template:
+    return Template(subject=template.subject, text=template.text, html=template.html)
 
 
-def _rendered(template: StoredTemplate, values: dict[str, JsonValue] | None) -> Rendered:
-    compiled = _compiled(template)
+def _filled(template: Template, given: dict[str, JsonValue] | None, prospect: Prospect | None) -> FilledTemplate:
+    compiled = compile_template(template)
+    known = {"email": prospect.address, **prospect.fields} if prospect else sample_of(compiled)
     try:
-        return compiled.render({"email": SAMPLE_ADDRESS, **(sample_of(compiled) if values is None else values)})
+        said = compiled.render({"email": SAMPLE_ADDRESS, **(known if given is None else given)})
     except Unrenderable as error:
-        raise unfilled(error, "values") from None
+        raise unfilled(error, "prospect" if prospect else "values") from None
+    names = {path.partition(".")[0] for path in compiled.fields} if given is None else ()
+    return FilledTemplate(
+        subject=said.subject,
+        text=said.text,
+        html=said.html,
+        required=sorted(compiled.required - ALWAYS_KNOWN),
+        optional=sorted(compiled.optional - ALWAYS_KNOWN),
+        values={name: known[name] for name in sorted(names) if name in known},
+    )
 
 
 async def _out(template: StoredTemplate) -> TemplateOut:
-    compiled = await asyncio.to_thread(_compiled, template)  # long ones take their time
+    compiled = await asyncio.to_thread(compile_template, _words(template))  # long ones take their time
     return TemplateOut(
         name=template.name,
         subject=template.subject,
