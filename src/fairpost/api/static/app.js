@@ -14,12 +14,14 @@ const PAGES = [
   [/^\/accounts\/?$/, () => import("./pages/accounts.js")],
   [/^\/accounts\/(?<name>.+)$/, () => import("./pages/account.js")],
   [/^\/inbox(\/(?<id>\d+)(\/(?<part>[a-z]+))?)?$/, () => import("./pages/inbox.js")],
+  [/^\/settings(\/(?<part>[^/]+)(\/(?<name>.+))?)?$/, () => import("./pages/settings.js")],
 ];
 
 const NAV = [
   ["/", "Now"],
   ["/accounts", "Accounts"],
   ["/inbox", "Inbox", "admin"],
+  ["/settings", "Set-up"],
 ];
 
 const page = document.getElementById("page");
@@ -167,7 +169,7 @@ async function signOut() {
 function showLive(state, words) {
   const mark = document.getElementById("live");
   if (!mark) return;
-  mark.className = `live ${state}`;
+  mark.className = `live is-${state}`;
   mark.textContent = { live: "live", lost: "connection lost, trying again", trouble: words, off: "" }[state];
 }
 

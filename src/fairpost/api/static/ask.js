@@ -35,7 +35,7 @@ export async function ask(path, { method = "GET", body, workspace = chosen(), si
     throw new Refusal(0, { code: "unreachable", message: "Fairpost does not answer. It may be starting again; try once more.", details: null });
   }
   if (told.success) return told.data;
-  if (answer.status === 401) signIn();
+  if (told.error.code === "unauthenticated") signIn();
   throw new Refusal(answer.status, told.error);
 }
 

@@ -6,8 +6,11 @@ import { ago, at, duration, number, percent, whole, words } from "./words.js";
 
 // ── places ──────────────────────────────────────────────────────────────────────────────────────────────
 
-// The address of a page, in the workspace that is chosen.
-export const to = (path, values = {}) => path + query({ workspace: chosen(), ...values });
+// The address of a page, in the workspace that is chosen. The path may have values of its own: "/emails?state=failed".
+export function to(path, values = {}) {
+  const [place, own] = path.split("?");
+  return place + query({ ...Object.fromEntries(new URLSearchParams(own)), workspace: chosen(), ...values });
+}
 export const link = (path, ...children) => h("a", { href: to(path) }, children);
 
 export const heading = (title, ...beside) => h("div.heading", h("h1", title), h("div.beside", beside));

@@ -1,0 +1,82 @@
+// A form that says at its fields what the API refused. It keeps itself up to date: nothing typed is lost.
+
+import { h } from "./dom.js";
+import { field } from "./parts.js";
+
+// fields: those of dialog(), named as the API names them; and {type: "choices", options: [[value, words]], value: [value…]}.
+// isShort: fields stand beside each other where there is room. act(entered, form): what it throws is said at the fields that it names, and below the others.
+export function form(key, fields, { yes, act, beside = null, oninput = null, isShort = false }) {
+  const said = h("p.refused", { role: "alert", hidden: true });
+  const go = yes ? h("button.main", { type: "submit" }, yes) : null;
+  const submit = async (event) => {
+    event.preventDefault();
+    if (!go || go.getAttribute("aria-busy") === "true") return;
+    clear(box, said);
+    go.setAttribute("aria-busy", "true");
+    try {
+      await act(entered(box, fields), box);
+    } catch (error) {
+      refuse(box, said, error);
+    } finally {
+      go.removeAttribute("aria-busy");
+    }
+  };
+  const box = h("form", { class: isShort ? "short" : null, "data-key": `form ${key}`, "data-own": true, onsubmit: submit, oninput }, fields.map(drawn), said, h("div.actions", go, beside));
+  return box;
+}
+
+function drawn(one) {
+  const made = one.type === "choices" ? choices(one) : field(one);
+  made.setAttribute("data-field", one.name);
+  return made;
+}
+
+const choices = ({ name, label, options, value = [], hint }) => h("fieldset.choices", h("legend", label),
+  options.map(([each, words]) => h("label", h("input", { type: "checkbox", name, value: each, checked: value.includes(each) }), words)), hint && h("small", hint));
+
+export const entered = (box, fields) => Object.fromEntries(fields.map((one) => [one.name, read(box, one)]));
+
+function read(box, { name, type }) {
+  if (type === "choices") return [...box.querySelectorAll("input:checked")].filter((each) => each.name === name).map((each) => each.value);
+  const input = box.elements.namedItem(name);
+  if (type === "checkbox") return input.checked;
+  return type === "number" ? (input.value === "" ? null : Number(input.value)) : input.value;
+}
+
+function refuse(box, said, error) {
+  const details = Array.isArray(error.details) ? error.details : [];
+  const placed = details.map((detail) => [detail, placeOf(box, String(detail.field))]).filter(([, place]) => place);
+  for (const [detail, place] of placed) sayAt(place, detail);
+  const isAllPlaced = placed.length > 0 && placed.length === details.length;
+  said.textContent = isAllPlaced ? "Nothing was changed: see above." : error.message;
+  said.hidden = false;
+  placed[0]?.[1].querySelector("input, select, textarea").focus();
+}
+
+// "window.holidays.3" is said at "window.holidays".
+function placeOf(box, name) {
+  for (let parts = name.split("."); parts.length; parts = parts.slice(0, -1)) {
+    const place = [...box.querySelectorAll("[data-field]")].find((each) => each.dataset.field === parts.join("."));
+    if (place) return place;
+  }
+  return null;
+}
+
+function sayAt(place, { message, line, column }) {
+  const id = `refused ${place.dataset.field}`.replaceAll(/[^a-z]/g, "-");
+  if (!place.querySelector(".refused")) place.append(h("small.refused", { id }));
+  place.querySelector(".refused").append(h("span", `${line ? `Line ${line}, column ${column}: ` : ""}${message.replace(/\.$/, "")}. `));
+  for (const input of place.querySelectorAll("input, select, textarea")) {
+    input.setAttribute("aria-invalid", "true");
+    input.setAttribute("aria-describedby", id);
+  }
+}
+
+function clear(box, said) {
+  said.hidden = true;
+  for (const each of box.querySelectorAll("[data-field] .refused")) each.remove();
+  for (const each of box.querySelectorAll("[aria-invalid]")) {
+    each.removeAttribute("aria-invalid");
+    each.removeAttribute("aria-describedby");
+  }
+}

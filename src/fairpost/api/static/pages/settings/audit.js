@@ -1,0 +1,27 @@
+// Who changed what: in the workspace that is open, or else in the installation itself.
+
+import { get } from "../../ask.js";
+import { h } from "../../dom.js";
+import { moment, panel, table } from "../../parts.js";
+import { words } from "../../words.js";
+import { more } from "./lists.js";
+
+const pathOf = ({ workspace }) => (workspace ? "/api/audit" : "/api/admin/audit");
+
+export default {
+  load: (ctx) => get(pathOf(ctx)),
+
+  view(ctx) {
+    const rows = ctx.data.items.map((entry) => ({
+      key: entry.id,
+      cells: [moment(entry.at), entry.who, h("strong.keep", entry.action.replace(".", " ")), [entry.subject, " ", detail(entry)]],
+    }));
+    return panel(ctx.workspace ? `Who changed what in ${ctx.workspace}` : "Who changed what in the installation",
+      table("Audit", ["when", "who", "what", "of what"], rows, "Nothing was changed yet."), more(ctx, pathOf(ctx)));
+  },
+};
+
+function detail({ detail: given, request_id }) {
+  const known = Object.entries({ ...given, request: request_id }).filter(([, value]) => value !== null && value !== "");
+  return h("small", known.map(([name, value]) => `${words(name)}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(" · "));
+}

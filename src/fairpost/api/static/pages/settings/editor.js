@@ -1,0 +1,108 @@
+// Words on one side, what comes of them on the other, as somebody types.
+
+import { h } from "../../dom.js";
+import { entered, form } from "../../form.js";
+import { columns, field, mailFrame, panel } from "../../parts.js";
+
+const PAUSE_MS = 250;
+
+// preview(words, prospect, signal) → what the API shows. save(words): null where one may only look. prospects: whether one can be named.
+export function editor(key, fields, { preview, save, beside = null, prospects = false }) {
+  const pane = new Pane(key);
+  let timer = 0;
+  let asked = new AbortController();
+  const show = async () => {
+    asked.abort();
+    asked = new AbortController();
+    const { signal } = asked;
+    try {
+      pane.show(await preview(entered(words, fields), prospect?.querySelector("input").value.trim() || null, signal));
+    } catch (error) {
+      if (error.name !== "AbortError" && !signal.aborted) pane.refuse(error);
+    }
+  };
+  const soon = () => {
+    clearTimeout(timer);
+    timer = setTimeout(show, PAUSE_MS);
+  };
+  const prospect = prospects ? field({ name: "prospect", label: "Preview as", type: "search", placeholder: "ada@example.com", hint: "The address of a prospect. Empty: with made-up fields.", oninput: soon }) : null;
+  const drawn = save ? fields : fields.map((each) => ({ ...each, readonly: true }));
+  const words = form(key, drawn, { yes: save ? "Save" : null, act: save, beside, oninput: soon });
+  show();
+  return h("div.editor", { "data-key": `editor ${key}`, "data-own": true }, columns(panel("Words", words), panel("Preview", prospect, pane.element)));
+}
+
+class Pane {
+  constructor(key) {
+    this.refusal = h("p.notice.wait", { role: "status", hidden: true });
+    this.subject = h("p.subject");
+    this.frames = new Frames(key);
+    this.text = h("pre");
+    this.fields = h("div");
+    this.html = part("As HTML", this.frames.element);
+    this.plain = part("As text", this.text);
+    this.shown = h("div.preview", this.subject, this.html, this.plain, this.fields);
+    this.element = h("div", this.refusal, this.shown);
+  }
+
+  show({ subject, text, html, required, optional, values }) {
+    this.refusal.hidden = true;
+    this.shown.classList.remove("old");
+    this.subject.replaceChildren(h("span.quiet", "Subject: "), h("strong", subject));
+    this.html.hidden = html === null;
+    this.plain.hidden = text === null;
+    this.text.textContent = text ?? "";
+    this.frames.show(html ?? "");
+    if (required) this.fields.replaceChildren(...fieldsOf(required, optional, values));
+  }
+
+  // What was shown last stays: it is better than nothing while somebody types.
+  refuse(error) {
+    this.refusal.textContent = error.message.replace(/^words\./, "").replace(/^prospect: /, "This prospect has not everything: ");
+    this.refusal.hidden = false;
+    this.shown.classList.add("old");
+  }
+}
+
+// A frame shows one e-mail and no other. So each has its own, and the one before stays until the next has come: nothing flickers.
+class Frames {
+  #shown = null;
+  #coming = null;
+  #heard = new AbortController();
+
+  constructor(key) {
+    this.key = key;
+    this.number = 0;
+    this.element = h("div.frames");
+  }
+
+  show(html) {
+    if (html === this.html) return;
+    this.html = html;
+    this.#heard.abort();
+    this.#coming?.remove();
+    this.#heard = new AbortController();
+    this.#coming = mailFrame(html, { key: `preview ${this.key} ${(this.number += 1)}` });
+    if (this.#shown) this.#coming.classList.add("coming");
+    addEventListener("message", (event) => this.#hear(event), { signal: this.#heard.signal });
+    this.element.append(this.#coming);
+  }
+
+  #hear(event) {
+    if (event.source !== this.#coming?.contentWindow || !Number.isFinite(event.data?.height)) return;
+    this.#heard.abort();
+    this.#shown?.remove();
+    this.#coming.classList.remove("coming");
+    [this.#shown, this.#coming] = [this.#coming, null];
+  }
+}
+
+const part = (title, content) => h("div", h("h3", title), content);
+
+function fieldsOf(required, optional, values) {
+  const one = (name, kind) => h("li", h("code", name), ` ${kind}`, name in values ? [", here ", h("q", said(values[name]))] : null);
+  const all = [...required.map((name) => one(name, "nobody may lack")), ...optional.map((name) => one(name, "may be missing"))];
+  return all.length ? [h("h3", "Fields"), h("ul", all)] : [];
+}
+
+const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));

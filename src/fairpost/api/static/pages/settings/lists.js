@@ -1,0 +1,30 @@
+// What the lists of the set-up have in common.
+
+import { get } from "../../ask.js";
+import { h } from "../../dom.js";
+import { button, pager, tell } from "../../parts.js";
+
+// More of a list whose first page is ctx.data.
+export const more = (ctx, path, values = {}) => pager(ctx.data.next, async (cursor) => {
+  const next = await get(path, { ...values, cursor });
+  ctx.data = { ...ctx.data, items: [...ctx.data.items, ...next.items], next: next.next };
+  ctx.show();
+});
+
+export const actions = (...all) => (all.flat().some(Boolean) ? h("div.actions", all) : null);
+
+// Words to take elsewhere: a key, a DNS record.
+export function copied(label, text) {
+  const input = h("input.mono", { readonly: true, value: text, "aria-label": label, onfocus: (event) => event.target.select() });
+  return h("div.copied", { "data-key": `copied ${text}` }, input, button("Copy", () => copy(text, input), { label: `Copy: ${label}` }));
+}
+
+async function copy(text, input) {
+  try {
+    await navigator.clipboard.writeText(text);
+    tell("Copied.");
+  } catch {
+    input.focus(); // the browser does not let us: it is marked, and one key away
+    tell("It is marked. Press Ctrl-C, or ⌘-C.");
+  }
+}

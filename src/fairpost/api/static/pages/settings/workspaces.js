@@ -1,0 +1,82 @@
+// All workspaces of a region: added, given pools, suspended, readmitted.
+
+import { get, post, put, segment } from "../../ask.js";
+import { h } from "../../dom.js";
+import { form } from "../../form.js";
+import { badge, button, dialog, moment, panel, table, tabs, tell, to } from "../../parts.js";
+import { actions, more } from "./lists.js";
+
+const PATH = "/api/admin/workspaces";
+
+export default {
+  async load({ values }) {
+    const [page, ready] = await Promise.all([get(PATH, { region: values.region }), get("/readyz")]);
+    return { ...page, regions: Object.keys(ready.regions) };
+  },
+
+  view(ctx) {
+    const { regions, items } = ctx.data;
+    const isOne = regions.length < 2;
+    const fields = [
+      { name: "name", label: "Name", required: true, maxlength: 100, autocomplete: "off" },
+      { name: "pools", label: "Pools", value: "default", hint: "Of yours, through which it may send; with commas between." },
+      ...(isOne ? [] : [{ name: "region", label: "Region", options: regions.map((each) => [each, each]), value: ctx.values.region ?? regions[0], hint: "Where it lives, for good." }]),
+    ];
+    const heads = ["name", ...(isOne ? [] : ["region"]), "pools", "since", "state", ""];
+    return [
+      panel("Add a workspace", form("workspace", fields, { yes: "Add", isShort: true, act: (entered, box) => add(ctx, entered, box) })),
+      panel("Workspaces",
+        isOne ? null : tabs("Regions", regions.map((each) => [`/settings/workspaces?region=${segment(each)}`, each]), `/settings/workspaces?region=${segment(ctx.values.region ?? regions[0])}`),
+        table("Workspaces", heads, items.map((each) => row(ctx, each, isOne)), "There is no workspace yet. Add the first one."),
+        more(ctx, PATH, { region: ctx.values.region })),
+    ];
+  },
+};
+
+function row(ctx, each, isOne) {
+  const path = `${PATH}/${segment(each.name)}`;
+  const readmit = async () => {
+    await post(`${path}/readmit`);
+    tell(`${each.name} may come in again.`);
+    await ctx.reload();
+  };
+  return {
+    key: each.name,
+    cells: [
+      h("a", { href: to("/settings/templates", { workspace: each.name }), "aria-label": `Open ${each.name}` }, each.name), ...(isOne ? [] : [each.region]), each.pools.join(", ") || h("span.quiet", "none"), moment(each.created_at),
+      each.suspended_at ? [badge("suspended", "bad"), " ", each.reason] : badge("active", "good"),
+      actions(
+        button("Pools", () => changePools(ctx, each, path), { label: `Change the pools of ${each.name}` }),
+        each.suspended_at ? button("Readmit", readmit, { label: `Readmit ${each.name}` }) : button("Suspend", () => suspend(ctx, each, path), { tone: "danger", label: `Suspend ${each.name}` })),
+    ],
+  };
+}
+
+const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+
+async function add(ctx, { name, pools, region }, box) {
+  const made = await put(`${PATH}/${segment(name.trim())}`, { pools: listed(pools), region });
+  tell(`Workspace ${made.name} is there. Open it to make its keys and invite its members.`);
+  box.reset();
+  await ctx.reload();
+}
+
+async function changePools(ctx, { name, pools }, path) {
+  const entered = await dialog(`The pools of ${name}`, {
+    fields: [{ name: "pools", label: "Pools", value: pools.join(", "), hint: "Of yours, through which it may send; with commas between." }],
+    yes: "Change",
+    act: ({ pools: words }) => put(path, { pools: listed(words) }),
+  });
+  if (entered) await ctx.reload();
+}
+
+async function suspend(ctx, { name }, path) {
+  const entered = await dialog(`Suspend ${name}?`, {
+    text: "Its keys and its people come in no more, at once. What it has queued goes out all the same.",
+    fields: [{ name: "reason", label: "Why", maxlength: 500 }],
+    yes: "Suspend",
+    tone: "danger",
+    act: ({ reason }) => post(`${path}/suspend`, { reason: reason || null }),
+  });
+  if (entered) await ctx.reload();
+}

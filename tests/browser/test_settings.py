@@ -1,0 +1,357 @@
+"""The pages of the set-up, as those who manage a workspace, those who only look, and those who run the service see them."""
+
+import re
+
+import httpx2 as httpx
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from fairpost.model.person import Role
+from tests.api.conftest import Api
+from tests.browser.axe import check_accessibility
+from tests.browser.chromium import Screen
+from tests.browser.conftest import on_two_screens
+from tests.browser.faults import Faults
+from tests.browser.signing_in import PASSWORD, Someone, add_admin, add_member, signed_in
+from tests.browser.test_people import button, fits
+
+HOSTILE = """<h1>Hi {{ first_name }}</h1><script>parent.document.title = "taken"</script>
+<img src="https://elsewhere.example/pixel.png" onerror="parent.document.title = 'taken'"><iframe src="/api/keys"></iframe>"""
+IN_WORKSPACE = ("templates", "portals", "suppressions", "schedule", "domains")
+FOR_MANAGERS = ("keys", "people", "audit")
+FOR_ADMINS = ("workspaces", "installation")
+
+
+@pytest.fixture
+async def bob(api: Api, page: Page) -> Someone:
+    """Manages acme, and is signed in."""
+    await api.workspace("acme")
+    bob = await add_member(api.store, "acme")
+    await signed_in(page, api.store, bob)
+    return bob
+
+
+def panel(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True).and_(page.locator("section"))
+
+
+def dialog(page: Page) -> Locator:
+    return page.get_by_role("dialog")
+
+
+def told(page: Page, words: str) -> Locator:
+    return page.locator("#told").get_by_text(words)
+
+
+# ── templates ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_template_is_written_while_it_is_seen(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
+    faults.allow("status of (404|422)")  # there is none yet, and a mistake on the way
+    await page.goto("/settings")
+    await expect(page.get_by_text("There is no template yet.")).to_be_visible()
+    await button(page, "Write a template").click()
+    await dialog(page).get_by_label("Name").fill("spring")
+    await button(page, "Go on").click()
+
+    preview = panel(page, "Preview")
+    mail = page.frame_locator("iframe")
+    await page.get_by_label("Subject").fill("Hello {{ first_name }}")
+    await page.get_by_label("HTML").fill("<p>News of {{ company }}</p>")
+    await expect(preview.get_by_text("Hello Ada")).to_be_visible()
+    await expect(mail.get_by_text("News of Example Ltd")).to_be_visible()
+    await page.get_by_label("HTML").press_sequentially("<p>and more</p>")
+    await expect(mail.get_by_text("and more")).to_be_visible()
+
+    await page.get_by_label("Subject").fill("Hello {{ first_name")
+    await expect(preview.get_by_role("status")).to_contain_text("subject, line 1")
+    await expect(mail.get_by_text("and more")).to_be_visible()  # what was seen last stays
+    await button(page, "Save").click()
+    subject = page.get_by_label("Subject")
+    await expect(subject).to_have_attribute("aria-invalid", "true")
+    await expect(subject).to_have_value("Hello {{ first_name")
+    await expect(panel(page, "Words").get_by_text("Line 1, column")).to_be_visible()
+
+    await subject.fill("Hello {{ first_name }}")
+    await button(page, "Save").click()
+    await expect(told(page, "Template spring is saved.")).to_be_visible()
+    await expect(subject).not_to_have_attribute("aria-invalid", "true")
+    assert (
+        await api.store.value("SELECT subject FROM fairpost.templates WHERE name = 'spring'")
+        == "Hello {{ first_name }}"
+    )
+
+    await button(page, "Remove").click()
+    await dialog(page).get_by_role("button", name="Remove").click()
+    await expect(page.get_by_text("There is no template yet.")).to_be_visible()
+    assert await api.store.value("SELECT count(*) FROM fairpost.templates") == 0
+
+
+async def test_a_preview_says_what_a_prospect_lacks(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
+    faults.allow_status(422, "/preview")
+    async with api.client() as client:
+        await client.put("/api/templates/spring", json={"subject": "Hi {{ first_name }}", "text": "Of {{ company }}"})
+        people = [{"address": "ann@example.com", "fields": {"first_name": "Ann"}}]
+        await client.post("/api/lists/spring/prospects", json=people)
+    await page.goto("/settings/templates/spring")
+    preview = panel(page, "Preview")
+    await expect(preview.get_by_text("Hi Ada")).to_be_visible()
+    await page.get_by_label("Preview as").fill("ann@example.com")
+    await expect(preview.get_by_role("status")).to_contain_text("company missing")
+    await page.get_by_label("Text").fill('Of {{ company or "yours" }}')
+    await expect(preview.get_by_text("Hi Ann")).to_be_visible()
+    await expect(preview.get_by_text("Of yours")).to_be_visible()
+
+
+async def test_hostile_words_are_seen_and_do_nothing(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
+    faults.allow("Content Security Policy|policy: ")  # the frame says what it keeps from happening
+    async with api.client() as client:
+        await client.put("/api/templates/trap", json={"subject": "<b>Hi</b>", "html": HOSTILE})
+    await page.goto("/settings/templates/trap")
+    await expect(page.frame_locator("iframe").get_by_role("heading", name="Hi Ada")).to_be_visible()
+    await expect(panel(page, "Preview").get_by_text("<b>Hi</b>")).to_be_visible()
+    assert await page.title() == "Templates · Fairpost"
+    assert await page.frame_locator("iframe").locator("script, iframe").count() == 1  # our own, that shows it
+
+
+async def test_a_product_email_is_put_into_own_words_and_back(api: Api, page: Page, bob: Someone) -> None:
+    await page.goto("/settings/portals")
+    await page.get_by_role("link", name="hub / welcome").click()
+    subject = page.get_by_label("Subject")
+    await expect(subject).not_to_be_empty()
+    before = await subject.input_value()
+    await subject.fill("Good to see you")
+    await expect(panel(page, "Preview").get_by_text("Good to see you")).to_be_visible()
+    await button(page, "Save").click()
+    await expect(told(page, "Your own words are in use.")).to_be_visible()
+    await button(page, "Back to the words of the files").click()
+    await button(page, "Back to them").click()
+    await expect(page.get_by_label("Subject")).to_have_value(before)
+
+
+# ── the workspace ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_key_is_shown_once_works_and_is_revoked(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
+    faults.allow_status(422, "/api/keys")
+    await page.goto("/settings/keys")
+    await page.get_by_label("Name").fill("the shop")
+    await page.get_by_label("read:").uncheck()
+    await button(page, "Make a key").click()
+    await expect(page.get_by_role("group", name="It may").locator(".refused")).to_be_visible()
+    await expect(page.get_by_label("Name")).to_have_value("the shop")
+
+    await page.get_by_label("read:").check()
+    await button(page, "Make a key").click()
+    shown = page.get_by_label("The new key", exact=True).and_(page.locator("input"))
+    key = await shown.input_value()
+    async with httpx.AsyncClient(base_url=api.url, headers={"Authorization": f"Bearer {key}"}) as program:
+        assert (await program.get("/api/templates")).status_code == 200
+        assert (await program.put("/api/domains/a.example")).status_code == 403
+
+        await page.reload()
+        await expect(page.get_by_role("cell", name="the shop")).to_be_visible()
+        assert key not in await page.content()
+        await expect(shown).to_have_count(0)
+
+        await button(page, "Revoke the shop").click()
+        await dialog(page).get_by_role("button", name="Revoke").click()
+        await expect(page.get_by_text("revoked", exact=True)).to_be_visible()
+        assert (await program.get("/api/templates")).status_code == 401
+
+
+async def test_a_member_is_invited_given_a_role_and_kept_out(
+    api: Api, page: Page, bob: Someone, faults: Faults
+) -> None:
+    faults.allow_status(409, "/api/members")
+    await page.goto("/settings/people")
+    invite = panel(page, "Invite a member")
+    await invite.get_by_label("Address").fill("eve@example.com")
+    await invite.get_by_label("Name").fill("Eve Hall")
+    await invite.get_by_label("Role").select_option("sender")
+    await button(page, "Invite").click()
+    row = page.get_by_role("row", name="eve@example.com")
+    await expect(row.get_by_text("invited")).to_be_visible()
+    queued = "SELECT count(*) FROM fairpost.queue WHERE recipients -> 0 ->> 'address' = 'eve@example.com'"
+    assert await api.store.value(queued) == 1
+
+    await invite.get_by_label("Address").fill("bob@example.com")
+    await button(page, "Invite").click()
+    await expect(invite.get_by_role("alert")).to_be_visible()
+    await expect(invite.get_by_label("Address")).to_have_value("bob@example.com")
+
+    await button(page, "Change the role: eve@example.com").click()
+    await dialog(page).get_by_label("Role").select_option("viewer")
+    await button(page, "Change").click()
+    await expect(row.get_by_role("cell", name="viewer")).to_be_visible()
+    await button(page, "Send a link to choose a password: eve@example.com").click()
+    await dialog(page).get_by_role("button", name="Send").click()
+    await expect(told(page, "A link is on its way to eve@example.com.")).to_be_visible()
+    assert await api.store.value(queued) == 2
+    await button(page, "Disable: eve@example.com").click()
+    await dialog(page).get_by_role("button", name="Disable").click()
+    await expect(row.get_by_text("disabled")).to_be_visible()
+    await button(page, "Enable: eve@example.com").click()
+    await expect(row.get_by_text("invited")).to_be_visible()
+
+
+async def test_an_address_is_suppressed_found_and_removed(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
+    faults.allow_status(422, "/api/suppressions/ann%40example.com")
+    for number in range(60):
+        await api.store.value("SELECT fairpost.suppress('acme', $1, 'asked for it')", f"p{number:02}@example.com")
+    await page.goto("/settings/suppressions")
+    await expect(page.get_by_role("row")).to_have_count(51)
+    await button(page, "Show more").click()
+    await expect(page.get_by_role("row")).to_have_count(61)
+
+    await page.get_by_label("Address", exact=True).fill("ann@example.com")
+    await button(page, "Suppress").click()
+    await expect(page.get_by_label("Why")).to_have_attribute("aria-invalid", "true")  # nobody could tell later
+    await page.get_by_label("Why").fill("asked by telephone")
+    await button(page, "Suppress").click()
+    await expect(told(page, "ann@example.com gets no more mail.")).to_be_visible()
+
+    await page.get_by_label("Address or reason").fill("ann@example.com")
+    await button(page, "Search").click()
+    await expect(page.get_by_role("row")).to_have_count(2)
+    await expect(page.get_by_text("asked by telephone")).to_be_visible()
+    await button(page, "Remove ann@example.com").click()
+    await dialog(page).get_by_role("button", name="Remove").click()
+    await expect(page.get_by_text("No address is suppressed that fits.")).to_be_visible()
+    assert await api.store.value("SELECT count(*) FROM fairpost.suppressions") == 60
+
+
+async def test_a_schedule_is_set_and_the_days_follow(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
+    faults.allow_status(422, "/api/schedule")
+    await page.goto("/settings/schedule")
+    await expect(page.get_by_text("Nobody has set a schedule")).to_be_visible()
+    await page.get_by_label("Timezone").fill("Europe/Nowhere")
+    await page.get_by_label("E-mails a day").fill("1000")
+    await page.get_by_label("Ramp-up, in days").fill("10")
+    await page.get_by_label("Sunday").uncheck()
+    await page.get_by_label("From").fill("08:00")
+    await page.get_by_label("To", exact=False).and_(page.locator("input[name='window.end']")).fill("18:00")
+    await button(page, "Save").click()
+    await expect(page.get_by_label("Timezone")).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_label("E-mails a day")).to_have_value("1000")
+    await page.get_by_label("Timezone").fill("Europe/Berlin")
+    await button(page, "Save").click()
+    await expect(told(page, "The schedule is saved.")).to_be_visible()
+    days = page.get_by_role("region", name="The days to come").and_(page.locator(".table"))
+    await expect(days.get_by_role("row", name=re.compile("Sun.*shut"))).to_have_count(2)
+    await expect(days.get_by_role("row").nth(1)).to_contain_text("100")
+
+
+async def test_a_domain_is_claimed_with_its_record(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
+    faults.allow_status(422, "/api/domains/nonsense")
+    await page.goto("/settings/domains")
+    await page.get_by_label("Domain").fill("nonsense")
+    await button(page, "Claim").click()
+    await expect(page.get_by_label("Domain")).to_have_attribute("aria-invalid", "true")
+    await page.get_by_label("Domain").fill("shop.example")
+    await button(page, "Claim").click()
+    record = page.get_by_label("Value of the record of shop.example", exact=True)
+    await expect(record).to_have_value(re.compile("^fairpost-domain="))
+    await button(page, "Remove shop.example").click()
+    await dialog(page).get_by_role("button", name="Remove").click()
+    await expect(record).to_have_count(0)
+
+
+async def test_a_password_is_changed_and_a_session_ended(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
+    faults.allow_status(401, "/api/auth/password")
+    other = await page.context.browser.new_context(base_url=api.url)  # type: ignore[union-attr]
+    elsewhere = await other.new_page()
+    await signed_in(elsewhere, api.store, bob)
+    await page.goto("/settings/you")
+    await button(page, "End").click()
+    await button(page, "End it").click()
+    await expect(page.get_by_role("row")).to_have_count(2)
+    assert (await elsewhere.request.get("/api/auth/session")).status == 401
+    await other.close()
+
+    await page.get_by_label("Your password now").fill("not this one at all")
+    await page.get_by_label("The new one").fill("five words that fit better")
+    await button(page, "Change it").click()
+    await expect(page.get_by_label("Your password now")).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_label("The new one")).to_have_value("five words that fit better")
+    await page.get_by_label("Your password now").fill(PASSWORD)
+    await button(page, "Change it").click()
+    await expect(told(page, "Your password is changed.")).to_be_visible()
+
+
+# ── who sees what ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_viewer_looks_and_changes_nothing(api: Api, page: Page) -> None:
+    await api.workspace("acme")
+    async with api.client() as client:
+        await client.put("/api/templates/spring", json={"subject": "Hi", "text": "Hello"})
+        await client.put("/api/suppressions/ann@example.com", json={"reason": "asked for it"})
+    await signed_in(page, api.store, await add_member(api.store, "acme", role=Role.VIEWER))
+    await page.goto("/settings")
+    tabs = page.get_by_role("navigation", name="Parts of the set-up")
+    await expect(tabs.get_by_role("link")).to_have_count(len(IN_WORKSPACE) + 1)
+    for path in (*IN_WORKSPACE, "templates/spring", "portals/hub/welcome"):
+        await page.goto(f"/settings/{path}")
+        await expect(page.locator("main section").first).to_be_visible()
+        names = [(await each.inner_text()).strip() for each in await page.locator("main button").all()]
+        assert set(names) <= {"Search", "Copy"}, (path, names)
+    await page.goto("/settings/keys")
+    await expect(page.get_by_text("for those who manage the workspace")).to_be_visible()
+
+
+async def test_who_runs_the_service_adds_and_suspends_a_workspace(api: Api, page: Page) -> None:
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/settings/templates")
+    await expect(page.get_by_text("these are a workspace's own")).to_be_visible()
+    await page.get_by_role("link", name="To the workspaces").click()
+    await page.get_by_label("Name").fill("acme")
+    await button(page, "Add").click()
+    await button(page, "Suspend acme").click()
+    await dialog(page).get_by_label("Why").fill("unpaid")
+    await dialog(page).get_by_role("button", name="Suspend").click()
+    await expect(page.get_by_role("row", name="acme").get_by_text("unpaid")).to_be_visible()
+    await button(page, "Readmit acme").click()
+    await expect(page.get_by_role("row", name="acme").get_by_text("active")).to_be_visible()
+    await page.get_by_role("link", name="Open acme").click()
+    await expect(page.get_by_text("There is no template yet.")).to_be_visible()
+    await page.get_by_role("link", name="Audit").click()
+    await expect(page.get_by_text("workspace suspend")).to_be_visible()
+
+
+async def test_settings_tell_where_they_come_from_and_no_secret(
+    api: Api, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRPOST_SECRET_KEY", "c2VjcmV0" * 5 + "c2U=")
+    monkeypatch.setenv("FAIRPOST_DATABASE_URL", "postgresql://me:verysecret@127.0.0.1/post")
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/settings/installation")
+    await expect(page.get_by_role("row", name="FAIRPOST_SECRET_KEY set environment")).to_be_visible()
+    await expect(page.get_by_role("row", name="FAIRPOST_DATABASE_URL postgresql://")).to_contain_text("environment")
+    await expect(page.get_by_role("row", name="FAIRPOST_PRIORITY")).to_contain_text("default")
+    await expect(page.get_by_role("row", name="main answers")).to_be_visible()
+    shown = await page.content()
+    assert "verysecret" not in shown
+    assert "c2VjcmV0" not in shown
+    await page.get_by_role("link", name="not by default").click()
+    await expect(page.get_by_role("row", name="FAIRPOST_PRIORITY")).to_have_count(0)
+    await expect(page.get_by_role("row", name="FAIRPOST_SECRET_KEY")).to_be_visible()
+
+
+@on_two_screens
+async def test_every_part_fits_its_screen_and_has_no_barriers(api: Api, page: Page, screen: Screen) -> None:
+    await api.workspace("acme")
+    await add_member(api.store, "acme", "a.person.with.a.long.name@subdomain.example.com")
+    async with api.client() as client:
+        await client.put("/api/templates/spring", json={"subject": "Hi {{ first_name }}", "html": "<p>Hello</p>"})
+        await client.put("/api/suppressions/ann@example.com", json={"reason": "asked for it " * 10})
+        await client.put("/api/domains/a-rather-long-name-of-a-domain.example.org")
+        await client.put("/api/schedule", json={"quota": {"daily_max": 1000, "ramp_up_days": 10}})
+    await signed_in(page, api.store, await add_admin(api.store))
+    chosen = [*IN_WORKSPACE, *FOR_MANAGERS, "templates/spring", "portals/hub/tfa"]
+    alone = ["people", *FOR_ADMINS, "audit", "you", "templates", "no-such-part"]
+    for path in [*(f"{path}?workspace=acme" for path in chosen), *alone]:
+        await page.goto(f"/settings/{path}")
+        await expect(page.locator("main section, main .empty").first).to_be_visible()
+        assert await fits(page), path
+        await check_accessibility(page)
