@@ -4,7 +4,7 @@ import re
 
 import httpx2 as httpx
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import FrameLocator, Locator, Page, expect
 
 from fairpost.model.person import Role
 from tests.api.conftest import Api
@@ -40,6 +40,11 @@ def entry(place: Page | Locator, name: str) -> Locator:
     return place.locator("label", has_text=re.compile(rf"^{name}")).locator("input, select, textarea")
 
 
+def seen(page: Page) -> FrameLocator:
+    """The e-mail; another may be on its way, which nobody sees yet."""
+    return page.frame_locator("iframe:not(.coming)")
+
+
 def dialog(page: Page) -> Locator:
     return page.get_by_role("dialog")
 
@@ -60,7 +65,7 @@ async def test_a_template_is_written_while_it_is_seen(api: Api, page: Page, bob:
     await button(page, "Go on").click()
 
     preview = panel(page, "Preview")
-    mail = page.frame_locator("iframe")
+    mail = seen(page)
     await entry(page, "Subject").fill("Hello {{ first_name }}")
     await entry(page, "HTML").fill("<p>News of {{ company }}</p>")
     await expect(preview.get_by_text("Hello Ada")).to_be_visible()
@@ -113,10 +118,10 @@ async def test_hostile_words_are_seen_and_do_nothing(api: Api, page: Page, bob: 
     async with api.client() as client:
         await client.put("/api/templates/trap", json={"subject": "<b>Hi</b>", "html": HOSTILE})
     await page.goto("/settings/templates/trap")
-    await expect(page.frame_locator("iframe").get_by_role("heading", name="Hi Ada")).to_be_visible()
+    await expect(seen(page).get_by_role("heading", name="Hi Ada")).to_be_visible()
     await expect(panel(page, "Preview").get_by_text("<b>Hi</b>")).to_be_visible()
     assert await page.title() == "Templates · Fairpost"
-    assert await page.frame_locator("iframe").locator("script, iframe").count() == 1  # our own, that shows it
+    assert await seen(page).locator("script, iframe").count() == 0
     assert "request: csp at https://elsewhere.example/pixel.png" in faults.seen  # it was not asked for
 
 
