@@ -226,6 +226,13 @@ async def test_an_address_is_suppressed_found_and_removed(api: Api, page: Page, 
     await button(page, "Search").click()
     await expect(page.get_by_role("row")).to_have_count(2)
     await expect(page.get_by_text("asked by telephone")).to_be_visible()
+    await entry(page, "Address").fill("ann2@example.com")
+    await entry(page, "Why").fill("not with ann@example.com")
+    await button(page, "Suppress").click()
+    await expect(page.get_by_role("row")).to_have_count(3)  # what was searched for is what is shown
+    await button(page, "Remove ann2@example.com").click()
+    await dialog(page).get_by_role("button", name="Remove").click()
+    await expect(page.get_by_role("row")).to_have_count(2)
     await button(page, "Remove ann@example.com").click()
     await dialog(page).get_by_role("button", name="Remove").click()
     await expect(page.get_by_text("No address is suppressed that fits.")).to_be_visible()

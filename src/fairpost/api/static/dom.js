@@ -57,7 +57,10 @@ export function patch(old, fresh) {
     return old;
   }
   if (old.nodeType !== Node.ELEMENT_NODE) return old;
-  if (isOwn(old)) return old; // keeps itself up to date
+  if (isOwn(old)) {
+    old.renew?.(fresh); // keeps itself up to date
+    return old;
+  }
   patchAttributes(old, fresh);
   patchChildren(old, fresh);
   return old;

@@ -14,7 +14,7 @@ export function form(key, fields, { yes, act, beside = null, oninput = null, isS
     clear(box, said);
     go.setAttribute("aria-busy", "true");
     try {
-      await act(entered(box, fields), box);
+      await box.act(entered(box, fields), box);
     } catch (error) {
       refuse(box, said, error);
     } finally {
@@ -22,6 +22,8 @@ export function form(key, fields, { yes, act, beside = null, oninput = null, isS
     }
   };
   const box = h("form", { class: isShort ? "short" : null, "data-key": `form ${key}`, "data-own": true, onsubmit: submit, oninput }, fields.map(drawn), said, h("div.actions", go, beside));
+  box.act = act;
+  box.renew = (fresh) => (box.act = fresh.act); // the page around it may be another by now
   return box;
 }
 

@@ -136,6 +136,7 @@ export function dialog(title, { text, fields = [], yes = "OK", tone = "", act = 
       h("div.actions", go, h("button", { type: "button", onclick: () => close(null) }, "Cancel")));
     const box = h("dialog", { "aria-label": title, oncancel: () => close(null) }, h("h2", title), form);
     const close = (result) => {
+      box.close(); // gives the focus back
       box.remove();
       resolve(result);
     };
