@@ -94,3 +94,31 @@ async def test_the_newest_of_all_workspaces(api: Api) -> None:
             )
             async with api.client() as key:
                 assert (await key.get(f"/api/admin/{path}")).status_code == 401
+
+
+async def test_an_email_of_any_workspace_is_found_by_its_id_or_its_address(api: Api) -> None:
+    ids = [await enqueue(api, name, to=f"{name}@example.com") for name in ("acme", "other")]
+    async with operator(api) as client:
+        one = (await client.get(f"/api/admin/emails/{ids[1]}")).json()["data"]
+        assert (one["id"], one["workspace"], one["subject"]) == (str(ids[1]), "other", "Hello")
+        assert "text" not in one
+        assert (await client.get(f"/api/admin/emails/{ids[1] + 1}")).status_code == 404
+        found = (await client.get("/api/admin/emails", params={"to": "ACME@example.com"})).json()["data"]
+        assert [(each["id"], each["workspace"]) for each in found["items"]] == [(str(ids[0]), "acme")]
+        none = {"to": "acme@example.com", "state": "sent"}
+        assert (await client.get("/api/admin/emails", params=none)).json()["data"] == {"items": [], "next": None}
+    async with api.client(await api.workspace("acme")) as member:
+        assert (await member.get(f"/api/admin/emails/{ids[0]}")).status_code in (401, 403)
+
+
+async def test_pages_of_an_address_lead_through_all_workspaces(api: Api) -> None:
+    ids = [await enqueue(api, name) for name in ("acme", "other", "third")]
+    async with operator(api) as client:
+        found: list[str] = []
+        cursor: str | None = None
+        while cursor is not None or not found:
+            asked = {"to": "x@example.com", "limit": "1", **({"cursor": cursor} if cursor else {})}
+            page = (await client.get("/api/admin/emails", params=asked)).json()["data"]
+            found += [each["id"] for each in page["items"]]
+            cursor = page["next"]
+        assert found == [str(id_) for id_ in reversed(ids)]

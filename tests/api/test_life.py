@@ -113,3 +113,22 @@ async def test_an_operators_account_has_no_name_in_a_life(api: Api, client: http
     ended = next(moment for moment in life.json()["data"]["moments"] if moment["kind"] == "ended")
     assert ended["code"] == 554
     assert ended["meaning"]
+
+
+async def test_a_campaigns_words_are_told_with_and_without_the_fields_of_their_recipient(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    await api.store.add_account("house", address="h@operator.test", limits=Limits())
+    await client.post("/api/lists/all/prospects", json=[{"address": "x@example.com", "fields": {"first_name": "Ann"}}])
+    steps = [{"subject": "Hello {{ first_name }}", "text": "You are {{ email }}."}]
+    assert (await client.put("/api/campaigns/spring", json={"lists": ["all"], "steps": steps})).status_code == 201
+    launched = await client.post("/api/campaigns/spring/launch")
+    assert launched.status_code == 200, launched.text
+    (id_,) = await ids(client, campaign="spring")
+    told = (await client.get(f"/api/emails/{id_}")).json()["data"]
+    assert told["subject"] == "Hello {{ first_name }}"
+    assert told["filled"] == {"subject": "Hello Ann", "text": "You are x@example.com.", "html": None}
+    await api.store.value("""UPDATE fairpost.queue SET fields = '{"first_name": ""}'""")
+    assert (await client.get(f"/api/emails/{id_}")).json()["data"]["filled"] is None
+    plain = (await client.post("/api/emails", json={**HELLO, "subject": "{{ braces }}"})).json()["data"]["id"]
+    assert (await client.get(f"/api/emails/{plain}")).json()["data"]["filled"] is None

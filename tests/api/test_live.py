@@ -211,6 +211,38 @@ async def test_a_workspace_that_is_suspended_watches_no_longer(api: Api) -> None
         assert await stream.next("over") == ("over", {})
 
 
+async def test_one_email_is_watched_by_its_workspace_alone(api: Api) -> None:
+    for workspace in ("acme", "rival"):
+        await api.workspace(workspace)
+    await _enqueue(api, "acme", 1)
+    id_ = await api.store.value("SELECT id FROM fairpost.queue")
+    path = f"/api/live/email?name={id_}"
+    async with signed_in(api, "acme", Role.VIEWER) as client, watching(client, path) as stream:
+        state = await stream.state()
+        assert (state["email"]["state"], state["email"]["class"], state["life"]["state"]) == (
+            "ready",
+            "urgent",
+            "ready",
+        )
+        assert state["life"]["stands_in_the_way"]
+        await api.store.cancel(id_, reason="a test")
+        while state["email"]["state"] != "cancelled":
+            state = await stream.state()
+        assert state["life"]["moments"][-1]["words"].endswith("a test")
+        assert state["life"]["stands_in_the_way"] == []
+    async with signed_in(api, None, Role.ADMIN) as client:
+        for nobodys in (
+            path,
+            f"{path}&workspace=rival",
+            f"{path}9999999&workspace=acme",
+            "/api/live/email?workspace=acme",
+        ):
+            async with watching(client, nobodys) as stream:
+                assert await stream.state() is None
+        async with watching(client, f"{path}&workspace=acme") as stream:
+            assert (await stream.state())["email"]["id"] == str(id_)
+
+
 async def test_a_topic_tells_of_trouble_and_goes_on() -> None:
     answers: list[bytes | Exception] = [b"1", DatabaseUnavailable("away"), b"2"]
     topic = Topic(lambda: _given(answers), every_s=0.01)

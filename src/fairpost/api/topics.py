@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+import asyncpg
 from pydantic import Field, TypeAdapter
 
 from fairpost.api.access import Caller
@@ -15,15 +16,18 @@ from fairpost.api.answers import Id, Model, Moment, Page, facts_of
 from fairpost.api.drawings import hours_chart, pace_chart, waiting_chart
 from fairpost.api.live import Look
 from fairpost.api.names import SHARED, own_account, own_words
-from fairpost.api.pages import page_of
+from fairpost.api.pages import BIGGEST, page_of
+from fairpost.api.routes.emails import EmailNow, email_now
 from fairpost.api.service import Service
 from fairpost.inbox import mails
 from fairpost.model.account import Account
+from fairpost.model.errors import NotFound
 from fairpost.observe.accounts import Accounts, Situation
 from fairpost.observe.now import Now, NowWatch
 from fairpost.postgres.store import Store
 
 INBOX_MAILS = 50
+NOT_OWN = "FP004"  # as require_own says it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +127,26 @@ def _inbox(watcher: Watcher) -> Look:
     return _told(InboxShown, look)
 
 
+def _email(watcher: Watcher) -> Look:
+    """Of the workspace's own, by its id; null: there is none such."""
+    caller, name = watcher.caller, watcher.name or ""
+    is_id = name.isascii() and name.isdigit() and 0 < int(name[:20]) <= BIGGEST
+
+    async def look() -> EmailNow | None:
+        if caller is None or not is_id:
+            return None
+        try:
+            return await email_now(caller, int(name))
+        except NotFound:
+            return None
+        except asyncpg.PostgresError as error:
+            if error.sqlstate != NOT_OWN:
+                raise
+            return None
+
+    return _told(EmailNow | None, look)
+
+
 def _told(kind: Any, look: Callable[[], Any]) -> Look:
     told = TypeAdapter[Any](kind)
 
@@ -144,6 +168,7 @@ TOPICS: Mapping[str, Callable[[Watcher], Look]] = {
     "now": _now,
     "accounts": _accounts,
     "account": _account,
+    "email": _email,
     "inbox": _inbox,
 }
 FOR_ADMINS = frozenset({"inbox"})  # whatever workspace they have chosen

@@ -154,6 +154,11 @@ async def show_email(store: Store, email_id: EmailId, *, now: datetime | None = 
     )
 
 
+async def has_places(store: Store, email: ShownEmail) -> bool:
+    """Its words are those of a campaign, with places for the recipient's fields."""
+    return bool(await store.value("SELECT c.is_template FROM fairpost.contents c WHERE c.id = $1", email.content_id))
+
+
 async def stops_of(store: Store, email: ShownEmail, *, now: datetime | None = None) -> list[Stop]:
     """What keeps a waiting e-mail from going out, of all that bears on it."""
     if email.state not in (State.SCHEDULED, State.READY):

@@ -1,5 +1,6 @@
 """E-mails: handed in, looked at, cancelled, tried again, decided on."""
 
+import asyncio
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,7 @@ from fairpost.observe import search as searching
 from fairpost.observe.emails import ListedEmail, ShownEmail
 from fairpost.observe.life import life_of
 from fairpost.observe.search import Matches, Understood, Wanted
+from fairpost.templates.rendering import Rendered, Template, TemplateError, Unrenderable, compile_template
 
 TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
 router = APIRouter(prefix="/api/emails", tags=["emails"])
@@ -144,6 +146,12 @@ class AttachedFile(Model):
     bytes: int
 
 
+class Said(Model):
+    subject: str
+    text: str | None
+    html: str | None
+
+
 class EmailOut(EmailItem):
     expires_at: Moment | None
     idempotency_key: str | None
@@ -154,6 +162,12 @@ class EmailOut(EmailItem):
     reply_to: MailboxOut | None
     text: str | None
     html: str | None
+    filled: Annotated[
+        Said | None,
+        Field(
+            description="A campaign's words with the recipient's fields in their places. Null: there are none, or they do not fit."
+        ),
+    ]
     headers: dict[str, str]
     fields: dict[str, Any]
     attachments: list[AttachedFile]
@@ -262,7 +276,8 @@ async def found(
 @router.get("/{email_id}", summary="Everything about one e-mail", responses=failures("not_found"))
 async def shown(email_id: EmailIdPath, caller: Reads) -> Answer[EmailOut]:
     email = await _find(caller, email_id)
-    return Answer(data=EmailOut.model_validate(_facts(email, caller)))
+    filled = await asyncio.to_thread(_filled, email) if await looking.has_places(caller.store, email) else None
+    return Answer(data=EmailOut.model_validate({**_facts(email, caller), "filled": filled}))
 
 
 @router.get("/{email_id}/attempts", summary="Each attempt, and what the server said", responses=failures("not_found"))
@@ -332,18 +347,32 @@ class EmailLife(Model):
     doubt: Doubt | None
 
 
+class EmailNow(Model):
+    """What of an e-mail may change, as the topic `email` tells it."""
+
+    email: EmailItem
+    life: EmailLife
+
+
 @router.get("/{email_id}/life", summary="Its life, moment by moment", responses=failures("not_found"))
 async def life(email_id: EmailIdPath, caller: Reads) -> Answer[EmailLife]:
-    email = await _find(caller, email_id)
+    return Answer(data=await _life(caller, await _find(caller, email_id)))
+
+
+async def email_now(caller: Caller, email_id: int) -> EmailNow:
+    """Raises NotFound."""
+    email = await looking.show_email(caller.store, EmailId(email_id))
+    return EmailNow(email=EmailItem.model_validate(_facts(email, caller)), life=await _life(caller, email))
+
+
+async def _life(caller: Caller, email: ShownEmail) -> EmailLife:
     told = await life_of(caller.store, email, called=lambda account: as_known(account, caller))
-    return Answer(
-        data=EmailLife(
-            id=email.id,
-            state=email.state,
-            moments=[LifeMoment.model_validate(_own(each, caller)) for each in told.moments],
-            stands_in_the_way=[Obstacle.model_validate(_own(each, caller)) for each in told.stands_in_the_way],
-            doubt=Doubt.model_validate(_own(told.doubt, caller)) if told.doubt else None,
-        )
+    return EmailLife(
+        id=email.id,
+        state=email.state,
+        moments=[LifeMoment.model_validate(_own(each, caller)) for each in told.moments],
+        stands_in_the_way=[Obstacle.model_validate(_own(each, caller)) for each in told.stands_in_the_way],
+        doubt=Doubt.model_validate(_own(told.doubt, caller)) if told.doubt else None,
     )
 
 
@@ -407,6 +436,16 @@ async def _find(caller: Caller, email_id: int) -> ShownEmail:
         return await looking.show_email(caller.store, EmailId(email_id))
     except NotFound:
         raise not_found("e-mail", email_id) from None
+
+
+def _filled(email: ShownEmail) -> Rendered | None:
+    if email.subject is None:
+        return None
+    try:
+        compiled = compile_template(Template(subject=email.subject, text=email.text, html=email.html))
+        return compiled.render({"email": email.recipients[0].address, **email.fields})
+    except (TemplateError, Unrenderable):
+        return None
 
 
 def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:

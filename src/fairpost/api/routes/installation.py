@@ -9,10 +9,11 @@ from pydantic import Field
 
 from fairpost.api.access import Admin
 from fairpost.api.answers import Answer, Model, Moment, Page, facts_of, failures
+from fairpost.api.errors import not_found
 from fairpost.api.operating import RegionQuery, region_meant, store_meant
-from fairpost.api.pages import Cursor, Limit, number_at, page_of
+from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of
 from fairpost.api.routes.campaigns import CampaignItem
-from fairpost.api.routes.emails import EmailItem
+from fairpost.api.routes.emails import EmailIdPath, EmailItem, Known
 from fairpost.api.routes.metrics import Evenness, Waits
 from fairpost.api.routes.stops import PauseOut
 from fairpost.api.service import TheService
@@ -23,6 +24,7 @@ from fairpost.model.states import FINAL, OUTBOX_WORDS, State
 from fairpost.observe import emails as looking
 from fairpost.observe.emails import ListedEmail
 from fairpost.observe.fairness import read_fairness
+from fairpost.observe.search import Wanted, search_emails
 from fairpost.observe.status import read_facts
 from fairpost.policy.diagnosis import Cause, Facts, diagnose
 from fairpost.postgres import campaigns
@@ -289,17 +291,36 @@ async def emails(
     service: TheService,
     region: RegionQuery = None,
     state: Annotated[list[State] | None, Query(description="Only these; may be given again.")] = None,
+    to: Annotated[Known, Query(description="For this address, among others or alone; case does not matter.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[AnyEmailItem]]:
+    """With `to`, a page may have fewer than `limit`, or none, and still a `next`: it looks at a few thousand e-mails at most."""
     before = number_at(cursor)
-    found = await looking.list_emails(
+    found = await search_emails(
         await store_meant(service, region),
+        Wanted(to=to),
         states=state,
         before=None if before is None else EmailId(before),
         most=limit + 1,
     )
-    return page_of(found, limit, shown=_email, place=lambda each: each.id)
+    page = page_of(found.emails, limit, shown=_email, place=lambda each: each.id)
+    if page.data.next is None and found.looked_to is not None:
+        page.data.next = cursor_of(found.looked_to)
+    return page
+
+
+@router.get(
+    "/emails/{email_id}",
+    summary="One of any workspace, to know of which; without its words",
+    responses=failures("not_found"),
+)
+async def one_email(email_id: EmailIdPath, _: Admin, service: TheService) -> Answer[AnyEmailItem]:
+    """In whichever region it is."""
+    for region in service.regions:
+        for found in await looking.listed_by_ids(await service.store_of(region), [EmailId(email_id)]):
+            return Answer(data=_email(found))
+    raise not_found("e-mail", email_id, where="")
 
 
 @router.get("/campaigns", summary="Of all workspaces, the newest first", responses=failures("not_found"))
