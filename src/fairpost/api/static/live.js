@@ -19,6 +19,7 @@ export class Live {
   // From now on `hear(data)` is called with each new state of this topic; null: with nothing.
   follow(topic, values, hear) {
     this.#close();
+    this.#say("off");
     this.#topic = topic && `/api/live/${topic}${query({ ...values, workspace: chosen() })}`;
     this.#hear = hear;
     this.#open();
