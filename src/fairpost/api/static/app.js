@@ -8,11 +8,13 @@ import { button, dialog, empty, tell, to, trouble } from "./parts.js";
 // A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. isOne: all its paths are one page, which stays,
 // with its state and what is live, while somebody moves between them.
 // ctx has: params, values (the query), person, session, data (what load gave), live (the newest state of its topic), workspace,
-// reload() → load and view again, show() → view again, go(path, values), is(role…), state: an object of the page's own that stays while it is open.
+// reload() → load and view again, show() → view again, go(path, values, {replace}), is(role…), state: an object of the page's own that stays while it is open.
 const PAGES = [
   [/^\/$/, () => import("./pages/now.js")],
   [/^\/accounts\/?$/, () => import("./pages/accounts.js")],
   [/^\/accounts\/(?<name>.+)$/, () => import("./pages/account.js")],
+  [/^\/emails\/?$/, () => import("./pages/emails.js")],
+  [/^\/emails\/(?<id>\d+)$/, () => import("./pages/email.js")],
   [/^\/inbox(\/(?<id>\d+)(\/(?<part>[a-z]+))?)?$/, () => import("./pages/inbox.js")],
   [/^\/settings(\/(?<part>[^/]+)(\/(?<name>.+))?)?$/, () => import("./pages/settings.js")],
 ];
@@ -20,6 +22,7 @@ const PAGES = [
 const NAV = [
   ["/", "Now"],
   ["/accounts", "Accounts"],
+  ["/emails", "E-mails"],
   ["/inbox", "Inbox", "admin"],
   ["/settings", "Set-up"],
 ];
@@ -107,8 +110,8 @@ function replace(ctx, content) {
   else page.replaceChildren(fresh);
 }
 
-function go(path, values = {}) {
-  history.pushState(null, "", to(path, values));
+function go(path, values = {}, { replace: isInstead = false } = {}) {
+  history[isInstead ? "replaceState" : "pushState"](null, "", to(path, values));
   return arrive();
 }
 

@@ -1,0 +1,166 @@
+// E-mails, the newest first: all of them, or those that somebody looks for. What is looked for is in the address of the page.
+
+import { get } from "../ask.js";
+import { h } from "../dom.js";
+import { button, empty, field, heading, link, moment, pager, state, table, to } from "../parts.js";
+import { counted } from "../words.js";
+
+const STATES = ["scheduled", "ready", "claimed", "sending", "in_doubt", "sent", "failed", "bounced", "suppressed", "cancelled"];
+const NAMES = ["campaign", "user", "account"];
+const TIMES = ["since", "until"];
+const LOOKS_MAX = 5; // a page may be empty, and older ones follow
+const SERVICE = "fairpost"; // the service's own workspace, which is closed: links and codes of people are in its e-mails
+
+const UNDERSTOOD = {
+  id: "This is the id of an e-mail.",
+  address: "Taken for an address: e-mails for it, alone or among others.",
+  key: "Taken for an idempotency key.",
+  campaign: "Taken for the name of a campaign.",
+};
+
+export default {
+  title: "E-mails",
+
+  async load(ctx) {
+    const wanted = wantedBy(ctx.values);
+    const [page, campaigns, accounts] = await Promise.all([look(ctx, wanted), names(ctx, "/api/campaigns", "id"), names(ctx, "/api/accounts", "name")]);
+    return { ...page, wanted, campaigns, accounts };
+  },
+
+  view(ctx) {
+    const { items, next, wanted, understood } = ctx.data;
+    const more = async (cursor) => {
+      const page = await look(ctx, wanted, cursor);
+      ctx.data = { ...ctx.data, items: [...items, ...page.items], next: page.next };
+      ctx.show();
+    };
+    return [
+      heading("E-mails", button("Reload", ctx.reload)),
+      form(ctx),
+      isOfAll(ctx) && h("p.quiet", "Of all workspaces. To look for a key, a campaign, a user or an account, choose a workspace at the top."),
+      understood && items.length > 0 && h("p.quiet", { role: "status" }, UNDERSTOOD[understood]),
+      items.length ? list(ctx) : next ? nothingYet() : nothing(ctx),
+      pager(next, more),
+    ];
+  },
+};
+
+const isOfAll = (ctx) => ctx.is("admin") && !ctx.workspace;
+
+// ── looking ─────────────────────────────────────────────────────────────────────────────────────────────
+
+// What of the page's address means something here.
+function wantedBy(values) {
+  const wanted = { q: values.q?.trim(), state: STATES.includes(values.state) ? values.state : null };
+  for (const name of NAMES) wanted[name] = values[name]?.trim();
+  for (const name of TIMES) wanted[name] = Number.isNaN(Date.parse(values[name])) ? null : new Date(values[name]).toISOString();
+  return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value));
+}
+
+async function look(ctx, wanted, cursor = null) {
+  const page = isOfAll(ctx) ? pageOfAll : pageOfWorkspace;
+  for (let looks = 1; ; looks += 1) {
+    const found = await page(wanted, cursor);
+    if (found.items.length || !found.next || looks === LOOKS_MAX) return found;
+    cursor = found.next;
+  }
+}
+
+async function pageOfWorkspace({ q, ...filters }, cursor) {
+  if (!q) return get("/api/emails", { ...filters, cursor });
+  const found = await get("/api/emails/find", { q, cursor });
+  const name = { address: "to", key: "key", campaign: "campaign" }[found.understood];
+  if (!name || !Object.keys(filters).length) return found;
+  return { ...(await get("/api/emails", { ...filters, [name]: q, cursor })), understood: found.understood };
+}
+
+async function pageOfAll({ q, state }, cursor) {
+  if (!q) return get("/api/admin/emails", { state, cursor });
+  if (q.includes("@")) return { ...(await get("/api/admin/emails", { to: q, state, cursor })), understood: "address" };
+  const item = /^[1-9]\d{0,18}$/.test(q) ? await get(`/api/admin/emails/${q}`).catch(unlessMissing) : null;
+  return { items: item ? [item] : [], next: null, understood: item ? "id" : "nothing" };
+}
+
+function unlessMissing(error) {
+  if (![404, 422].includes(error.status)) throw error; // 422: no id is so large
+  return null;
+}
+
+// To choose from; whoever knows another one types it.
+const names = (ctx, path, name) => (isOfAll(ctx) ? [] : get(path, { limit: 200 }).then(({ items }) => items.map((each) => each[name])).catch(() => []));
+
+// ── the form ────────────────────────────────────────────────────────────────────────────────────────────
+
+function form(ctx) {
+  const { wanted, campaigns, accounts } = ctx.data;
+  const search = (event) => {
+    event.preventDefault();
+    const entered = Object.fromEntries(new FormData(event.currentTarget));
+    ctx.go("/emails", wantedBy(entered));
+  };
+  const all = isOfAll(ctx);
+  const more = [...NAMES, ...TIMES].filter((name) => wanted[name]).length;
+  return h("form.filters.search", { role: "search", "aria-label": "E-mails", "data-key": `filters ${location.search}`, onsubmit: search },
+    field({ name: "q", label: all ? "Id or address" : "Id, address, idempotency key or campaign", type: "search", value: wanted.q, maxlength: 500, class: "wide", autocomplete: "off" }),
+    field({ name: "state", label: "State", value: wanted.state, options: [["", "all states"], ...STATES] }),
+    h("div.actions", h("button.main", { type: "submit" }, "Search"), Object.keys(wanted).length > 0 && h("a.button", { href: to("/emails") }, "Clear")),
+    !all && h("details.more", { open: more > 0 }, h("summary", more ? `More filters (${more})` : "More filters"),
+      h("div.filters",
+        field({ name: "campaign", label: "Campaign", value: wanted.campaign, maxlength: 500, list: "campaigns" }), choices("campaigns", campaigns),
+        field({ name: "user", label: "User", value: wanted.user, maxlength: 500 }),
+        field({ name: "account", label: "Account", value: wanted.account, maxlength: 500, list: "accounts" }), choices("accounts", accounts),
+        field({ name: "since", label: "Accepted from", type: "datetime-local", value: onClock(wanted.since) }),
+        field({ name: "until", label: "Accepted before", type: "datetime-local", value: onClock(wanted.until) }))));
+}
+
+const choices = (id, values) => h("datalist", { id }, values.map((value) => h("option", { value })));
+
+// A moment as the clock of whoever looks shows it.
+function onClock(iso) {
+  if (!iso) return "";
+  const date = new Date(iso);
+  return new Date(date - date.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+}
+
+// ── the list ────────────────────────────────────────────────────────────────────────────────────────────
+
+function list(ctx) {
+  const all = isOfAll(ctx);
+  const { items } = ctx.data;
+  const columns = [
+    ["State", (email) => state(email.state)],
+    ["To", recipients],
+    ["Subject", (email) => [subject(email, all), email.reason && h("small.clip", email.reason)]],
+    all && ["Workspace", workspace],
+    items.some(({ user }) => user) && ["User", ({ user }) => user || null],
+    items.some(({ account }) => account) && ["Account", ({ account }) => account],
+    ["Accepted", ({ created_at }) => moment(created_at)],
+  ].filter(Boolean);
+  return table("E-mails, the newest first", columns.map(([name]) => name), items.map((email) => ({ key: email.id, cells: columns.map(([, cell]) => cell(email)) })));
+}
+
+const workspace = ({ workspace: name }) => (name === SERVICE ? "the service itself" : h("a", { href: to("/emails", { workspace: name }) }, name));
+
+function recipients({ recipients: all }) {
+  return [all[0]?.address, all.length > 1 && h("small", ` and ${counted(all.length - 1, "other")}`)];
+}
+
+function subject(email, all) {
+  const text = email.subject === null ? "(not kept any more)" : email.subject || "(no subject)";
+  if (all && email.workspace === SERVICE) return text;
+  return h("a.clip", { href: to(`/emails/${email.id}`, all ? { workspace: email.workspace } : {}) }, text);
+}
+
+const nothingYet = () => empty("None among the newest that were looked through.", h("p", "Show more looks further back."));
+
+function nothing(ctx) {
+  const { wanted } = ctx.data;
+  const back = h("p", link("/emails", "Show all e-mails"));
+  if (wanted.q) {
+    const kinds = isOfAll(ctx) ? "An id or a whole address is looked for here" : "An id, a whole address, a whole idempotency key or the name of a campaign of this workspace is looked for";
+    return empty(`Nothing was found for “${wanted.q}”.`, h("p", `${kinds}${Object.keys(wanted).length > 1 ? ", among what the filters let through" : ""}.`), back);
+  }
+  if (Object.keys(wanted).length) return empty("No e-mail is like this.", h("p", "Take away a filter, or all of them."), back);
+  return empty("No e-mails yet.", h("p", "Send the first one: ", h("code", "fairpost email send --to you@example.com --subject Hello --text Hi")),
+    h("p", "or by the ", h("a", { href: "/docs" }, "HTTP API"), ": ", h("code", "POST /api/emails")));
+}
