@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 from fairpost.api.access import Caller
 from fairpost.api.account_looks import AccountLook, AccountsLook, OneShown
 from fairpost.api.answers import Id, Model, Moment, Page, facts_of
+from fairpost.api.campaign_looks import CampaignLines, CampaignLook, CampaignSeen, CampaignsLook
 from fairpost.api.drawings import hours_chart, pace_chart, waiting_chart
 from fairpost.api.live import Look
 from fairpost.api.names import SHARED, own_account, own_words
@@ -164,10 +165,27 @@ def _account(watcher: Watcher) -> Look:
     return _told(OneShown, AccountLook(watcher.store, watcher.caller, watcher.name or ""))
 
 
+def _campaigns(watcher: Watcher) -> Look:
+    return _told(CampaignLines, CampaignsLook(watcher.store, watcher.caller))
+
+
+def _campaign(watcher: Watcher) -> Look:
+    """Names are those of a workspace: without one there is none of any name."""
+    if watcher.caller is None or watcher.name is None:
+        return _told(CampaignSeen, _no_campaign)
+    return _told(CampaignSeen, CampaignLook(watcher.store, watcher.caller, watcher.name))
+
+
+async def _no_campaign() -> CampaignSeen:
+    return CampaignSeen(campaign=None)
+
+
 TOPICS: Mapping[str, Callable[[Watcher], Look]] = {
     "now": _now,
     "accounts": _accounts,
     "account": _account,
+    "campaigns": _campaigns,
+    "campaign": _campaign,
     "email": _email,
     "inbox": _inbox,
 }

@@ -15,6 +15,7 @@ from fairpost.postgres.store import Store
 
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
 CUT_SHORT = (CampaignState.FAILED, CampaignState.CANCELLED)
+AT_ONCE_MAX = 20_000  # e-mails, that are counted in some milliseconds
 ROUTES_FROM = 1000  # of what is due: the first, to see which accounts it waits for
 
 
@@ -68,11 +69,15 @@ async def view_course(
     *,
     now: datetime | None = None,
     called: Callable[[Account], Account] = lambda account: account,
+    at_once: bool = False,
 ) -> CourseView:
-    """`called`: the accounts as whoever looks may know them."""
+    """`called`: the accounts as whoever looks may know them. `at_once`: where it is a small one it is counted now, not when an engine did it last."""
     now = now or await store.now()
-    standing = await courses.standing(store, campaign)
+    standing = await courses.standing_now(store, campaign, emails_max=AT_ONCE_MAX) if at_once else None
+    standing = standing or await courses.standing(store, campaign)
     points = await courses.points(store, campaign)
+    if at_once and not points and campaign.launched_at is not None:
+        points.append(CoursePoint(at=campaign.launched_at, sent=0, missed=0))
     if standing is not None and points and campaign.finished_at is None and points[-1].at < standing.at:
         points.append(CoursePoint(at=standing.at, sent=standing.sent, missed=standing.missed))
     kept = await campaigns.kept_forecast(store, campaign)
@@ -87,15 +92,23 @@ async def view_course(
         by_account=await _shares(store, standing) if standing else [],
         foretold=read_kept(kept) if kept is not None else None,
         outlook=read_kept(standing.outlook) if standing and standing.outlook and is_under_way else None,
-        waiting=await why_it_waits(
-            store,
-            campaign,
-            await _counts(store, campaign, standing, now),
-            timezone=schedule.schedule.timezone,
-            now=now,
-            called=called,
+        waiting=await waiting_of(
+            store, campaign, standing, timezone=schedule.schedule.timezone, now=now, called=called
         ),
     )
+
+
+async def waiting_of(
+    store: Store,
+    campaign: Campaign,
+    standing: CountedStanding | None,
+    *,
+    timezone: str,
+    now: datetime,
+    called: Callable[[Account], Account],
+) -> Waiting:
+    counts = await _counts(store, campaign, standing, now)
+    return await why_it_waits(store, campaign, counts, timezone=timezone, now=now, called=called)
 
 
 async def _shares(store: Store, standing: CountedStanding) -> list[AccountShare]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairpost.model.campaign import Campaign
 from fairpost.system import clock
@@ -52,8 +52,22 @@ async def standing(store: "Store", campaign: Campaign) -> CountedStanding | None
         "SELECT at, sent, missed, waiting, steps, accounts, outlook FROM fairpost.campaign_standings WHERE campaign_id = $1",
         campaign.id,
     )
-    if row is None:
-        return None
+    return _standing(row) if row else None
+
+
+async def standing_now(store: "Store", campaign: Campaign, *, emails_max: int) -> CountedStanding | None:
+    """Counted at this moment. None: it has more e-mails than so many, or is not launched."""
+    row = await store.row(
+        """SELECT t.at, greatest(n.sent, s.sent) AS sent, n.missed, n.waiting, n.steps, n.accounts, s.outlook
+           FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_standings s ON s.campaign_id = c.id
+           CROSS JOIN (SELECT coalesce($3::timestamptz, clock_timestamp()) AS at) t CROSS JOIN LATERAL fairpost.standing_of(c.id, t.at) n
+           WHERE c.id = $1 AND c.launched_at IS NOT NULL AND c.scheduled <= $2""",
+        *(campaign.id, emails_max, clock.stated()),
+    )
+    return _standing(row) if row else None
+
+
+def _standing(row: Any) -> CountedStanding:
     by_step: dict[int, dict[str, int]] = {}
     for step, state, n in json.loads(row["steps"]):
         by_step.setdefault(step, {})[state] = n

@@ -91,26 +91,28 @@ async def course(name: CampaignName, caller: Reads) -> Answer[CampaignCourse]:
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         view = await view_course(one, campaign, now=await one.now(), called=lambda account: as_known(account, caller))
+    return Answer(data=course_of(view, caller))
+
+
+def course_of(view: CourseView, caller: Caller) -> CampaignCourse:
     standing = view.standing
-    return Answer(
-        data=CampaignCourse(
-            id=name,
-            state=campaign.state,
-            waits_for=own_words(view.waiting.words, caller),
-            waits_until=view.waiting.until,
-            counted_at=standing.at if standing else None,
-            sent=standing.sent if standing else 0,
-            missed=standing.missed if standing else 0,
-            waiting=standing.waiting if standing else 0,
-            forecast=_expected(view.foretold, caller),
-            expected=view.expected,
-            outlook=_expected(view.outlook, caller),
-            done_at=view.ends_at,
-            drift_s=view.drift_s,
-            course=[RealPoint(at=point.at, sent=point.sent, missed=point.missed) for point in view.points],
-            steps=_steps(view),
-            accounts=_accounts(view, caller),
-        )
+    return CampaignCourse(
+        id=view.campaign.name,
+        state=view.campaign.state,
+        waits_for=own_words(view.waiting.words, caller),
+        waits_until=view.waiting.until,
+        counted_at=standing.at if standing else None,
+        sent=standing.sent if standing else 0,
+        missed=standing.missed if standing else 0,
+        waiting=standing.waiting if standing else 0,
+        forecast=_expected(view.foretold, caller),
+        expected=view.expected,
+        outlook=_expected(view.outlook, caller),
+        done_at=view.ends_at,
+        drift_s=view.drift_s,
+        course=[RealPoint(at=point.at, sent=point.sent, missed=point.missed) for point in view.points],
+        steps=_steps(view),
+        accounts=_accounts(view, caller),
     )
 
 

@@ -13,6 +13,8 @@ const PAGES = [
   [/^\/$/, () => import("./pages/now.js")],
   [/^\/accounts\/?$/, () => import("./pages/accounts.js")],
   [/^\/accounts\/(?<name>.+)$/, () => import("./pages/account.js")],
+  [/^\/campaigns$/, () => import("./pages/campaigns.js")],
+  [/^\/campaigns\/(?<name>[^/]+)(?:\/(?<part>recipients|preview))?$/, () => import("./pages/campaign.js")],
   [/^\/emails\/?$/, () => import("./pages/emails.js")],
   [/^\/emails\/(?<id>\d+)$/, () => import("./pages/email.js")],
   [/^\/inbox(\/(?<id>\d+)(\/(?<part>[a-z]+))?)?$/, () => import("./pages/inbox.js")],
@@ -22,6 +24,7 @@ const PAGES = [
 const NAV = [
   ["/", "Now"],
   ["/accounts", "Accounts"],
+  ["/campaigns", "Campaigns"],
   ["/emails", "E-mails"],
   ["/inbox", "Inbox", "admin"],
   ["/settings", "Set-up"],

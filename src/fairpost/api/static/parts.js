@@ -64,6 +64,14 @@ export function meter(name, used, most, text = null) {
 export const share = (name, part, value) => h("div.share", { "data-key": `share ${name}` },
   h("span.share-name", name), h("div.bar.plain", h("div", { width_percent: 100 * part })), h("span.share-value", `${value} · ${percent(part, part < 0.1 ? 1 : 0)}`));
 
+// How far something has come: what went well, what did not, and what is left.
+export function progress(name, { emails: all, sent, missed, left }) {
+  const words_ = `${number(sent)} sent, ${missed ? `${number(missed)} missed, ` : ""}${number(left)} left of ${number(all)}`;
+  return h("div.progress", { "data-key": `progress ${name}` },
+    h("div.bar.parts", { role: "img", "aria-label": words_ }, h("div", { width_percent: 100 * sent / all }), h("div.missed", { width_percent: 100 * missed / all })),
+    h("small", { "aria-hidden": "true" }, words_));
+}
+
 export const chart = (text, words_) => (text ? h("figure.chart", { "data-key": `chart ${words_ || ""}` }, svg(text), words_ ? h("figcaption", words_) : null) : null);
 
 // ── lists ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -113,7 +121,7 @@ export function tell(text, tone = "good") {
 }
 
 // fields: [{name, label, type?, value?, required?, options?, hint?, rows?}]. Gives what was entered once `act` has taken it; null: cancelled.
-// What `act` refuses is said in the dialog, which stays open.
+// `text` is a sentence, or elements. What `act` refuses is said in the dialog, which stays open.
 export function dialog(title, { text, fields = [], yes = "OK", tone = "", act = async () => {} }) {
   return new Promise((resolve) => {
     const words_ = h("p.refused", { role: "alert", hidden: true });
@@ -132,7 +140,7 @@ export function dialog(title, { text, fields = [], yes = "OK", tone = "", act = 
       }
     };
     const go = h("button", { type: "submit", class: tone || "main" }, yes);
-    const form = h("form", { onsubmit: submit }, text && h("p", text), fields.map(field), words_,
+    const form = h("form", { onsubmit: submit }, typeof text === "string" ? h("p", text) : text, fields.map(field), words_,
       h("div.actions", go, h("button", { type: "button", onclick: () => close(null) }, "Cancel")));
     const box = h("dialog", { "aria-label": title, oncancel: () => close(null) }, h("h2", title), form);
     const close = (result) => {

@@ -28,8 +28,32 @@ BEGIN
     RETURN n;
 END $$;
 
--- One look at one campaign: a single statement counts queue and history together, so that an e-mail that moves from one to the other meanwhile is counted once.
--- Needs emails_of_campaign and queue_of_campaign.
+-- How a campaign stands, counted: a single statement counts queue and history together, so that an e-mail that moves from one to the other meanwhile is
+-- counted once. `sent` is what history has. Needs emails_of_campaign and queue_of_campaign.
+CREATE OR REPLACE FUNCTION fairpost.standing_of(p_campaign bigint, p_at timestamptz)
+RETURNS TABLE (sent bigint, missed bigint, waiting bigint, steps jsonb, accounts jsonb)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY WITH held AS MATERIALIZED (
+        SELECT x.step, x.state::text, CASE x.state WHEN 'sent' THEN 'sent' ELSE 'missed' END AS kind, x.account_id, x.n FROM (
+            SELECT e.step, e.state, e.account_id, count(*) AS n FROM fairpost.emails e WHERE e.campaign_id = p_campaign GROUP BY 1, 2, 3) x
+        UNION ALL
+        SELECT x.step, x.state, 'waiting', CASE WHEN x.state IN ('claimed', 'sending', 'in_doubt') THEN x.account_id ELSE a.id END, x.n FROM (
+            SELECT q.step, q.route, CASE WHEN q.waiting THEN NULL ELSE q.account_id END AS account_id,
+                   CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
+                        WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > p_at THEN 'scheduled' ELSE 'ready' END AS state, count(*) AS n
+            FROM fairpost.queue q WHERE q.campaign_id = p_campaign GROUP BY 1, 2, 3, 4) x LEFT JOIN fairpost.accounts a ON x.route = '@' || a.name
+    )
+    SELECT (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'sent'), 0)::bigint FROM held h), (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'missed'), 0)::bigint FROM held h),
+           (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'waiting'), 0)::bigint FROM held h),
+           coalesce((SELECT jsonb_agg(jsonb_build_array(s.step, s.state, s.n) ORDER BY s.step, s.state) FROM (
+               SELECT h.step, h.state, sum(h.n) AS n FROM held h GROUP BY 1, 2) s), '[]'),
+           coalesce((SELECT jsonb_agg(jsonb_build_array(s.account_id, s.kind, s.n) ORDER BY s.account_id, s.kind) FROM (
+               SELECT h.account_id, h.kind, sum(h.n) AS n FROM held h GROUP BY 1, 2) s), '[]');
+END $$;
+
+-- One look at one campaign, kept.
 CREATE OR REPLACE FUNCTION fairpost.count_campaign(p_campaign bigint, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -46,23 +70,8 @@ BEGIN
     after.at := coalesce(p_now, begun_at);
     after.state := c.state;
     after.finished_at := c.finished_at;
-    WITH held AS MATERIALIZED (
-        SELECT x.step, x.state::text, CASE x.state WHEN 'sent' THEN 'sent' ELSE 'missed' END AS kind, x.account_id, x.n FROM (
-            SELECT e.step, e.state, e.account_id, count(*) AS n FROM fairpost.emails e WHERE e.campaign_id = c.id GROUP BY 1, 2, 3) x
-        UNION ALL
-        SELECT x.step, x.state, 'waiting', CASE WHEN x.state IN ('claimed', 'sending', 'in_doubt') THEN x.account_id ELSE a.id END, x.n FROM (
-            SELECT q.step, q.route, CASE WHEN q.waiting THEN NULL ELSE q.account_id END AS account_id,
-                   CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
-                        WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > after.at THEN 'scheduled' ELSE 'ready' END AS state, count(*) AS n
-            FROM fairpost.queue q WHERE q.campaign_id = c.id GROUP BY 1, 2, 3, 4) x LEFT JOIN fairpost.accounts a ON x.route = '@' || a.name
-    )
-    SELECT (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'sent'), 0) FROM held h), (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'missed'), 0) FROM held h),
-           (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'waiting'), 0) FROM held h),
-           coalesce((SELECT jsonb_agg(jsonb_build_array(s.step, s.state, s.n) ORDER BY s.step, s.state) FROM (
-               SELECT h.step, h.state, sum(h.n) AS n FROM held h GROUP BY 1, 2) s), '[]'),
-           coalesce((SELECT jsonb_agg(jsonb_build_array(s.account_id, s.kind, s.n) ORDER BY s.account_id, s.kind) FROM (
-               SELECT h.account_id, h.kind, sum(h.n) AS n FROM held h GROUP BY 1, 2) s), '[]')
-    INTO after.sent, after.missed, after.waiting, after.steps, after.accounts;
+    SELECT n.sent, n.missed, n.waiting, n.steps, n.accounts INTO after.sent, after.missed, after.waiting, after.steps, after.accounts
+    FROM fairpost.standing_of(c.id, after.at) n;
     after.sent := greatest(after.sent, before.sent);   -- what is no longer in history was sent all the same
     is_over := c.finished_at IS NOT NULL;
     after.next_at := after.at + greatest(CASE WHEN c.state = 'running' THEN interval '1 minute' ELSE interval '10 minutes' END, 100 * (clock_timestamp() - begun_at));

@@ -1,0 +1,208 @@
+"""What is live of campaigns: the newest of them, and one. Each look serves everybody who may see the workspace."""
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+from fairpost.api.access import Caller
+from fairpost.api.answers import Model
+from fairpost.api.course_drawing import course_chart
+from fairpost.api.names import as_known, own_route, own_words
+from fairpost.api.pages import cursor_of
+from fairpost.api.routes.campaign_course import CampaignCourse, course_of
+from fairpost.api.routes.campaigns import GapOut, state_word
+from fairpost.model.account import Account
+from fairpost.model.campaign import Campaign, CampaignState
+from fairpost.observe.campaign_list import CampaignsWatch, Line
+from fairpost.observe.courses import AT_ONCE_MAX, CourseView, view_course
+from fairpost.policy.headline import Headline, Tone
+from fairpost.postgres import campaigns
+from fairpost.postgres.campaigns import Planning
+from fairpost.postgres.store import Store
+from fairpost.system import clock
+
+MEMBERS_EVERY_S = 10.0  # who is on the lists of a draft is counted so often
+SENDING = "sending"
+
+# Of what a campaign is in, where it needs no look at what it waits for.
+TONES: dict[CampaignState, Tone] = {
+    CampaignState.DRAFT: "quiet",
+    CampaignState.SCHEDULED: "wait",
+    CampaignState.PAUSED: "wait",
+    CampaignState.COMPLETED: "good",
+    CampaignState.FAILED: "bad",
+    CampaignState.CANCELLED: "quiet",
+}
+
+
+class CampaignLine(Model):
+    """`left`: of `emails`, those neither sent nor missed. `ends_at`: when it ended, or is expected to by now."""
+
+    workspace: str
+    id: str
+    state: CampaignState
+    waits_for: str
+    waits_until: datetime | None
+    emails: int
+    sent: int
+    missed: int
+    left: int
+    created_at: datetime
+    launched_at: datetime | None
+    ends_at: datetime | None
+    is_over: bool
+
+
+class CampaignLines(Model):
+    """`next`: the cursor of those before, for `GET /api/campaigns`. Null: there are none, or they are of many workspaces."""
+
+    workspace: str | None
+    campaigns: list[CampaignLine]
+    next: str | None
+
+
+class CampaignShown(CampaignCourse):
+    """With its lines drawn, instead of told: `chart` is SVG. `counted_at` null: these are the figures of this moment."""
+
+    headline: Headline
+    timezone: str
+    recipients: int
+    left_out: int
+    states: dict[str, int]
+    chart: str
+    sequence: str
+    delays_s: list[int]
+    lists: list[str]
+    pool: str | None
+    account: str | None
+    gap: GapOut | None
+    by_recipients_clock: bool
+    user: str
+    created_at: datetime
+    starts_at: datetime | None
+    launched_at: datetime | None
+    finished_at: datetime | None
+
+
+class CampaignSeen(Model):
+    """None: there is no such campaign, or not any more."""
+
+    campaign: CampaignShown | None
+
+
+class CampaignsLook:
+    """`caller` None: one who runs the service sees those of all workspaces."""
+
+    def __init__(self, store: Store, caller: Caller | None) -> None:
+        self._caller = caller
+        self._watch = CampaignsWatch(store, caller.workspace if caller else None, called=self._called)
+
+    async def __call__(self) -> CampaignLines:
+        lines, is_more = await self._watch.look()
+        last = lines[-1].campaign if lines and is_more and self._caller is not None else None
+        return CampaignLines(
+            workspace=self._caller.workspace if self._caller else None,
+            campaigns=[self._shown(line) for line in lines],
+            next=cursor_of(f"{last.created_at.isoformat()} {last.name}") if last else None,
+        )
+
+    def _called(self, account: Account) -> Account:
+        return as_known(account, self._caller) if self._caller else account
+
+    def _shown(self, line: Line) -> CampaignLine:
+        campaign, words = line.campaign, line.waiting.words
+        return CampaignLine(
+            workspace=campaign.workspace,
+            id=campaign.name,
+            state=campaign.state,
+            waits_for=own_words(words, self._caller) if self._caller else words,
+            waits_until=line.waiting.until if words != SENDING else None,
+            emails=line.emails,
+            sent=line.sent,
+            missed=line.missed,
+            left=max(0, line.emails - line.sent - line.missed),
+            created_at=campaign.created_at,
+            launched_at=campaign.launched_at,
+            ends_at=line.ends_at,
+            is_over=campaign.finished_at is not None,
+        )
+
+
+class CampaignLook:
+    def __init__(self, store: Store, caller: Caller, name: str) -> None:
+        self._store = store
+        self._caller = caller
+        self._name = name
+        self._members = (float("-inf"), 0)
+
+    async def __call__(self) -> CampaignSeen:
+        campaign = await campaigns.find_campaign(self._store, self._caller.workspace, self._name)
+        if campaign is None:
+            return CampaignSeen(campaign=None)
+        return CampaignSeen(campaign=await self._shown(campaign))
+
+    async def _shown(self, campaign: Campaign) -> CampaignShown:
+        view = await view_course(
+            self._store, campaign, called=lambda account: as_known(account, self._caller), at_once=True
+        )
+        planning = await campaigns.planning(self._store, campaign)
+        people = await self._on_its_lists(campaign) if campaign.launched_at is None else planning.prospects
+        return CampaignShown(**{**_drawn(view, self._caller), **_facts(view, self._caller, planning, people)})
+
+    async def _on_its_lists(self, campaign: Campaign) -> int:
+        counted_s, known = self._members
+        if clock.monotonic() < counted_s + MEMBERS_EVERY_S:
+            return known
+        found = await campaigns.members(self._store, campaign)
+        self._members = (clock.monotonic(), found)
+        return found
+
+
+def _drawn(view: CourseView, caller: Caller) -> dict[str, Any]:
+    """The course without its points: the chart has them."""
+    course = course_of(view, caller)
+    without: dict[str, Any] = {"points": []}
+    return {
+        **dict(course),
+        "course": [],
+        "forecast": course.forecast and course.forecast.model_copy(update=without),
+        "outlook": course.outlook and course.outlook.model_copy(update=without),
+        "chart": course_chart(view),
+    }
+
+
+def _facts(view: CourseView, caller: Caller, planning: Planning, people: int) -> dict[str, Any]:
+    campaign = view.campaign
+    pool, account = own_route(campaign.route, caller)
+    states: Counter[str] = Counter()
+    for counts in view.standing.by_step.values() if view.standing else ():
+        states.update({state_word(state): n for state, n in counts.items()})
+    return {
+        "counted_at": view.standing.at if view.standing and planning.scheduled > AT_ONCE_MAX else None,
+        "headline": _headline(view, own_words(view.waiting.words, caller)),
+        "timezone": view.timezone,
+        "recipients": people - planning.left_out,
+        "left_out": planning.left_out,
+        "states": dict(states),
+        "sequence": campaign.sequence,
+        "delays_s": [step.delay_s for step in campaign.steps],
+        "lists": list(campaign.lists),
+        "pool": pool,
+        "account": account,
+        "gap": campaign.gap and GapOut.model_validate(campaign.gap),
+        "by_recipients_clock": campaign.by_recipients_clock,
+        "user": campaign.user,
+        "created_at": campaign.created_at,
+        "starts_at": campaign.starts_at,
+        "launched_at": campaign.launched_at,
+        "finished_at": campaign.finished_at,
+    }
+
+
+def _headline(view: CourseView, words: str) -> Headline:
+    state = view.campaign.state
+    is_said = words.startswith(state)  # as in "paused: by Ann"
+    text = words[:1].upper() + words[1:] if is_said else f"{state.capitalize()}: {words}"
+    is_sending, needs_somebody = words == SENDING, view.waiting.then is not None
+    tone: Tone = TONES.get(state) or ("good" if is_sending else "bad" if needs_somebody else "wait")
+    return Headline(text=f"{text.rstrip('.')}.", tone=tone, until=None if is_sending else view.waiting.until)

@@ -1,0 +1,106 @@
+"""What is live of campaigns: each change of them, for those who may see their workspace, and at no more cost with very many e-mails."""
+
+import json
+from typing import Any
+
+import httpx2 as httpx
+
+from fairpost.model.person import Role
+from fairpost.observe import courses
+from fairpost.postgres.courses import count
+from tests.api.conftest import Api
+from tests.api.test_campaigns import PEOPLE, acme, finish, launched, prepare  # noqa: F401
+from tests.api.test_live import Stream, signed_in, watching
+
+
+async def state_when(stream: Stream, **wanted: Any) -> Any:
+    """The first in which it is so."""
+    while True:
+        state = (await stream.state())["campaign"]
+        if state is not None and all(state[name] == value for name, value in wanted.items()):
+            return state
+
+
+async def line_when(stream: Stream, **wanted: Any) -> Any:
+    while True:
+        for line in (await stream.state())["campaigns"]:
+            if all(line[name] == value for name, value in wanted.items()):
+                return line
+
+
+async def test_a_campaign_is_seen_from_its_draft_to_its_end(api: Api, acme: httpx.AsyncClient) -> None:  # noqa: F811
+    path = "/api/live/campaign?name=spring"
+    async with signed_in(api, "acme", Role.VIEWER) as client, watching(client, path) as stream:
+        assert await stream.state() == {"campaign": None}  # there is none yet
+        await acme.put("/api/campaigns/spring", json={"steps": [{"template": "hello"}], "lists": ["customers"]})
+        draft = await state_when(stream, state="draft")
+        assert (draft["recipients"], draft["headline"]["tone"], draft["states"]) == (PEOPLE, "quiet", {})
+        assert (draft["pool"], draft["lists"], draft["delays_s"]) == ("default", ["customers"], [0])
+        await acme.post("/api/campaigns/spring/launch")
+        running = await state_when(stream, state="running", waiting=PEOPLE)
+        assert running["headline"] == {"tone": "bad", "text": "Running: no engine is running.", "until": None}
+        assert running["states"] == {"ready": PEOPLE}
+        assert "now" in running["chart"]
+        assert running["course"] == []
+        await finish(api, "sent", 7)
+        await finish(api, "failed", 2)
+        later = await state_when(stream, sent=7, missed=2, waiting=PEOPLE - 9)
+        assert later["states"] == {"sent": 7, "failed": 2, "ready": PEOPLE - 9}
+        assert later["counted_at"] is None  # of this moment, though no engine counts
+        assert [step["sent"] for step in later["steps"]] == [7]
+        await acme.post("/api/campaigns/spring/pause", json={"reason": "by Ann"})
+        assert (await state_when(stream, state="paused"))["headline"]["text"] == "Paused: by Ann."
+
+
+async def test_a_workspace_sees_its_own_and_an_admin_the_newest_of_all(api: Api, acme: httpx.AsyncClient) -> None:  # noqa: F811
+    await launched(acme, "spring", gap=None)
+    await api.workspace("rival")
+    async with api.client("rival") as rival:
+        await prepare(api, rival, "rival")
+        await launched(rival, "theirs", gap=None)
+        await rival.post("/api/campaigns/theirs/pause")
+    async with signed_in(api, "acme", Role.VIEWER) as client, watching(client, "/api/live/campaigns") as stream:
+        state = await stream.state()
+        assert "rival" not in json.dumps(state)
+        assert [(line["id"], line["emails"], line["left"]) for line in state["campaigns"]] == [
+            ("spring", 2 * PEOPLE, 2 * PEOPLE)
+        ]
+        await finish(api, "sent", 5)
+        await line_when(stream, id="spring", sent=5, waits_for="no engine is running")
+    async with signed_in(api, None, Role.ADMIN) as client:
+        async with watching(client, "/api/live/campaigns") as stream:
+            found = [(line["workspace"], line["id"], line["state"]) for line in (await stream.state())["campaigns"]]
+            assert found == [("rival", "theirs", "paused"), ("acme", "spring", "running")]
+        async with watching(client, "/api/live/campaigns?workspace=rival") as stream:
+            assert [line["id"] for line in (await stream.state())["campaigns"]] == ["theirs"]
+        async with watching(client, "/api/live/campaign?name=spring") as stream:  # names are those of a workspace
+            assert await stream.state() == {"campaign": None}
+
+
+async def test_the_operators_accounts_have_no_names_in_it(api: Api, acme: httpx.AsyncClient) -> None:  # noqa: F811
+    await api.store.value("SELECT fairpost.engine_here('test', false)")
+    await launched(acme, gap=None)
+    await api.store.change_account("big-relay", {"status": "suspended", "status_reason": "the secret reason"})
+    for path in ("/api/live/campaign?name=spring", "/api/live/campaigns"):
+        async with watching(acme, path) as stream:
+            told = json.dumps(await stream.state())
+            assert "a shared account" in told
+            assert "big-relay" not in told
+            assert "secret" not in told
+
+
+async def test_of_very_many_the_last_count_is_told_and_when_it_was(
+    api: Api,
+    acme: httpx.AsyncClient,  # noqa: F811
+    monkeypatch: Any,
+) -> None:
+    await launched(acme)
+    await finish(api, "sent", 4)
+    await count(api.store, seconds_max=10)
+    await finish(api, "sent", 4)
+    monkeypatch.setattr(courses, "AT_ONCE_MAX", 10)
+    monkeypatch.setattr("fairpost.api.campaign_looks.AT_ONCE_MAX", 10)
+    async with watching(acme, "/api/live/campaign?name=spring") as stream:
+        state = (await stream.state())["campaign"]
+        assert state["sent"] == 4
+        assert state["counted_at"] is not None

@@ -1,0 +1,250 @@
+"""The pages of campaigns, with a real engine that sends to the development inbox: launched, watched, done, and tried again where it failed."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.model.account import Limits
+from fairpost.model.person import Role
+from fairpost.model.prospect import ProspectLine
+from fairpost.model.transport import Security, SmtpSettings
+from fairpost.postgres.prospects import import_prospects
+from tests.api.conftest import Api
+from tests.browser.axe import check_accessibility
+from tests.browser.chromium import PHONE, Screen
+from tests.browser.conftest import on_two_screens
+from tests.browser.faults import Faults
+from tests.browser.signing_in import add_admin, add_member, signed_in
+from tests.chaos.driver import eventually, until
+from tests.chaos.processes import Engine
+
+SENT_S_MAX = 60_000  # of an engine on a busy machine, in milliseconds as Playwright has it
+HELLO = {
+    "subject": "Hello {{ first_name }}",
+    "text": "Dear {{ first_name }}",
+    "html": "<h1>Dear {{ first_name }}</h1><script>parent.document.title = 'taken'</script>",
+}
+
+
+def button(page: Page, name: str) -> Locator:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def figure(page: Page, name: str) -> Locator:
+    return page.locator("div.figure", has=page.locator("dt", has_text=name)).locator("dd")
+
+
+async def fits(page: Page) -> bool:
+    return bool(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+async def prepare(
+    api: Api, addresses: list[str], *, workspace: str = "acme", pace_ms: int = 200, port: int = 9
+) -> None:
+    """A workspace with a template, a list of these people, and an account that sends to this port."""
+    await api.workspace(workspace)
+    if not await api.store.accounts():
+        await api.store.add_account(
+            "relay",
+            address="news@acme.example",
+            limits=Limits(delay_ms=pace_ms),
+            transport=SmtpSettings(host="127.0.0.1", port=port, security=Security.NONE),
+        )
+    lines = [
+        ProspectLine(line=n, address=address, fields={"first_name": f"Ann{n}"}, timezone=None, external_id=None)
+        for n, address in enumerate(addresses, 1)
+    ]
+    async with api.store.connection() as conn:
+        await import_prospects(conn, lines, workspace=workspace, list_name="customers", skip_bad=False)
+    async with api.client(workspace) as client:
+        assert (await client.put("/api/templates/hello", json=HELLO)).status_code == 201
+
+
+async def draft(api: Api, name: str, *, workspace: str = "acme", launch: bool = False) -> None:
+    async with api.client(workspace) as client:
+        made = {"steps": [{"template": "hello"}], "lists": ["customers"]}
+        assert (await client.put(f"/api/campaigns/{name}", json=made)).status_code == 201
+        if launch:
+            assert (await client.post(f"/api/campaigns/{name}/launch")).status_code == 200
+
+
+@asynccontextmanager
+async def inbox(api: Api) -> AsyncIterator[InboxServer]:
+    server = InboxServer(api.store, ServerOptions(port=0))
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def engine(url: str, folder: Path) -> AsyncIterator[Engine]:
+    running = Engine.start(url, None, folder)
+    try:
+        await until(running.is_ready, "the engine is ready", s_max=60)
+        yield running
+    finally:
+        running.end()
+
+
+@pytest.fixture
+def people() -> list[str]:
+    return [*(f"p{n}@there.test" for n in range(8)), "q1+dot-reject@there.test", "q2+dot-reject@there.test"]
+
+
+@on_two_screens
+async def test_a_campaign_is_made_launched_and_watched_until_it_is_done(
+    api: Api, page: Page, screen: Screen, url: str, tmp_path: Path, people: list[str]
+) -> None:
+    async with inbox(api) as server:
+        await prepare(api, people, port=server.port)
+        await signed_in(page, api.store, await add_member(api.store, role=Role.MANAGER))
+        await page.goto("/campaigns")
+        await expect(page.get_by_text("There is no campaign yet")).to_be_visible()
+        await check_accessibility(page)
+        await page.evaluate("globalThis.never_reloaded = true")
+
+        await button(page, "New campaign").click()
+        await page.get_by_role("textbox", name="Name").fill("spring")
+        await page.get_by_label("What is sent").select_option("template hello")
+        await check_accessibility(page)
+        await button(page, "Make the draft").click()
+        await expect(page.get_by_role("heading", name="spring")).to_be_visible()
+        await expect(figure(page, "recipients")).to_contain_text("10")
+
+        await button(page, "Launch").click()
+        asked = page.get_by_role("dialog")
+        await expect(asked).to_contain_text("10 e-mails will be sent")
+        await check_accessibility(page)
+        await asked.get_by_role("button", name="Launch").click()
+        await expect(page.get_by_text("Running: no engine is running.")).to_be_visible()
+        await expect(figure(page, "waiting")).to_contain_text("10")
+        async with engine(url, tmp_path):
+            await expect(page.get_by_text("Running: sending.")).to_be_visible(timeout=SENT_S_MAX)
+            await expect(page.locator(".headline")).to_contain_text("Completed", timeout=SENT_S_MAX)
+            await expect(figure(page, "sent").first).to_contain_text("8")
+            await expect(figure(page, "failed")).to_contain_text("2")
+            await expect(
+                page.get_by_label("Forecast and reality").locator("dd", has_text=re.compile("(as|than) foreseen"))
+            ).to_be_visible()
+            assert await fits(page)
+            await check_accessibility(page)
+            assert await api.store.value("SELECT count(*) FROM fairpost.inbox") == 8
+
+            await figure(page, "failed").get_by_role("link").click()
+            rows = page.locator("tbody tr")
+            await expect(rows).to_have_count(2)
+            await expect(rows.first).to_contain_text("Message refused")
+            assert await fits(page)
+            await check_accessibility(page)
+            await button(page, "Retry only those that failed").click()
+            await expect(page.get_by_role("dialog")).to_contain_text("2 e-mails of spring failed")
+            await button(page, "Try again").click()
+            await expect(page.get_by_text("2 e-mails are tried again.")).to_be_visible()
+            twice = "SELECT count(*) = 2 FROM fairpost.emails WHERE state = 'failed' AND attempts = 2 AND addresses[1] LIKE 'q%'"
+            await eventually(lambda: api.store.value(twice), "those that failed are tried again", s_max=60)
+            await expect(page.locator(".headline")).to_contain_text("Completed", timeout=SENT_S_MAX)
+            await page.get_by_role("link", name="Failed (2)").click()
+            await expect(rows).to_have_count(2)
+        assert await page.evaluate("globalThis.never_reloaded")
+        assert await api.store.value("SELECT count(*) FROM fairpost.inbox") == 8  # nobody got anything twice
+
+
+async def test_what_is_paused_stays_until_it_is_resumed_and_one_prospect_can_be_stopped(
+    api: Api, page: Page, url: str, tmp_path: Path
+) -> None:
+    async with inbox(api) as server:
+        await prepare(api, [f"p{n}@there.test" for n in range(30)], pace_ms=500, port=server.port)
+        await draft(api, "spring", launch=True)
+        await signed_in(page, api.store, await add_member(api.store, role=Role.SENDER))
+        async with engine(url, tmp_path):
+            await page.goto("/campaigns")
+            await expect(page.locator("tbody tr")).to_contain_text("sending", timeout=SENT_S_MAX)
+            await page.get_by_role("link", name="spring").click()
+            await expect(figure(page, "sent").first).not_to_have_text("0", timeout=SENT_S_MAX)
+            await button(page, "Pause").click()
+            await expect(page.locator(".headline")).to_contain_text("Paused.")
+            assert await api.store.value("SELECT state::text FROM fairpost.campaigns") == "paused"
+
+            await page.get_by_role("link", name="Recipients").click()
+            await page.get_by_label("The whole address of a recipient").fill("p29@there.test")
+            await button(page, "Find").click()
+            await expect(page.locator("tbody tr")).to_have_count(1)
+            await button(page, "Stop for p29@there.test").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+            await expect(page.locator("tbody tr")).to_contain_text("cancelled")
+            assert (
+                await api.store.value("SELECT state::text FROM fairpost.emails WHERE addresses[1] = 'p29@there.test'")
+                == "cancelled"
+            )
+
+            before = await api.store.value("SELECT count(*) FROM fairpost.emails WHERE state = 'sent'")
+            await button(page, "Resume").click()
+            await page.get_by_role("link", name="Course").click()
+            await expect(page.get_by_text("Running: sending.")).to_be_visible(timeout=SENT_S_MAX)
+            await expect(figure(page, "sent").first).not_to_have_text(str(before), timeout=SENT_S_MAX)
+            await button(page, "Cancel the campaign").click()
+            await button(page, "Cancel it for good").click()
+            await expect(page.locator(".headline")).to_contain_text("Cancelled.", timeout=SENT_S_MAX)
+
+
+@pytest.mark.parametrize("screen", [PHONE], ids=str)
+async def test_a_viewer_sees_everything_and_can_do_nothing(
+    api: Api, page: Page, faults: Faults, screen: Screen
+) -> None:
+    await prepare(api, ["ann@there.test", "bob@there.test"])
+    await draft(api, "spring")
+    await signed_in(page, api.store, await add_member(api.store, role=Role.VIEWER))
+    await page.goto("/campaigns")
+    await expect(page.get_by_role("link", name="spring")).to_be_visible()
+    assert await page.get_by_role("main").get_by_role("button").count() == 0
+    await page.get_by_role("link", name="spring").click()
+    await expect(page.locator(".headline")).to_have_text("Draft: not launched yet.")
+    assert await page.get_by_role("main").get_by_role("button").count() == 0
+    await page.get_by_role("link", name="Preview").click()
+    mail = page.frame_locator("iframe.mail")
+    await expect(mail.get_by_role("heading", name="Dear Ann1")).to_be_visible()
+    faults.allow("script-src")  # of the mail: it does not run
+    await page.get_by_label("As it reaches").fill("nobody@there.test")
+    faults.allow_status(404, "/preview")
+    await button(page, "Show").click()
+    await expect(page.get_by_role("alert")).to_contain_text("There is no prospect")
+    assert await fits(page)
+    await check_accessibility(page)
+    faults.allow_status(403, "/launch")
+    refused = """fetch('/api/auth/session').then((answer) => answer.json()).then(({ data }) =>
+        fetch('/api/campaigns/spring/launch', { method: 'POST', headers: { 'X-CSRF-Token': data.csrf_token } })).then((answer) => answer.status)"""
+    assert await page.evaluate(refused) == 403
+
+
+async def test_a_draft_is_changed_and_removed_and_an_admin_finds_it_among_those_of_all(api: Api, page: Page) -> None:
+    await prepare(api, ["ann@there.test"])
+    await prepare(api, ["bob@there.test"], workspace="rival")
+    await draft(api, "spring")
+    await draft(api, "theirs", workspace="rival")
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/campaigns")
+    await expect(page.locator("tbody tr")).to_have_count(2)
+    await page.get_by_role("link", name="spring").click()
+    await expect(page).to_have_url(f"{api.url}/campaigns/spring?workspace=acme")
+    await button(page, "Change").click()
+    await page.get_by_label("Keep to the hours of each recipient's own timezone").check()
+    await page.get_by_label("List customers").uncheck()
+    await page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    await expect(page.get_by_role("dialog")).to_contain_text("Choose at least one list.")
+    await page.get_by_label("List customers").check()
+    await page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    await expect(page.get_by_text("on the clock of each recipient")).to_be_visible()
+    assert await api.store.value("SELECT by_recipients_clock FROM fairpost.campaigns WHERE workspace = 'acme'")
+    await button(page, "Remove").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    await expect(page.get_by_text("There is no campaign yet")).to_be_visible()
+    assert await api.store.value("SELECT string_agg(name, ' ') FROM fairpost.campaigns") == "theirs"
+    await page.goto("/campaigns/spring?workspace=acme")
+    await expect(page.get_by_text("There is no campaign spring here.")).to_be_visible()
