@@ -17,7 +17,7 @@ from fairpost.model.account import Limits
 from fairpost.model.errors import FairpostError
 from fairpost.model.ids import AccountId
 from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel, Throttle, Tier
-from fairpost.observe.fairness import TIERS, FairnessReport, Portion, read_fairness
+from fairpost.observe.fairness import TIERS, FairnessReport, Portion, read_fairness, read_hours
 from fairpost.policy.inequality import gini, jain, largest_share
 from fairpost.policy.ledger import Ledger, Measure
 from fairpost.postgres import senders
@@ -401,3 +401,21 @@ async def test_looking_inside_a_workspace_reads_nothing_of_the_others(laid: Stor
     read, report = await rows_read(url, "nodes", "clocks", workspace="w7", now=NOW)
     assert report.waiting.emails == 1
     assert read < 20
+
+
+async def test_how_evenly_is_told_of_each_hour_in_which_somebody_was_served(store: Store, account: AccountId) -> None:
+    for hours_ago, served in ((30, {"ann": 9}), (2, {"ann": 3, "bob": 1}), (0, {"ann": 2, "bob": 2})):
+        ledger = Ledger()
+        for user, n in served.items():
+            sent(ledger, "w1", user, n)
+        await book(store, account, ledger, NOW - hours_ago * HOUR)
+    ledger = Ledger()
+    sent(ledger, "w2", "ann", 6)
+    await book(store, account, ledger, NOW)
+    this = NOW.replace(minute=0)
+    before, now = await read_hours(store, now=NOW)
+    assert (before.hour, now.hour) == (this - 2 * HOUR, this)
+    assert (before.users.gini, before.users.largest_share) == (gini([3, 1]), 0.75)
+    assert (now.users.senders, now.users.jain, now.users.gini) == (3, jain([2, 2, 6]), gini([2, 2, 6]))
+    _, of_one = await read_hours(store, now=NOW, workspace="w1")
+    assert (of_one.users.senders, of_one.users.jain) == (2, 1.0)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from fairpost.charts import Axis, Column, Kind, Mark, Part, Series, Unit, bars_over_time, line_chart
 from fairpost.model.account import Limits, Usage
+from fairpost.observe.fairness import EvenHour
 from fairpost.observe.now import HISTORY, Hour, Moment
 from fairpost.policy.limits import daily_limit
 
@@ -58,6 +59,23 @@ def hours_chart(hours: Sequence[Hour], now: datetime) -> str:
             x_axis=Axis(label="hours ago", includes=(1.0 - DAY_HOURS, 1.0)),
             y_axis=Axis(label="e-mails an hour", includes=(0.0, 1.0)),
             label="E-mails of each hour, in the last day",
+        )
+    )
+
+
+def evenness_chart(hours: Sequence[EvenHour], now: datetime) -> str:
+    """Of each hour in which somebody was served; the last is the one that runs."""
+    this = now.replace(minute=0, second=0, microsecond=0)
+    places = [((each.hour - this) / HOUR, each.users) for each in hours if each.hour > this - DAY_HOURS * HOUR]
+    return str(
+        line_chart(
+            [
+                Series("Gini", [(x, users.gini) for x, users in places], tint=1),
+                Series("Jain", [(x, users.jain) for x, users in places], tint=2, dashed=True),
+            ],
+            x_axis=Axis(label="hours ago", includes=(1.0 - DAY_HOURS, 0.0)),
+            y_axis=Axis(includes=(0.0, 1.0)),
+            label="Gini and Jain of each hour, in the last day",
         )
     )
 

@@ -15,6 +15,7 @@ from fairpost.api.account_looks import AccountLook, AccountsLook, OneShown
 from fairpost.api.answers import Id, Model, Moment, Page, facts_of
 from fairpost.api.campaign_looks import CampaignLines, CampaignLook, CampaignSeen, CampaignsLook
 from fairpost.api.drawings import hours_chart, pace_chart, waiting_chart
+from fairpost.api.fairness_look import FairnessLook, FairnessShown
 from fairpost.api.live import Look
 from fairpost.api.names import SHARED, own_account, own_words
 from fairpost.api.pages import BIGGEST, page_of
@@ -178,6 +179,8 @@ def _campaign(watcher: Watcher) -> Look:
 
 async def _no_campaign() -> CampaignSeen:
     return CampaignSeen(campaign=None)
+def _fairness(watcher: Watcher) -> Look:
+    return _told(FairnessShown, FairnessLook(watcher.store, watcher.workspace))
 
 
 TOPICS: Mapping[str, Callable[[Watcher], Look]] = {
@@ -187,6 +190,8 @@ TOPICS: Mapping[str, Callable[[Watcher], Look]] = {
     "campaigns": _campaigns,
     "campaign": _campaign,
     "email": _email,
+    "fairness": _fairness,
     "inbox": _inbox,
 }
 FOR_ADMINS = frozenset({"inbox"})  # whatever workspace they have chosen
+SLOW_S: Mapping[str, float] = {"fairness": 5.0}  # those that are looked at less often

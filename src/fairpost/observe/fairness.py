@@ -70,6 +70,14 @@ class Evenness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvenHour:
+    """How evenly the users were served in one hour."""
+
+    hour: datetime
+    users: Evenness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
     """`name` is the domain or user, and empty of a workspace. `share` is of all that is counted here."""
 
@@ -263,6 +271,17 @@ async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW
         waits=_took(waits) if waits.count else None,
         throttling=await _throttling(store, workspace, now),
     )
+
+
+async def read_hours(
+    store: Store, *, now: datetime, window: timedelta = WINDOW_MAX, workspace: str | None = None
+) -> list[EvenHour]:
+    """Only hours in which somebody was served, the oldest first."""
+    require_window(window)
+    by_hour: dict[datetime, list[Any]] = {}
+    for row in await store.fetch("SELECT * FROM fairpost.served_by_hour($1, $2)", workspace, now - window):
+        by_hour.setdefault(row["hour"], []).append(row)
+    return [EvenHour(hour=hour, users=_evenness(by_hour[hour])) for hour in sorted(by_hour)]
 
 
 _FAIRNESS = "SELECT f.*, coalesce($1, clock_timestamp()) AS now FROM fairpost.fairness f"

@@ -12,6 +12,7 @@ from fairpost.postgres.store import Store
 
 FINISHED_WITHIN = timedelta(hours=24)
 HOLDS_MAX = 20
+HOLDS_SEEN_MAX = 1_000  # throttles and gates among them
 
 
 async def read_facts(store: Store, *, now: datetime | None = None, with_finished: bool = True) -> Facts:
@@ -34,9 +35,11 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
     )
 
 
-async def read_holds(store: Store, *, now: datetime, workspace: str | None = None) -> list[Hold]:
-    """Those with the most waiting behind them: of all workspaces, or of one."""
-    return [Hold(**row) for row in await store.fetch(_HOLDS, HOLDS_MAX, now, workspace)]
+async def read_holds(store: Store, *, now: datetime, workspace: str | None = None, by_hand: bool = False) -> list[Hold]:
+    """Those with the most waiting behind them: of all workspaces, or of one. `by_hand`: what a person holds, and no throttle or gate."""
+    looked_at = HOLDS_SEEN_MAX if by_hand else HOLDS_MAX
+    rows = await store.fetch(_HOLDS, looked_at, now, workspace)
+    return [hold for row in rows if not (hold := Hold(**row)).is_throttle or not by_hand][:HOLDS_MAX]
 
 
 async def read_posts(

@@ -13,9 +13,9 @@ from fastapi.responses import StreamingResponse
 from fairpost.api.access import SESSION_COOKIE, caller_of, signed_in_of
 from fairpost.api.answers import Text, failures
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.live import Topic
+from fairpost.api.live import EVERY_S, Topic
 from fairpost.api.service import Service, TheService
-from fairpost.api.topics import FOR_ADMINS, TOPICS, Watcher
+from fairpost.api.topics import FOR_ADMINS, SLOW_S, TOPICS, Watcher
 from fairpost.model.person import Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
@@ -60,7 +60,7 @@ async def watch(
         raise ApiError("forbidden", "This is for those who run the service.")
     watcher = replace(watcher, having=having, situation=situation)
     key = (topic, watcher.region, watcher.workspace, name, having, situation)
-    of = watcher.workspace or OPERATORS
+    of, every_s = watcher.workspace or OPERATORS, SLOW_S.get(topic, EVERY_S)
     service.live.require_room(of)
     token = None if "authorization" in request.headers else request.cookies[SESSION_COOKIE]
 
@@ -69,7 +69,7 @@ async def watch(
         try:
             async with (
                 asyncio.timeout(KEY_STREAM_S_MAX if token is None else STREAM_S_MAX),
-                service.live.watching(key, lambda: TOPICS[topic](watcher), of=of) as found,
+                service.live.watching(key, lambda: TOPICS[topic](watcher), of=of, every_s=every_s) as found,
                 _kept_by(service, token, found) as ended,
             ):
                 async for event in found.events(ended):

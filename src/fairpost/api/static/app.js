@@ -11,6 +11,7 @@ import { button, dialog, empty, tell, to, trouble } from "./parts.js";
 // reload() → load and view again, show() → view again, go(path, values, {replace}), is(role…), state: an object of the page's own that stays while it is open.
 const PAGES = [
   [/^\/$/, () => import("./pages/now.js")],
+  [/^\/fairness\/?$/, () => import("./pages/fairness.js")],
   [/^\/accounts\/?$/, () => import("./pages/accounts.js")],
   [/^\/accounts\/(?<name>.+)$/, () => import("./pages/account.js")],
   [/^\/campaigns$/, () => import("./pages/campaigns.js")],
@@ -26,6 +27,7 @@ const NAV = [
   ["/accounts", "Accounts"],
   ["/campaigns", "Campaigns"],
   ["/emails", "E-mails"],
+  ["/fairness", "Fairness"],
   ["/inbox", "Inbox", "admin"],
   ["/settings", "Set-up"],
 ];

@@ -24,10 +24,10 @@ export const today = (account) => meter("today", account.day_used, account.day_m
 // They pause the account only from so many sent on; before that there is no bar.
 export function bounces({ day_used: used, day_bounces: bounced, bounce_percent_max: most, bounce_sample_min: sample }) {
   const part = used ? bounced / used : 0;
-  const said = `bounces: ${bounced}${bounced ? ` (${percent(part, part < 0.1 ? 1 : 0)})` : ""}`;
+  const said = bounced ? `bounces: ${bounced}, ${percent(part, part < 0.1 ? 1 : 0)}` : "bounces: none";
   if (most === null) return meter("bounces today", 0, null, `${said}, no limit`);
   if (used < sample) return meter("bounces today", 0, null, `${said}, counted from ${sample} on`);
-  return meter("bounces today", 100 * part, most || 0.001, `${said}, pauses above ${most} %`);
+  return meter("bounces today", 100 * part, most || 0.001, `${said} of at most ${most}\u00a0%`);
 }
 
 // ── doing ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -84,6 +84,18 @@ BEGIN
     FROM (SELECT fairpost.is_fair(u.workspace, share) AS is_fair, u.n FROM users u) x GROUP BY x.is_fair, x.n;
 END $$;
 
+-- Of each hour since then: `times` users had `n` e-mails sent, bounced or rejected in it. Like served_by_sender by the index activity_by_hour, or of one
+-- workspace by the primary key.
+CREATE OR REPLACE FUNCTION fairpost.served_by_hour(p_workspace text, p_since timestamptz)
+RETURNS TABLE (hour timestamptz, n bigint, times bigint)
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off AS $$
+    SELECT x.hour, x.n::bigint, count(*)
+    FROM (SELECT a.hour, a.workspace, a.user_name, sum((a.sent + a.bounced + a.rejected)::double precision) AS n FROM fairpost.activity a
+          WHERE a.hour >= fairpost.hour_of(p_since) AND a.sent + a.bounced + a.rejected > 0 AND (p_workspace IS NULL OR a.workspace = p_workspace)
+          GROUP BY 1, 2, 3) x
+    GROUP BY 1, 2
+$$;
+
 -- How long things took since then, all accounts together, or those of one workspace: a histogram for each kind and tier.
 DROP FUNCTION IF EXISTS fairpost.measured_since(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.measured_since(p_since timestamptz, p_workspace text DEFAULT NULL)

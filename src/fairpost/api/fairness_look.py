@@ -1,0 +1,100 @@
+"""What is watched of fairness: of the whole installation, or what one workspace may know of itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from fairpost.api.drawings import evenness_chart
+from fairpost.observe.fairness import (
+    Mode,
+    Portion,
+    Queue,
+    Served,
+    Throttling,
+    Took,
+    Waiting,
+    read_fairness,
+    read_hours,
+    read_share,
+)
+from fairpost.observe.status import read_holds
+from fairpost.policy.diagnosis import Hold
+from fairpost.postgres.store import Store
+
+HOURS_EVERY = timedelta(minutes=1)  # what changes by the hour is looked at so often
+ALL_TIERS = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairnessShown:
+    """`mode` and `queue` are those of the installation, and null for a workspace. `waits`: from due to begun, by queue and tier; of a workspace all
+    tiers together."""
+
+    mode: Mode | None
+    queue: Queue | None
+    waiting: Waiting
+    served: Served
+    served_workspaces: Sequence[Portion]
+    served_users: Sequence[Portion]
+    waits: Mapping[str, Mapping[str, Took]]
+    throttling: Throttling
+    holds: Sequence[Hold]
+    chart: str
+
+
+class FairnessLook:
+    def __init__(self, store: Store, workspace: str | None) -> None:
+        self._store, self._workspace = store, workspace
+        self._chart = ""
+        self._chart_at: datetime | None = None
+
+    async def __call__(self) -> FairnessShown:
+        now = await self._store.now()
+        await self._draw(now)
+        if self._workspace is None:
+            return await self._of_all(now)
+        return await self._of_one(self._workspace, now)
+
+    async def _of_all(self, now: datetime) -> FairnessShown:
+        found = await read_fairness(self._store)
+        return FairnessShown(
+            mode=found.mode,
+            queue=found.queue,
+            waiting=found.waiting,
+            served=found.served,
+            served_workspaces=found.top_workspaces,
+            served_users=found.top_users,
+            waits={queue: found.waits[queue] for queue in found.mode.queues},
+            throttling=found.throttling,
+            holds=await self._held(now),
+            chart=self._chart,
+        )
+
+    async def _of_one(self, workspace: str, now: datetime) -> FairnessShown:
+        found = await read_share(self._store, workspace)
+        return FairnessShown(
+            mode=None,
+            queue=None,
+            waiting=replace(found.waiting, top_workspaces=()),
+            served=found.served,
+            served_workspaces=(),
+            served_users=found.served_users,
+            waits={"fair": {ALL_TIERS: found.waits}} if found.waits else {},
+            throttling=_as_known(found.throttling),
+            holds=await self._held(now),
+            chart=self._chart,
+        )
+
+    async def _held(self, now: datetime) -> list[Hold]:
+        return await read_holds(self._store, now=now, workspace=self._workspace, by_hand=True)
+
+    async def _draw(self, now: datetime) -> None:
+        if self._chart_at is None or now >= self._chart_at + HOURS_EVERY:
+            self._chart = evenness_chart(await read_hours(self._store, now=now, workspace=self._workspace), now)
+            self._chart_at = now
+
+
+def _as_known(throttling: Throttling) -> Throttling:
+    """Whom nothing goes out of, and why; not how suspicion is counted, nor who is only watched."""
+    stopped = [replace(each, score=0, found_after_s=None) for each in throttling.latest if each.is_enforced]
+    return replace(throttling, observed=0, latest=stopped)
