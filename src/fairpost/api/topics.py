@@ -179,6 +179,8 @@ def _campaign(watcher: Watcher) -> Look:
 
 async def _no_campaign() -> CampaignSeen:
     return CampaignSeen(campaign=None)
+
+
 def _fairness(watcher: Watcher) -> Look:
     return _told(FairnessShown, FairnessLook(watcher.store, watcher.workspace))
 

@@ -11,9 +11,9 @@ import { button, dialog, empty, tell, to, trouble } from "./parts.js";
 // reload() → load and view again, show() → view again, go(path, values, {replace}), is(role…), state: an object of the page's own that stays while it is open.
 const PAGES = [
   [/^\/$/, () => import("./pages/now.js")],
-  [/^\/fairness\/?$/, () => import("./pages/fairness.js")],
   [/^\/accounts\/?$/, () => import("./pages/accounts.js")],
   [/^\/accounts\/(?<name>.+)$/, () => import("./pages/account.js")],
+  [/^\/fairness\/?$/, () => import("./pages/fairness.js")],
   [/^\/campaigns$/, () => import("./pages/campaigns.js")],
   [/^\/campaigns\/(?<name>[^/]+)(?:\/(?<part>recipients|preview))?$/, () => import("./pages/campaign.js")],
   [/^\/emails\/?$/, () => import("./pages/emails.js")],
@@ -25,9 +25,9 @@ const PAGES = [
 const NAV = [
   ["/", "Now"],
   ["/accounts", "Accounts"],
+  ["/fairness", "Fairness"],
   ["/campaigns", "Campaigns"],
   ["/emails", "E-mails"],
-  ["/fairness", "Fairness"],
   ["/inbox", "Inbox", "admin"],
   ["/settings", "Set-up"],
 ];
