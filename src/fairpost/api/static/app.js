@@ -138,7 +138,7 @@ document.addEventListener("click", (event) => {
   history.pushState(null, "", url);
   arrive();
 });
-addEventListener("popstate", () => route());
+addEventListener("popstate", () => session && route());
 
 // ── the top of every page ───────────────────────────────────────────────────────────────────────────────
 

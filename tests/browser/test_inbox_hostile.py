@@ -1,0 +1,253 @@
+"""Mails that attack who reads them, in the real page of the inbox. None gets its way: by what the frame takes out, and by its policy alone."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import BrowserContext, Frame, Page, Response, expect
+
+from fairpost.inbox import mails
+from tests.api.conftest import Api
+from tests.browser.chromium import Screen
+from tests.browser.conftest import on_two_screens
+from tests.browser.faults import Faults
+from tests.browser.hostile_mails import PAYLOADS, Beacon, Payload, lit
+from tests.browser.signing_in import add_admin, signed_in
+
+DWELL = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100))))"
+RELOAD = "new Promise((done) => { const frame = document.querySelector('iframe.mail'); frame.onload = done; frame.src += ''; })"
+END = '<p id="the-end">the end</p>'
+AGAIN = """<script>
+const parsed = new DOMParser().parseFromString(document.currentScript.dataset.html, "text/html");
+document.currentScript.replaceWith(document.createElement("main"));
+document.querySelector("main").innerHTML = parsed.body.innerHTML;
+</script>"""
+
+
+@pytest.fixture
+async def beacon() -> AsyncIterator[Beacon]:
+    async with lit() as beacon:
+        yield beacon
+
+
+async def fires(context: BrowserContext, beacon: Beacon, payload: Payload) -> None:
+    """Where everything is allowed it gets its way, in the time that it has in the inbox."""
+    html = payload.at(beacon)
+    if payload.how == "reparsed":
+        html = AGAIN.replace(
+            "<script", '<script data-html="' + html.replace("&", "&amp;").replace('"', "&quot;") + '"', 1
+        )
+    beacon.pages["/page" + payload.path] = f"<!doctype html><html>{html}"
+    page = await context.new_page()
+    opening = asyncio.create_task(page.goto(f"{beacon.url}/page{payload.path}", wait_until="commit"))
+    if payload.how == "clicked":
+        await page.locator("#go").click(no_wait_after=True)
+    try:
+        await beacon.heard(payload.path)
+    except TimeoutError:
+        raise AssertionError(f"nothing stops {payload.name}, and yet it does nothing") from None
+    finally:
+        opening.cancel()
+
+
+async def test_where_nothing_stops_them_they_get_their_way(
+    context: BrowserContext, beacon: Beacon, faults: Faults
+) -> None:
+    """So silence in the tests below means something."""
+    faults.allow("")
+    room = asyncio.Semaphore(8)
+
+    async def one(payload: Payload) -> None:
+        async with room:
+            await fires(context, beacon, payload)
+
+    await asyncio.gather(*(one(payload) for payload in PAYLOADS if payload.how != "of old"))
+
+
+class Watch:
+    """Whatever a mail may have caused, in its frame or around it."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self.seen: list[str] = []
+        page.on("dialog", lambda dialog: self.seen.append(f"a dialog: {dialog.message}"))
+        page.on("popup", lambda popup: self.seen.append(f"a window: {popup.url}"))
+        page.on("download", lambda file: self.seen.append(f"a download: {file.url}"))
+        page.on("response", self._answered)
+
+    def _answered(self, answer: Response) -> None:
+        if answer.frame != self._page.main_frame and not re.search(r"/static/frame(-images)?\.html$", answer.url):
+            self.seen.append(f"the frame asked for {answer.url}")
+
+
+async def add(api: Api, html: str, **headers: str) -> int:
+    head = {"From": "Eve <eve@evil.example>", "Subject": "Hello", "Content-Type": "text/html; charset=utf-8", **headers}
+    raw = "".join(f"{name}: {value}\r\n" for name, value in head.items()) + f"\r\n{html}"
+    arrived = mails.Arrived(
+        sender="eve@evil.example",
+        recipients=("ann@example.com",),
+        helo="evil",
+        peer="127.0.0.1:9",
+        tls=None,
+        auth_user=None,
+        raw=raw.encode(),
+    )
+    return (await mails.add_mail(api.store, arrived)).id
+
+
+async def frame_of(page: Page) -> Frame:
+    """Of the mail that is open, once it is shown."""
+    element = await page.locator("iframe.mail").element_handle()
+    frame = await element.content_frame()
+    assert frame is not None
+    return frame
+
+
+def forbidden_things_are_told(faults: Faults) -> None:
+    """What the policy stops, Chromium says in the console."""
+    faults.allow("policy: ")
+    faults.allow(
+        "violates the following Content Security Policy|violates the document's Content Security Policy|Blocked |csp"
+    )
+
+
+async def test_no_mail_gets_its_way(api: Api, page: Page, beacon: Beacon, faults: Faults) -> None:
+    forbidden_things_are_told(faults)
+    ids = {await add(api, payload.at(beacon)): payload for payload in PAYLOADS}
+    await signed_in(page, api.store, await add_admin(api.store))
+    watch = Watch(page)
+    await page.goto("/inbox")
+    await expect(page.locator(".letters li")).to_have_count(50)
+    for id_, payload in ids.items():
+        await page.evaluate(
+            "(id) => { history.pushState(null, '', `/inbox/${id}`); dispatchEvent(new PopStateEvent('popstate')) }", id_
+        )
+        await page.locator(f'[data-key="letter {id_}"] iframe.mail[style]').wait_for()  # as high as what it shows
+        frame = await frame_of(page)
+        await page.evaluate(DWELL)
+        if payload.how == "clicked" and payload.name != "link to the top":
+            await frame.locator("#go").click(force=True)
+            await page.evaluate(DWELL)
+        assert page.url == f"{api.url}/inbox/{id_}", payload.name
+        assert (watch.seen, beacon.asked) == ([], []), payload.name
+        assert await page.title() == "Inbox · Fairpost"
+        assert await frame.locator("script, iframe, object, embed, meta[http-equiv], base, link, template").count() == 0
+        assert await frame.evaluate("document.querySelector('[onerror], [onload], [ping], [formaction]')") is None
+
+
+async def test_the_policy_alone_stops_them_as_well(api: Api, page: Page, beacon: Beacon, faults: Faults) -> None:
+    """Each is put into the frame as it is, by somebody who takes nothing out and lets scripts run."""
+    faults.allow("")  # the browser complains about each of them
+    id_ = await add(api, END)
+    await signed_in(page, api.store, await add_admin(api.store))
+    watch = Watch(page)
+    await page.goto(f"/inbox/{id_}")
+    await page.locator("iframe.mail").wait_for()
+    own = Payload("a script of ours", '<script src="/static/people.js"></script>')
+    for payload in (*PAYLOADS, own):
+        if payload.name == "link to the top":  # who clicks on a link wants to go there; see below where that is
+            continue
+        await page.evaluate(RELOAD)
+        frame = await frame_of(page)
+        await frame.locator("#the-end").wait_for()
+        await frame.evaluate(
+            "(html) => document.body.append(document.createRange().createContextualFragment(html))", payload.at(beacon)
+        )
+        await page.evaluate(DWELL)
+        if payload.how == "clicked":
+            await frame.locator("#go").click(force=True)
+            await page.evaluate(DWELL)
+        assert page.url == f"{api.url}/inbox/{id_}", payload.name
+        assert (watch.seen, beacon.asked) == ([], []), payload.name
+
+
+async def test_a_link_opens_beside_and_its_page_knows_nothing_of_us(api: Api, page: Page, beacon: Beacon) -> None:
+    beacon.pages["/there"] = "<!doctype html><title>There</title>"
+    id_ = await add(api, f'<a target="_top" rel="opener" href="{beacon.url}/there">there</a>')
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto(f"/inbox/{id_}")
+    async with page.expect_popup() as opened:
+        await page.frame_locator("iframe.mail").get_by_text("there").click()
+    there = await opened.value
+    await expect(there).to_have_title("There")
+    assert await there.evaluate("[opener, document.referrer]") == [None, ""]
+    assert page.url == f"{api.url}/inbox/{id_}"
+
+
+async def test_remote_images_come_when_they_are_wanted_and_tell_nothing_more(
+    api: Api, page: Page, beacon: Beacon, faults: Faults
+) -> None:
+    forbidden_things_are_told(faults)
+    image = f'<img src="{beacon.url}/pixel" referrerpolicy="unsafe-url" onload="fetch(`{beacon.url}/ran`)">'
+    id_ = await add(api, f"{image}<script>fetch(`{beacon.url}/ran`)</script>")
+    other = await add(api, image)
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto(f"/inbox/{id_}")
+    await (await frame_of(page)).locator("img").wait_for(state="attached")
+    await page.evaluate(DWELL)
+    assert beacon.asked == []
+    await page.get_by_role("button", name="Load remote images").click()
+    await beacon.heard("/pixel")
+    await page.evaluate(DWELL)
+    assert beacon.asked == ["/pixel"]
+    assert not re.search(r"^(referer:|cookie:|origin: (?!null))", beacon.heads["/pixel"], re.IGNORECASE | re.MULTILINE)
+    await page.keyboard.press("k")  # the next one is asked about anew
+    await page.wait_for_url(f"**/inbox/{other}")
+    await expect(page.get_by_role("button", name="Load remote images")).to_be_visible()
+    await page.evaluate(DWELL)
+    assert beacon.asked == ["/pixel"]
+
+
+async def test_names_in_a_mail_stand_in_for_nothing(api: Api, page: Page, faults: Faults) -> None:
+    """What is called `body` or `remove` is found in the place of what a script asks a document or a form for."""
+    forbidden_things_are_told(faults)
+    names = ("attributes", "localName", "remove", "removeAttributeNode", "childNodes", "body", "head", "images", "documentElement", "querySelectorAll", "createTreeWalker", "adoptNode")  # fmt: skip
+    inputs = "".join(f'<input name="{name}">' for name in names)
+    images = "".join(f'<img name="{name}"><form name="{name}"></form>' for name in names)
+    id_ = await add(api, f'{images}<form onclick="x()" action="/x">{inputs}</form><p id="the-end">the end</p>')
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto(f"/inbox/{id_}")
+    frame = await frame_of(page)
+    await expect(frame.locator("#the-end")).to_be_visible()
+    assert await frame.locator("[onclick], [action]").count() == 0
+
+
+@on_two_screens
+async def test_words_of_strangers_are_words(api: Api, page: Page, screen: Screen, beacon: Beacon) -> None:
+    tag = f"<img src='{beacon.url}/x' onerror=alert(1)>"
+    boundary = 'Content-Disposition: attachment; filename="<svg onload=alert(1)>\u202egpj.exe"'
+    body = f'--b\r\nContent-Type: text/plain\r\n\r\n{tag} javascript:alert(1) https://a.example/"onclick=x data:text/html,x\r\n--b\r\n{boundary}\r\n\r\nx\r\n--b--'
+    headers = {
+        "From": f"{tag} <eve@evil.example>",
+        "Subject": f"</title><script>alert(1)</script>{tag}",
+        "X-<script>alert(1)</script>": f"</td>{tag}",
+        "List-Unsubscribe": "<javascript:alert(1)>",
+        "Content-Type": 'multipart/mixed; boundary="b"',
+    }
+    id_ = await add(api, body, **headers)
+    await signed_in(page, api.store, await add_admin(api.store))
+    watch = Watch(page)
+    await page.goto("/inbox")
+    await expect(page.locator(".letters .subject")).to_contain_text("</title><script>alert(1)</script>")
+    for part in ("text", "headers", "source", "files", "checks"):
+        await page.goto(f"/inbox/{id_}/{part}")
+        await expect(page.locator(f'[data-key="part {part}"]')).to_be_visible()
+        await expect(page.get_by_role("heading", name=f"</title><script>alert(1)</script>{tag}")).to_be_visible()
+        for each in await page.locator("main a[href]").all():
+            assert re.match(r"/|https://a\.example/$|http://127\.0\.0\.1:", str(await each.get_attribute("href"))), part
+        assert await page.locator("main :is(img, script, svg)").count() == 0
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), part
+    assert (watch.seen, beacon.asked) == ([], [])
+
+
+async def test_a_huge_mail_is_shown(api: Api, page: Page) -> None:
+    deep = "<div>" * 20_000 + "deep" + "</div>" * 20_000
+    many = "<p>paragraph of many</p>" * 40_000
+    id_ = await add(api, deep + many + END, Subject="x" * 15_000)
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto(f"/inbox/{id_}")
+    frame = await frame_of(page)
+    await frame.locator("#the-end").wait_for(state="attached", timeout=60_000)
+    await expect(page.locator("iframe.mail")).to_have_css("height", "20000px", timeout=60_000)
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
