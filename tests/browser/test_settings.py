@@ -113,12 +113,16 @@ async def test_a_preview_says_what_a_prospect_lacks(api: Api, page: Page, bob: S
     await expect(preview.get_by_text("Of yours")).to_be_visible()
 
 
-async def test_hostile_words_are_seen_and_do_nothing(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
+@on_two_screens
+async def test_hostile_words_are_seen_and_do_nothing(
+    api: Api, page: Page, bob: Someone, faults: Faults, screen: Screen
+) -> None:
     faults.allow("Content Security Policy|policy: |elsewhere.example")  # the frame says what it keeps from happening
     async with api.client() as client:
         await client.put("/api/templates/trap", json={"subject": "<b>Hi</b>", "html": HOSTILE})
     await page.goto("/settings/templates/trap")
-    await expect(seen(page).get_by_role("heading", name="Hi Ada")).to_be_visible()
+    await page.get_by_title("The e-mail as HTML").scroll_into_view_if_needed()
+    await expect(seen(page).get_by_role("heading", name="Hi Ada")).to_be_in_viewport()
     await expect(panel(page, "Preview").get_by_text("<b>Hi</b>")).to_be_visible()
     assert await page.title() == "Templates · Fairpost"
     assert await seen(page).locator("script, iframe").count() == 0

@@ -14,7 +14,7 @@ export default {
   view(ctx) {
     const rows = ctx.data.items.map((entry) => ({
       key: entry.id,
-      cells: [moment(entry.at), entry.who, h("strong.keep", entry.action.replace(".", " ")), [entry.subject, " ", detail(entry)]],
+      cells: [moment(entry.at), h("span.keep", entry.who), h("strong.keep", entry.action.replace(".", " ")), [entry.subject, " ", detail(entry)]],
     }));
     return panel(ctx.workspace ? `Who changed what in ${ctx.workspace}` : "Who changed what in the installation",
       table("Audit", ["when", "who", "what", "of what"], rows, "Nothing was changed yet."), more(ctx, pathOf(ctx)));

@@ -5,6 +5,8 @@ import { h } from "../../dom.js";
 import { badge, columns, panel, table, tabs } from "../../parts.js";
 import { bytes, duration, number } from "../../words.js";
 
+const SHORT = 24; // what is longer may be broken where the line ends
+
 export default {
   async load() {
     const [settings, ready, fairness] = await Promise.all([get("/api/admin/settings"), get("/readyz").catch(() => null), get("/api/admin/fairness", { hours: 1 }).catch(() => null)]);
@@ -26,7 +28,7 @@ export default {
 
 const setting = (each) => ({
   key: each.variable,
-  cells: [h("code.keep", each.variable), each.value === null ? h("span.quiet", "nothing") : h("code", each.value), badge(each.origin, each.origin === "default" ? "quiet" : "good"), [marked(each.help), " ", h("small", marked(each.rule))]],
+  cells: [h("code.keep", each.variable), each.value === null ? h("span.quiet", "nothing") : h(each.value.length <= SHORT ? "code.keep" : "code", each.value), badge(each.origin, each.origin === "default" ? "quiet" : "good"), [marked(each.help), " ", h("small", marked(each.rule))]],
 });
 
 const marked = (text) => text.split("`").map((piece, n) => (n % 2 ? h("code", piece) : piece));
