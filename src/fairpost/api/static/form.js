@@ -33,7 +33,7 @@ function drawn(one) {
   return made;
 }
 
-const choices = ({ name, label, options, value = [], hint }) => h("fieldset.choices", h("legend", label),
+const choices = ({ name, label, options, value = [], hint }) => h("fieldset.several", h("legend", label),
   options.map(([each, words]) => h("label", h("input", { type: "checkbox", name, value: each, checked: value.includes(each) }), words)), hint && h("small", hint));
 
 export const entered = (box, fields) => Object.fromEntries(fields.map((one) => [one.name, read(box, one)]));
