@@ -150,7 +150,7 @@ function expectation(campaign) {
   const why = outlook?.why_none || (!outlook && forecast?.why_none);
   return facts([
     forecast?.done_at && ["foreseen at the launch", moment(forecast.done_at)],
-    campaign.done_at && [campaign.finished_at ? "done" : "expected by now", [moment(campaign.done_at), drift === null ? null : ` · ${drifted(drift)}`]],
+    campaign.done_at && [campaign.state === "completed" ? "done" : campaign.finished_at ? "ended" : "expected by now", [moment(campaign.done_at), drift === null ? null : ` · ${drifted(drift)}`]],
     why && ["no forecast", why],
     campaign.counted_at && ["counted", [moment(campaign.counted_at), ". So large a campaign is counted every minute or less often."]],
     ["times in the chart", `on the clock of ${campaign.timezone}`],
@@ -163,7 +163,7 @@ const steps = (campaign) => panel("Steps", table("Steps", ["step", "template", "
   campaign.steps.map((each, n) => ({ key: `step ${each.step}`, cells: [each.step, each.template, n ? duration(campaign.delays_s[n]) : "at once", number(each.sent), number(each.missed), number(each.waiting)] }))));
 
 const accounts = (campaign) => panel("Accounts", table("Accounts", ["account", ">sent", ">missed", ">waiting"],
-  campaign.accounts.map((each) => ({ key: `account ${each.account} ${each.is_shared}`, cells: [each.account ?? h("span.quiet", each.is_shared ? "shared accounts" : "none yet"), number(each.sent), number(each.missed), number(each.waiting)] })), "No account has any of it yet."));
+  campaign.accounts.map((each) => ({ key: `account ${each.account} ${each.is_shared}`, cells: [each.account ?? h("span.quiet", each.is_shared ? "shared accounts" : "no account"), number(each.sent), number(each.missed), number(each.waiting)] })), "No account has any of it yet."));
 
 const setup = (campaign) => panel("What it is", facts([
   ["sent to", campaign.lists.map((name) => `list ${name}`).join(", ")],
@@ -236,7 +236,7 @@ function receipts(ctx, campaign) {
   const stop = (each) => (may && WAITING.includes(each.state) ? button("Stop", () => stopped(ctx, campaign, each), { label: `Stop for ${each.address}` }) : "");
   const rows = ctx.data.items.map((each) => ({
     key: each.email_id,
-    cells: [each.address, each.step, state(each.state), each.reason, each.account, moment(each.at), each.attempts, ...(may ? [stop(each)] : [])],
+    cells: [link(`/emails/${each.email_id}`, each.address), each.step, state(each.state), each.reason, each.account, moment(each.at), each.attempts, ...(may ? [stop(each)] : [])],
   }));
   return [
     table("Recipients", ["recipient", "step", "outcome", "why", "account", "when", ">tries", ...(may ? [""] : [])], rows, address ? `Nothing like this for ${address}. Enter the whole address.` : "There are none."),

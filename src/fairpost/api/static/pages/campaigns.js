@@ -42,9 +42,10 @@ const done = (each) => (each.ends_at ? [each.is_over ? null : "expected ", momen
 function none(isAll, make) {
   if (isAll) return empty("No workspace has a campaign yet.", h("p", "Choose a workspace above to make one."));
   return [
-    empty("There is no campaign yet. One takes three things: words, people, and an account that sends."),
-    h("ol", h("li", "A template with the words."), h("li", "A list of people: import a CSV file."), h("li", "A campaign that sends the one to the other.", make && [" ", "Press New campaign above."])),
-    h("p.quiet", "On the server: ", h("code", "fairpost campaign --help"), ". Over HTTP: ", h("a", { href: "/docs" }, "the API"), "."),
+    empty("There is no campaign yet. One takes words, people, and an account that sends."),
+    h("ol", h("li", link("/settings/templates", "A template"), " with the words."),
+      h("li", "A list of people. On the server: ", h("code", "fairpost prospects import --help"), ". Over HTTP: ", h("a", { href: "/docs" }, "the API"), "."),
+      h("li", link("/accounts", "An account"), " that sends."), h("li", "A campaign that brings them together.", make && " Press New campaign above.")),
   ];
 }
 
