@@ -1,14 +1,19 @@
 """Accounts, live: those with trouble first, a workspace's own and no others, and what servers told them in words."""
 
+from collections import Counter
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from fairpost.api import account_looks
 from fairpost.model.account import Limits, WarmUp
 from fairpost.model.person import Role
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.transport import Security, SmtpSettings
 from fairpost.observe import accounts as looking
+from fairpost.observe.accounts import AccountNow
+from fairpost.postgres.store import Store
 from tests.api.conftest import Api
 from tests.api.test_live import signed_in, watching
 from tests.deliver.test_runner import deliver
@@ -87,6 +92,29 @@ async def test_of_very_many_a_hundred_are_told(api: Api, monkeypatch: pytest.Mon
     async with signed_in(api, None, Role.ADMIN) as admin, watching(admin, "/api/live/accounts") as stream:
         seen = await stream.state()
     assert ([each["name"] for each in seen["listed"]], seen["found"]) == (["own4", "own0", "own1"], 5)
+
+
+async def test_many_who_search_cost_the_database_one_look(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(account_looks, "FRESH_S", 1_000.0)
+    looks = Counter[str | None]()
+
+    async def counted(store: Store, *, now: datetime, workspace: str | None) -> list[AccountNow]:
+        looks[workspace] += 1
+        return await looking.read_accounts(store, now=now, workspace=workspace)
+
+    monkeypatch.setattr(account_looks, "read_accounts", counted)
+    await api.workspace()
+    for name in ("acme/sales", "acme/news", "own"):
+        await add(api, name)
+    async with (
+        signed_in(api, "acme", Role.VIEWER) as member,
+        watching(member, "/api/live/accounts?having=sal") as first,
+        watching(member, "/api/live/accounts?having=news") as second,
+        watching(member, "/api/live/accounts?having=acme/") as third,
+    ):
+        found = [[each["name"] for each in (await stream.state())["listed"]] for stream in (first, second, third)]
+    assert found == [["sales"], ["news"], []]
+    assert looks == {"acme": 1}
 
 
 async def test_providers_have_names_and_limits(api: Api) -> None:

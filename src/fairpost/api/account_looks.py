@@ -1,8 +1,10 @@
 """What is watched of accounts, as whoever watches may know it."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from weakref import WeakValueDictionary
 
 from fairpost.api.access import Caller
 from fairpost.api.drawings import warm_up_chart
@@ -16,6 +18,7 @@ from fairpost.observe.accounts import (
     Failure,
     Situation,
     account_now,
+    chosen,
     read_accounts,
     read_failures,
     server_in_words,
@@ -24,7 +27,9 @@ from fairpost.observe.status import read_post
 from fairpost.policy.diagnosis import Post
 from fairpost.policy.limits import roll_windows
 from fairpost.postgres.store import Store
+from fairpost.system import clock
 
+FRESH_S = 0.8  # less than a second: whoever looks each second sees what is new
 FAILURES_EVERY = timedelta(seconds=5)  # what failed is looked for so often
 
 
@@ -46,20 +51,35 @@ class OneShown:
     account: AccountShown | None
 
 
+class Everyone:
+    """The accounts of a workspace, or of all, read once for all who search among them."""
+
+    def __init__(self, store: Store, caller: Caller | None) -> None:
+        self._store, self._caller = store, caller
+        self._found: list[AccountNow] = []
+        self._read_s: float | None = None
+        self._reading = asyncio.Lock()
+
+    async def look(self) -> list[AccountNow]:
+        async with self._reading:
+            if self._read_s is None or clock.monotonic() - self._read_s >= FRESH_S:
+                workspace = _workspace(self._caller)
+                found = await read_accounts(self._store, now=await self._store.now(), workspace=workspace)
+                self._found = [_as_known(each, self._caller) for each in found]
+                self._read_s = clock.monotonic()
+            return self._found
+
+
+_everyone: WeakValueDictionary[tuple[int, str | None], Everyone] = WeakValueDictionary()
+
+
 class AccountsLook:
     def __init__(self, store: Store, caller: Caller | None, having: str | None, situation: Situation | None) -> None:
-        self._store, self._caller, self._having, self._situation = store, caller, having, situation
+        self._having, self._situation = having, situation
+        self._everyone = _everyone.setdefault((id(store), _workspace(caller)), Everyone(store, caller))
 
     async def __call__(self) -> Accounts:
-        caller = self._caller
-        found = await read_accounts(
-            self._store,
-            now=await self._store.now(),
-            workspace=caller.workspace if caller is not None else None,
-            having=self._having,
-            situation=self._situation,
-        )
-        return replace(found, listed=[_as_known(each, caller) for each in found.listed])
+        return chosen(await self._everyone.look(), having=self._having, situation=self._situation)
 
 
 class AccountLook:
@@ -94,6 +114,10 @@ class AccountLook:
         if self._failures_at is None or now >= self._failures_at + FAILURES_EVERY:
             self._failures = await read_failures(self._store, post)
             self._failures_at = now
+
+
+def _workspace(caller: Caller | None) -> str | None:
+    return caller.workspace if caller is not None else None
 
 
 def _as_known(account: AccountNow, caller: Caller | None) -> AccountNow:

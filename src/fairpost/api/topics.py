@@ -196,4 +196,5 @@ TOPICS: Mapping[str, Callable[[Watcher], Look]] = {
     "inbox": _inbox,
 }
 FOR_ADMINS = frozenset({"inbox"})  # whatever workspace they have chosen
+SEARCHED = frozenset({"accounts"})
 SLOW_S: Mapping[str, float] = {"fairness": 5.0}  # those that are looked at less often

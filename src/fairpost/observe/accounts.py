@@ -96,24 +96,23 @@ class Failure:
     why: str | None
 
 
-async def read_accounts(
-    store: Store,
-    *,
-    now: datetime,
-    workspace: str | None = None,
-    having: str | None = None,
-    situation: Situation | None = None,
+async def read_accounts(store: Store, *, now: datetime, workspace: str | None = None) -> list[AccountNow]:
+    """Those with trouble first, then by name."""
+    found = [account_now(post, now) for post in await read_posts(store, workspace=workspace)]
+    return sorted(found, key=lambda each: (_RANK[each.situation], each.name))
+
+
+def chosen(
+    everyone: Sequence[AccountNow], *, having: str | None = None, situation: Situation | None = None
 ) -> Accounts:
     """`having`: only those that have this in their name, address or pool."""
-    everyone = [account_now(post, now) for post in await read_posts(store, workspace=workspace)]
-    found = [each for each in everyone if _fits(each, (having or "").casefold())]
-    wanted = [each for each in found if situation in (None, each.situation)]
-    wanted.sort(key=lambda each: (_RANK[each.situation], each.name))
+    fitting = [each for each in everyone if _fits(each, (having or "").casefold())]
+    found = [each for each in fitting if situation in (None, each.situation)]
     return Accounts(
         all=len(everyone),
-        found=len(wanted),
-        situations=Counter(each.situation for each in found),
-        listed=wanted[:LISTED_MAX],
+        found=len(found),
+        situations=Counter(each.situation for each in fitting),
+        listed=found[:LISTED_MAX],
     )
 
 

@@ -15,7 +15,7 @@ from fairpost.api.answers import Text, failures
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.live import EVERY_S, Topic
 from fairpost.api.service import Service, TheService
-from fairpost.api.topics import FOR_ADMINS, SLOW_S, TOPICS, Watcher
+from fairpost.api.topics import FOR_ADMINS, SEARCHED, SLOW_S, TOPICS, Watcher
 from fairpost.model.person import Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
@@ -58,8 +58,9 @@ async def watch(
     watcher = await _watcher(request, service, None if topic in FOR_ADMINS else workspace, name, region)
     if topic in FOR_ADMINS and watcher.caller is not None:
         raise ApiError("forbidden", "This is for those who run the service.")
-    watcher = replace(watcher, having=having, situation=situation)
-    key = (topic, watcher.region, watcher.workspace, name, having, situation)
+    if topic in SEARCHED:
+        watcher = replace(watcher, having=having, situation=situation)
+    key = (topic, watcher.region, watcher.workspace, name, watcher.having, watcher.situation)
     of, every_s = watcher.workspace or OPERATORS, SLOW_S.get(topic, EVERY_S)
     service.live.require_room(of)
     token = None if "authorization" in request.headers else request.cookies[SESSION_COOKIE]

@@ -35,7 +35,7 @@ function row(ctx, account) {
   return {
     key: account.name,
     cells: [
-      [link(ctx, account.name), h("br"), account.address, h("br"), h("small", of(ctx, account))],
+      h("div.named", link(ctx, account.name), h("br"), account.address, h("br"), h("small", of(ctx, account))),
       [situation(account), account.reason && h("p.reason", account.reason), h("small.driver", driver(account))],
       h("div.used", hour(account), today(account), bounces(account)),
       next(account),
@@ -44,8 +44,9 @@ function row(ctx, account) {
   };
 }
 
+// The name says already of which workspace it is.
 const of = ({ workspace }, account) =>
-  [!workspace && (account.workspace ? `workspace ${account.workspace}` : "the operator’s own"), `pool ${account.pool}`, account.provider && `limits of ${account.provider}`].filter(Boolean).join(" · ");
+  [!workspace && !account.workspace && "the operator’s own", `pool ${account.pool.replace(`${account.workspace}/`, "")}`, account.provider && `limits of ${account.provider}`].filter(Boolean).join(" · ");
 
 export function next(account) {
   if (account.may_send_at) return [countdown(account.may_send_at), h("br"), h("small", account.waits_for)];
