@@ -115,6 +115,7 @@ async def test_a_workspace_sees_itself_and_nothing_of_others(api: Api) -> None:
         for secret in ("secret", "rival", "30"):
             assert secret not in told.replace(state["now"], "")
         assert "no account of" in state["headline"]["text"]
+        assert "fairpost " not in told  # nobody there has a command line
     async with api.client("acme") as client, watching(client) as stream:  # with a key the same
         assert (await stream.state())["waiting"] == 2
     async with signed_in(api, None, Role.ADMIN) as client, watching(client, "/api/live/now?workspace=acme") as stream:
