@@ -37,7 +37,7 @@ HOME_CONNECTIONS_MAX = 4
 
 @asynccontextmanager
 async def open_service(settings: Settings, *, log: Callable[[str], None] = write_line) -> AsyncIterator["Service"]:
-    """`log` hears of regions that fail, and of those that are back."""
+    """`log` hears of regions that fail, of those that are back, and of faults in what is live."""
     from fairpost.api.service import Service
 
     url = await home_url(settings)
@@ -58,6 +58,7 @@ async def open_service(settings: Settings, *, log: Callable[[str], None] = write
                 mail=service_mail(settings),
                 guard=network_guard(settings),
                 policy=sender_policy(settings),
+                log=log,
             )
 
 

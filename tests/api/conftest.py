@@ -112,6 +112,7 @@ async def answering(settings: Settings) -> AsyncIterator[Api]:
             vault=vault_of(settings),
             mail=ServiceMail(portals=_portals(), pool=settings.service_pool, public_url=settings.public_url),
             guard=NetworkGuard(resolve=_resolve),
+            log=log.append,
         )
         app.state.service = service
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -13,7 +13,7 @@ import pytest
 
 from fairpost.api import topics
 from fairpost.api.access import SESSION_COOKIE
-from fairpost.api.live import Live, Topic
+from fairpost.api.live import Doorkeeper, Live, Topic
 from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
 from fairpost.api.serve import STOP_S_MAX
@@ -246,7 +246,7 @@ async def test_one_email_is_watched_by_its_workspace_alone(api: Api) -> None:
 
 async def test_a_topic_tells_of_trouble_and_goes_on() -> None:
     answers: list[bytes | Exception] = [b"1", DatabaseUnavailable("away"), b"2"]
-    topic = Topic(lambda: _given(answers), every_s=0.01)
+    topic = Topic(lambda: _given(answers), every_s=0.01, log=lambda _: None)
     heard = []
     async with topic.watched():
         async for event in topic.events(asyncio.Event()):
@@ -256,6 +256,65 @@ async def test_a_topic_tells_of_trouble_and_goes_on() -> None:
     assert heard[0] == b"event: state\ndata: 1\n\n"
     assert heard[1].startswith(b"event: trouble\n")
     assert heard[-1] == b"event: state\ndata: 2\n\n"
+
+
+async def test_a_fault_of_ours_is_told_logged_once_and_the_looks_go_on() -> None:
+    answers: list[bytes | Exception] = [b"1", KeyError("ours"), KeyError("ours"), b"2"]
+    log: list[str] = []
+    topic = Topic(lambda: _given(answers), every_s=0.01, log=log.append)
+    heard = []
+    async with topic.watched(), asyncio.timeout(HEARD_S):
+        async for event in topic.events(asyncio.Event()):
+            heard.append(event)
+            if b"2" in event:
+                break
+    assert b"event: trouble" in heard[1]
+    assert b"A fault of ours" in heard[1]
+    assert [line.splitlines()[-1] for line in log] == ["KeyError: 'ours'"]
+
+
+async def test_a_look_that_does_not_hear_that_it_is_to_end_is_the_last() -> None:
+    looks, is_inside, go_on = 0, asyncio.Event(), asyncio.Event()
+
+    async def deaf() -> bytes:
+        nonlocal looks
+        looks += 1
+        is_inside.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await go_on.wait()
+            raise DatabaseUnavailable("the connection was lost on the way") from None
+        raise AssertionError
+
+    topic = Topic(deaf, every_s=0.0, log=lambda _: None)
+    async with topic.watched():
+        await is_inside.wait()
+        (task,) = [each for each in asyncio.all_tasks() if each.get_coro().__qualname__ == "Topic._run"]  # type: ignore[union-attr]
+    await asyncio.sleep(0)
+    go_on.set()
+    async with asyncio.timeout(HEARD_S):
+        await asyncio.wait([task])
+    assert looks == 1
+
+
+async def test_the_doorkeeper_goes_on_after_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairpost.api.live.SESSIONS_EVERY_S", 0.01)
+    answers: list[bytes | Exception] = [b"", KeyError("ours"), b""]
+    log: list[str] = []
+
+    async def still_open(region: str, hashes: Collection[bytes]) -> Collection[bytes]:
+        await _given(answers)
+        return hashes if log == [] else []  # they have ended after the fault
+
+    topic = Topic(lambda: _given([b"1"]), every_s=1.0, log=log.append)
+    async with (
+        asyncio.timeout(HEARD_S),
+        topic.watched(),
+        Doorkeeper(still_open, log=log.append).watching("main", b"hash", topic) as ended,
+    ):
+        await ended.wait()
+    assert len(log) == 1
 
 
 async def _given(answers: list[bytes | Exception]) -> bytes:
@@ -273,7 +332,7 @@ async def test_nobody_looks_when_nobody_watches() -> None:
         looks += 1
         return str(looks).encode()
 
-    topic = Topic(look, every_s=0.001)
+    topic = Topic(look, every_s=0.001, log=lambda _: None)
     async with topic.watched():
         events = topic.events(asyncio.Event())
         await anext(events)
@@ -285,7 +344,7 @@ async def test_nobody_looks_when_nobody_watches() -> None:
 
 async def test_there_is_an_end_to_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairpost.api.live.OF_ONE_MAX", 2)
-    live = Live()
+    live = Live(lambda _: None)
 
     async def look() -> bytes:
         return b"1"

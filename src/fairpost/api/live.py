@@ -6,6 +6,7 @@ taken less often, so that it uses a tenth of the time at the most.
 
 import asyncio
 import json
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
 from contextlib import asynccontextmanager, suppress
@@ -27,13 +28,15 @@ LINGER_S = 300.0  # a topic that nobody watches keeps what it has learnt for so 
 
 STILL_HERE = b": still here\n\n"
 Look = Callable[[], Awaitable[bytes]]
+Log = Callable[[str], None]
 Failure = (FairpostError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 
 
 class Topic:
-    def __init__(self, look: Look, *, every_s: float) -> None:
+    def __init__(self, look: Look, *, every_s: float, log: Log) -> None:
         self._look = look
         self._every_s = every_s
+        self._faults = Faults(log)
         self._news = asyncio.Condition()
         self._event = b""
         self._version = 0
@@ -76,7 +79,7 @@ class Topic:
             self._news.notify_all()
 
     async def _run(self) -> None:
-        while True:
+        while self._task is asyncio.current_task():  # what it is told when it is to end may be lost in a look
             began_s = clock.monotonic()
             event = await self._state()
             took_s = clock.monotonic() - began_s
@@ -90,14 +93,17 @@ class Topic:
         try:
             return _event("state", await self._look())
         except Failure:
-            message = "The database does not answer, or took too long. What you see may be old."
-            return _event("trouble", json.dumps({"message": message}).encode())
+            return _trouble("The database does not answer, or took too long. What you see may be old.")
+        except Exception as error:  # or nobody would look any more, and those who watch would not know
+            self._faults.note(error)
+            return _trouble("A fault of ours keeps this from being seen; it is in the log. What you see may be old.")
 
 
 class Live:
     """The topics of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Log) -> None:
+        self._log = log
         self._topics: dict[Hashable, Topic] = {}
         self._streams: Counter[str] = Counter()
 
@@ -114,7 +120,7 @@ class Live:
         self._forget()
         topic = self._topics.get(key)
         if topic is None:
-            topic = self._topics[key] = Topic(look(), every_s=every_s)
+            topic = self._topics[key] = Topic(look(), every_s=every_s, log=self._log)
         self._streams[of] += 1
         try:
             async with topic.watched():
@@ -131,8 +137,11 @@ class Live:
 class Doorkeeper:
     """Sees that nobody goes on watching whose session has ended: one question for all of a database's, every few seconds."""
 
-    def __init__(self, still_open: Callable[[str, Collection[bytes]], Awaitable[Collection[bytes]]]) -> None:
+    def __init__(
+        self, still_open: Callable[[str, Collection[bytes]], Awaitable[Collection[bytes]]], *, log: Log
+    ) -> None:
         self._still_open = still_open
+        self._faults = Faults(log)
         self._inside: dict[tuple[str, bytes], set[_Guest]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -155,11 +164,19 @@ class Doorkeeper:
                 self._task = None
 
     async def _run(self) -> None:
-        while True:
+        while self._task is asyncio.current_task():
             await asyncio.sleep(SESSIONS_EVERY_S)
             for region in {region for region, _ in self._inside}:
-                with suppress(*Failure):  # who cannot be asked about is asked about again
-                    await self._look_at(region)
+                await self._try_to_look_at(region)
+
+    async def _try_to_look_at(self, region: str) -> None:
+        """Who cannot be asked about is asked about again."""
+        try:
+            await self._look_at(region)
+        except Failure:
+            pass
+        except Exception as error:
+            self._faults.note(error)
 
     async def _look_at(self, region: str) -> None:
         asked = [hash_ for of, hash_ in self._inside if of == region]
@@ -174,6 +191,24 @@ class _Guest:
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.ended = asyncio.Event()
+
+
+class Faults:
+    """What should never happen, into the log: not again each second while it stays the same."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._last = ""
+
+    def note(self, error: Exception) -> None:
+        told = "".join(traceback.format_exception(error)).rstrip()
+        if told != self._last:
+            self._log(f"what is live failed: {told}")
+        self._last = told
+
+
+def _trouble(message: str) -> bytes:
+    return _event("trouble", json.dumps({"message": message}).encode())
 
 
 def _event(name: str, data: bytes) -> bytes:

@@ -49,10 +49,11 @@ class Service:
     vault: Vault
     mail: ServiceMail
     guard: NetworkGuard  # of what workspaces' accounts connect to
+    log: Callable[[str], None]  # hears of faults that no request is answered with
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # of throttles by hand
     resolver: Resolver | None = None  # of domains; None: the system's
     scrapes: Scrapes = field(init=False)
-    live: Live = field(default_factory=Live)
+    live: Live = field(init=False)
     doorkeeper: Doorkeeper = field(init=False)
     recents: defaultdict[Hashable, Recent[Any]] = field(
         default_factory=lambda: defaultdict(lambda: Recent(kept_s=RECENT_S))
@@ -62,7 +63,8 @@ class Service:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scrapes", Scrapes(self._figures))
-        object.__setattr__(self, "doorkeeper", Doorkeeper(self._still_open))
+        object.__setattr__(self, "live", Live(self.log))
+        object.__setattr__(self, "doorkeeper", Doorkeeper(self._still_open, log=self.log))
 
     async def inbox_store(self) -> Store:
         """The database that `fairpost inbox` and `fairpost up` work on: of the region that is set, else of the first or only one."""
