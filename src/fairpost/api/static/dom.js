@@ -48,6 +48,13 @@ export function svg(text) {
 
 // Makes `old` like `fresh`, with as little change as there is. Elements with the same `data-key` are the same one.
 export function patch(old, fresh) {
+  const focused = document.activeElement;
+  const shown = renewed(old, fresh);
+  if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true }); // some browsers take it from what is moved
+  return shown;
+}
+
+function renewed(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || key(old) !== key(fresh) || isOwn(old) !== isOwn(fresh)) {
     old.replaceWith(fresh);
     return fresh;
@@ -69,8 +76,11 @@ export function patch(old, fresh) {
 const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") : null);
 const isOwn = (node) => node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-own");
 
+// What somebody did: opened a part, or pressed a button that is at work.
+const isTheirs = ({ nodeName }, name) => (nodeName === "DETAILS" && name === "open") || (nodeName === "BUTTON" && name === "aria-busy");
+
 function patchAttributes(old, fresh) {
-  for (const { name } of [...old.attributes]) if (name !== "style" && !fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
+  for (const { name } of [...old.attributes]) if (name !== "style" && !fresh.hasAttribute(name) && !isTheirs(old, name)) old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) if (name !== "style" && old.getAttribute(name) !== value) old.setAttribute(name, value);
   if (fresh.style && old.style.width !== fresh.style.width) old.style.width = fresh.style.width;
   for (const name of new Set([...(old.handlers || []), ...(fresh.handlers || [])])) old[name] = fresh[name] || null;
@@ -78,22 +88,28 @@ function patchAttributes(old, fresh) {
   if ("checked" in fresh && fresh.hasAttribute("data-bound")) old.checked = fresh.checked;
 }
 
+// What stays in its order is not moved: a frame would load again, and somebody might lose their place.
 function patchChildren(old, fresh) {
+  const wanted = new Set([...fresh.children].map(key));
+  for (const child of [...old.children]) if (key(child) && !wanted.has(key(child))) child.remove();
   const known = new Map([...old.children].filter(key).map((child) => [key(child), child]));
   let place = old.firstChild;
   for (const child of [...fresh.childNodes]) {
-    const same = key(child) ? known.get(key(child)) : null;
-    if (same && same !== place) old.insertBefore(same, place);
-    const there = same || (place && !key(place) ? place : null);
-    if (there === null || key(child) && !same) {
-      old.insertBefore(child, place);
-    } else {
-      place = patch(there, child).nextSibling;
-    }
+    const same = known.get(key(child));
+    known.delete(key(child)); // whoever has the same key again is another one
+    while (same && place !== same && place && !key(place)) place = removed(place);
+    if (same && same !== place) move(same, place);
+    const there = same || (place && !key(place) && !key(child) ? place : null);
+    if (there) place = renewed(there, child).nextSibling;
+    else old.insertBefore(child, place);
   }
-  while (place) {
-    const next = place.nextSibling;
-    place.remove();
-    place = next;
-  }
+  while (place) place = removed(place);
 }
+
+function removed(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
+const move = (node, place) => (node.parentNode.moveBefore || node.parentNode.insertBefore).call(node.parentNode, node, place);
