@@ -105,3 +105,46 @@ def test_a_script_writes_no_markup(name: str) -> None:
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", FILES[name].content.decode()
     )
+
+
+SCRIPTS = {name: file.content.decode() for name, file in FILES.items() if name.endswith(".js")}
+IMPORTS = re.compile(r"import \{([^}]*)\} from \"([^\"]+)\"")
+
+
+def _imports(name: str) -> list[tuple[str, str, str]]:
+    """Of a script: from which, what, and as what."""
+    folder, found = posixpath.dirname(name), []
+    for names, source in IMPORTS.findall(SCRIPTS[name]):
+        for each in names.split(","):
+            what, _, called = each.strip().partition(" as ")
+            found.append((posixpath.normpath(posixpath.join(folder, source)), what, called or what))
+    return found
+
+
+def test_what_a_script_gives_away_another_takes_and_uses() -> None:
+    given = {
+        (name, what)
+        for name, text in SCRIPTS.items()
+        for what in re.findall(r"^export (?:async )?(?:function|class|const|let) (\w+)", text, re.MULTILINE)
+    }
+    taken = {(source, what) for name in SCRIPTS for source, what, _ in _imports(name)}
+    assert taken == given
+    for name, text in SCRIPTS.items():
+        for _, _, called in _imports(name):
+            assert len(re.findall(rf"\b{called}\b", IMPORTS.sub("", text))) > 0, (name, called)
+
+
+def test_the_sheet_of_the_pages_has_no_class_that_nobody_uses() -> None:
+    sheet = re.sub(r"/\*.*?\*/|\"[^\"]*\"", "", FILES["app.css"].content.decode(), flags=re.DOTALL)
+    defined = set(re.findall(r"\.([a-z][\w-]*)(?=[^{}]*\{)", sheet))
+    texts = [*SCRIPTS.values(), FILES["app.html"].content.decode()]
+    used = {"is-live", "is-lost", "is-trouble"}  # made of a word and a state
+    for text in texts:
+        for classes in re.findall(r"[\"`]\w*((?:\.[\w-]+)+)", text):
+            used |= set(classes.strip(".").split("."))
+        for classes in re.findall(r"class=\"([^\"]*)\"", text):
+            used |= set(classes.split())
+        for value in re.findall(r"(?:class|tone|className)\b[^,;]*|classList\.\w+\([^)]*\)", text):
+            used |= {each for words in re.findall(r"\"([^\"]*)\"", value) for each in words.split()}
+    tones = {"good", "bad", "wait", "quiet"}
+    assert defined - used - tones == set()

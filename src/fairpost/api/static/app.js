@@ -3,11 +3,11 @@
 import { ask, chosen, get, post, query, remember } from "./ask.js";
 import { h, patch } from "./dom.js";
 import { Live } from "./live.js";
-import { button, dialog, empty, tell, to, trouble } from "./parts.js";
+import { button, dialog, empty, to, trouble } from "./parts.js";
 
 // A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. isOne: all its paths are one page, which stays,
 // with its state and what is live, while somebody moves between them.
-// ctx has: params, values (the query), person, session, data (what load gave), live (the newest state of its topic), workspace,
+// ctx has: params, values (the query), session (who looks), data (what load gave), live (the newest state of its topic), workspace,
 // reload() → load and view again, show() → view again, go(path, values, {replace}), is(role…), state: an object of the page's own that stays while it is open.
 const PAGES = [
   [/^\/$/, () => import("./pages/now.js")],
@@ -57,7 +57,6 @@ async function route() {
     params: here?.params || {},
     values: Object.fromEntries(new URLSearchParams(location.search)),
     session,
-    person: session,
     workspace: session.workspace || chosen(),
     data: null,
     live: null,
@@ -85,14 +84,14 @@ async function route() {
 }
 
 async function load(ctx) {
-  const asked = ctx.params;
+  const asked = (ctx.asked = {});
   let data = null, fault = null;
   try {
     if (ctx.page.load) data = await ctx.page.load(ctx);
   } catch (error) {
     fault = error;
   }
-  if (asked !== ctx.params) return; // somebody has moved on, and that is loaded by itself
+  if (asked !== ctx.asked) return; // it was asked for again, perhaps elsewhere: that is newer
   [ctx.data, ctx.error] = [data, fault];
   show(ctx);
 }

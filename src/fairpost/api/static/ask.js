@@ -1,9 +1,10 @@
 // Asks the API, as whoever is signed in, in the workspace that was chosen.
 
 const SAFE = ["GET", "HEAD"];
+export const SERVICE = "fairpost"; // the service's own workspace, which is closed: links and codes of people are in its e-mails
 let csrf = "";
 
-export class Refusal extends Error {
+class Refusal extends Error {
   constructor(status, fault) {
     super(fault.message);
     Object.assign(this, { status, code: fault.code, details: fault.details });

@@ -1,7 +1,7 @@
 // A form that says at its fields what the API refused. It keeps itself up to date: nothing typed is lost.
 
 import { h } from "./dom.js";
-import { field } from "./parts.js";
+import { entry, field } from "./parts.js";
 
 // fields: those of dialog(), named as the API names them; and {type: "choices", options: [[value, words]], value: [value…]}.
 // isShort: fields stand beside each other where there is room. act(entered, form): what it throws is said at the fields that it names, and below the others.
@@ -40,9 +40,7 @@ export const entered = (box, fields) => Object.fromEntries(fields.map((one) => [
 
 function read(box, { name, type }) {
   if (type === "choices") return [...box.querySelectorAll("input:checked")].filter((each) => each.name === name).map((each) => each.value);
-  const input = box.elements.namedItem(name);
-  if (type === "checkbox") return input.checked;
-  return type === "number" ? (input.value === "" ? null : Number(input.value)) : input.value;
+  return entry(box.elements.namedItem(name), { type });
 }
 
 function refuse(box, said, error) {

@@ -15,6 +15,8 @@ export const link = (path, ...children) => h("a", { href: to(path) }, children);
 
 export const heading = (title, ...beside) => h("div.heading", h("h1", title), h("div.beside", beside));
 export const panel = (title, ...children) => h("section.panel", { "data-key": `panel ${title}`, "aria-label": title }, h("h2", title), children);
+// How it stands, in a sentence, and when it goes on. { text, tone, until }
+export const headline = ({ text, tone, until: then }) => h(`div.headline.${tone}`, { role: "status" }, h("p", text), then && h("p.next", "It goes on ", countdown(then), "."));
 export const columns = (...children) => h("div.columns", children);
 
 // Links to the parts of a page; `here` is the path that is open.
@@ -62,7 +64,7 @@ export function meter(name, used, most, text = null) {
 
 // A share of a whole, with its name: who has how much.
 export const share = (name, part, value) => h("div.share", { "data-key": `share ${name}` },
-  h("span.share-name", name), h("div.bar.plain", h("div", { width_percent: 100 * part })), h("span.share-value", `${value} · ${percent(part, part < 0.1 ? 1 : 0)}`));
+  h("span.share-name", name), h("div.bar.plain", h("div", { width_percent: 100 * part })), h("span.share-value", `${value} · ${percent(part)}`));
 
 // How far something has come: what went well, what did not, and what is left.
 export function progress(name, { emails: all, sent, missed, left }) {
@@ -127,7 +129,7 @@ export function dialog(title, { text, fields = [], yes = "OK", tone = "", act = 
     const words_ = h("p.refused", { role: "alert", hidden: true });
     const submit = async (event) => {
       event.preventDefault();
-      const entered = Object.fromEntries(fields.map((each) => [each.name, read(form.elements[each.name], each)]));
+      const entered = Object.fromEntries(fields.map((each) => [each.name, entry(form.elements[each.name], each)]));
       go.setAttribute("aria-busy", "true");
       try {
         await act(entered);
@@ -154,7 +156,8 @@ export function dialog(title, { text, fields = [], yes = "OK", tone = "", act = 
   });
 }
 
-const read = (input, { type }) => (type === "checkbox" ? input.checked : type === "number" ? (input.value === "" ? null : Number(input.value)) : input.value);
+// What was entered in a field: null where a number is missing.
+export const entry = (input, { type }) => (type === "checkbox" ? input.checked : type === "number" ? (input.value === "" ? null : Number(input.value)) : input.value);
 
 export function field({ name, label, type = "text", value = "", required = false, options, hint, rows, ...more }) {
   const common = { name, required, ...more };

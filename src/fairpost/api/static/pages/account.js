@@ -4,8 +4,7 @@ import { remove, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { button, chart, columns, confirmed, countdown, empty, facts, heading, link as toPage, moment, panel, state, table } from "../parts.js";
 import { duration, number } from "../words.js";
-import { next } from "./accounts.js";
-import { bounces, changes, DAYS, doing, driver, hour, limitsButton, situation, today, told } from "./account_parts.js";
+import { bounces, changes, DAYS, doing, driver, hour, limitsButton, next, situation, today, told } from "./account-parts.js";
 
 const THEN = {
   suspended: "Put right what the reason says, verify it, and resume it.",

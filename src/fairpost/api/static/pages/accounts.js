@@ -2,9 +2,9 @@
 
 import { get } from "../ask.js";
 import { h } from "../dom.js";
-import { button, countdown, empty, heading, panel, table, to } from "../parts.js";
+import { button, empty, heading, panel, table, to } from "../parts.js";
 import { counted, number, words } from "../words.js";
-import { add, bounces, changes, doing, driver, hour, link, situation, today, told } from "./account_parts.js";
+import { add, bounces, changes, doing, driver, hour, link, next, situation, today, told } from "./account-parts.js";
 
 const SITUATIONS = ["suspended", "no_server", "resting", "paused", "limit_reached", "active"];
 
@@ -47,13 +47,6 @@ function row(ctx, account) {
 // The name says already of which workspace it is.
 const of = ({ workspace }, account) =>
   [!workspace && !account.workspace && "the operator’s own", `pool ${account.pool.replace(`${account.workspace}/`, "")}`, account.provider && `limits of ${account.provider}`].filter(Boolean).join(" · ");
-
-export function next(account) {
-  if (account.may_send_at) return [countdown(account.may_send_at), h("br"), h("small", account.waits_for)];
-  if (account.situation === "active") return "now";
-  if (account.situation === "no_server") return h("small", "not before it has a server");
-  return h("small", "not before somebody resumes it");
-}
 
 function filters({ values, go }, live) {
   const search = (event) => {

@@ -2,7 +2,7 @@
 
 import { get, post, put, remove, segment } from "../ask.js";
 import { h } from "../dom.js";
-import { badge, button, chart, columns, confirmed, countdown, dialog, empty, facts, field, figure, figures, heading, link, mailFrame, moment, pager, panel, progress, state, table, tabs, tell } from "../parts.js";
+import { badge, button, chart, columns, confirmed, dialog, empty, facts, field, figure, figures, heading, headline, link, mailFrame, moment, pager, panel, progress, state, table, tabs, tell } from "../parts.js";
 import { counted, duration, emails, number, words } from "../words.js";
 import { draftDialog } from "./draft.js";
 
@@ -40,14 +40,13 @@ export default {
     const path = `/campaigns/${segment(campaign.id)}`;
     return [
       heading(campaign.id, state(campaign.state), actions(ctx, campaign)),
-      said(campaign.headline),
+      headline(campaign.headline),
       tabs("Parts of the campaign", [[path, "Course"], [`${path}/recipients`, "Recipients"], [`${path}/preview`, "Preview"]], params.part ? `${path}/${params.part}` : path),
       params.part === "recipients" ? recipients(ctx, campaign) : params.part === "preview" ? preview(ctx, campaign) : course(ctx, campaign),
     ];
   },
 };
 
-const said = (headline) => h(`div.headline.${headline.tone}`, { role: "status" }, h("p", headline.text), headline.until && h("p.next", "It goes on ", countdown(headline.until), "."));
 const api = (campaign, what = "") => `/api/campaigns/${segment(campaign.id)}${what}`;
 const sum = (states, names) => names.reduce((n, name) => n + (states[name] || 0), 0);
 

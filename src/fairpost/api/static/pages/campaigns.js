@@ -1,6 +1,6 @@
 // The newest campaigns: how far each has come, and what it waits for.
 
-import { get, put } from "../ask.js";
+import { get, put, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { button, countdown, empty, heading, link, moment, pager, panel, progress, state, table, to } from "../parts.js";
 import { draftDialog } from "./draft.js";
@@ -33,7 +33,7 @@ function listed(live, isAll) {
   return h("section.panel", { "data-key": "list", "aria-label": "Campaigns" }, table("Campaigns", isAll ? ["workspace", ...HEADS] : HEADS, rows));
 }
 
-const place = (each) => `/campaigns/${encodeURIComponent(each.id)}`;
+const place = (each) => `/campaigns/${segment(each.id)}`;
 const name = (each, isAll) => h("a", { href: isAll ? to(place(each), { workspace: each.workspace }) : to(place(each)) }, each.id);
 const share = (each) => (each.emails ? progress(each.id, each) : h("span.quiet", "–"));
 const waits = (each) => (each.is_over ? "–" : [each.waits_for, each.waits_until && [" (", countdown(each.waits_until), ")"]]);
@@ -60,6 +60,6 @@ async function more(ctx, cursor) {
 }
 
 async function made(ctx) {
-  const name_ = await draftDialog(null, (id, body) => put(`/api/campaigns/${encodeURIComponent(id)}`, body));
-  if (name_) await ctx.go(`/campaigns/${encodeURIComponent(name_)}`);
+  const name_ = await draftDialog(null, (id, body) => put(`/api/campaigns/${segment(id)}`, body));
+  if (name_) await ctx.go(`/campaigns/${segment(name_)}`);
 }

@@ -1,12 +1,11 @@
 // One e-mail: its life so far, what it waits for, what is in it. Where nobody knows whether it was sent, somebody decides here.
 
-import { get, post } from "../ask.js";
+import { get, post, SERVICE } from "../ask.js";
 import { h } from "../dom.js";
 import { button, columns, confirmed, countdown, facts, heading, link, mailFrame, moment, panel, state, table, tell, to } from "../parts.js";
-import { bytes, words } from "../words.js";
+import { bytes, told, words } from "../words.js";
 
 const FINAL = ["sent", "failed", "bounced", "suppressed", "cancelled"];
-const SERVICE = "fairpost"; // the service's own workspace, which is closed: links and codes of people are in its e-mails
 const TONES = { sent: "good", retry: "wait", scheduled: "wait", ready: "wait", claimed: "wait", sending: "wait", failed: "bad", bounced: "bad", in_doubt: "bad" };
 const REMOTE = /(src|background)\s*=\s*["']?https?:|url\(\s*["']?https?:/i;
 
@@ -111,7 +110,7 @@ function doubt(ctx, email, { begun_at, account, attempt, reached, said, asked, p
     ["Where to look", ["In the mailbox of the recipient, or among what the account has sent. If an e-mail is there whose Message-ID begins with ", h("code", message_id_begins), " it was sent."]],
   ];
   return h("section.panel.doubt", { "data-key": "doubt", "aria-label": "In doubt" }, h("h2", "Nobody knows whether it was sent"), facts(known),
-    ctx.is("sender", "manager", "admin") ? h("ul.choices", choices.map(choice)) : h("p.quiet", "Somebody who may send decides this."));
+    ctx.is("sender", "manager", "admin") ? h("ul.decisions", choices.map(choice)) : h("p.quiet", "Somebody who may send decides this."));
 }
 
 // ── its life ────────────────────────────────────────────────────────────────────────────────────────────
@@ -181,7 +180,7 @@ function content(ctx, email) {
 }
 
 function parts(email) {
-  const rows = (all) => Object.entries(all).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]);
+  const rows = (all) => Object.entries(all).map(([name, value]) => [name, told(value)]);
   const part = (name, all, shown) => all.length > 0 && h("details", { "data-key": name }, h("summary", `${name} (${all.length})`), shown(all));
   const found = [
     part("Attachments", email.attachments, (all) => table("Attachments", ["File", "Type", ">Size"], all.map((file, n) => ({ key: String(n), cells: [file.filename, file.content_type, bytes(file.bytes)] })))),

@@ -1,6 +1,6 @@
 // E-mails, the newest first: all of them, or those that somebody looks for. What is looked for is in the address of the page.
 
-import { get } from "../ask.js";
+import { get, SERVICE } from "../ask.js";
 import { h } from "../dom.js";
 import { button, empty, field, heading, link, moment, pager, state, table, to } from "../parts.js";
 import { counted } from "../words.js";
@@ -9,7 +9,6 @@ const STATES = ["scheduled", "ready", "claimed", "sending", "in_doubt", "sent", 
 const NAMES = ["campaign", "user", "account"];
 const TIMES = ["since", "until"];
 const LOOKS_MAX = 5; // a page may be empty, and older ones follow
-const SERVICE = "fairpost"; // the service's own workspace, which is closed: links and codes of people are in its e-mails
 
 const UNDERSTOOD = {
   id: "This is the id of an e-mail.",

@@ -45,7 +45,7 @@ function numbers({ served: { users, emails: n, per_hour: perHour }, waiting, que
   return figures(
     figure("Gini", users.emails ? users.gini.toFixed(2) : "–", "0: all had the same"),
     figure("Jain", users.emails ? users.jain.toFixed(2) : "–", "1: all had the same"),
-    figure("largest share", users.emails ? percent(users.largest_share, users.largest_share < 0.1 ? 1 : 0) : "–", "of one sender, in 24 hours"),
+    figure("largest share", users.emails ? percent(users.largest_share) : "–", "of one sender, in 24 hours"),
     figure("served", number(n), `${counted(users.senders, "sender")} · ${rate(perHour)} an hour`),
     figure("waiting", number(waiting.emails), `of ${counted(waiting.users.senders, "sender")}`),
     queue && figure("longest wait", duration(queue.oldest_wait_s), `health × ${queue.health.toFixed(1)}`),

@@ -2,7 +2,7 @@
 
 import { post } from "../ask.js";
 import { h } from "../dom.js";
-import { button, chart, columns, confirmed, countdown, figure, figures, heading, link, panel, tell } from "../parts.js";
+import { button, chart, columns, confirmed, countdown, figure, figures, heading, headline, link, panel, tell } from "../parts.js";
 import { duration, number, rate, words } from "../words.js";
 
 // Where to put right what keeps mail from going out.
@@ -27,7 +27,7 @@ export default {
     const isPaused = live.reasons.some((reason) => reason.cause === "paused");
     return [
       heading("Now", isEverything && (isPaused ? button("Resume everything", resume, { tone: "main" }) : button("Pause everything", pause, { tone: "danger" }))),
-      said(live.headline),
+      headline(live.headline),
       figures(
         figure("sent a second", rate(live.per_s)),
         figure("waiting", number(live.waiting), Object.entries(live.classes).map(([name, n]) => `${number(n)} ${name}`).join(" · ")),
@@ -43,8 +43,6 @@ export default {
     ];
   },
 };
-
-const said = (headline) => h(`div.headline.${headline.tone}`, { role: "status" }, h("p", headline.text), headline.until && h("p.next", "It goes on ", countdown(headline.until), "."));
 
 function reasons({ reasons: all, waiting }) {
   if (!all.length) return null;

@@ -3,7 +3,7 @@
 import { get } from "../../ask.js";
 import { h } from "../../dom.js";
 import { moment, panel, table } from "../../parts.js";
-import { words } from "../../words.js";
+import { told, words } from "../../words.js";
 import { more } from "./lists.js";
 
 const pathOf = ({ workspace }) => (workspace ? "/api/audit" : "/api/admin/audit");
@@ -23,5 +23,5 @@ export default {
 
 function detail({ detail: given, request_id }) {
   const known = Object.entries({ ...given, request: request_id }).filter(([, value]) => value !== null && value !== "");
-  return h("small", known.map(([name, value]) => `${words(name)}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(" · "));
+  return h("small", known.map(([name, value]) => `${words(name)}: ${told(value)}`).join(" · "));
 }

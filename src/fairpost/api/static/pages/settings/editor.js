@@ -3,6 +3,7 @@
 import { h } from "../../dom.js";
 import { entered, form } from "../../form.js";
 import { columns, field, mailFrame, panel } from "../../parts.js";
+import { told } from "../../words.js";
 
 const PAUSE_MS = 250;
 
@@ -100,9 +101,8 @@ class Frames {
 const part = (title, content) => h("div", h("h3", title), content);
 
 function fieldsOf(required, optional, values) {
-  const one = (name, kind) => h("li", h("code", name), ` ${kind}`, name in values ? [", here ", h("q", said(values[name]))] : null);
+  const one = (name, kind) => h("li", h("code", name), ` ${kind}`, name in values ? [", here ", h("q", told(values[name]))] : null);
   const all = [...required.map((name) => one(name, "nobody may lack")), ...optional.map((name) => one(name, "may be missing"))];
   return all.length ? [h("h3", "Fields"), h("ul", all)] : [];
 }
 
-const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));

@@ -29,7 +29,7 @@ export default {
 };
 
 function row(ctx, person) {
-  const isYou = person.address === ctx.person.address;
+  const isYou = person.address === ctx.session.address;
   const stands = person.disabled_at ? badge("disabled", "bad") : person.has_password || person.last_sign_in_at ? badge("active", "good") : badge("invited", "wait");
   return {
     key: person.address,

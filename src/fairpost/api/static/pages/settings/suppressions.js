@@ -4,6 +4,7 @@ import { get, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
 import { form } from "../../form.js";
 import { badge, button, confirmed, moment, panel, table, tell } from "../../parts.js";
+import { words } from "../../words.js";
 import { more } from "./lists.js";
 
 const PATH = "/api/suppressions";
@@ -31,7 +32,7 @@ const FIELDS = [
   { name: "kind", label: "Kind", options: KINDS, value: "manual" },
 ];
 
-const asked = ({ search: words, kind }) => ({ search: words, kind });
+const asked = ({ search: searched, kind }) => ({ search: searched, kind });
 
 function search(ctx) {
   const submit = (event) => {
@@ -40,7 +41,7 @@ function search(ctx) {
   };
   return h("form.filters", { role: "search", onsubmit: submit },
     h("input", { type: "search", name: "search", "aria-label": "Address or reason", placeholder: "Address or reason", value: ctx.values.search ?? "" }),
-    h("select", { name: "kind", "aria-label": "Kind" }, h("option", { value: "" }, "every kind"), KINDS.map((kind) => h("option", { value: kind, selected: kind === ctx.values.kind }, kind.replaceAll("_", " ")))),
+    h("select", { name: "kind", "aria-label": "Kind" }, h("option", { value: "" }, "every kind"), KINDS.map((kind) => h("option", { value: kind, selected: kind === ctx.values.kind }, words(kind)))),
     h("button", { type: "submit" }, "Search"));
 }
 

@@ -15,7 +15,7 @@ export default {
   load: () => get("/api/auth/sessions"),
 
   view(ctx) {
-    const { person, data } = ctx;
+    const { session: person, data } = ctx;
     return [
       columns(
         panel("You", facts([["Name", person.name || null], ["Role", person.role], ["Workspace", person.workspace ?? "all: you run the service"], ["This session ends", moment(person.expires_at)]])),

@@ -2,7 +2,7 @@
 
 import { ask, get, post, segment } from "../ask.js";
 import { h } from "../dom.js";
-import { badge, button, dialog, meter, tell, to } from "../parts.js";
+import { badge, button, countdown, dialog, meter, tell, to } from "../parts.js";
 import { percent } from "../words.js";
 
 const TONES = { suspended: "bad", no_server: "bad", resting: "wait", paused: "wait", limit_reached: "wait", active: "good" };
@@ -24,10 +24,18 @@ export const today = (account) => meter("today", account.day_used, account.day_m
 // They pause the account only from so many sent on; before that there is no bar.
 export function bounces({ day_used: used, day_bounces: bounced, bounce_percent_max: most, bounce_sample_min: sample }) {
   const part = used ? bounced / used : 0;
-  const said = bounced ? `bounces: ${bounced}, ${percent(part, part < 0.1 ? 1 : 0)}` : "bounces: none";
+  const said = bounced ? `bounces: ${bounced}, ${percent(part)}` : "bounces: none";
   if (most === null) return meter("bounces today", 0, null, `${said}, no limit`);
   if (used < sample) return meter("bounces today", 0, null, `${said}, counted from ${sample} on`);
   return meter("bounces today", 100 * part, most || 0.001, `${said} of at most ${most}\u00a0%`);
+}
+
+// When it may send next, and what it waits for.
+export function next(account) {
+  if (account.may_send_at) return [countdown(account.may_send_at), h("br"), h("small", account.waits_for)];
+  if (account.situation === "active") return "now";
+  if (account.situation === "no_server") return h("small", "not before it has a server");
+  return h("small", "not before somebody resumes it");
 }
 
 // ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
