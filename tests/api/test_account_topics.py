@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairpost.api import account_looks
+from fairpost.api.topics import accounts
 from fairpost.model.account import Limits, WarmUp
 from fairpost.model.person import Role
 from fairpost.model.report import Reached, Reply, Report
@@ -95,14 +95,14 @@ async def test_of_very_many_a_hundred_are_told(api: Api, monkeypatch: pytest.Mon
 
 
 async def test_many_who_search_cost_the_database_one_look(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account_looks, "FRESH_S", 1_000.0)
+    monkeypatch.setattr(accounts, "FRESH_S", 1_000.0)
     looks = Counter[str | None]()
 
     async def counted(store: Store, *, now: datetime, workspace: str | None) -> list[AccountNow]:
         looks[workspace] += 1
         return await looking.read_accounts(store, now=now, workspace=workspace)
 
-    monkeypatch.setattr(account_looks, "read_accounts", counted)
+    monkeypatch.setattr(accounts, "read_accounts", counted)
     await api.workspace()
     for name in ("acme/sales", "acme/news", "own"):
         await add(api, name)

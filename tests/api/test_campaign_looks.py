@@ -99,7 +99,7 @@ async def test_of_very_many_the_last_count_is_told_and_when_it_was(
     await count(api.store, seconds_max=10)
     await finish(api, "sent", 4)
     monkeypatch.setattr(courses, "AT_ONCE_MAX", 10)
-    monkeypatch.setattr("fairpost.api.campaign_looks.AT_ONCE_MAX", 10)
+    monkeypatch.setattr("fairpost.api.topics.campaigns.AT_ONCE_MAX", 10)
     async with watching(acme, "/api/live/campaign?name=spring") as stream:
         state = (await stream.state())["campaign"]
         assert state["sent"] == 4

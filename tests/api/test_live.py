@@ -169,7 +169,7 @@ async def test_two_hundred_who_watch_cost_what_one_costs(api: Api, monkeypatch: 
     real = topics.TOPICS["now"]
 
     def counted(watcher: topics.Watcher) -> Any:
-        look = real(watcher)
+        look = real.look(watcher)
 
         async def one() -> bytes:
             looks.append(clock.monotonic())
@@ -177,7 +177,7 @@ async def test_two_hundred_who_watch_cost_what_one_costs(api: Api, monkeypatch: 
 
         return one
 
-    monkeypatch.setitem(topics.TOPICS, "now", counted)
+    monkeypatch.setitem(topics.TOPICS, "now", replace(real, look=counted))
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(signed_in(api, None, Role.ADMIN))
         streams = [await stack.enter_async_context(watching(client)) for _ in range(200)]

@@ -13,13 +13,12 @@ from fastapi.responses import StreamingResponse
 from fairpost.api.access import SESSION_COOKIE, caller_of, signed_in_of
 from fairpost.api.answers import Text, failures
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.live import EVERY_S, Topic
+from fairpost.api.live import Topic
 from fairpost.api.service import Service, TheService
-from fairpost.api.topics import FOR_ADMINS, SEARCHED, SLOW_S, TOPICS, Watcher
+from fairpost.api.topics import TOPICS, Asked, Watcher
 from fairpost.model.person import Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
-from fairpost.observe.accounts import Situation
 
 TAG = {"name": "live", "description": "Streams of what is happening."}
 router = APIRouter(prefix="/api/live", tags=["live"])
@@ -43,25 +42,14 @@ async def watch(
     topic: Annotated[Text, Path(max_length=40, description=f"One of {', '.join(TOPICS)}.")],
     request: Request,
     service: TheService,
-    workspace: Annotated[
-        Text | None, Query(max_length=100, description="For admins: which; left out, the whole installation.")
-    ] = None,
-    name: Annotated[Text | None, Query(max_length=200, description="Which one, of a topic that has many.")] = None,
-    having: Annotated[
-        Text | None, Query(max_length=100, description="Of accounts: those with this in name, address or pool.")
-    ] = None,
-    situation: Annotated[Situation | None, Query(description="Of accounts: those in this situation.")] = None,
-    region: Annotated[Text | None, Query(max_length=100, description="For admins: which region; the first.")] = None,
+    asked: Annotated[Asked, Query()],
 ) -> StreamingResponse:
-    if topic not in TOPICS:
+    watched = TOPICS.get(topic)
+    if watched is None:
         raise not_found("topic", topic, where="")
-    watcher = await _watcher(request, service, None if topic in FOR_ADMINS else workspace, name, region)
-    if topic in FOR_ADMINS and watcher.caller is not None:
-        raise ApiError("forbidden", "This is for those who run the service.")
-    if topic in SEARCHED:
-        watcher = replace(watcher, having=having, situation=situation)
-    key = (topic, watcher.region, watcher.workspace, name, watcher.having, watcher.situation)
-    of, every_s = watcher.workspace or OPERATORS, SLOW_S.get(topic, EVERY_S)
+    watcher = await _watcher(request, service, asked, is_for_admins=watched.is_for_admins)
+    watcher = replace(watcher, asked=asked.only(watched.takes))
+    key, of = (topic, watcher.region, watcher.workspace, watcher.asked), watcher.workspace or OPERATORS
     service.live.require_room(of)
     token = None if "authorization" in request.headers else request.cookies[SESSION_COOKIE]
 
@@ -70,7 +58,7 @@ async def watch(
         try:
             async with (
                 asyncio.timeout(KEY_STREAM_S_MAX if token is None else STREAM_S_MAX),
-                service.live.watching(key, lambda: TOPICS[topic](watcher), of=of, every_s=every_s) as found,
+                service.live.watching(key, lambda: watched.look(watcher), of=of, every_s=watched.every_s) as found,
                 _kept_by(service, token, found) as ended,
             ):
                 async for event in found.events(ended):
@@ -92,18 +80,18 @@ async def _kept_by(service: Service, token: str | None, topic: Topic) -> AsyncIt
         yield ended
 
 
-async def _watcher(
-    request: Request, service: Service, workspace: str | None, name: str | None, region: str | None
-) -> Watcher:
+async def _watcher(request: Request, service: Service, asked: Asked, *, is_for_admins: bool) -> Watcher:
     """Who asks with a key, or as a member, watches a workspace; an admin that one, or everything."""
     if "authorization" not in request.headers and SESSION_COOKIE in request.cookies:
         signed_in = await signed_in_of(request, service, None)
-        if signed_in.person.role is Role.ADMIN and workspace is None:
-            place = region or service.regions[0]
+        if signed_in.person.role is Role.ADMIN and (is_for_admins or asked.workspace is None):
+            place = asked.region or service.regions[0]
             if place not in service.regions:
                 raise not_found("region", place, where="")
-            return Watcher(service=service, caller=None, region=place, store=await service.store_of(place), name=name)
-    caller = await caller_of(request, service, None, None, chosen=workspace)
+            return Watcher(service=service, caller=None, region=place, store=await service.store_of(place), asked=asked)
+    caller = await caller_of(request, service, None, None, chosen=asked.workspace)
+    if is_for_admins:
+        raise ApiError("forbidden", "This is for those who run the service.")
     if Scope.READ not in caller.scopes:
         raise ApiError("forbidden", "This needs the scope read.")
-    return Watcher(service=service, caller=caller, region=caller.region, store=caller.owner, name=name)
+    return Watcher(service=service, caller=caller, region=caller.region, store=caller.owner, asked=asked)

@@ -1,15 +1,16 @@
 """What is watched of accounts, as whoever watches may know it."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
 from fairpost.api.access import Caller
-from fairpost.api.drawings import warm_up_chart
 from fairpost.api.errors import without_commands
+from fairpost.api.live import Look
 from fairpost.api.names import full_name, own_name
+from fairpost.api.topics.drawings import warm_up_chart
+from fairpost.api.topics.watching import Watcher, told
 from fairpost.model.account import Limits
 from fairpost.model.errors import NotFound
 from fairpost.observe.accounts import (
@@ -23,11 +24,11 @@ from fairpost.observe.accounts import (
     read_failures,
     server_in_words,
 )
+from fairpost.observe.recent import Recent
 from fairpost.observe.status import read_post
 from fairpost.policy.diagnosis import Post
 from fairpost.policy.limits import roll_windows
 from fairpost.postgres.store import Store
-from fairpost.system import clock
 
 FRESH_S = 0.8  # less than a second: whoever looks each second sees what is new
 FAILURES_EVERY = timedelta(seconds=5)  # what failed is looked for so often
@@ -51,23 +52,28 @@ class OneShown:
     account: AccountShown | None
 
 
+def accounts_look(watcher: Watcher) -> Look:
+    asked = watcher.asked
+    return told(Accounts, AccountsLook(watcher.store, watcher.caller, asked.having, asked.situation))
+
+
+def account_look(watcher: Watcher) -> Look:
+    return told(OneShown, AccountLook(watcher.store, watcher.caller, watcher.asked.name or ""))
+
+
 class Everyone:
     """The accounts of a workspace, or of all, read once for all who search among them."""
 
     def __init__(self, store: Store, caller: Caller | None) -> None:
         self._store, self._caller = store, caller
-        self._found: list[AccountNow] = []
-        self._read_s: float | None = None
-        self._reading = asyncio.Lock()
+        self._recent: Recent[list[AccountNow]] = Recent(kept_s=FRESH_S)
 
     async def look(self) -> list[AccountNow]:
-        async with self._reading:
-            if self._read_s is None or clock.monotonic() - self._read_s >= FRESH_S:
-                workspace = _workspace(self._caller)
-                found = await read_accounts(self._store, now=await self._store.now(), workspace=workspace)
-                self._found = [_as_known(each, self._caller) for each in found]
-                self._read_s = clock.monotonic()
-            return self._found
+        return await self._recent.look(self._read)
+
+    async def _read(self) -> list[AccountNow]:
+        found = await read_accounts(self._store, now=await self._store.now(), workspace=_workspace(self._caller))
+        return [_as_known(each, self._caller) for each in found]
 
 
 _everyone: WeakValueDictionary[tuple[int, str | None], Everyone] = WeakValueDictionary()

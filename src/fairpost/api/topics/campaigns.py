@@ -6,11 +6,13 @@ from typing import Any
 
 from fairpost.api.access import Caller
 from fairpost.api.answers import Model
-from fairpost.api.course_drawing import course_chart
+from fairpost.api.live import Look
 from fairpost.api.names import as_known, own_route, own_words
 from fairpost.api.pages import cursor_of
 from fairpost.api.routes.campaign_course import CampaignCourse, course_of
 from fairpost.api.routes.campaigns import GapOut, state_word
+from fairpost.api.topics.course_drawing import course_chart
+from fairpost.api.topics.watching import Watcher, told
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaign_list import CampaignsWatch, Line
@@ -88,6 +90,21 @@ class CampaignSeen(Model):
     """None: there is no such campaign, or not any more."""
 
     campaign: CampaignShown | None
+
+
+def campaigns_look(watcher: Watcher) -> Look:
+    return told(CampaignLines, CampaignsLook(watcher.store, watcher.caller))
+
+
+def campaign_look(watcher: Watcher) -> Look:
+    """Names are those of a workspace: without one there is none of any name."""
+    if watcher.caller is None or watcher.asked.name is None:
+        return told(CampaignSeen, _no_campaign)
+    return told(CampaignSeen, CampaignLook(watcher.store, watcher.caller, watcher.asked.name))
+
+
+async def _no_campaign() -> CampaignSeen:
+    return CampaignSeen(campaign=None)
 
 
 class CampaignsLook:

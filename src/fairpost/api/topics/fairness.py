@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fairpost.api.drawings import evenness_chart
+from fairpost.api.live import Look
+from fairpost.api.topics.drawings import evenness_chart
+from fairpost.api.topics.watching import Watcher, told
 from fairpost.observe.fairness import (
     Mode,
     Portion,
@@ -40,6 +42,10 @@ class FairnessShown:
     throttling: Throttling
     holds: Sequence[Hold]
     chart: str
+
+
+def fairness_look(watcher: Watcher) -> Look:
+    return told(FairnessShown, FairnessLook(watcher.store, watcher.workspace))
 
 
 class FairnessLook:

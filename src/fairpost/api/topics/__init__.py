@@ -1,0 +1,27 @@
+"""What can be watched live, by name. Each makes a look: asked again and again, for all who watch the same.
+
+The state of a topic is for everybody who may see its workspace, or for all who run the service: nothing of one person is in it.
+"""
+
+from collections.abc import Mapping
+
+from fairpost.api.topics.accounts import account_look, accounts_look
+from fairpost.api.topics.campaigns import campaign_look, campaigns_look
+from fairpost.api.topics.email import email_look
+from fairpost.api.topics.fairness import fairness_look
+from fairpost.api.topics.inbox import inbox_look
+from fairpost.api.topics.now import now_look
+from fairpost.api.topics.watching import Asked, Watched, Watcher
+
+__all__ = ["TOPICS", "Asked", "Watched", "Watcher"]
+
+TOPICS: Mapping[str, Watched] = {
+    "now": Watched(look=now_look),
+    "accounts": Watched(look=accounts_look, takes=("having", "situation")),
+    "account": Watched(look=account_look, takes=("name",)),
+    "campaigns": Watched(look=campaigns_look),
+    "campaign": Watched(look=campaign_look, takes=("name",)),
+    "email": Watched(look=email_look, takes=("name",)),
+    "fairness": Watched(look=fairness_look, every_s=5.0),
+    "inbox": Watched(look=inbox_look, is_for_admins=True),
+}

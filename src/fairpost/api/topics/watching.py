@@ -1,0 +1,68 @@
+"""What a topic is made of: who watches, what is asked of it, and a look that is told as JSON."""
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from fairpost.api.access import Caller
+from fairpost.api.answers import Text
+from fairpost.api.live import EVERY_S, Look
+from fairpost.api.service import Service
+from fairpost.observe.accounts import Situation
+from fairpost.postgres.store import Store
+
+
+class Asked(BaseModel):
+    """What can be asked of topics. Those that are asked the same share a look."""
+
+    model_config = ConfigDict(frozen=True)
+
+    workspace: Annotated[
+        Text | None, Field(max_length=100, description="For admins: which; left out, the whole installation.")
+    ] = None
+    region: Annotated[Text | None, Field(max_length=100, description="For admins: which region; the first.")] = None
+    name: Annotated[Text | None, Field(max_length=200, description="Which one, of a topic that has many.")] = None
+    having: Annotated[
+        Text | None, Field(max_length=100, description="Of accounts: those with this in name, address or pool.")
+    ] = None
+    situation: Annotated[Situation | None, Field(description="Of accounts: those in this situation.")] = None
+
+    def only(self, names: Collection[str]) -> "Asked":
+        return Asked(**self.model_dump(include=set(names)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """`caller` None: one who runs the service looks at all of it. `store` sees everything: a look says itself of whom it is."""
+
+    service: Service
+    caller: Caller | None
+    region: str
+    store: Store
+    asked: Asked
+
+    @property
+    def workspace(self) -> str | None:
+        return self.caller.workspace if self.caller is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """`look` makes one, for all who watch the same. `takes`: what can be asked of it, of the fields of Asked; `is_for_admins`: alone, whatever
+    workspace they have chosen."""
+
+    look: Callable[[Watcher], Look]
+    takes: Collection[str] = ()
+    every_s: float = EVERY_S
+    is_for_admins: bool = False
+
+
+def told(kind: Any, look: Callable[[], Awaitable[Any]]) -> Look:
+    adapter = TypeAdapter[Any](kind)
+
+    async def state() -> bytes:
+        return adapter.dump_json(await look(), by_alias=True)
+
+    return state
