@@ -236,3 +236,13 @@ async def test_a_key_does_what_its_scopes_say(api: Api) -> None:
 
 async def _audited(api: Api) -> list[str]:
     return [row["action"] for row in await api.store.fetch("SELECT action FROM fairpost.audit ORDER BY id")]
+
+
+@pytest.mark.parametrize("text", ["{{ a" + ".a" * 400_000 + " }}", "{{ a" + ".19" * 8 + " }}"])
+async def test_words_that_would_bring_the_service_down_are_refused(api: Api, text: str) -> None:
+    await api.workspace("acme")
+    async with api.client("acme", scopes=[Scope.READ]) as reader:
+        for path in ("/api/templates/hello/preview", "/api/portals/hub/tfa/preview"):
+            refused = await reader.post(path, json={"words": {"subject": "s", "text": text, "html": "<p>h</p>"}})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid"), refused.text
+        assert (await reader.get("/api/workspace")).status_code == 200

@@ -478,3 +478,19 @@ def test_any_words_are_rendered_or_refused(source: str) -> None:
     with suppress(TemplateError, Unrenderable):
         template = compiled(source)
         template.render(sample_of(template))
+
+
+def test_a_field_deep_in_others_is_refused_before_it_is_compiled() -> None:
+    """The engine goes down as many steps, and its process with it where there are very many."""
+    assert text("{{ a.b.c.d.e.f.g.h.i }}", a={"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": "deep"}}}}}}}}) == "deep"
+    assert "at most 8 deep" in refusal("{{ a" + ".a" * 9 + " }}")
+    assert "at most 8 deep" in refusal("{{ a" + ".a" * 400_000 + " }}")
+
+
+def test_a_preview_costs_what_the_template_is_long() -> None:
+    began_s = time.perf_counter()
+    assert len(sample_of(compiled("".join(f"{{{{ a{n} }}}}" for n in range(20_000))))) == 20_000
+    template = compiled("{{ a" + ".19" * 8 + " }}")  # twenty to the eighth
+    with pytest.raises(Unrenderable):
+        template.render(sample_of(template))
+    assert time.perf_counter() - began_s < 10

@@ -113,6 +113,9 @@ class Rendered:
     html: str | None
 
 
+_Tree = dict[str, "_Tree"]  # steps of paths, each with those that follow it
+
+
 @lru_cache(maxsize=COMPILED_KEPT_MAX)
 def compile_template(template: Template) -> "Compiled":
     """Raises TemplateError. The last ones are kept, by their words: compiling one again costs its hash."""
@@ -194,21 +197,27 @@ def missing_of(compiled: Compiled, fields: Mapping[str, Any]) -> tuple[str, ...]
 
 def sample_of(compiled: Compiled) -> dict[str, Any]:
     """Values for a preview, guessed from the names of the fields and from how they are used."""
-    paths = {tuple(path.split(".")) for path in compiled._shape}
     numbers = {tuple(path.split(".")) for path in compiled._numbers}
-    sample = _sample((), paths, numbers)
+    tree: _Tree = {}
+    for path in compiled._shape:
+        below = tree
+        for step in path.split("."):
+            below = below.setdefault(step, {})
+    sample = _sample((), tree, numbers)
     return sample if isinstance(sample, dict) else {}
 
 
-def _sample(at: tuple[str, ...], paths: set[tuple[str, ...]], numbers: set[tuple[str, ...]]) -> Any:
-    steps = {path[len(at)] for path in paths if path[: len(at)] == at and len(path) > len(at)}
+def _sample(at: tuple[str, ...], tree: "_Tree", numbers: set[tuple[str, ...]]) -> Any:
+    """`tree`: what there is below this place."""
     if at in numbers:
         return 3
-    if steps and all(step == "*" or INDEX.fullmatch(step) for step in steps):
-        entries = max(2, *(int(step) + 1 for step in steps if step != "*"), 0)
-        return [_sample((*at, min(steps)), paths, numbers) for _ in range(min(entries, 20))]
-    if steps or not at:
-        return {step: _sample((*at, step), paths, numbers) for step in sorted(steps)}
+    if tree and all(step == "*" or INDEX.fullmatch(step) for step in tree):
+        entries = max(2, *(int(step) + 1 for step in tree if step != "*"), 0)
+        return [_sample((*at, min(tree)), tree[min(tree)], numbers)] * min(
+            entries, 20
+        )  # one for all: lists may be in lists
+    if tree or not at:
+        return {step: _sample((*at, step), tree[step], numbers) for step in sorted(tree)}
     name = next(step for step in reversed(at) if step != "*" and not INDEX.fullmatch(step)).lower()
     return next((value for word, value in SAMPLES if word in name), name.replace("_", " ").capitalize())
 
@@ -404,6 +413,8 @@ class _Reader:
 
     def _path(self, path: str) -> set[str]:
         root, *rest = path.split(".")
+        if len(rest) > FIELD_DEPTH_MAX:
+            self._refuse(self.tokens[self.place].at, f"a field is at most {FIELD_DEPTH_MAX} deep in others")
         if not root.isidentifier() or not all(step.isidentifier() or INDEX.fullmatch(step) for step in rest):
             self._refuse_token()
         is_known = path in LITERALS or (path in LOOP and any(block.name for block in self.blocks))
