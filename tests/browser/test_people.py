@@ -1,12 +1,12 @@
 """The pages of people who sign in, as somebody in front of a screen sees them."""
 
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from playwright.async_api import Locator, Page, expect
 
 from fairpost.model.person import Offered, Role
-from fairpost.people import membership
+from fairpost.people import membership, signing_in
 from fairpost.people.codes import CODE_TRIES_MAX, CODES_MAX
 from fairpost.regions.directory import MAIN
 from tests.api.conftest import Api
@@ -245,3 +245,13 @@ async def test_all_that_the_api_can_do_is_shown_without_barriers(page: Page) -> 
     assert await page.locator("#paths > section > details").count() > 100
     assert await fits(page)
     await check_accessibility(page)
+
+
+@pytest.mark.parametrize("elsewhere", ["//evil.example", "/\\evil.example", "/\t/evil.example", "/\n\\evil.example"])
+async def test_after_signing_in_nobody_is_led_to_another_site(api: Api, page: Page, elsewhere: str) -> None:
+    ann = await add_admin(api.store)
+    link = await signing_in.offer_entry(api.store, ann.person.id, by="a test")
+    assert isinstance(link, Offered)
+    await page.goto(f"/enter?{urlencode({'token': link.token, 'next': elsewhere})}")
+    await expect(page.locator("#nav").get_by_role("link", name="Now")).to_be_visible()
+    assert page.url.startswith(f"{api.url}/")

@@ -5,8 +5,14 @@ const byId = (id) => document.getElementById(id);
 const [form, title, words, wrong, news, go, resend, rule] = ["form", "title", "words", "wrong", "news", "go", "resend", "rule"].map(byId);
 const asked = new URLSearchParams(location.search);
 const token = asked.get("token") || "";
-const next = /^\/(?![/\\])/.test(asked.get("next")) ? asked.get("next") : "/"; // a page of ours, and no other's
+const next = here(asked.get("next") || "/");
 if (token) history.replaceState(null, "", location.pathname); // it opens something: not for the history
+
+// A page of ours, and no other's: read as the browser reads it, which overlooks a good deal in an address.
+function here(path) {
+  const url = URL.canParse(path, location.origin) ? new URL(path, location.origin) : null;
+  return url?.origin === location.origin ? url.href : "/";
+}
 
 const STEPS = {
   setup: { title: "Become the first admin", says: "This Fairpost has none yet. You sign in next.", asks: ["address", "name", "password"], button: "Become admin", path: "/api/auth/setup", then: "sign-in" },
