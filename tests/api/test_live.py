@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 
 from fairpost.api import topics
 from fairpost.api.access import SESSION_COOKIE
-from fairpost.api.live import Doorkeeper, Live, Topic
+from fairpost.api.live import LOOKS_OF_ONE_MAX, OPERATORS, Doorkeeper, Live, Topic
 from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
 from fairpost.api.serve import STOP_S_MAX
@@ -191,6 +192,45 @@ async def test_two_hundred_who_watch_cost_what_one_costs(api: Api, monkeypatch: 
     assert 3 <= len(looks) - before <= seconds + 2  # one a second, for all of them
 
 
+async def test_who_names_a_thing_anew_each_time_costs_no_more(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a topic that has no names, it is one; of one that has, a few looks are under way, and nothing is kept of what nobody watches."""
+    made, under_way, most = Counter[str](), 0, 0
+
+    def counted(topic: str) -> None:
+        real = topics.TOPICS[topic]
+
+        def make(watcher: topics.Watcher) -> Any:
+            look = real.look(watcher)
+            made[topic] += 1
+
+            async def one() -> bytes:
+                nonlocal under_way, most
+                under_way += 1
+                most = max(most, under_way)
+                try:
+                    return await look()
+                finally:
+                    under_way -= 1
+
+            return one
+
+        monkeypatch.setitem(topics.TOPICS, topic, replace(real, look=make))
+
+    for topic in ("now", "accounts"):
+        counted(topic)
+    await api.workspace("acme")
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(signed_in(api, "acme", Role.VIEWER))
+        paths = [f"/api/live/{topic}?name={n}&having=x{n}" for n in range(40) for topic in ("now", "accounts")]
+        streams = [await stack.enter_async_context(watching(client, path)) for path in paths]
+        await asyncio.gather(*(stream.state() for stream in streams))
+    assert made == {"now": 1, "accounts": 40}
+    assert most <= LOOKS_OF_ONE_MAX
+    async with signed_in(api, None, Role.ADMIN) as client, watching(client) as stream:
+        await stream.state()  # by then the service knows that the others have gone
+    assert {key[0] for key in api.service.live._topics if isinstance(key, tuple)} == {"now"}
+
+
 async def _until_waiting(stream: Stream, n: int) -> None:
     while (await stream.state())["waiting"] < n:
         pass
@@ -237,6 +277,7 @@ async def test_one_email_is_watched_by_its_workspace_alone(api: Api) -> None:
             f"{path}&workspace=rival",
             f"{path}9999999&workspace=acme",
             "/api/live/email?workspace=acme",
+            f"/api/live/email?workspace=acme&name={id_:0100d}",
         ):
             async with watching(client, nobodys) as stream:
                 assert await stream.state() is None
@@ -356,6 +397,10 @@ async def test_there_is_an_end_to_streams(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(Exception, match="not live"):
             live.require_room("acme")
         live.require_room("other")
+        monkeypatch.setattr("fairpost.api.live.OF_ALL_MAX", 2)
+        with pytest.raises(Exception, match="not live"):
+            live.require_room("other")
+        live.require_room(OPERATORS)  # they see what goes on, whoever has taken all the places
     live.require_room("acme")
 
 

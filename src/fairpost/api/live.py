@@ -10,6 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
 from contextlib import asynccontextmanager, suppress
+from weakref import WeakValueDictionary
 
 import asyncpg
 
@@ -22,10 +23,12 @@ COST_MAX = 0.1  # of the time, a look may take
 REST_S_MAX = 10.0  # between two looks, whatever they take
 BEAT_S = 15.0  # without news something is said all the same, so that nobody between us and the browser takes the line for dead
 OF_ONE_MAX = 250  # streams of one workspace, or of those who run the service
-OF_ALL_MAX = 700  # of this process
+OF_ALL_MAX = 700  # of this process; those who run the service find a place all the same
+LOOKS_OF_ONE_MAX = 3  # of one workspace at once, however many different things it watches
 SESSIONS_EVERY_S = 3.0
 LINGER_S = 300.0  # a topic that nobody watches keeps what it has learnt for so long
 
+OPERATORS = "*"  # those who run the service: no workspace has this name
 STILL_HERE = b": still here\n\n"
 Look = Callable[[], Awaitable[bytes]]
 Log = Callable[[str], None]
@@ -106,27 +109,44 @@ class Live:
         self._log = log
         self._topics: dict[Hashable, Topic] = {}
         self._streams: Counter[str] = Counter()
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def require_room(self, of: str) -> None:
-        if self._streams[of] >= OF_ONE_MAX or self._streams.total() >= OF_ALL_MAX:
+        is_full = of != OPERATORS and self._streams.total() >= OF_ALL_MAX
+        if is_full or self._streams[of] >= OF_ONE_MAX:
             words = "So many pages are open that this one is not live. Close some."
             raise ApiError("rate_limited", words, headers={"Retry-After": "30"})
 
     @asynccontextmanager
     async def watching(
-        self, key: Hashable, look: Callable[[], Look], *, of: str, every_s: float = EVERY_S
+        self, key: Hashable, look: Callable[[], Look], *, of: str, every_s: float = EVERY_S, lingers: bool = True
     ) -> AsyncIterator[Topic]:
-        """`look` makes one, where nobody has watched this yet. `of`: whose stream it is; see `require_room`."""
+        """`look` makes one, where nobody has watched this yet. `of`: whose stream it is; see `require_room`. `lingers`: there are only so many
+        of its kind, and it has learnt something."""
         self._forget()
         topic = self._topics.get(key)
         if topic is None:
-            topic = self._topics[key] = Topic(look(), every_s=every_s, log=self._log)
+            topic = self._topics[key] = Topic(self._in_turn(look(), of), every_s=every_s, log=self._log)
         self._streams[of] += 1
         try:
             async with topic.watched():
                 yield topic
         finally:
             self._streams -= Counter([of])  # who has none left is forgotten
+            if topic.watchers == 0 and not lingers:
+                self._topics.pop(key, None)
+
+    def _in_turn(self, look: Look, of: str) -> Look:
+        """Of one workspace only a few are under way: the database is there for the others, too."""
+        if of == OPERATORS:
+            return look
+        turns = self._turns.setdefault(of, asyncio.Semaphore(LOOKS_OF_ONE_MAX))
+
+        async def one() -> bytes:
+            async with turns:
+                return await look()
+
+        return one
 
     def _forget(self) -> None:
         old_s = clock.monotonic() - LINGER_S

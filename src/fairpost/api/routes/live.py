@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from fairpost.api.access import SESSION_COOKIE, caller_of, signed_in_of
 from fairpost.api.answers import Text, failures
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.live import Topic
+from fairpost.api.live import OPERATORS, Topic
 from fairpost.api.service import Service, TheService
 from fairpost.api.topics import TOPICS, Asked, Watcher
 from fairpost.model.person import Role
@@ -26,7 +26,6 @@ router = APIRouter(prefix="/api/live", tags=["live"])
 STREAM_S_MAX = 3_600.0  # of a session, and
 KEY_STREAM_S_MAX = 300.0  # of a key: then whoever watches comes again, and is asked again who it is
 AGAIN = b"retry: 2000\n\n"
-OPERATORS = "*"  # no workspace has this name
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
@@ -58,7 +57,9 @@ async def watch(
         try:
             async with (
                 asyncio.timeout(KEY_STREAM_S_MAX if token is None else STREAM_S_MAX),
-                service.live.watching(key, lambda: watched.look(watcher), of=of, every_s=watched.every_s) as found,
+                service.live.watching(
+                    key, lambda: watched.look(watcher), of=of, every_s=watched.every_s, lingers=not watched.takes
+                ) as found,
                 _kept_by(service, token, found) as ended,
             ):
                 async for event in found.events(ended):

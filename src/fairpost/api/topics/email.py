@@ -14,7 +14,7 @@ NOT_OWN = "FP004"  # as require_own says it
 def email_look(watcher: Watcher) -> Look:
     """Of the workspace's own, by its id; null: there is none such."""
     caller, name = watcher.caller, watcher.asked.name or ""
-    is_id = name.isascii() and name.isdigit() and 0 < int(name[:20]) <= BIGGEST
+    is_id = name.isascii() and name.isdigit() and len(name) < 20 and 0 < int(name) <= BIGGEST
 
     async def look() -> EmailNow | None:
         if caller is None or not is_id:
