@@ -77,7 +77,7 @@ async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> 
         assert (told["now"]["day_used"], told["now"]["day_max"], told["now"]["day_bounces"]) == (1, 10, 1)
         assert told["warm_up"].startswith("<svg")
         (failure,) = told["failures"]
-        assert (failure["email_id"], failure["code"], failure["outcome"]) == (row["id"], 550, "bounced")
+        assert (failure["email_id"], failure["code"], failure["outcome"]) == (str(row["id"]), 550, "bounced")
         assert failure["why"] == "There is no such mailbox, or it is closed."
         for name in ("nobody", "acme/sales", "../own"):
             async with watching(member, f"/api/live/account?name={name}") as stream:

@@ -271,9 +271,10 @@ def _in_doubt(facts: Facts) -> Iterable[Reason]:
     by_policy = total.in_doubt - total.undecided
     parts = [f"{total.undecided} for your decision"] if total.undecided else []
     parts += [f"{by_policy} for the next worker, who sends again by policy"] if by_policy else []
+    were = "it was" if total.in_doubt == 1 else "they were"
     yield Reason(
         cause=Cause.IN_DOUBT,
-        text=f"{_emails(total.in_doubt)} in doubt: nobody knows whether they were sent. Waiting {' and '.join(parts)}.",
+        text=f"{_emails(total.in_doubt)} in doubt: nobody knows whether {were} sent. Waiting {' and '.join(parts)}.",
         then="fairpost email list --state in_doubt, then for each: fairpost email resolve ID --as sent|failed|resend",
     )
 

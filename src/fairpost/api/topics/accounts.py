@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
 from fairpost.api.access import Caller
+from fairpost.api.answers import Id, Model, Moment
 from fairpost.api.errors import without_commands
 from fairpost.api.live import Look
 from fairpost.api.names import full_name, own_name
@@ -16,7 +17,6 @@ from fairpost.model.errors import NotFound
 from fairpost.observe.accounts import (
     AccountNow,
     Accounts,
-    Failure,
     Situation,
     account_now,
     chosen,
@@ -34,6 +34,15 @@ FRESH_S = 0.8  # less than a second: whoever looks each second sees what is new
 FAILURES_EVERY = timedelta(seconds=5)  # what failed is looked for so often
 
 
+class FailureShown(Model):
+    at: Moment
+    email_id: Id
+    outcome: str
+    code: int | None
+    reply: str | None
+    why: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShown:
     now: AccountNow
@@ -42,7 +51,7 @@ class AccountShown:
     limits: Limits
     warm_day: int
     warm_up: str | None  # a chart, as SVG
-    failures: Sequence[Failure]
+    failures: Sequence[FailureShown]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +101,7 @@ class AccountLook:
     def __init__(self, store: Store, caller: Caller | None, name: str) -> None:
         self._store, self._caller = store, caller
         self._name = full_name(name, caller) if caller is not None else name
-        self._failures: list[Failure] = []
+        self._failures: list[FailureShown] = []
         self._failures_at: datetime | None = None
 
     async def __call__(self) -> OneShown:
@@ -118,7 +127,7 @@ class AccountLook:
 
     async def _look_for_failures(self, post: Post, now: datetime) -> None:
         if self._failures_at is None or now >= self._failures_at + FAILURES_EVERY:
-            self._failures = await read_failures(self._store, post)
+            self._failures = [FailureShown.model_validate(each) for each in await read_failures(self._store, post)]
             self._failures_at = now
 
 

@@ -70,7 +70,7 @@ function limits(limit) {
 function failures(all) {
   const one = (each) => ({
     key: `${each.email_id} ${each.at}`,
-    cells: [moment(each.at), toPage(`/emails/${each.email_id}`, String(each.email_id)), state(each.outcome), h("span.mono", [each.code, each.reply].filter((part) => part !== null).join(" ")), each.why],
+    cells: [moment(each.at), toPage(`/emails/${each.email_id}`, each.email_id), state(each.outcome), h("span.mono", [each.code, each.reply].filter((part) => part !== null).join(" ")), each.why],
   });
   return table("The last failures", ["when", "e-mail", "outcome", "the server said", "that means"], all.map(one), "Nothing, among the newest attempts.");
 }
