@@ -14,12 +14,12 @@ const PAGES = [
   [/^\/accounts\/?$/, () => import("./pages/accounts.js")],
   [/^\/accounts\/(?<name>.+)$/, () => import("./pages/account.js")],
   [/^\/fairness\/?$/, () => import("./pages/fairness.js")],
-  [/^\/campaigns$/, () => import("./pages/campaigns.js")],
+  [/^\/campaigns\/?$/, () => import("./pages/campaigns.js")],
   [/^\/campaigns\/(?<name>[^/]+)(?:\/(?<part>recipients|preview))?$/, () => import("./pages/campaign.js")],
   [/^\/emails\/?$/, () => import("./pages/emails.js")],
   [/^\/emails\/(?<id>\d+)$/, () => import("./pages/email.js")],
-  [/^\/inbox(\/(?<id>\d+)(\/(?<part>[a-z]+))?)?$/, () => import("./pages/inbox.js")],
-  [/^\/settings(\/(?<part>[^/]+)(\/(?<name>.+))?)?$/, () => import("./pages/settings.js")],
+  [/^\/inbox(\/(?<id>\d+)(\/(?<part>[a-z]+))?)?\/?$/, () => import("./pages/inbox.js")],
+  [/^\/settings(\/(?<part>[^/]+)(\/(?<name>.+))?)?\/?$/, () => import("./pages/settings.js")],
 ];
 
 const NAV = [
@@ -40,9 +40,17 @@ let open = null; // the context of the page that is shown
 function found(path) {
   for (const [pattern, module] of PAGES) {
     const match = pattern.exec(path);
-    if (match) return { module, params: Object.fromEntries(Object.entries(match.groups || {}).map(([k, v]) => [k, v && decodeURIComponent(v)])) };
+    if (match) return { module, params: Object.fromEntries(Object.entries(match.groups || {}).map(([k, v]) => [k, v && decoded(v)])) };
   }
   return null;
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // somebody typed a lone %, and that names nothing
+  }
 }
 
 async function route() {
@@ -80,7 +88,7 @@ async function route() {
   await load(ctx);
   if (open !== ctx) return;
   const topic = ctx.page.topic?.(ctx);
-  if (topic) live.follow(topic[0], topic[1] || {}, (data) => { ctx.live = data; show(ctx); });
+  if (topic) live.follow(topic[0], topic[1] || {}, (data) => { Object.assign(ctx, { live: data, error: null }); show(ctx); }, (error) => { if (!ctx.live) { ctx.error = error; show(ctx); } });
 }
 
 async function load(ctx) {

@@ -3,11 +3,13 @@
 import { ask, chosen, query, signIn } from "./ask.js";
 
 const AGAIN_MS = 3000;
+const WHY_MS_MAX = 1000;
 
 export class Live {
   #source = null;
   #topic = null;
   #hear = null;
+  #refused = null;
   #state = "off";
 
   constructor(onState) {
@@ -16,12 +18,13 @@ export class Live {
     addEventListener("pagehide", () => this.#close());
   }
 
-  // From now on `hear(data)` is called with each new state of this topic; null: with nothing.
-  follow(topic, values, hear) {
+  // From now on `hear(data)` is called with each new state of this topic; null: with nothing. `refused(error)`: the service does not tell it.
+  follow(topic, values, hear, refused = () => {}) {
     this.#close();
     this.#say("off");
     this.#topic = topic && `/api/live/${topic}${query({ ...values, workspace: chosen() })}`;
     this.#hear = hear;
+    this.#refused = refused;
     this.#open();
   }
 
@@ -36,13 +39,16 @@ export class Live {
     source.addEventListener("trouble", (event) => this.#say("trouble", JSON.parse(event.data).message));
     source.addEventListener("over", () => signIn());
     source.onerror = () => {
-      this.#say("lost");
       if (source.readyState === EventSource.CLOSED) this.#again(source); // it was refused, and the browser does not try again by itself
+      else this.#say("lost");
     };
   }
 
   async #again(source) {
-    await ask("/api/auth/session").catch(() => null); // who is not signed in any more leaves here
+    const error = await ask(this.#topic, { signal: AbortSignal.timeout(WHY_MS_MAX) }).catch((error) => error); // who is not signed in any more leaves here
+    if (this.#source !== source) return;
+    this.#say(error.status ? "trouble" : "lost", error.message);
+    if (error.status) this.#refused(error); // else nobody answered, or by now it is told
     setTimeout(() => {
       if (this.#source !== source) return;
       this.#close();

@@ -82,7 +82,11 @@ export const chart = (text, words_) => (text ? h("figure.chart", { "data-key": `
 export function table(label, heads, rows, none = "Nothing here.") {
   if (!rows.length) return empty(none);
   const names = heads.map((head) => head.replace(/^>/, ""));
-  const cell = (value, n) => h("td", { class: heads[n].startsWith(">") ? "number" : null, "data-label": names[n] }, value ?? "–");
+  const cell = (value, n) => {
+    const made = h("td", { class: heads[n].startsWith(">") ? "number" : null, "data-label": names[n] }, value ?? "–");
+    if (made.textContent === "–") made.classList.add("nothing");
+    return made;
+  };
   return h("div.table", { tabindex: 0, role: "region", "aria-label": label }, h("table",
     h("thead", h("tr", heads.map((head, n) => h("th", { scope: "col", class: head.startsWith(">") ? "number" : null }, names[n])))),
     h("tbody", rows.map((row) => h("tr", { "data-key": row.key }, row.cells.map(cell))))));

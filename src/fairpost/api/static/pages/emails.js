@@ -131,14 +131,15 @@ function list(ctx) {
     ["To", recipients],
     ["Subject", (email) => [subject(email, all), email.reason && h("small.clip", email.reason)]],
     all && ["Workspace", workspace],
-    items.some(({ user }) => user) && ["User", ({ user }) => user || null],
-    items.some(({ account }) => account) && ["Account", ({ account }) => account],
+    items.some(({ user }) => user) && ["User", ({ user }) => (user ? name(user) : null)],
+    items.some(({ account }) => account) && ["Account", ({ account }) => account && name(account)],
     ["Accepted", ({ created_at }) => moment(created_at)],
   ].filter(Boolean);
   return table("E-mails, the newest first", columns.map(([name]) => name), items.map((email) => ({ key: email.id, cells: columns.map(([, cell]) => cell(email)) })));
 }
 
-const workspace = ({ workspace: name }) => (name === SERVICE ? "the service itself" : h("a", { href: to("/emails", { workspace: name }) }, name));
+const name = (text) => h("span.name", text);
+const workspace = ({ workspace: name }) => (name === SERVICE ? "the service itself" : h("a.name", { href: to("/emails", { workspace: name }) }, name));
 
 function recipients({ recipients: all }) {
   return [all[0]?.address, all.length > 1 && h("small", ` and ${counted(all.length - 1, "other")}`)];
