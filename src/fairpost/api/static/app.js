@@ -151,8 +151,11 @@ addEventListener("popstate", () => session && route());
 
 function showNav() {
   const part = `/${location.pathname.split("/")[1]}`;
-  document.getElementById("nav").replaceChildren(
+  const nav = document.getElementById("nav");
+  nav.replaceChildren(
     ...NAV.filter(([, , role]) => !role || session.role === role).map(([path, name]) => h("a", { href: to(path), "aria-current": path === part ? "page" : null }, name)));
+  const current = nav.querySelector("[aria-current]"); // on a phone it may be beyond the edge
+  if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
   document.getElementById("who").replaceChildren(
     h("span.live", { id: "live", role: "status" }),
     session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `Workspace: ${chosen() || "all workspaces"}. Choose another` }, chosen() || "all workspaces") : h("span.chosen", session.workspace),

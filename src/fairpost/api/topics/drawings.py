@@ -24,7 +24,7 @@ def pace_chart(history: Sequence[Moment], now: datetime) -> str:
     return str(
         line_chart(
             [Series("sent a second", points, kind=Kind.AREA, tint="good")],
-            x_axis=Axis(label="minutes ago", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
+            x_axis=Axis(label="minutes", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
             y_axis=Axis(label="e-mails a second", includes=(0.0, 1.0)),
             label="E-mails sent each second, in the last ten minutes",
         )
@@ -36,7 +36,7 @@ def waiting_chart(history: Sequence[Moment], now: datetime) -> str:
     return str(
         line_chart(
             [Series("waiting", points, kind=Kind.AREA)],
-            x_axis=Axis(label="minutes ago", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
+            x_axis=Axis(label="minutes", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
             y_axis=Axis(label="e-mails", includes=(0.0, 1.0)),
             label="E-mails that wait, in the last ten minutes",
         )
@@ -56,7 +56,7 @@ def hours_chart(hours: Sequence[Hour], now: datetime) -> str:
             columns,
             length=1.0,
             parts=(SENT, BOUNCED, REJECTED),
-            x_axis=Axis(label="hours ago", includes=(1.0 - DAY_HOURS, 1.0)),
+            x_axis=Axis(label="hours", includes=(1.0 - DAY_HOURS, 1.0)),
             y_axis=Axis(label="e-mails an hour", includes=(0.0, 1.0)),
             label="E-mails of each hour, in the last day",
         )
@@ -73,7 +73,7 @@ def evenness_chart(hours: Sequence[EvenHour], now: datetime) -> str:
                 Series("Gini", [(x, users.gini) for x, users in places], tint=1),
                 Series("Jain", [(x, users.jain) for x, users in places], tint=2, dashed=True),
             ],
-            x_axis=Axis(label="hours ago", includes=(1.0 - DAY_HOURS, 0.0)),
+            x_axis=Axis(label="hours", includes=(1.0 - DAY_HOURS, 0.0)),
             y_axis=Axis(includes=(0.0, 1.0)),
             label="Gini and Jain of each hour, in the last day",
         )

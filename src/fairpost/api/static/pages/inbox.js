@@ -102,7 +102,8 @@ function said({ state, live }, items) {
   if (state.found) return `${counted(items.length, "e-mail")}${state.found.next ? " and more" : ""} found`;
   const unread = items.filter((item) => !isRead(item.id)).length;
   const all = live.count > COUNTED_MAX ? `more than ${number(COUNTED_MAX)} e-mails` : counted(live.count, "e-mail");
-  return unread ? `${all}, ${number(unread)} unread` : all;
+  const isPart = state.isPaged ? state.next : live.next; // older ones are not here to be counted
+  return unread ? `${all}, ${isPart ? "at least " : ""}${number(unread)} unread` : all;
 }
 
 function list(ctx, items) {

@@ -48,7 +48,7 @@ function reasons({ reasons: all, waiting }) {
   if (!all.length) return null;
   const one = (reason) => {
     const place = PLACES[reason.cause];
-    return h("li", { "data-key": reason.cause + reason.text }, h("p", h("strong", words(reason.cause)), ": ", reason.text, reason.until && [" That is ", countdown(reason.until), "."]),
+    return h("li", { "data-key": reason.cause + reason.text }, h("p", h("strong", words(reason.cause)), ": ", reason.text, reason.until && [" (", countdown(reason.until), ")"]),
       h("p.quiet", place ? link(...place) : null, place && reason.then ? " · " : null, reason.then && h("code", reason.then)));
   };
   return panel("Why not everything goes out", h("ul.reasons", all.map(one)));

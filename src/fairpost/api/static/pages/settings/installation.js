@@ -35,7 +35,7 @@ const marked = (text) => text.split("`").map((piece, n) => (n % 2 ? h("code", pi
 
 function engines(all) {
   if (all === null) return h("p.notice.wait", "The engines could not be asked. Reload the page.");
-  const rows = all.map((each) => ({ key: each.id, cells: [h("span.mono", each.id), each.is_asleep ? badge("asleep: nothing to do") : badge("at work", "good"), number(each.processes), each.cpu_s === null ? null : duration(each.cpu_s), each.rss_bytes === null ? null : bytes(each.rss_bytes)] }));
+  const rows = all.map((each) => ({ key: each.id, cells: [h("span.mono", each.id), badge(each.is_asleep ? "runs, has time" : "runs, is busy", "good"), number(each.processes), each.cpu_s === null ? null : duration(each.cpu_s), each.rss_bytes === null ? null : bytes(each.rss_bytes)] }));
   return table("Engines", ["engine", "state", ">processes", ">CPU", ">memory"], rows, "No engine runs: nothing is sent. On the server: fairpost work");
 }
 
