@@ -1,6 +1,6 @@
-"""Takes the pictures in docs/screenshots/: each page on a phone and a desktop, light and dark.
+"""Takes the pictures in docs/screenshots/: every page on a desktop and a phone, light, and some of them dark.
 
-    make screenshots [ARGS=sign-in]
+    make screenshots [ARGS='campaign now']
 
 A service of its own with demonstration data, that is gone afterwards. Another picture is another line in SHOTS.
 """
@@ -9,8 +9,10 @@ import asyncio
 import io
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import asyncpg
@@ -21,77 +23,156 @@ from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.migrations import migrate
 from fairpost.settings import read_settings
 from tests.api.conftest import Api, answering
-from tests.browser.chromium import SCREENS, ChromiumMissing, Screen, chromium, context
+from tests.browser.chromium import DESKTOP, DESKTOP_DARK, PHONE, PHONE_DARK, ChromiumMissing, Screen, chromium, context
+from tests.browser.demonstration import Demonstration
 from tests.browser.signing_in import Someone, add_admin, enter_password, signed_in
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
 BYTES_MAX = 150_000
 COLOURS = 128  # of a palette: a quarter of the bytes, and nobody sees it
+SCREENS_HIGH = 2  # a page is shown as far as so many screens
+HIGH_MIN = 420
+
+ON_BOTH = (DESKTOP, PHONE)
 
 
-async def _nothing(page: Page, api: Api, admin: Someone) -> None:
+class Stage(StrEnum):
+    """In this order."""
+
+    EMPTY = "nothing is there yet"
+    AT_WORK = "mail flows; that takes two minutes"
+    STOPPED = "no engine runs"
+    PAUSED = "everything is paused"
+    OUTSIDE = "nobody is signed in"
+
+
+async def _nothing(page: Page, admin: Someone) -> None:
     pass
 
 
-async def _password(page: Page, api: Api, admin: Someone) -> None:
+async def _password(page: Page, admin: Someone) -> None:
     await enter_password(page, admin)
 
 
-async def _wrong_password(page: Page, api: Api, admin: Someone) -> None:
+async def _wrong_password(page: Page, admin: Someone) -> None:
     await enter_password(page, admin, "not these four words")
 
 
-async def _one_path(page: Page, api: Api, admin: Someone) -> None:
+async def _one_path(page: Page, admin: Someone) -> None:
     await page.locator("h2").first.wait_for()
     await page.get_by_role("searchbox").fill("bulk")
     await page.locator("summary:visible").first.click()
 
 
+async def _lose_the_connection(page: Page, admin: Someone) -> None:
+    await page.locator(LIVE).wait_for()
+    await page.locator(".figure").first.wait_for()
+    await page.route("**/api/live/**", lambda route: route.abort())
+    await page.evaluate("dispatchEvent(new Event('pagehide')), document.dispatchEvent(new Event('visibilitychange'))")
+
+
 @dataclass(frozen=True)
 class Shot:
     name: str
-    path: str
+    path: str  # {names} are those of Demonstration.places()
     waits_for: str  # as a selector of what is visible when the page is ready
-    does: Callable[[Page, Api, Someone], Awaitable[None]] = _nothing  # before that
-    is_signed_in: bool = False
+    does: Callable[[Page, Someone], Awaitable[None]] = _nothing  # before that
+    screens: Sequence[Screen] = ON_BOTH
+    stage: Stage = Stage.AT_WORK
+    is_signed_in: bool = True
 
+
+def _outside(
+    name: str, path: str, waits_for: str, screen: Screen, does: Callable[[Page, Someone], Awaitable[None]] = _nothing
+) -> Shot:
+    return Shot(name, path, waits_for, does, (screen,), Stage.OUTSIDE, is_signed_in=False)
+
+
+LIVE = ".live.is-live"
+ROW = "tbody tr"
+SHOP = "workspace=demo-shop"
 
 SHOTS = (
-    Shot("setup", "/setup?token=demonstration", "text=Become the first admin"),
-    Shot("sign-in", "/sign-in", "text=E-mail address"),
-    Shot("sign-in-wrong", "/sign-in", "text=is not right", _wrong_password),
-    Shot("sign-in-code", "/sign-in", "text=on its way to you", _password),
-    Shot("invitation", "/invitation?token=demonstration", "text=Choose a password"),
-    Shot("reset", "/reset?token=demonstration", "text=Choose another password"),
-    Shot("api-docs", "/docs", "h2"),
-    Shot("api-docs-path", "/docs", "pre:visible", _one_path),
+    Shot("now-empty", "/", LIVE, stage=Stage.EMPTY),
+    Shot("accounts-empty", "/accounts", LIVE, screens=(DESKTOP,), stage=Stage.EMPTY),
+    Shot("campaigns-empty", "/campaigns", LIVE, screens=(PHONE,), stage=Stage.EMPTY),
+    Shot("emails-empty", "/emails", ".empty", screens=(DESKTOP,), stage=Stage.EMPTY),
+    Shot("inbox-empty", "/inbox", "text=Nothing has come yet", screens=(PHONE,), stage=Stage.EMPTY),
+    Shot("campaigns", "/campaigns", ROW),
+    Shot("campaign", f"/campaigns/summer-menu?{SHOP}", "svg", screens=(DESKTOP, DESKTOP_DARK, PHONE)),
+    Shot("recipients", f"/campaigns/summer-menu/recipients?{SHOP}", ROW),
+    Shot("now", "/", ".figure", screens=(DESKTOP, DESKTOP_DARK, PHONE, PHONE_DARK)),
+    Shot("accounts", "/accounts", ROW),
+    Shot("account", "/accounts/demo-warming", "svg"),
+    Shot("fairness", "/fairness", "svg", screens=(DESKTOP, DESKTOP_DARK, PHONE)),
+    Shot("emails", f"/emails?{SHOP}", ROW),
+    Shot("email", f"/emails/{{retried}}?{SHOP}", ".timeline li"),
+    Shot("email-in-doubt", f"/emails/{{doubt}}?{SHOP}", ".timeline li"),
+    Shot("inbox", "/inbox", ".letters li"),
+    Shot("inbox-mail", "/inbox/{mail}", "iframe.mail", screens=(DESKTOP, DESKTOP_DARK, PHONE)),
+    Shot("inbox-checks", "/inbox/{careless}/checks", "text=To think about"),
+    Shot("template", f"/settings/templates/summer-menu?{SHOP}", "iframe"),
+    Shot("keys", f"/settings/keys?{SHOP}", ROW),
+    Shot("installation", "/settings/installation", ROW),
+    Shot("now-lost", "/", ".live.is-lost", _lose_the_connection),
+    Shot("now-stopped", "/", "text=No worker is running", stage=Stage.STOPPED),
+    Shot("now-paused", "/", "text=Everything is paused", stage=Stage.PAUSED),
+    _outside("setup", "/setup?token=demonstration", "text=Become the first admin", DESKTOP),
+    _outside("sign-in", "/sign-in", "text=E-mail address", PHONE),
+    _outside("sign-in-wrong", "/sign-in", "text=is not right", DESKTOP, _wrong_password),
+    _outside("sign-in-code", "/sign-in", "text=on its way to you", PHONE_DARK, _password),
+    _outside("invitation", "/invitation?token=demonstration", "text=Choose a password", DESKTOP_DARK),
+    _outside("reset", "/reset?token=demonstration", "text=Choose another password", DESKTOP),
+    _outside("api-docs", "/docs", "h2", DESKTOP),
+    _outside("api-docs-path", "/docs", "pre:visible", PHONE, _one_path),
 )
 
 
-async def demonstration(api: Api) -> Someone:
-    """What the pictures show: who runs the service, and what it has to do."""
-    admin = await add_admin(api.store)
-    await api.workspace("acme")
-    return admin
-
-
-async def take(browser: Browser, api: Api, admin: Someone, shot: Shot, screen: Screen) -> bytes:
+async def take(browser: Browser, api: Api, admin: Someone, shot: Shot, screen: Screen, path: str) -> bytes:
     async with context(browser, screen, api.url) as fresh:
         page = await fresh.new_page()
         if shot.is_signed_in:
             await signed_in(page, api.store, admin)
-        await page.goto(shot.path)
-        await shot.does(page, api, admin)
+        await page.goto(path)
+        await shot.does(page, admin)
         await page.locator(shot.waits_for).first.wait_for()
+        if shot.is_signed_in:
+            await _settled(page)
         await api.store.value("DELETE FROM fairpost.sign_in_attempts")  # many come in at once today
-        return _small(await page.screenshot())
+        return _small(await _picture(page, screen, as_high_as="main" if shot.is_signed_in else "html"))
+
+
+async def _picture(page: Page, screen: Screen, *, as_high_as: str) -> bytes:
+    """The page to its end, but for what is far below, and without what is empty below it."""
+    end = f"document.querySelector('{as_high_as}').getBoundingClientRect().bottom + scrollY"
+    high = min(screen.height * SCREENS_HIGH, await page.evaluate(end))
+    await page.set_viewport_size({"width": screen.width, "height": max(screen.height, int(high))})
+    return await page.screenshot(clip={"x": 0, "y": 0, "width": screen.width, "height": max(HIGH_MIN, high)})
+
+
+async def _settled(page: Page) -> None:
+    """Two looks of what is live have come, and frames are as high as what is in them."""
+    await page.wait_for_timeout(2500)
 
 
 def _small(png: bytes) -> bytes:
-    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    picture = picture.quantize(
+        COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+    )  # keeps what is rare, as a red dot
     small = io.BytesIO()
     picture.save(small, "PNG", optimize=True)
     return small.getvalue()
+
+
+@asynccontextmanager
+async def _watched(browser: Browser, api: Api, admin: Someone) -> AsyncIterator[None]:
+    """Somebody looks at the first page all the time: its charts begin when the first one does."""
+    async with context(browser, DESKTOP, api.url) as other:
+        page = await other.new_page()
+        await signed_in(page, api.store, admin)
+        await page.goto("/")
+        yield
 
 
 async def take_all(database_url: str, home: Path, names: list[str]) -> None:
@@ -101,13 +182,33 @@ async def take_all(database_url: str, home: Path, names: list[str]) -> None:
     settings = read_settings({"FAIRPOST_HOME": str(home), "FAIRPOST_DATABASE_URL": database_url})
     FOLDER.mkdir(exist_ok=True)
     async with chromium() as browser, answering(settings) as api:
-        admin = await demonstration(api)
-        for shot in SHOTS:
-            for screen in SCREENS if not names or shot.name in names else ():
-                png = await take(browser, api, admin, shot, screen)
-                assert len(png) <= BYTES_MAX, f"{shot.name} on {screen} has {len(png):,} bytes"
-                (FOLDER / f"{shot.name}-{screen}.png").write_bytes(png)
-                sys.stdout.write(f"{shot.name}-{screen}.png {len(png) / 1000:.0f} KB\n")
+        admin = await add_admin(api.store)
+        show = Demonstration(api, home, database_url)
+        stages: dict[Stage, AbstractAsyncContextManager[None]] = {
+            Stage.EMPTY: nullcontext(),
+            Stage.AT_WORK: show.at_work(),
+            Stage.STOPPED: nullcontext(),
+            Stage.PAUSED: show.paused(),
+            Stage.OUTSIDE: nullcontext(),
+        }
+        wanted = [shot for shot in SHOTS if not names or shot.name in names]
+        is_still = {shot.stage for shot in wanted} <= {Stage.EMPTY, Stage.OUTSIDE}
+        for stage, begun in stages.items():
+            if is_still and stage not in (Stage.EMPTY, Stage.OUTSIDE):
+                continue
+            sys.stdout.write(f"{stage} …\n")
+            async with _watched(browser, api, admin), begun:
+                for shot in (each for each in wanted if each.stage is stage):
+                    await _keep(browser, api, admin, shot, shot.path.format(**await show.places()))
+
+
+async def _keep(browser: Browser, api: Api, admin: Someone, shot: Shot, path: str) -> None:
+    for screen in shot.screens:
+        png = await take(browser, api, admin, shot, screen, path)
+        assert len(png) <= BYTES_MAX, f"{shot.name} on {screen} has {len(png):,} bytes"
+        (FOLDER / f"{shot.name}-{screen}.png").write_bytes(png)
+        sys.stdout.write(f"  {shot.name}-{screen}.png {len(png) / 1000:.0f} KB\n")
+        sys.stdout.flush()
 
 
 def main(names: list[str]) -> int:
@@ -118,6 +219,8 @@ def main(names: list[str]) -> int:
         except ChromiumMissing as error:
             sys.stderr.write(f"{error}\n")
             return 1
+        except KeyboardInterrupt:
+            return 130
         finally:
             server.stop("immediate")
     return 0
