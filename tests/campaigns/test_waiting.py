@@ -29,7 +29,9 @@ async def running(world: World) -> Campaign:
     campaign = await world.draft()
     await world.launch(campaign)
     await world.store.engine_here("test", asleep=False)
-    await world.store.value("UPDATE fairpost.engines SET seen_at = seen_at + interval '1 hour'")  # seen by a real clock, however long this takes
+    await world.store.value(
+        "UPDATE fairpost.engines SET seen_at = seen_at + interval '1 hour'"
+    )  # seen by a real clock, however long this takes
     return campaign
 
 
