@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from ipaddress import ip_network
 
 import httpx2 as httpx
@@ -120,3 +121,33 @@ async def test_a_server_that_says_nothing_keeps_nobody_waiting(api: Api, monkeyp
         assert told["ok"] is False
         assert "took longer" in told["words"]
         over.set()
+
+
+async def test_servers_that_say_nothing_keep_no_other_workspace_from_its_work(
+    api: Api, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpost.api.crowd.WAIT_S_MAX", 2.0)
+    over, connected = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.release()
+        await over.wait()
+        writer.close()
+
+    listening = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    guard = NetworkGuard(allowed=(ip_network("127.0.0.0/8"),), ports=frozenset({port}))
+    object.__setattr__(api.service, "guard", guard)
+    async with listening, AsyncExitStack() as stack:
+        asked = list[asyncio.Task[httpx.Response]]()
+        for workspace in ("a", "b", "c"):
+            await api.workspace(workspace)
+            await add(api, f"{workspace}/x", SmtpSettings(host="127.0.0.1", port=port, security=Security.NONE))
+            hostile = await stack.enter_async_context(api.client(workspace))
+            asked += [asyncio.create_task(hostile.post("/api/accounts/x/verify")) for _ in range(2)]
+        for _ in asked[:5]:
+            await connected.acquire()
+        bulk = await client.post("/api/emails/bulk", content="", headers={"Content-Type": "application/x-ndjson"})
+        over.set()
+        assert {answer.json()["data"]["ok"] for answer in await asyncio.gather(*asked)} == {False}
+    assert bulk.status_code != 429, bulk.text

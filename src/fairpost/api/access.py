@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Header, Request, Security
@@ -258,11 +258,14 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     return check
 
 
-async def _among_few(
-    caller: Annotated[Caller, Depends(caller_of)], service: Annotated[Service, Depends(service_of)]
-) -> AsyncIterator[None]:
-    async with service.crowd.one_more(caller.workspace):
-        yield
+def _among_few(crowd: Literal["crowd", "trying", "writing"]) -> Callable[..., AsyncIterator[None]]:
+    async def wait(
+        caller: Annotated[Caller, Depends(caller_of)], service: Annotated[Service, Depends(service_of)]
+    ) -> AsyncIterator[None]:
+        async with getattr(service, crowd).one_more(caller.workspace):
+            yield
+
+    return wait
 
 
 async def _admin(signed_in: Annotated[SignedIn, Depends(signed_in_of)]) -> SignedIn:
@@ -274,14 +277,16 @@ async def _admin(signed_in: Annotated[SignedIn, Depends(signed_in_of)]) -> Signe
 async def _admin_among_few(
     _: Annotated[SignedIn, Depends(_admin)], service: Annotated[Service, Depends(service_of)]
 ) -> AsyncIterator[None]:
-    async with service.crowd.one_more(SERVICE_WORKSPACE):
+    async with service.trying.one_more(SERVICE_WORKSPACE):
         yield
 
 
 Reads = Annotated[Caller, Depends(_needs(Scope.READ))]
 Sends = Annotated[Caller, Depends(_needs(Scope.SEND))]
 Manages = Annotated[Caller, Depends(_needs(Scope.MANAGE))]
-LONG = [Depends(_among_few)]  # of a path whose requests take long
-FEW_ADMINS = [Depends(_admin_among_few)]  # the same for a path of those who run the service
+LONG = [Depends(_among_few("crowd"))]  # of a path whose requests take long,
+TRYING = [Depends(_among_few("trying"))]  # for a server that is tried,
+WRITING = [Depends(_among_few("writing"))]  # for words that are compiled
+FEW_ADMINS = [Depends(_admin_among_few)]  # as TRYING, for a path of those who run the service
 SignedInPerson = Annotated[SignedIn, Depends(signed_in_of)]
 Admin = Annotated[SignedIn, Depends(_admin)]

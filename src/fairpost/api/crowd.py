@@ -9,12 +9,14 @@ from fairpost.api.errors import ApiError
 
 OF_ONE_MAX = 2  # of a workspace, in this process
 OF_ALL_MAX = 5  # half of the connections
+TRIALS_MAX = 50  # of servers, which may take their time: only sockets wait for them
 WAITING_MAX = 20  # of a workspace
 WAIT_S_MAX = 20.0
 
 
 class Crowd:
-    def __init__(self) -> None:
+    def __init__(self, *, of_all_max: int = OF_ALL_MAX) -> None:
+        self._of_all_max = of_all_max
         self._under_way: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
         self._moved = asyncio.Condition()
@@ -40,7 +42,7 @@ class Crowd:
                 self._moved.notify_all()
 
     def _has_room(self, workspace: str) -> bool:
-        return self._under_way[workspace] < OF_ONE_MAX and self._under_way.total() < OF_ALL_MAX
+        return self._under_way[workspace] < OF_ONE_MAX and self._under_way.total() < self._of_all_max
 
 
 def _without_one(counts: Counter[str], workspace: str) -> Counter[str]:

@@ -12,7 +12,7 @@ import asyncpg
 from dns.asyncresolver import Resolver
 from fastapi import Depends, Request
 
-from fairpost.api.crowd import Crowd
+from fairpost.api.crowd import TRIALS_MAX, Crowd
 from fairpost.api.live import Doorkeeper, Live
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.observe.exposition import exposition, exposition_of_regions
@@ -58,7 +58,9 @@ class Service:
     recents: defaultdict[Hashable, Recent[Any]] = field(
         default_factory=lambda: defaultdict(lambda: Recent(kept_s=RECENT_S))
     )
-    crowd: Crowd = field(default_factory=Crowd)
+    crowd: Crowd = field(default_factory=Crowd)  # of those who keep the database busy;
+    trying: Crowd = field(default_factory=lambda: Crowd(of_all_max=TRIALS_MAX))  # who wait for some server or other;
+    writing: Crowd = field(default_factory=Crowd)  # who have words compiled
     kept: defaultdict[str, Kept] = field(default_factory=lambda: defaultdict(Kept))  # compiled templates, by region
 
     def __post_init__(self) -> None:

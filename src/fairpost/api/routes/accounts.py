@@ -15,7 +15,7 @@ from fastapi import APIRouter, Path, status
 from pydantic import Field
 
 from fairpost.api import verifying
-from fairpost.api.access import LONG, Caller, Manages, Reads
+from fairpost.api.access import TRYING, Caller, Manages, Reads
 from fairpost.api.answers import (
     Answer,
     Given,
@@ -244,7 +244,7 @@ async def resume(name: AccountName, caller: Manages) -> Answer[AccountOut]:
     "/{name}/verify",
     summary="Try its server: connects and signs in, and sends nothing",
     responses=failures("not_found"),
-    dependencies=LONG,
+    dependencies=TRYING,
 )
 async def verify(name: AccountName, caller: Manages, service: TheService) -> Answer[Verified]:
     try:

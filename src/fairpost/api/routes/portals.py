@@ -1,12 +1,13 @@
 """The product's own e-mails, by portal and type: sent, looked at, and put into a workspace's own words."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, JsonValue
 
-from fairpost.api.access import Caller, Manages, Reads, Sends
+from fairpost.api.access import WRITING, Caller, Manages, Reads, Sends
 from fairpost.api.answers import Answer, Given, Model, Moment, Removed, Text, failures
 from fairpost.api.errors import DETAILS_MAX, ApiError
 from fairpost.api.routes.emails import KNOWN_BEFORE, Accepted, Address, Addresses, IdempotencyKey, hand_in
@@ -129,7 +130,12 @@ async def reset(portal: PortalPath, type: TypePath, caller: Manages, service: Th
     return Answer(data=Removed(removed=removed))
 
 
-@router.post("/{portal}/{type}/preview", summary="As somebody would get it", responses=failures("not_found"))
+@router.post(
+    "/{portal}/{type}/preview",
+    summary="As somebody would get it",
+    responses=failures("not_found"),
+    dependencies=WRITING,
+)
 async def preview(
     portal: PortalPath,
     type: TypePath,  # noqa: A002
@@ -145,7 +151,7 @@ async def preview(
             template = await desk.reworded(caller.workspace, portal, type, _said(given.words))
         except BrokenTemplates as broken:
             raise _broken(broken, "words.") from None
-    return Answer(data=_rendered(template, {**template.sample, **given.values}))
+    return Answer(data=await asyncio.to_thread(_rendered, template, {**template.sample, **given.values}))
 
 
 @router.post(
@@ -164,7 +170,7 @@ async def send(
     key: IdempotencyKey = None,
 ) -> Answer[Accepted]:
     template = await _desk(caller.store, caller, service).template(caller.workspace, portal, type)
-    said = _rendered(template, given.values)
+    said = await asyncio.to_thread(_rendered, template, given.values)
     email = given.model_dump(by_alias=True, exclude_none=True, mode="json", exclude={"values"})
     email |= {"subject": said.subject, "class": "urgent" if template.is_urgent else "bulk"}
     email |= {

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, JsonValue
 
-from fairpost.api.access import Caller, Manages, Reads
+from fairpost.api.access import WRITING, Caller, Manages, Reads
 from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
@@ -142,7 +142,12 @@ async def remove(name: TemplateName, caller: Manages) -> Answer[Removed]:
     return Answer(data=Removed())
 
 
-@router.post("/{name}/preview", summary="A template as a recipient would get it", responses=failures("not_found"))
+@router.post(
+    "/{name}/preview",
+    summary="A template as a recipient would get it",
+    responses=failures("not_found"),
+    dependencies=WRITING,
+)
 async def preview(name: TemplateName, caller: Reads, given: TemplatePreviewIn | None = None) -> Answer[FilledTemplate]:
     given = given or TemplatePreviewIn()
     if given.prospect is not None and given.values is not None:
