@@ -52,7 +52,10 @@ async def chromium() -> AsyncIterator[Browser]:
     as_root = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses its sandbox to root
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=program, args=[*FLAGS, *as_root], env={**os.environ, **environment}
+            executable_path=program,
+            args=[*FLAGS, *as_root],
+            ignore_default_args=["--disable-back-forward-cache"],  # people's browsers bring pages back as they were
+            env={**os.environ, **environment},
         )
         try:
             yield browser

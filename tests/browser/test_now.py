@@ -102,3 +102,16 @@ async def test_a_database_that_does_not_answer_is_said_and_the_page_stays(api: A
     await expect(page.get_by_role("heading", name="Now")).to_be_visible()
     await api.store.value("ALTER TABLE fairpost.gone RENAME TO leases")
     await expect(page.get_by_text("live", exact=True)).to_be_visible()
+
+
+async def test_who_goes_back_after_signing_out_sees_nothing_any_more(api: Api, page: Page, faults: Faults) -> None:
+    faults.allow_status(401, "/api/auth/session")
+    ann = await add_admin(api.store)
+    await signed_in(page, api.store, ann)
+    await page.goto("/settings/installation")  # where nothing is live, which would notice
+    await expect(page.get_by_text("FAIRPOST_HOME").first).to_be_visible()
+    await page.locator("#who").get_by_text("Ann Lee").click()
+    await page.get_by_role("button", name="Sign out").click()
+    await page.wait_for_url("**/sign-in")
+    await page.evaluate("history.back()")
+    await page.wait_for_url("**/sign-in?next=**")

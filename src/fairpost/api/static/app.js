@@ -146,6 +146,7 @@ document.addEventListener("click", (event) => {
   arrive();
 });
 addEventListener("popstate", () => session && route());
+addEventListener("pageshow", (event) => event.persisted && location.reload()); // brought back as it was: somebody may have signed out since
 
 // ── the top of every page ───────────────────────────────────────────────────────────────────────────────
 
