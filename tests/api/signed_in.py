@@ -1,42 +1,51 @@
-"""Somebody who has signed in over HTTP, as people do; the code is read where it waits to be sent."""
+"""Somebody who has signed in, at once: by a session of the database's. How people sign in is tested in test_sign_in.py and tests/people."""
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import httpx2 as httpx
 
-from fairpost.model.person import Offered, Person, Role
-from fairpost.people import membership
+from fairpost.api.access import SESSION_COOKIE
+from fairpost.model.person import Person, Role
+from fairpost.model.tokens import hash_of
+from fairpost.postgres import people as rows
+from fairpost.postgres.store import Store
+from fairpost.regions.directory import HOME, MAIN
+from fairpost.system import chance, clock
 from tests.api.conftest import Api
 
-PASSWORD = "four words that fit"
+ANSWER_S_MAX = 60.0
+
+
+async def session_of(store: Store, person: Person, *, agent: str = "a test") -> str:
+    """The value of the cookie SESSION_COOKIE."""
+    token, now = chance.secret_token(), clock.now()
+    await rows.add_session(
+        store,
+        person.id,
+        token_hash=hash_of(token),
+        created_at=now,
+        expires_at=now + timedelta(hours=1),
+        agent=agent,
+    )
+    return f"{HOME if person.workspace is None else MAIN}.{token}"
 
 
 @asynccontextmanager
 async def signed_in(
-    api: Api, address: str = "ann@example.com", *, role: Role = Role.ADMIN, workspace: str | None = None
+    api: Api, workspace: str | None = None, role: Role = Role.ADMIN
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Without a workspace as an admin. Changes go out with the session's token."""
-    offered = await membership.invite(api.store, workspace=workspace, address=address, role=role)
-    assert isinstance(offered, Offered)
-    assert isinstance(await membership.accept_invitation(api.store, offered.token, PASSWORD), Person)
-    async with httpx.AsyncClient(base_url=api.url, timeout=60) as client:
-        given = {"address": address, "password": PASSWORD, "workspace": workspace}
-        begun = await client.post("/api/auth/sign-in", json=given)
-        assert begun.status_code == 202, begun.text
-        entered = await client.post("/api/auth/code", json={"code": await _code(api)})
-        assert entered.status_code == 200, entered.text
-        client.headers["X-CSRF-Token"] = entered.json()["data"]["csrf_token"]
-        yield client
-
-
-async def _code(api: Api) -> str:
-    """Of the newest e-mail of the service."""
-    text = await api.store.value(
-        """SELECT c.text_body FROM fairpost.queue q JOIN fairpost.contents c ON c.id = q.content_id
-           WHERE q.workspace = 'fairpost' ORDER BY q.id DESC LIMIT 1"""
+    """Somebody new in this role, with what every change needs. Without a workspace: one who runs the service."""
+    person = await rows.add_invited(
+        api.store, workspace=workspace, address=f"{role}@example.com", name="", role=role, now=None
     )
-    found = re.search(r"^ +(\d{6})$", text, re.MULTILINE)
-    assert found, text
-    return found[1]
+    assert person is not None
+    async with httpx.AsyncClient(
+        base_url=api.url,
+        cookies={SESSION_COOKIE: await session_of(api.store, person)},
+        timeout=ANSWER_S_MAX,
+        limits=httpx.Limits(max_connections=None),
+    ) as client:
+        client.headers["X-CSRF-Token"] = (await client.get("/api/auth/session")).json()["data"]["csrf_token"]
+        yield client

@@ -15,7 +15,8 @@ from fairpost.observe import accounts as looking
 from fairpost.observe.accounts import AccountNow
 from fairpost.postgres.store import Store
 from tests.api.conftest import Api
-from tests.api.test_live import signed_in, watching
+from tests.api.signed_in import signed_in
+from tests.api.test_live import watching
 from tests.deliver.test_runner import deliver
 
 SERVER = SmtpSettings(host="127.0.0.1", port=2525, security=Security.NONE)

@@ -14,7 +14,7 @@ from fairpost.model.account import Limits
 from fairpost.model.transport import Security, SmtpSettings
 from fairpost.smtp.guard import NetworkGuard
 from tests.api.conftest import Api
-from tests.api.operator import operator
+from tests.api.signed_in import signed_in
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ async def test_an_admin_sees_and_stops_the_accounts_of_all(api: Api) -> None:
                until = clock_timestamp() + interval '1 minute'
            WHERE account_id = (SELECT id FROM fairpost.accounts WHERE name = 'acme/sales')"""
     )
-    async with operator(api) as client, api.client() as key:
+    async with signed_in(api) as client, api.client() as key:
         first = (await client.get("/api/admin/accounts", params={"limit": 2})).json()["data"]
         rest = (await client.get("/api/admin/accounts", params={"limit": 2, "cursor": first["next"]})).json()["data"]
         found = {each["name"]: each for each in (*first["items"], *rest["items"])}
@@ -79,7 +79,7 @@ async def test_a_server_is_tried_and_nothing_is_sent(api: Api, client: httpx.Asy
     for name in ("own", "acme/inside"):
         await add(api, name, server)
     await add(api, "acme/none")
-    async with operator(api) as admin:
+    async with signed_in(api) as admin:
         own = (await admin.post("/api/admin/accounts/own/verify")).json()["data"]
         assert own == {
             "ok": True,
@@ -116,7 +116,7 @@ async def test_a_server_that_says_nothing_keeps_nobody_waiting(api: Api, monkeyp
     listening = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     await add(api, "own", SmtpSettings(host="127.0.0.1", port=port, security=Security.NONE))
-    async with listening, operator(api) as client:
+    async with listening, signed_in(api) as client:
         told = (await client.post("/api/admin/accounts/own/verify")).json()["data"]
         assert told["ok"] is False
         assert "took longer" in told["words"]

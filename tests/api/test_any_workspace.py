@@ -4,7 +4,7 @@ from typing import Any
 
 from fairpost.model.account import Limits
 from tests.api.conftest import Api
-from tests.api.operator import operator
+from tests.api.signed_in import signed_in
 
 
 async def enqueue(api: Api, workspace: str, **more: Any) -> int:
@@ -16,7 +16,7 @@ async def enqueue(api: Api, workspace: str, **more: Any) -> int:
 
 
 async def test_an_admin_comes_into_a_workspace_as_soon_as_there_is_anything_of_it(api: Api) -> None:
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         for name in ("default", "with-account", "fairpost", "Not a name"):
             told = await client.get("/api/emails", headers={"X-Workspace": name})
             assert told.status_code == (400 if " " in name else 404), name
@@ -44,7 +44,7 @@ async def test_names_to_choose_from(api: Api) -> None:
         """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, sent)
            SELECT 'served-' || n, 'ann', date_trunc('hour', clock_timestamp()), 'x', 1 FROM generate_series(1, 300) n"""
     )
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         told = (await client.get("/api/admin/workspaces/names")).json()["data"]
         assert len(told) == 200
         assert [each["name"] for each in told][:4] == ["acme", "alone", "default", "fresh"]

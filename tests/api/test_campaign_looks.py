@@ -9,8 +9,9 @@ from fairpost.model.person import Role
 from fairpost.observe import courses
 from fairpost.postgres.courses import count
 from tests.api.conftest import Api
+from tests.api.signed_in import signed_in
 from tests.api.test_campaigns import PEOPLE, acme, finish, launched, prepare  # noqa: F401
-from tests.api.test_live import Stream, signed_in, watching
+from tests.api.test_live import Stream, watching
 
 
 async def state_when(stream: Stream, **wanted: Any) -> Any:

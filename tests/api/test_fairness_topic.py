@@ -8,7 +8,8 @@ from fairpost.model.sender import Sender, SenderId, Throttle, Tier
 from fairpost.postgres import senders
 from fairpost.system import clock
 from tests.api.conftest import Api
-from tests.api.test_live import signed_in, watching
+from tests.api.signed_in import signed_in
+from tests.api.test_live import watching
 from tests.deliver.test_runner import deliver
 
 

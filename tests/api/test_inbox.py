@@ -111,7 +111,7 @@ async def test_it_is_for_admins_only(api: Api, client: httpx.AsyncClient) -> Non
     await put(api, simple())
     async with (
         httpx.AsyncClient(base_url=api.url) as nobody,
-        signed_in(api, "mia@acme.example", role=Role.MANAGER, workspace="acme") as manager,
+        signed_in(api, "acme", Role.MANAGER) as manager,
     ):
         for method, path in PATHS:
             assert (await nobody.request(method, path)).status_code == 401
@@ -324,7 +324,7 @@ async def test_a_mail_is_deleted_once_and_written_down(api: Api, admin: httpx.As
     assert [each["id"] for each in (await data_of(admin, "/api/inbox"))["items"]] == [two]
     entries = (await data_of(admin, "/api/admin/audit"))["items"]
     found = [(each["who"], each["subject"]) for each in entries if each["action"] == "inbox.delete"]
-    assert found == [("admin ann@example.com", f"mail {one}")]
+    assert found == [("admin admin@example.com", f"mail {one}")]
 
 
 async def test_all_are_deleted_only_when_it_is_said(api: Api, admin: httpx.AsyncClient) -> None:

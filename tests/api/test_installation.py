@@ -6,14 +6,14 @@ import pytest
 
 from fairpost.model.account import Limits
 from tests.api.conftest import Api
-from tests.api.operator import operator
+from tests.api.signed_in import signed_in
 from tests.api.test_any_workspace import enqueue
 
 
 async def test_the_status_says_what_waits_and_why(api: Api) -> None:
     await enqueue(api, "acme")
     await api.store.add_account("own", address="own@example.com", limits=Limits(), pool="elsewhere")
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         told = (await client.get("/api/admin/status")).json()["data"]
         assert (told["region"], told["queue"]["waiting"], told["pause"]) == ("main", 1, None)
         assert told["routes"] == [{"route": "default", "waiting": 1, "due": True, "next_at": None}]
@@ -25,7 +25,7 @@ async def test_the_status_says_what_waits_and_why(api: Api) -> None:
 
 
 async def test_whoever_asks_it_is_looked_at_once_in_a_while(api: Api) -> None:
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         asked = await asyncio.gather(*(client.get("/api/admin/status") for _ in range(8)))
         assert len({each.json()["data"]["now"] for each in asked}) == 1
         both = await asyncio.gather(*(client.get("/api/admin/fairness", params={"hours": n}) for n in (1, 1, 2)))
@@ -36,7 +36,7 @@ async def test_whoever_asks_it_is_looked_at_once_in_a_while(api: Api) -> None:
 async def test_how_all_share_what_there_is(api: Api) -> None:
     for workspace, user in (("acme", "ann"), ("acme", "bob"), ("other", "carl")):
         await enqueue(api, workspace, user=user)
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         told = (await client.get("/api/admin/fairness")).json()["data"]
         assert told["waiting"]["emails"] == 3
         assert [(each["workspace"], each["emails"]) for each in told["waiting"]["top_workspaces"]] == [
@@ -50,7 +50,7 @@ async def test_how_all_share_what_there_is(api: Api) -> None:
 async def test_settings_are_told_without_secrets(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRPOST_SECRET_KEY", "a" * 43 + "=")
     monkeypatch.setenv("FAIRPOST_DATABASE_URL", "postgresql://post:hidden-word@db.example/x")
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         answer = await client.get("/api/admin/settings")
         told = {each["variable"]: each for each in answer.json()["data"]}
         assert (told["FAIRPOST_SECRET_KEY"]["value"], told["FAIRPOST_SECRET_KEY"]["origin"]) == ("set", "environment")
@@ -66,7 +66,7 @@ async def test_settings_are_told_without_secrets(api: Api, monkeypatch: pytest.M
 async def test_the_newest_of_all_workspaces(api: Api) -> None:
     ids = [await enqueue(api, name, user="ann") for name in ("acme", "other", "third")]
     await api.store.cancel(ids[1])  # type: ignore[arg-type]
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         first = (await client.get("/api/admin/emails", params={"limit": 2})).json()["data"]
         assert [(each["workspace"], each["state"]) for each in first["items"]] == [
             ("third", "ready"),
@@ -98,7 +98,7 @@ async def test_the_newest_of_all_workspaces(api: Api) -> None:
 
 async def test_an_email_of_any_workspace_is_found_by_its_id_or_its_address(api: Api) -> None:
     ids = [await enqueue(api, name, to=f"{name}@example.com") for name in ("acme", "other")]
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         one = (await client.get(f"/api/admin/emails/{ids[1]}")).json()["data"]
         assert (one["id"], one["workspace"], one["subject"]) == (str(ids[1]), "other", "Hello")
         assert "text" not in one
@@ -113,7 +113,7 @@ async def test_an_email_of_any_workspace_is_found_by_its_id_or_its_address(api: 
 
 async def test_pages_of_an_address_lead_through_all_workspaces(api: Api) -> None:
     ids = [await enqueue(api, name) for name in ("acme", "other", "third")]
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         found: list[str] = []
         cursor: str | None = None
         while cursor is not None or not found:

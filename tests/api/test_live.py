@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import httpx2 as httpx
 import pytest
 
 from fairpost.api import topics
-from fairpost.api.access import SESSION_COOKIE
 from fairpost.api.live import LOOKS_OF_ONE_MAX, OPERATORS, Doorkeeper, Live, Topic
 from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
@@ -22,40 +20,13 @@ from fairpost.inbox import mails
 from fairpost.model.account import Limits
 from fairpost.model.errors import DatabaseUnavailable
 from fairpost.model.person import Role
-from fairpost.model.tokens import hash_of
-from fairpost.postgres import people as rows
 from fairpost.postgres import workspaces
-from fairpost.regions.directory import HOME, MAIN
 from fairpost.settings import Settings
-from fairpost.system import chance, clock
+from fairpost.system import clock
 from tests.api.conftest import Api, answering
+from tests.api.signed_in import signed_in
 
 HEARD_S = 20.0
-
-
-@asynccontextmanager
-async def signed_in(api: Api, workspace: str | None, role: Role) -> AsyncIterator[httpx.AsyncClient]:
-    person = await rows.add_invited(
-        api.store, workspace=workspace, address=f"{role}@example.com", name="", role=role, now=None
-    )
-    assert person is not None
-    token, now = chance.secret_token(), clock.now()
-    await rows.add_session(
-        api.store,
-        person.id,
-        token_hash=hash_of(token),
-        created_at=now,
-        expires_at=now + timedelta(hours=1),
-        agent="a test",
-    )
-    region = HOME if workspace is None else MAIN
-    async with httpx.AsyncClient(
-        base_url=api.url,
-        cookies={SESSION_COOKIE: f"{region}.{token}"},
-        timeout=HEARD_S,
-        limits=httpx.Limits(max_connections=None),
-    ) as client:
-        yield client
 
 
 class Stream:

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2 as httpx
 
 from tests.api.conftest import Api
-from tests.api.operator import operator
+from tests.api.signed_in import signed_in
 from tests.api.test_any_workspace import enqueue
 
 
@@ -17,11 +17,11 @@ async def said(client: httpx.AsyncClient, path: str, **body: Any) -> dict[str, A
 
 
 async def test_everything_is_paused_and_resumed(api: Api) -> None:
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         paused = await said(client, "pause", reason="wrong prices")
         assert paused["changed"] is True
         assert paused["pause"]["reason"] == "wrong prices"
-        assert paused["pause"]["paused_by"] == "admin operator@localhost"
+        assert paused["pause"]["paused_by"] == "admin admin@example.com"
         assert paused["pause"]["until"] is None
         assert await api.store.value("SELECT count(*) FROM fairpost.pause_now()") == 1
         again = await said(client, "pause", reason="for longer", until="2100-01-01T00:00:00Z")
@@ -36,7 +36,7 @@ async def test_everything_is_paused_and_resumed(api: Api) -> None:
 
 async def test_names_are_held_and_released(api: Api) -> None:
     await enqueue(api, "acme", user="ann")
-    async with operator(api) as client:
+    async with signed_in(api) as client:
         held = await said(
             client, "senders/hold", workspace="acme", level="user", name="ann", reason="ask her", minutes=5
         )
@@ -74,7 +74,7 @@ async def test_names_are_held_and_released(api: Api) -> None:
 async def test_users_are_throttled_and_lifted(api: Api) -> None:
     await api.workspace("acme")
     await enqueue(api, "acme", user="ann")
-    async with operator(api) as client, api.client() as key:
+    async with signed_in(api) as client, api.client() as key:
         throttled = await said(client, "senders/throttle", workspace="acme", name="ann", reason="a bought list")
         (stop,) = throttled["stops"]
         assert (stop["is_throttle"], throttled["waiting"]) == (True, 1)

@@ -2,18 +2,15 @@
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from playwright.async_api import Page, expect
 
 from fairpost.api.access import SESSION_COOKIE
 from fairpost.model.person import Person, Role
-from fairpost.model.tokens import hash_of
 from fairpost.people import passwords
 from fairpost.postgres import people as rows
 from fairpost.postgres.store import Store
-from fairpost.regions.directory import HOME, MAIN
-from fairpost.system import chance
+from tests.api.signed_in import session_of
 
 PASSWORD = "four words that fit"
 
@@ -93,16 +90,10 @@ async def code_for(store: Store, address: str) -> str:
 
 async def signed_in(page: Page, store: Store, someone: Someone) -> None:
     """At once, by a session of the database's. For tests of what comes after signing in."""
-    token = chance.secret_token()
-    now = datetime.now(UTC)
-    await rows.add_session(
-        store,
-        someone.person.id,
-        token_hash=hash_of(token),
-        created_at=now,
-        expires_at=now + timedelta(hours=1),
-        agent="Chromium",
-    )
-    region = HOME if someone.workspace is None else MAIN
-    cookie = {"name": SESSION_COOKIE, "value": f"{region}.{token}", "domain": "127.0.0.1", "path": "/"}
+    cookie = {
+        "name": SESSION_COOKIE,
+        "value": await session_of(store, someone.person, agent="Chromium"),
+        "domain": "127.0.0.1",
+        "path": "/",
+    }
     await page.context.add_cookies([{**cookie, "httpOnly": True, "sameSite": "Strict"}])  # type: ignore[typeddict-item]

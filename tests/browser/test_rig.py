@@ -22,7 +22,7 @@ async def test_every_kind_of_fault_is_seen(page: Page, faults: Faults) -> None:
     assert faults.seen == []
     await page.evaluate("fetch('/nothing-here')")
     await page.evaluate("fetch('https://elsewhere.example/').catch(() => {})")
-    await page.evaluate("document.body.append(Object.assign(new Image(), { src: '/a.png' }))")
+    await page.evaluate("document.body.append(Object.assign(new Image(), { src: 'https://elsewhere.example/a.png' }))")
     async with page.expect_event("pageerror"):
         await page.evaluate("setTimeout(() => { throw new Error('nobody caught this') })")
     async with page.expect_event("console", lambda message: message.text == "the last one"):
