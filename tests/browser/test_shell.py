@@ -1,4 +1,4 @@
-"""What all pages have in common: strange addresses, workspaces that are not there, and lists on a phone."""
+"""What all pages have in common: strange addresses, workspaces that are not there, coming back, and lists on a phone."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -26,6 +26,25 @@ async def test_an_address_that_names_nothing_says_so_and_leads_on(api: Api, page
     await expect(page.get_by_role("alert")).to_contain_text("There is no workspace nobody.")
     await api.workspace("nobody")
     await expect(page.get_by_role("main").get_by_role("status")).to_be_visible()  # it was looked for again
+
+
+async def test_who_comes_back_is_where_he_was_and_the_menu_closes_by_itself(api: Api, page: Page) -> None:
+    await api.workspace("acme")
+    await api.store.enqueue_many([{**EMAIL, "workspace": "acme"}] * 50)
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/emails?workspace=acme")
+    await page.get_by_role("link", name="Hello").nth(40).click()
+    await expect(page.get_by_role("heading", name="Hello")).to_be_visible()
+    assert await page.evaluate("scrollY") == 0
+    await page.go_back()
+    await page.wait_for_function("() => scrollY > 500")
+    await page.get_by_text("Ann Lee").click()
+    await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("button", name="Sign out")).to_be_hidden()
+    await page.get_by_text("Ann Lee").click()
+    await page.get_by_role("heading", name="E-mails").click()
+    await expect(page.get_by_role("button", name="Sign out")).to_be_hidden()
 
 
 @pytest.mark.parametrize("screen", [PHONE], ids=str)

@@ -53,7 +53,8 @@ function decoded(text) {
   }
 }
 
-async function route() {
+// `y`: where somebody had scrolled to who comes back.
+async function route(y = 0) {
   const here = found(location.pathname);
   if (here && open?.page?.isOne && open.module === here.module && open.workspace === (session.workspace || chosen())) {
     open.params = here.params;
@@ -81,14 +82,27 @@ async function route() {
   try {
     ctx.page = (await here.module()).default;
   } catch (error) {
-    return replace(ctx, trouble(new Error("This page could not be loaded. Reload it."), () => location.reload()));
+    const again = async () => { await ask("/api/auth/session"); location.reload(); }; // not before somebody answers
+    return replace(ctx, trouble(new Error("This page could not be loaded: Fairpost does not answer, or the connection is lost."), again));
   }
   if (open !== ctx) return;
   document.title = `${ctx.page.title} · Fairpost`;
   await load(ctx);
   if (open !== ctx) return;
+  scrollTo(0, y);
   const topic = ctx.page.topic?.(ctx);
-  if (topic) live.follow(topic[0], topic[1] || {}, (data) => { Object.assign(ctx, { live: data, error: null }); show(ctx); }, (error) => { if (!ctx.live) { ctx.error = error; show(ctx); } });
+  const hear = (data) => {
+    const isFirst = !ctx.live;
+    Object.assign(ctx, { live: data, error: null });
+    show(ctx);
+    if (isFirst && y) scrollTo(0, y);
+  };
+  const refused = (error) => {
+    if (ctx.live) return; // what is shown may be old, and that is said
+    ctx.error = error;
+    show(ctx);
+  };
+  if (topic) live.follow(topic[0], topic[1] || {}, hear, refused);
 }
 
 async function load(ctx) {
@@ -123,17 +137,18 @@ function replace(ctx, content) {
 }
 
 function go(path, values = {}, { replace: isInstead = false } = {}) {
+  if (!isInstead) leave();
   history[isInstead ? "replaceState" : "pushState"](null, "", to(path, values));
   return arrive();
 }
 
-async function arrive() {
+const leave = () => history.replaceState({ y: scrollY }, "");
+
+async function arrive(y = 0) {
   const before = open;
   if (!before?.page?.isOne) scrollTo(0, 0);
-  await route();
-  if (open === before) return; // the page has moved within itself, and knows where to look
-  scrollTo(0, 0);
-  page.focus({ preventScroll: true });
+  await route(y);
+  if (open !== before) page.focus({ preventScroll: true }); // else the page has moved within itself, and knows where to look
 }
 
 document.addEventListener("click", (event) => {
@@ -142,11 +157,16 @@ document.addEventListener("click", (event) => {
   const url = new URL(link.href);
   if (url.origin !== location.origin || !found(url.pathname) || link.getAttribute("href").startsWith("#")) return;
   event.preventDefault();
+  leave();
   history.pushState(null, "", url);
   arrive();
 });
-addEventListener("popstate", () => session && route());
 addEventListener("pageshow", (event) => event.persisted && location.reload()); // brought back as it was: somebody may have signed out since
+addEventListener("popstate", (event) => session && arrive(event.state?.y));
+
+const closeMenu = (event) => document.querySelectorAll(".menu[open]").forEach((menu) => { if (event.key === "Escape" || (!event.key && !menu.contains(event.target))) menu.open = false; });
+addEventListener("click", closeMenu);
+addEventListener("keydown", closeMenu);
 
 // ── the top of every page ───────────────────────────────────────────────────────────────────────────────
 
@@ -174,6 +194,7 @@ async function choose() {
     yes: "Choose",
     act: async ({ workspace }) => {
       const base = location.pathname.split("/").slice(0, 2).join("/"); // what is open may be of another
+      leave();
       history.pushState(null, "", base + query({ workspace }));
       await arrive();
     },

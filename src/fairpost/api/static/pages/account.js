@@ -20,6 +20,7 @@ export default {
 
   view(ctx) {
     const { live, params } = ctx;
+    document.title = `${params.name} · Fairpost`;
     if (!live) return [heading(params.name), h("p.quiet", "Looking …")];
     if (!live.account) return [heading(params.name), empty("There is no account of this name.", toPage("/accounts", "To the accounts"))];
     const { now, ...rest } = live.account;

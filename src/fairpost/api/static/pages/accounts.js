@@ -35,7 +35,7 @@ function row(ctx, account) {
   return {
     key: account.name,
     cells: [
-      h("div.named", link(ctx, account.name), h("br"), account.address, h("br"), h("small", of(ctx, account))),
+      h("div.named", link(ctx, account.name), h("br"), h("span.name.long", account.address), h("br"), h("small", of(ctx, account))),
       [situation(account), account.reason && h("p.reason", account.reason), h("small.driver", driver(account))],
       h("div.used", hour(account), today(account), bounces(account)),
       next(account),

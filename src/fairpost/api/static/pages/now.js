@@ -37,14 +37,14 @@ export default {
         live.health !== null && figure("health", `× ${live.health.toFixed(1)}`, live.health >= 1 ? "the queue is well" : "the queue is long or late"),
         figure("accounts", `${live.accounts.driven} of ${live.accounts.all}`, `at work · ${live.accounts.free} may send now`),
       ),
-      reasons(live),
+      reasons(live)),
       columns(panel("Sent each second", chart(live.charts.pace)), panel("Waiting", chart(live.charts.waiting))),
       panel("The last 24 hours", chart(live.charts.hours)),
     ];
   },
 };
 
-function reasons({ reasons: all, waiting }) {
+function reasons({ reasons: all }) {
   if (!all.length) return null;
   const one = (reason) => {
     const place = PLACES[reason.cause];

@@ -54,7 +54,7 @@ export default {
 function body(ctx, part) {
   if (!part) return empty("There is no such part.", h("p", link("/settings", "To the set-up")));
   if (!part.isFor(ctx)) {
-    if (!runs(ctx)) return empty(`${part.title} are for those who manage the workspace. Ask one of them.`);
+    if (!runs(ctx)) return empty(part.isFor === runs ? "This is for those who run the service." : `${part.title}: this is for those who manage the workspace. Ask one of them.`);
     return empty(`${part.title}: these are a workspace's own. Choose one above, or in the list.`, h("p", link("/settings/workspaces", "To the workspaces")));
   }
   return ctx.state.trouble ? trouble(ctx.state.trouble, ctx.reload) : ctx.state.part.view(ctx);
