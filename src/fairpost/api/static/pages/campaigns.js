@@ -40,7 +40,7 @@ const waits = (each) => (each.is_over ? "–" : [each.waits_for, each.waits_unti
 const done = (each) => (each.ends_at ? [each.is_over ? null : "expected ", moment(each.ends_at)] : "–");
 
 function none(isAll, make) {
-  if (isAll) return empty("No workspace has a campaign yet.", h("p", "Choose a workspace above to make one."));
+  if (isAll) return empty("No workspace has a campaign yet.", h("p", "Choose a workspace above to make one, or ", link("/settings/workspaces", "add a workspace"), "."));
   return [
     empty("There is no campaign yet. One takes words, people, and an account that sends."),
     h("ol", h("li", link("/settings/templates", "A template"), " with the words."),
