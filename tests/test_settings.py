@@ -71,6 +71,7 @@ def test_no_password_ends_up_in_an_error() -> None:
         ("postgresql://ann:secret@h:5/d?x=1", "postgresql://ann:***@h:5/d?x=1"),
         ("postgresql://ann@h/d", "postgresql://ann@h/d"),
         ("postgresql:///d?password=secret&host=%2Ftmp", "postgresql:///d?password=***&host=%2Ftmp"),
+        ("postgresql://h/d?sslpassword=secret&x=1", "postgresql://h/d?sslpassword=***&x=1"),
         ("postgresql://ann:a/b@c@h/d", "postgresql://ann:***@h/d"),
         ("postgresql://h:5432/d", "postgresql://h:5432/d"),
         ("host=h password=secret dbname=d", "host=h password=*** dbname=d"),

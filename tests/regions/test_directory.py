@@ -71,7 +71,14 @@ PASSWORDS = st.text(st.sampled_from("sS3/@:?#,=&%"), min_size=1).map(lambda tail
 
 @given(
     PASSWORDS,
-    st.sampled_from(["eu=postgresql://ann:{}@h/d", "eu=mysql://ann:{}@h/d", "eu=postgresql:///d?password={}"]),
+    st.sampled_from(
+        [
+            "eu=postgresql://ann:{}@h/d",
+            "eu=mysql://ann:{}@h/d",
+            "eu=postgresql:///d?password={}",
+            "eu=postgresql:/ann:{}@h/d",
+        ]
+    ),
 )
 def test_no_password_is_ever_shown(password: str, form: str) -> None:
     text = form.format(password)

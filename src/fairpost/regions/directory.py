@@ -90,7 +90,7 @@ def regions_of_table(table: Mapping[str, Any]) -> Directory | None:
 
 def hidden(text: str) -> str:
     """What was written, for messages: the names as far as they are names, and nothing of the URLs but their places."""
-    if "://" not in text:
+    if not set("=@") & set(text):
         return text  # the path of a file
     found = parse_regions(text)
     return ",".join(f"{r.name}={r.place}" for r in found) if found else f"{len(text)} characters, which are not shown"
