@@ -1,10 +1,13 @@
 """The installation at a glance."""
 
 import asyncio
+import re
 
 import pytest
 
 from fairpost.model.account import Limits
+from fairpost.model.person import Offered, Person, Role
+from fairpost.people import membership
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_any_workspace import enqueue
@@ -122,3 +125,20 @@ async def test_pages_of_an_address_lead_through_all_workspaces(api: Api) -> None
             found += [each["id"] for each in page["items"]]
             cursor = page["next"]
         assert found == [str(id_) for id_ in reversed(ids)]
+
+
+async def test_the_codes_of_others_are_in_no_subject(api: Api) -> None:
+    """Those of members say them there. Whoever runs the service has no use for them."""
+    await api.workspace("acme")
+    bob = {"workspace": "acme", "address": "bob@example.com"}
+    offered = await membership.invite(api.store, workspace="acme", address=bob["address"], role=Role.VIEWER)
+    assert isinstance(offered, Offered)
+    assert isinstance(await membership.accept_invitation(api.store, offered.token, "four words that fit"), Person)
+    async with signed_in(api) as admin:
+        begun = await admin.post("/api/auth/sign-in", json={**bob, "password": "four words that fit"})
+        assert begun.status_code == 202, begun.text
+        assert re.match(r"\d{6} ", await api.store.value("SELECT c.subject FROM fairpost.contents c"))
+        (listed,) = (await admin.get("/api/admin/emails")).json()["data"]["items"]
+        one = (await admin.get(f"/api/admin/emails/{listed['id']}")).json()["data"]
+    assert listed == one
+    assert (listed["recipients"][0]["address"], listed["subject"]) == ("bob@example.com", None)

@@ -21,6 +21,7 @@ from fairpost.model.campaign import Campaign
 from fairpost.model.ids import EmailId
 from fairpost.model.sender import Priority
 from fairpost.model.states import FINAL, OUTBOX_WORDS, State
+from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.observe import emails as looking
 from fairpost.observe.emails import ListedEmail
 from fairpost.observe.fairness import read_fairness
@@ -333,7 +334,9 @@ async def newest_campaigns(
 
 
 def _email(email: ListedEmail) -> AnyEmailItem:
-    return AnyEmailItem.model_validate({**facts_of(email), "status": OUTBOX_WORDS[email.state]})
+    """The service's own say codes with which others sign in, some of them in the subject."""
+    subject = email.subject if email.workspace != SERVICE_WORKSPACE else None
+    return AnyEmailItem.model_validate({**facts_of(email), "subject": subject, "status": OUTBOX_WORDS[email.state]})
 
 
 def _campaign(campaign: Campaign) -> AnyCampaignItem:
