@@ -21,7 +21,7 @@ export default {
   title: "Now",
   topic: () => ["now"],
 
-  view({ live, is, workspace, reload }) {
+  view({ live, is, workspace }) {
     if (!live) return [heading("Now"), h("p.quiet", "Looking …")];
     const isEverything = is("admin") && !workspace;
     const isPaused = live.reasons.some((reason) => reason.cause === "paused");
@@ -37,7 +37,7 @@ export default {
         live.health !== null && figure("health", `× ${live.health.toFixed(1)}`, live.health >= 1 ? "the queue is well" : "the queue is long or late"),
         figure("accounts", `${live.accounts.driven} of ${live.accounts.all}`, `at work · ${live.accounts.free} may send now`),
       ),
-      reasons(live)),
+      reasons(live),
       columns(panel("Sent each second", chart(live.charts.pace)), panel("Waiting", chart(live.charts.waiting))),
       panel("The last 24 hours", chart(live.charts.hours)),
     ];
