@@ -15,7 +15,7 @@ from fairpost.campaigns.file import CampaignFile, FileStep
 from fairpost.demo.campaign import LIST
 from fairpost.demo.first_act import FirstAct
 from fairpost.demo.second_act import SecondAct
-from fairpost.demo.stage import FIRST_ACT, POOLS, SHOP, put_accounts, put_workspaces
+from fairpost.demo.stage import BOUNCE_PERCENT_MAX, FIRST_ACT, POOLS, SHOP, put_accounts, put_workspaces
 from fairpost.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Lease, Limits, Usage
 from fairpost.model.campaign import Gap
@@ -146,7 +146,7 @@ async def _set_up_shop(api: Api, server: SmtpSettings) -> None:
     """Words, accounts, keys and people of one workspace."""
     await workspaces.set_pools(api.store, SHOP, [*POOLS, CAMPAIGN_POOL])
     for account, called in CAMPAIGN_ACCOUNTS.items():
-        limits = Limits(delay_ms=200, daily_max=500)
+        limits = Limits(delay_ms=200, daily_max=500, bounce_percent_max=BOUNCE_PERCENT_MAX)
         address = f"{account}@demo.invalid"
         await api.store.add_account(
             account, address=address, display_name=called, pool=CAMPAIGN_POOL, limits=limits, transport=server
