@@ -8,7 +8,7 @@ from fairpost.people import sessions
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility
 from tests.browser.chromium import Screen
-from tests.browser.conftest import on_every_screen
+from tests.browser.conftest import on_two_screens
 from tests.browser.faults import Faults
 from tests.browser.signing_in import add_admin, add_member, sign_in, signed_in
 
@@ -24,7 +24,7 @@ def _waiting(page: Page) -> Locator:
     return page.locator(".figure").filter(has_text="waiting")
 
 
-@on_every_screen
+@on_two_screens
 async def test_signing_in_leads_to_what_is_happening_now(api: Api, page: Page, screen: Screen) -> None:
     ann = await add_admin(api.store)
     await sign_in(page, api.store, ann)
