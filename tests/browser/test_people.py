@@ -84,8 +84,7 @@ async def test_a_member_signs_in_and_the_page_knows_the_session(api: Api, page: 
     await sign_in(page, api.store, bob)
     told = await page.evaluate("fetch('/api/auth/session').then((answer) => answer.json())")
     assert told["data"]["address"] == bob.address
-    token = await page.evaluate("sessionStorage.getItem('fairpost-csrf')")
-    signed_out = await page.request.post("/api/auth/sign-out", headers={"X-CSRF-Token": token})
+    signed_out = await page.request.post("/api/auth/sign-out", headers={"X-CSRF-Token": told["data"]["csrf_token"]})
     assert signed_out.ok
 
 
