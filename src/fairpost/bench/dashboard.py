@@ -114,8 +114,8 @@ async def _topic(browser: "Browser", path: str, name: str) -> dict[str, float]:
 
 async def _watching(store: Store, browser: "Browser", progress: Progress, watchers: int) -> dict[str, float]:
     figures: dict[str, float] = {}
-    for many in (1, watchers):
-        progress(f"commits_per_s_{many}: what {many} who watch ask of the database")
+    for name, many in (("commits_per_s_1", 1), ("commits_per_s_many", watchers)):
+        progress(f"{name}: what {many} who watch ask of the database")
         async with asyncio.TaskGroup() as group:
             inside = asyncio.Semaphore(0)
             tasks = [group.create_task(_watch(browser, inside)) for _ in range(many)]
@@ -125,7 +125,7 @@ async def _watching(store: Store, browser: "Browser", progress: Progress, watche
             before, began_s = await store.value(_COMMITS), clock.monotonic()
             await asyncio.sleep(WATCH_S)
             seconds = clock.monotonic() - began_s
-            figures[f"commits_per_s_{many}"] = (await store.value(_COMMITS) - before) / seconds
+            figures[name] = (await store.value(_COMMITS) - before) / seconds
             for task in tasks:
                 task.cancel()
     return figures

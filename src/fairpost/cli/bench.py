@@ -90,10 +90,13 @@ MEANING: dict[str, str] = {
     "first_page_bytes": "all that a browser loads for its first page, with the heads of answers (to reach: 300,000)",
     "first_page_ms": "the time that takes, one request after the other, until the first state is there (to reach: 300 ms)",
     "first_page_requests": "so many requests",
-    "now_ms_all": "what is happening now, in the installation: from the request to the first state",
-    "now_ms_big": "the same, of a workspace with nine of ten e-mails",
+    **{
+        f"{topic}_ms_{scope}": f"the topic {topic}, {words}: from the request to the first state"
+        for topic in ("now", "accounts", "account", "campaigns", "campaign", "email", "fairness", "inbox")
+        for scope, words in (("all", "of the installation"), ("big", "of a workspace with nine of ten e-mails"))
+    },
     "commits_per_s_1": "statements a second, while one watches",
-    "commits_per_s_200": "the same, while 200 watch (to reach: the same)",
+    "commits_per_s_many": "the same, while 200 watch, or --watchers (to reach: the same)",
     "plain_count_ms": "a plain count of what waits, for comparison",
     "page_ms_big_first": "the first page, of a workspace with nine of ten e-mails (to reach: 20 ms)",
     "page_ms_big_first_p99": "the same, the slowest of a hundred",
