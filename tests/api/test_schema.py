@@ -36,7 +36,7 @@ from tests.thorough import times
 
 T = TypeVar("T")
 
-EXAMPLES = times(6, own="FAIRPOST_SCHEMA_EXAMPLES")
+EXAMPLES = times(3, own="FAIRPOST_SCHEMA_EXAMPLES")
 EACH = max(1, EXAMPLES // 3)  # as it says, otherwise, and about what is there
 LINES = ("application/x-ndjson", "text/csv")
 CHECKS: list[Any] = [
