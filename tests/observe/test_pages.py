@@ -1,8 +1,6 @@
 """Pages of e-mails: what a plain query would find, at a cost that does not grow with history."""
 
-import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 import pytest
 
@@ -11,6 +9,7 @@ from fairpost.model.ids import EmailId
 from fairpost.model.states import State
 from fairpost.observe.emails import list_emails
 from fairpost.postgres.store import Store
+from tests.observe.reading import rows_read
 
 PAGE = 21
 EMAILS = 6_000
@@ -68,37 +67,15 @@ async def test_going_on_leads_through_all_of_them_once(store: Store) -> None:
     assert len(seen) == await store.value(both, "big")
 
 
-def walk(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    return [plan, *(node for child in plan.get("Plans", []) for node in walk(child))]
-
-
-async def rows_read(store: Store, states: Sequence[State], before: EmailId | None) -> float:
-    """Of tables that grow, by all statements that a page takes."""
-    said: list[str] = []
-    async with store.connection() as conn:
-        conn.add_log_listener(listener := lambda _, message: said.append(message.message))
-        await conn.execute(
-            """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
-               SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off; SET auto_explain.log_format = json;
-               SET auto_explain.log_level = notice"""
-        )
-        await conn.fetch("SELECT * FROM fairpost.list_emails('big', $1, $2, $3)", list(states) or None, before, PAGE)
-        await conn.execute("SET auto_explain.log_min_duration = -1")
-        conn.remove_log_listener(listener)
-    plans = [json.loads(text[text.index("{") :]) for text in said if "plan:" in text and "fairpost." in text]
-    scans = [node for plan in plans for node in walk(plan["Plan"]) if "Relation Name" in node]
-    assert scans, "auto_explain showed no scan: this test would see nothing"
-    discarded = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
-    return sum(
-        float((node["Actual Rows"] + sum(node.get(name, 0) for name in discarded)) * node["Actual Loops"])
-        for node in scans
-    )
+async def rows_of_page(store: Store, states: Sequence[State], before: EmailId | None) -> float:
+    sql = "SELECT * FROM fairpost.list_emails('big', $1, $2, $3)"
+    return await rows_read(store, sql, list(states) or None, before, PAGE)
 
 
 @pytest.mark.parametrize("states", ASKED[:5])
 async def test_a_page_reads_little_wherever_it_lies(store: Store, states: Sequence[State]) -> None:
-    await rows_read(store, states, None)  # a plan made when there was nothing must be right later, too
+    await rows_of_page(store, states, None)  # a plan made when there was nothing must be right later, too
     await filled(store, 5 * EMAILS)
     middle = await store.value("SELECT e.id FROM fairpost.emails e ORDER BY e.id LIMIT 1 OFFSET $1", EMAILS)
     for before in (None, EmailId(middle)):
-        assert await rows_read(store, states, before) <= 12 * PAGE + 60
+        assert await rows_of_page(store, states, before) <= 12 * PAGE + 60

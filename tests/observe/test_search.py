@@ -1,6 +1,5 @@
 """E-mails by what is known of them: what a plain look at all of them finds, at a cost that does not grow with history."""
 
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -16,7 +15,7 @@ from fairpost.model.states import State
 from fairpost.observe.emails import ListedEmail
 from fairpost.observe.search import Understood, Wanted, find_emails, search_emails
 from fairpost.postgres.store import Store
-from tests.observe.test_pages import walk
+from tests.observe.reading import rows_read
 
 EMAILS = 6_000
 PAGE = 201
@@ -168,27 +167,9 @@ async def test_going_on_leads_through_all_that_are_wanted_once(store: Store) -> 
         assert seen == [row["id"] for row in plain], (asked, wanted)
 
 
-async def rows_read(store: Store, wanted: Wanted, states: list[State] | None = None) -> float:
-    """Of tables that grow, by all statements that a search takes. Entries of an index that are passed over are none."""
-    said: list[str] = []
-    async with store.connection() as conn:
-        conn.add_log_listener(listener := lambda _, message: said.append(message.message))
-        await conn.execute(
-            """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
-               SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off; SET auto_explain.log_format = json;
-               SET auto_explain.log_level = notice"""
-        )
-        await conn.fetch("SELECT * FROM fairpost.search_emails('big', $1, $2, NULL, $3)", wanted.as_json(), states, FEW)
-        await conn.execute("SET auto_explain.log_min_duration = -1")
-        conn.remove_log_listener(listener)
-    plans = [json.loads(text[text.index("{") :]) for text in said if "plan:" in text and "fairpost." in text]
-    scans = [node for plan in plans for node in walk(plan["Plan"]) if "Relation Name" in node]
-    assert scans, "auto_explain showed no scan: this test would see nothing"
-    discarded = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
-    return sum(
-        float((node["Actual Rows"] + sum(node.get(name, 0) for name in discarded)) * node["Actual Loops"])
-        for node in scans
-    )
+async def rows_of_search(store: Store, wanted: Wanted, states: list[State] | None = None) -> float:
+    sql = "SELECT * FROM fairpost.search_emails('big', $1, $2, NULL, $3)"
+    return await rows_read(store, sql, wanted.as_json(), states, FEW)
 
 
 async def test_a_search_reads_little_however_rare_what_is_wanted(store: Store) -> None:
@@ -201,12 +182,12 @@ async def test_a_search_reads_little_however_rare_what_is_wanted(store: Store) -
         Wanted(key="nothing"),
     )
     for wanted in asked:
-        await rows_read(store, wanted)  # a plan made when there was nothing must be right later, too
+        await rows_of_search(store, wanted)  # a plan made when there was nothing must be right later, too
     await fill_history(store, 5 * EMAILS, lambda _: None)
     for n in range(0, 5_000, 1_000):
         await put(store, *(mail(workspace="big", to=f"p{n + i}@there.test", user="many") for i in range(1_000)))
     for wanted in asked:
-        assert await rows_read(store, wanted) <= 12 * FEW, wanted
+        assert await rows_of_search(store, wanted) <= 12 * FEW, wanted
 
 
 async def test_what_no_index_knows_is_looked_for_a_little_at_a_time(store: Store) -> None:
