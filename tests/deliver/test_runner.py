@@ -496,6 +496,25 @@ async def test_a_frozen_worker_that_wakes_up_does_not_complete_its_message(
     assert await old.step() == Rested(Idle.LOST)
 
 
+async def test_a_frozen_worker_that_nobody_replaced_goes_on_at_once_and_blames_no_server(
+    store: Store, account: AccountId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (email,) = await enqueue(store)
+    freezes = [True, False]
+
+    class FreezingOnce(ScriptedTransport):
+        async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+            with monkeypatch.context() as frozen:
+                if freezes.pop(0):
+                    now_s = clock.monotonic()
+                    frozen.setattr(clock, "monotonic", lambda: now_s + LEASE_S)
+                return await super().send(account, email, permission=permission)
+
+    runner = await start(store, account, FreezingOnce())
+    assert await runner.run_until_idle() == [Handled(email, "untouched"), Handled(email, "sent")]
+    assert await store.value("SELECT rest_until FROM fairpost.leases") is None
+
+
 async def test_a_late_answer_still_proves_that_an_e_mail_in_doubt_was_sent(store: Store, account: AccountId) -> None:
     (email,) = await enqueue(store, on_doubt="hold")
 

@@ -115,7 +115,9 @@ class Runner:
         self._gap: Gap | None = None  # the pause that the last e-mail asked for: the next one probably does, too
         self._may_be_urgent = False
         self._is_stopping = False
-        self._is_granted = False  # the message under way may be complete
+        self._is_granted: bool | None = (
+            None  # whether the message under way may be complete; None: nobody has asked yet
+        )
 
     @classmethod
     async def start(
@@ -373,7 +375,7 @@ class Runner:
 
     async def _send(self, intent: Intent) -> str:
         email = intent.email
-        self._is_granted = False
+        self._is_granted = None
         try:
             report = intent.draft if isinstance(intent.draft, Report) else await self._timed_send(email, intent.draft)
         except BaseException:
@@ -395,7 +397,8 @@ class Runner:
         match verdict:
             case Untouched():
                 self._usage = refund(self._usage)
-                await self._blame_the_server(report)
+                if self._is_granted is not False:  # else it was our lease that ran out
+                    await self._blame_the_server(report)
             case Deferred():
                 await self._blame_the_server(report)
             case InDoubt():
