@@ -13,6 +13,7 @@ from fairpost.model.account import Limits
 from fairpost.model.sender import SenderId
 from fairpost.postgres import senders
 from fairpost.postgres.store import Store
+from tests.observe.reading import rows_read
 from tests.simulation.world import draft
 
 NOW = datetime(2030, 1, 10, 12, 30, tzinfo=UTC)
@@ -137,3 +138,11 @@ async def test_what_is_bad_or_said_twice_takes_no_room(store: Store) -> None:
     twice = [draft(user="ann", idempotency_key="k") for _ in range(3)]
     rows = await store.enqueue_many([*bad, *twice, draft(user="ann")], daily_max=2, now=NOW)
     assert [row["error"] is None for row in rows] == [False] * 3 + [True] * 4
+
+
+async def test_what_others_have_waiting_is_not_read_however_long_no_engine_took_it_up(store: Store) -> None:
+    await store.enqueue_many([draft(user=f"u{i}") for i in range(2_000)])
+    assert await store.value("SELECT count(*) FROM fairpost.arrivals") == 2_000
+    for users in (["ann"], ["ann", "ben", "u7"]):
+        emails = json.dumps([draft(user=user) for user in users])
+        assert await rows_read(store, "SELECT * FROM fairpost.enqueue_many($1, NULL, 100, 100)", emails) < 50

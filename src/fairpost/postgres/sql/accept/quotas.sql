@@ -1,14 +1,15 @@
 -- How much one user may submit in a day, and have waiting: for those who come over SMTP or HTTP, and for whoever has a
 -- limit of his own, on any way.
 
--- `p_noted`: what the notes say of him that the tree has not heard of; null: they are read.
-DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text);
-CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text, p_noted bigint DEFAULT NULL) RETURNS bigint
-LANGUAGE sql STABLE AS $$
-    SELECT coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+-- Scheduled or ready. Without reading all notes, also by a plan that was made when there were few.
+DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
+CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text) RETURNS bigint
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+BEGIN
+    RETURN coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
                      WHERE n.workspace = p_workspace AND n.level = 'user' AND n.key = p_user), 0)
-         + coalesce(p_noted, (SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0)
-$$;
+         + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0);
+END $$;
 
 -- A thousand for all users of a workspace: a call that names ten thousand must not fill the server's table of locks, and nobody waits for
 -- another workspace.
@@ -27,9 +28,9 @@ END $$;
 
 -- How many more e-mails a user may hand in now, and if that is fewer than `p_asked`: why, and when the others will find room, once
 -- these are taken (null: nobody can say). Whoever asks holds the user's lock.
-DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz);
+DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz, bigint);
 CREATE OR REPLACE FUNCTION fairpost.room_for(
-    p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz, p_noted bigint DEFAULT NULL,
+    p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
     OUT room integer, OUT why text, OUT until timestamptz
 )
 LANGUAGE plpgsql AS $$
@@ -46,7 +47,7 @@ BEGIN
         day_room := greatest(0, p_daily_max - used);
     END IF;
     IF p_waiting_max IS NOT NULL THEN
-        waiting := fairpost.waiting_of(p_workspace, p_user, p_noted);
+        waiting := fairpost.waiting_of(p_workspace, p_user);
         waiting_room := greatest(0, p_waiting_max - waiting);
     END IF;
     room := least(day_room, waiting_room, p_asked);
@@ -88,20 +89,14 @@ DECLARE
             AND NOT EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.key_hash(e.workspace, e.key))
             AND e.nth = 1 AND (fairpost.is_plain(e.e, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
             GROUP BY 1, 2) u);
-    noted jsonb;
     refused jsonb;
     u record;
     r record;
 BEGIN
     PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- everybody in the same order
         SELECT DISTINCT fairpost.quota_lock(x ->> 'workspace', x ->> 'user_name') AS lock FROM jsonb_array_elements(users) x ORDER BY 1 OFFSET 0) l;
-    IF jsonb_array_length(users) > 1 THEN   -- the notes are read once for all of them
-        noted := coalesce((SELECT jsonb_object_agg(a.name, a.n) FROM (
-            SELECT a.workspace || E'\x1f' || a.user_name AS name, sum(a.n) AS n FROM fairpost.arrivals a GROUP BY 1) a), '{}');
-    END IF;
     FOR u IN SELECT * FROM jsonb_to_recordset(users) x(workspace text, user_name text, ords integer[], daily_max integer, waiting_max integer) LOOP
-        r := fairpost.room_for(u.workspace, u.user_name, cardinality(u.ords), u.daily_max, u.waiting_max, p_now,
-            CASE WHEN noted IS NOT NULL THEN coalesce((noted ->> (u.workspace || E'\x1f' || u.user_name))::bigint, 0) END);
+        r := fairpost.room_for(u.workspace, u.user_name, cardinality(u.ords), u.daily_max, u.waiting_max, p_now);
         CONTINUE WHEN r.why IS NULL;
         refused := coalesce(refused, '{}') || (
             SELECT jsonb_object_agg(ord::text, jsonb_build_object('field', 'user', 'code', 'too_many', 'until', r.until, 'message', format(
