@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpost.inbox import checks, markup
-from fairpost.inbox.checks import Checked, Level, check
+from fairpost.inbox import markup
+from fairpost.inbox.checks.check import Checked, check
+from fairpost.inbox.checks.findings import Level
+from fairpost.inbox.checks.head import LINE_BYTES_MAX
+from fairpost.inbox.checks.marks import URL_CHARS_MAX
 from fairpost.inbox.markup import Image, Link, read_markup
 from fairpost.inbox.reading import read
 from tests.inbox.test_reading import PIECES
@@ -358,7 +361,7 @@ def assert_sane(found: Checked) -> None:
         each.text.encode()
     for link_ in found.links:
         (link_.url + link_.text).encode()
-        assert len(link_.url) <= checks.URL_CHARS_MAX
+        assert len(link_.url) <= URL_CHARS_MAX
 
 
 @given(st.binary(max_size=2_000))
@@ -430,4 +433,4 @@ def test_html_without_marks_is_its_own_words(text: str) -> None:
 @given(st.lists(st.sampled_from([0, 1, 500, 997, 998, 999, 1_000]), max_size=8), st.sampled_from([b"\n", b"\r\n"]))
 def test_a_long_line_is_found_wherever_it_stands(lengths: list[int], end: bytes) -> None:
     raw = b"Subject: x" + end + end + end.join(b"x" * length for length in lengths)
-    assert levels(raw, "lines") == (["bad"] if max(lengths, default=0) > checks.LINE_BYTES_MAX else [])
+    assert levels(raw, "lines") == (["bad"] if max(lengths, default=0) > LINE_BYTES_MAX else [])

@@ -14,7 +14,7 @@ from fairpost.settings import read_settings
 if TYPE_CHECKING:
     import ssl
 
-    from fairpost.inbox.checks import Checked
+    from fairpost.inbox.checks.check import Checked
     from fairpost.inbox.faults import Fault
     from fairpost.inbox.mails import AttachedFile, Mail, MailId
     from fairpost.inbox.reading import Reading
@@ -216,7 +216,7 @@ def check_(
     \b
     Example: fairpost inbox check latest
     """
-    from fairpost.inbox.checks import check
+    from fairpost.inbox.checks.check import check
     from fairpost.inbox.reading import read
 
     mail, raw = _open(LATEST if id_ is None else id_)

@@ -16,7 +16,8 @@ from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of
 from fairpost.api.service import Service, TheService
 from fairpost.inbox import mails
-from fairpost.inbox.checks import Level, check
+from fairpost.inbox.checks.check import check
+from fairpost.inbox.checks.findings import Level
 from fairpost.inbox.filenames import safe_names
 from fairpost.inbox.mails import Mail, MailId
 from fairpost.inbox.pictures import PICTURE_TYPES, with_pictures
