@@ -22,7 +22,8 @@ from fairpost.campaigns.file import (
 from fairpost.campaigns.texts import TEMPLATE_BYTES_MAX
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.window import Quota, SendingWindow
-from fairpost.templates.rendering import TEMPLATE_CHARS_MAX, Template
+from fairpost.templates.reader import TEMPLATE_CHARS_MAX
+from fairpost.templates.rendering import Template
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "campaign.toml"

@@ -13,19 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairpost.model.errors import FairpostError
+from fairpost.templates.reader import CHARS_MAX, TEMPLATE_CHARS_MAX, TemplateError
 from fairpost.templates.rendering import (
-    CHARS_MAX,
-    TEMPLATE_CHARS_MAX,
     VALUE_CHARS_MAX,
     Compiled,
     MissingFields,
     Template,
-    TemplateError,
     Unrenderable,
     compile_template,
     missing_of,
-    sample_of,
 )
+from fairpost.templates.samples import sample_of
 
 
 def compiled(source: str) -> Compiled:

@@ -21,7 +21,8 @@ from fairpost.model.errors import FairpostError
 from fairpost.model.window import Quota, SendingWindow
 from fairpost.policy.quotas import problem_of_quota
 from fairpost.policy.windows import problem_of
-from fairpost.templates.rendering import Template, TemplateError, compile_template
+from fairpost.templates.reader import TemplateError
+from fairpost.templates.rendering import Template, compile_template
 
 T = TypeVar("T")
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairpost.postgres.templates import StoredSequence, StoredTemplate
-    from fairpost.templates.rendering import Compiled, Rendered, Template, TemplateError
+    from fairpost.templates.reader import TemplateError
+    from fairpost.templates.rendering import Compiled, Rendered, Template
 
 PARTS = ("subject", "text", "html")
 SAMPLE_ADDRESS = "ada@example.com"
@@ -39,7 +40,8 @@ def require_no_mistake(template: "Template", name: str) -> None:
 
 def _mistakes(template: "Template") -> "Iterator[TemplateError]":
     """Of each part the first: compiling ends with the first of all."""
-    from fairpost.templates.rendering import Template, TemplateError, compile_template
+    from fairpost.templates.reader import TemplateError
+    from fairpost.templates.rendering import Template, compile_template
 
     alone = (Template(subject=template.subject), Template(subject="", text=template.text))
     for each in (*alone, Template(subject="", html=template.html)):
@@ -100,7 +102,7 @@ def field_lines(template: "Template") -> list[str]:
 
 
 def sample(compiled: "Compiled") -> dict[str, Any]:
-    from fairpost.templates.rendering import sample_of
+    from fairpost.templates.samples import sample_of
 
     return sample_of(compiled)
 

@@ -28,7 +28,8 @@ from fairpost.policy.verdicts import grievance, is_about_our_pace, is_rejected, 
 from fairpost.postgres.store import Begun, Store
 from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
-from fairpost.templates.rendering import TemplateError, Unrenderable
+from fairpost.templates.reader import TemplateError
+from fairpost.templates.rendering import Unrenderable
 from fairpost.transport.port import DraftingTransport, Evidence, Transport
 
 LEASE_S = 60.0

@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from fairpost.templates.folder import NAME, NAME_RULE, Problem, Source
-from fairpost.templates.rendering import CONTROLS, RESERVED, VALUE_CHARS_MAX, Unrenderable
+from fairpost.templates.reader import RESERVED
+from fairpost.templates.rendering import CONTROLS, VALUE_CHARS_MAX, Unrenderable
 
 SLOTS = ("content", "preheader", "subject")  # of a layout
 COLOURS = ("accent", "on_accent", "background", "surface", "text", "muted", "border")

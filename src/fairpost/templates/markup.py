@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from fairpost.templates.folder import PROBLEMS_MAX, Problem, Source
-from fairpost.templates.rendering import OPENING, TOKEN
+from fairpost.templates.reader import OPENING, TOKEN
 
 PRINT, STATEMENT = "\ufdd1", "\ufdd2"  # what stands where a template's tag was: no file has these
 PIECE = re.compile(

@@ -39,13 +39,12 @@ from fairpost.templates.folder import (
     Source,
     read_folders,
 )
+from fairpost.templates.reader import OPENING, TemplateError
 from fairpost.templates.rendering import (
-    OPENING,
     Compiled,
     MissingFields,
     Rendered,
     Template,
-    TemplateError,
     UnfitValue,
     Unrenderable,
     compile_template,

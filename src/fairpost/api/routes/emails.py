@@ -22,7 +22,8 @@ from fairpost.observe import search as searching
 from fairpost.observe.emails import ListedEmail, ShownEmail
 from fairpost.observe.life import life_of
 from fairpost.observe.search import Matches, Understood, Wanted
-from fairpost.templates.rendering import Rendered, Template, TemplateError, Unrenderable, compile_template
+from fairpost.templates.reader import TemplateError
+from fairpost.templates.rendering import Rendered, Template, Unrenderable, compile_template
 
 TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
 router = APIRouter(prefix="/api/emails", tags=["emails"])

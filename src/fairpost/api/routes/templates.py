@@ -18,15 +18,9 @@ from fairpost.model.prospect import Prospect
 from fairpost.postgres import templates
 from fairpost.postgres.store import Store
 from fairpost.postgres.templates import StoredTemplate
-from fairpost.templates.rendering import (
-    TEMPLATE_CHARS_MAX,
-    MissingFields,
-    Template,
-    TemplateError,
-    Unrenderable,
-    compile_template,
-    sample_of,
-)
+from fairpost.templates.reader import TEMPLATE_CHARS_MAX, TemplateError
+from fairpost.templates.rendering import MissingFields, Template, Unrenderable, compile_template
+from fairpost.templates.samples import sample_of
 
 TAG = {"name": "templates", "description": "What e-mails say, with places for what differs from one to the next."}
 router = APIRouter(prefix="/api/templates", tags=["templates"])
