@@ -37,7 +37,7 @@ async def started(conn: "asyncpg.Connection", isolation: str = "read_committed")
 
 async def until_it_waits(watcher: "asyncpg.Connection", waiting: "asyncpg.Connection") -> None:
     """Returns when the server says that this connection waits for a lock."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await watcher.fetchval(WAITS, waiting.get_server_pid()):  # noqa: ASYNC110
             await asyncio.sleep(0.005)  # the server has no event for it
 
@@ -190,7 +190,7 @@ async def test_nobody_waits_for_an_open_transaction_with_another_key(
     connections = [await connect() for _ in range(5)]
     transactions = []
     for c in connections:
-        await c.execute("SET lock_timeout = '50ms'")
+        await c.execute("SET lock_timeout = '5s'")
         transactions.append(await started(c))
     for turn in range(4):
         for n, c in enumerate(connections):

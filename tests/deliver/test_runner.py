@@ -435,7 +435,7 @@ async def test_a_long_send_keeps_its_lease(store: Store, account: AccountId) -> 
                 await asyncio.sleep(0.01)
             return await super().send(account, email, permission=permission)
 
-    runner = await Runner.start(store, Slow(), account, owner="test", lease_s=0.6)
+    runner = await Runner.start(store, Slow(), account, owner="test", lease_s=6)
     assert runner is not None
     step = await asyncio.wait_for(runner.step(), 30)
     assert isinstance(step, Handled)

@@ -229,7 +229,7 @@ async def test_a_look_that_fails_is_not_the_last(store: Store, monkeypatch: pyte
 
     monkeypatch.setattr(watch, "step", step)
     running = asyncio.create_task(watch.run())
-    await asyncio.wait_for(twice.wait(), 10)
+    await asyncio.wait_for(twice.wait(), 60)
     running.cancel()
     assert said[0] == "looking after senders: ValueError: nonsense"
 

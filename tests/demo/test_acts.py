@@ -232,7 +232,7 @@ async def test_it_ends_when_it_is_told_to(store: Store) -> None:
     await second.begin()
     over.clear()
     before = await unfinished(store, *ROUTES)
-    await asyncio.wait_for(second.run(over), 5)
+    await asyncio.wait_for(second.run(over), 60)
     assert await unfinished(store, *ROUTES) == before + 1
 
 

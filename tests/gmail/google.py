@@ -135,11 +135,17 @@ class Google:
             await asyncio.sleep(3600)
         return fault.cut_at is None and fault.says is None
 
+    def is_silent(self, path: str) -> bool:
+        faults = self._faults(path)
+        return bool(faults) and faults[0] is not None and faults[0].stalls
+
     def _fault(self, path: str) -> Fault | None:
-        for where in (path.rpartition("/")[2], "*"):
-            if self.faults.get(where):
-                return self.faults[where].popleft()
-        return None
+        faults = self._faults(path)
+        return faults.popleft() if faults else None
+
+    def _faults(self, path: str) -> deque[Fault | None]:
+        """Those of this path that are still to come."""
+        return self.faults.get(path.rpartition("/")[2]) or self.faults.get("*") or deque()
 
     def _time_passes(self) -> None:
         for each in self.pending:

@@ -1,10 +1,13 @@
-"""An account, an e-mail, and a transport without patience: for all the tests of sending through Gmail."""
+"""An account, an e-mail, and a transport that waits for nothing in vain: for all the tests of sending through Gmail."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any, Protocol
 
-from fairpost.gmail.client import GmailClient, Timeouts
+import httpx2
+
+from fairpost.gmail.client import GmailClient
 from fairpost.model.account import Account, AccountStatus, Limits, Usage
 from fairpost.model.email import Outgoing, Recipient
 from fairpost.model.ids import AccountId, EmailId
@@ -36,12 +39,39 @@ def no() -> bool:
     return False
 
 
+class Place(Protocol):
+    @property
+    def url(self) -> str: ...
+
+    def is_silent(self, path: str) -> bool:
+        """Whether the next request to this path gets no answer, or only a part of it."""
+        ...
+
+
+class KnowingClient(GmailClient):
+    """Gives up soon where no answer will come, and waits for every other one, however busy the machine is."""
+
+    def __init__(self, tokens: TokenSource, place: Place, *, silence_s: float = 0.1, **more: Any) -> None:
+        super().__init__(tokens, base_url=place.url, **more)
+        self._place = place
+        self._silence_s = silence_s
+
+    def _opened(self) -> httpx2.AsyncClient:
+        http = super()._opened()
+        http.event_hooks = {"request": [self._before]}
+        return http
+
+    async def _before(self, request: httpx2.Request) -> None:
+        if self._place.is_silent(request.url.path):
+            request.extensions["timeout"]["read"] = self._silence_s
+
+
 @asynccontextmanager
 async def transport_to(
-    url: str, tokens: TokenSource | None = None, *, read_s: float = 0.1
+    place: Place, tokens: TokenSource | None = None, *, silence_s: float = 0.1
 ) -> AsyncIterator[GmailTransport]:
     """Its pauses take no time."""
-    client = GmailClient(tokens or Tokens(), base_url=url, timeouts=Timeouts(read_s=read_s, total_s=5))
+    client = KnowingClient(tokens or Tokens(), place, silence_s=silence_s)
     transport = GmailTransport(client, pause=_at_once)
     try:
         yield transport

@@ -11,16 +11,16 @@ from fairpost.gmail.answers import Draft, Failure, Mail, NoAnswer, NoToken, Refu
 from fairpost.gmail.client import JSON_BYTES_MAX, GmailClient, Timeouts
 from fairpost.oauth.errors import Refused, Unreachable
 from tests.gmail.google import Done, Fault, Google, Tokens, answer_of, error, google, http
+from tests.gmail.sending import KnowingClient
 
 RAW = b"From: sales@post.test\r\nTo: ann@there.test\r\nX-Fairpost-Id: 7\r\n\r\nHello\r\n"
-QUICK = Timeouts(connect_s=2, write_s=2, read_s=0.1, total_s=5)
 
 
 @asynccontextmanager
 async def client_of(
-    server: Google, tokens: Tokens | None = None, times: Timeouts = QUICK
+    server: Google, tokens: Tokens | None = None, times: Timeouts | None = None
 ) -> AsyncIterator[GmailClient]:
-    client = GmailClient(tokens or Tokens(), base_url=server.url, timeouts=times)
+    client = KnowingClient(tokens or Tokens(), server, timeouts=times)
     try:
         yield client
     finally:
@@ -69,7 +69,7 @@ async def test_a_deleted_draft_is_gone() -> None:
 
 async def test_what_is_too_long_for_json_is_uploaded_with_its_thread() -> None:
     raw = RAW + b"x" * JSON_BYTES_MAX
-    async with google() as server, client_of(server, times=Timeouts()) as client:
+    async with google() as server, client_of(server) as client:
         server.fail("drafts", Fault(says=http(200, {"id": "r1", "message": {"threadId": "t1"}}), done=Done.NEVER))
         assert await client.create_draft(raw, thread_id="t1") == Draft(id="r1", thread_id="t1")
         (request,) = server.requests
@@ -193,7 +193,7 @@ async def test_after_the_last_byte_nobody_knows() -> None:
 
 
 async def test_a_drip_of_bytes_does_not_keep_us_for_ever() -> None:
-    async with google() as server, client_of(server, times=Timeouts(read_s=1, total_s=0.3)) as client:
+    async with google() as server, client_of(server, times=Timeouts(total_s=0.3)) as client:
         server.fail("profile", Fault(says=b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n", drips=True))
         found = await client.profile()
         assert found == NoAnswer(error="no answer in time", has_left=True)
@@ -243,7 +243,7 @@ async def test_no_garbage_is_an_error_of_ours(garbage: bytes) -> None:
 
 async def test_an_answer_without_end_is_not_read_for_ever() -> None:
     endless = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + b" " * 9_000_000
-    async with google() as server, client_of(server, times=Timeouts(read_s=2)) as client:
+    async with google() as server, client_of(server) as client:
         server.fail("profile", Fault(says=endless))
         found = await client.profile()
         assert isinstance(found, NoAnswer)

@@ -4,12 +4,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from fairpost.emulate.faults import Delay, Stall, StallBody
 from fairpost.emulate.mailbox import User
 from fairpost.emulate.server import GmailEmulator
 from fairpost.gmail.client import JSON_BYTES_MAX
@@ -27,13 +28,28 @@ from tests.gmail.sending import ACCOUNT, ANN, EMAIL, transport_to, yes
 SALES = "sales@post.test"
 
 
+@dataclass(frozen=True)
+class Emulated:
+    emulator: GmailEmulator
+
+    @property
+    def url(self) -> str:
+        return self.emulator.url
+
+    def is_silent(self, path: str) -> bool:
+        return path.endswith("/drafts/send") and any(
+            isinstance(fault.action, Stall | StallBody | Delay) and (fault.times is None or struck < fault.times)
+            for fault, _, struck in self.emulator.faults.listed()
+        )
+
+
 @asynccontextmanager
 async def gmail(**options: Any) -> AsyncIterator[tuple[GmailEmulator, GmailTransport]]:
     users = options.pop("users", [SALES])
     async with GmailEmulator(users=users, **options) as emulator:
         settings = OauthSettings(kind=OauthKind.GOOGLE_SERVICE_ACCOUNT)
         tokens = token_source(settings, json.dumps(emulator.service_account_info()), mailbox=SALES)
-        async with transport_to(emulator.url, tokens, read_s=0.5) as transport:
+        async with transport_to(Emulated(emulator), tokens, silence_s=0.5) as transport:
             yield emulator, transport
 
 
@@ -69,7 +85,7 @@ async def test_a_persons_refresh_token_will_do() -> None:
         secret = write_refresh_secret(
             RefreshSecret(refresh_token=given["refresh_token"], client_secret=given["client_secret"])
         )
-        async with transport_to(emulator.url, token_source(settings, secret, mailbox=SALES)) as transport:
+        async with transport_to(Emulated(emulator), token_source(settings, secret, mailbox=SALES)) as transport:
             assert is_sent(await transport.send(ACCOUNT, EMAIL, permission=yes))
 
 

@@ -103,7 +103,7 @@ async def test_a_clock_that_is_off_is_told_by_how_much(off: timedelta, words: st
 
 async def test_a_clock_that_is_off_is_told_even_where_the_server_names_something_else() -> None:
     answer = saying(400, {"error": "invalid_grant", "error_description": "Bad Request"})
-    later = format_datetime(datetime.now(UTC) + timedelta(minutes=10, seconds=5), usegmt=True)
+    later = format_datetime(datetime.now(UTC) + timedelta(minutes=10, seconds=50), usegmt=True)
     with serving(TokenServer(answer=answer, date=later)) as server, pytest.raises(Unreachable, match="is 10 min"):
         await service(server).token()
 

@@ -290,7 +290,7 @@ PUT_ON_THE_LIST = "INSERT INTO fairpost.suppressions VALUES ('w1', $1, 'r', now(
 
 async def until_it_waits(conn: Any) -> None:
     sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await conn.fetchval(sql):  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.01)
 
@@ -317,7 +317,7 @@ async def test_who_waits_for_the_first_holds_up_nobody_who_has_the_last(
         await first.execute(touch, "ann@there.test")
         tasks.create_task(post.outcome(verdict, "Zoe@there.test", "ann@there.test", soft=soft, report=FULL))
         await until_it_waits(last)
-        await last.execute("SET lock_timeout = '5s'")
+        await last.execute("SET lock_timeout = '30s'")
         await last.execute(touch, "zoe@there.test")
         await transaction.rollback()
     await first.close()

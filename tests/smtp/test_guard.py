@@ -26,7 +26,8 @@ MESSAGE = Message(
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 ELSEWHERE = "192.0.2.1"  # reserved for documentation: nobody answers there; the guards here take it for a public one
 AS_PUBLIC = (ip_network("192.0.2.0/24"),)
-HASTE = Timeouts(connect_s=0.2)
+HASTE = Timeouts(connect_s=0.2)  # where nobody answers
+PATIENCE = Timeouts()
 
 
 @dataclass
@@ -53,6 +54,7 @@ async def send(
     times: int = 1,
     security: Security = Security.NONE,
     ca: Certificates | None = None,
+    timeouts: Timeouts = PATIENCE,
 ) -> list[Report]:
     """Over a new connection each."""
     server = Server(
@@ -60,7 +62,7 @@ async def send(
         port=port,
         security=security,
         ca_file=str(ca.ca) if ca else None,
-        timeouts=HASTE,
+        timeouts=timeouts,
         guard=guard,
     )
     courier = Courier(server, reuse=Reuse(messages_max=1))
@@ -216,7 +218,7 @@ async def test_an_address_that_does_not_answer_leaves_time_for_the_next() -> Non
     async with scripted(script) as port:
         with deaf("127.0.0.2", port):
             guard = guard_at(port, allowed=LOOPBACK, resolve=Dns([["127.0.0.2", "127.0.0.1"]]))
-            [report] = await send(port, guard, host="two.test")
+            [report] = await send(port, guard, host="two.test", timeouts=Timeouts(connect_s=2))
     assert is_sent(report)
 
 
@@ -225,7 +227,9 @@ async def test_addresses_that_all_do_not_answer_are_no_connection_in_time() -> N
     async with scripted(Script()) as port:
         pass
     with deaf("127.0.0.2", port):
-        [report] = await send(port, guard_at(port, allowed=LOOPBACK, resolve=Dns([["127.0.0.2"]])), host="one.test")
+        [report] = await send(
+            port, guard_at(port, allowed=LOOPBACK, resolve=Dns([["127.0.0.2"]])), host="one.test", timeouts=HASTE
+        )
     assert report.error == "no connection within 0.2 s"
 
 

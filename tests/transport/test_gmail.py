@@ -45,7 +45,7 @@ def test_it_is_a_drafting_transport() -> None:
 
 
 async def test_a_draft_has_our_mark_and_is_evidence() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
         assert set(evidence) == {"draft", "thread", "addressed"}
         assert (evidence["draft"], evidence["thread"]) == ("r101", "t101")
@@ -80,7 +80,7 @@ async def test_the_draft_names_exactly_who_is_to_get_it(
 ) -> None:
     addresses = tuple(envelope) if envelope else tuple(person.address for person in people)
     mail = replace(EMAIL, recipients=people, envelope=addresses)
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         await drafted(transport, mail)
         message = raw_draft(server)
         assert (message["To"], message["Cc"], message["Bcc"]) == headers
@@ -89,7 +89,7 @@ async def test_the_draft_names_exactly_who_is_to_get_it(
 async def test_two_addresses_that_differ_beyond_ascii_are_two() -> None:
     people = tuple(Recipient(kind="bcc", address=f"{name}@there.test") for name in ("straße", "strasse"))
     mail = replace(EMAIL, recipients=people, envelope=tuple(person.address for person in people))
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         await drafted(transport, mail)
         ((raw, _),) = server.drafts.values()
         assert "Bcc: straße@there.test, strasse@there.test\r\n" in raw.decode()
@@ -98,7 +98,7 @@ async def test_two_addresses_that_differ_beyond_ascii_are_two() -> None:
 async def test_who_was_suppressed_after_the_draft_was_made_does_not_get_it() -> None:
     both = replace(EMAIL, recipients=(ANN, BOB), envelope=(ANN.address, BOB.address))
     one = replace(both, envelope=(ANN.address,))
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport, both)
         report = await transport.send_draft(ACCOUNT, one, evidence, permission=yes)
         assert report.reply is not None
@@ -112,7 +112,7 @@ async def test_who_was_suppressed_after_the_draft_was_made_does_not_get_it() -> 
 @pytest.mark.parametrize("is_sent", [True, False])
 async def test_a_draft_that_is_gone_cannot_be_addressed_anew(is_sent: bool) -> None:
     both = replace(EMAIL, recipients=(ANN, BOB), envelope=(ANN.address, BOB.address))
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport, both)
         if is_sent:
             server._send("r101")
@@ -125,7 +125,7 @@ async def test_a_draft_that_is_gone_cannot_be_addressed_anew(is_sent: bool) -> N
 
 async def test_a_draft_that_cannot_be_addressed_anew_is_not_sent() -> None:
     both = replace(EMAIL, recipients=(ANN, BOB), envelope=(ANN.address, BOB.address))
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport, both)
         server.fail("r101", BUSY)
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
@@ -135,7 +135,7 @@ async def test_a_draft_that_cannot_be_addressed_anew_is_not_sent() -> None:
 
 async def test_a_follower_goes_into_the_thread() -> None:
     follows = Earlier(message_id="<2@mail.gmail.com>", thread_id="t7", references=("<1@mail.gmail.com>",))
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport, replace(EMAIL, follows=follows))
         assert evidence["thread"] == "t7"
         message = raw_draft(server)
@@ -146,7 +146,7 @@ async def test_a_follower_goes_into_the_thread() -> None:
 @pytest.mark.parametrize("said", [GONE, http(400, error(400, "invalidArgument", "Invalid thread_id value"))])
 async def test_a_follower_goes_out_even_if_the_conversation_was_deleted(said: bytes) -> None:
     follows = Earlier(message_id="<2@mail.gmail.com>", thread_id="t7")
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("drafts", Fault(done=Done.NEVER, says=said))
         assert (await drafted(transport, replace(EMAIL, follows=follows)))["thread"] != "t7"
         assert raw_draft(server)["References"] == "<2@mail.gmail.com>"
@@ -156,7 +156,7 @@ async def test_what_can_never_be_sent_is_said_without_asking() -> None:
     bad = replace(EMAIL, envelope=("ann@\u0301x.test",))
     file = Attachment(filename="a", content_type="application/pdf", data=b"x" * 27_000_000)
     big = replace(EMAIL, content=replace(content_of(attachments=(file,)), id=2))
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         for mail, code in ((bad, 400), (big, 413)):
             report = await transport.draft(ACCOUNT, mail)
             assert isinstance(report, Report)
@@ -170,7 +170,7 @@ async def test_what_can_never_be_sent_is_said_without_asking() -> None:
 
 
 async def test_sent_with_the_ids_that_google_gave() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         report = await sent(transport)
         assert (report.reached, report.channel) == (Reached.REPLIED, Channel.GMAIL)
         assert report.reply == (200, "sent: message sr101")
@@ -181,7 +181,7 @@ async def test_sent_with_the_ids_that_google_gave() -> None:
 
 
 async def test_sent_stays_sent_when_its_message_id_cannot_be_read() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("sr101", *[BUSY] * 9)
         report = await sent(transport)
         assert report.reply is not None
@@ -191,7 +191,7 @@ async def test_sent_stays_sent_when_its_message_id_cannot_be_read() -> None:
 
 
 async def test_without_permission_nothing_is_sent_and_the_draft_stays() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=no)
         assert (report.reached, report.reply) == (Reached.UNTOUCHED, None)
@@ -202,7 +202,7 @@ async def test_without_permission_nothing_is_sent_and_the_draft_stays() -> None:
 
 
 async def test_for_callers_without_an_intent_the_draft_does_not_stay() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         report = await transport.send(ACCOUNT, EMAIL, permission=no)
         assert report.reached is Reached.UNTOUCHED
         assert server.drafts == {}
@@ -229,7 +229,7 @@ async def test_for_callers_without_an_intent_the_draft_does_not_stay() -> None:
 async def test_googles_no_is_reported_in_its_words_and_the_draft_taken_away(
     where: str, status: int, reason: str, message: str
 ) -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail(where, Fault(done=Done.NEVER, says=http(status, error(status, reason, message))))
         report = await transport.send(ACCOUNT, EMAIL, permission=yes)
         assert (report.reached, report.channel) == (Reached.REPLIED, Channel.GMAIL)
@@ -239,7 +239,7 @@ async def test_googles_no_is_reported_in_its_words_and_the_draft_taken_away(
 
 
 async def test_too_large_for_google_is_unsendable() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("drafts", Fault(done=Done.NEVER, says=answer_of(413, b"<title>413. That is an error.</title>")))
         report = await transport.draft(ACCOUNT, EMAIL)
         assert isinstance(report, Report)
@@ -250,7 +250,7 @@ async def test_too_large_for_google_is_unsendable() -> None:
 @pytest.mark.parametrize("when", [0, 1])
 async def test_a_refused_token_is_about_the_account(when: int) -> None:
     tokens = Tokens(*["token"] * when, Refused("invalid_grant", "Google gave no token.", "Make a new key."))
-    async with google() as server, transport_to(server.url, tokens) as transport:
+    async with google() as server, transport_to(server, tokens) as transport:
         report = await transport.send(ACCOUNT, EMAIL, permission=yes)
         assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.AUTH)
         assert report.reply == (401, "invalid_grant: Google gave no token. Make a new key.")
@@ -273,7 +273,7 @@ def test_advice_names_the_account_and_the_options_of_gmail() -> None:
 async def test_a_token_server_that_is_away_leaves_everything_untouched() -> None:
     async with (
         google() as server,
-        transport_to(server.url, Tokens(Unreachable("The token server is away."))) as transport,
+        transport_to(server, Tokens(Unreachable("The token server is away."))) as transport,
     ):
         report = await transport.send(ACCOUNT, EMAIL, permission=yes)
         assert (report.reached, report.step, report.reply) == (Reached.UNTOUCHED, Step.CONNECT, None)
@@ -283,7 +283,7 @@ async def test_a_token_server_that_is_away_leaves_everything_untouched() -> None
 async def test_who_cannot_be_reached_leaves_everything_untouched() -> None:
     async with google() as server:
         pass
-    async with transport_to(server.url) as transport:
+    async with transport_to(server) as transport:
         report = await transport.draft(ACCOUNT, EMAIL)
         assert isinstance(report, Report)
         assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.CONNECT)
@@ -296,7 +296,7 @@ async def test_who_cannot_be_reached_leaves_everything_untouched() -> None:
 
 
 async def test_after_a_time_out_a_draft_that_is_gone_was_sent() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(stalls=True))
         report = await sent(transport)
         assert report.reply == (200, "sent: message sr101")
@@ -305,7 +305,7 @@ async def test_after_a_time_out_a_draft_that_is_gone_was_sent() -> None:
 
 
 async def test_after_a_time_out_a_draft_that_is_there_is_sent_again() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(done=Done.NEVER, stalls=True), Fault(done=Done.NEVER, cut_at=0))
         report = await sent(transport)
         assert report.reply == (200, "sent: message sr101")
@@ -314,7 +314,7 @@ async def test_after_a_time_out_a_draft_that_is_there_is_sent_again() -> None:
 
 
 async def test_a_request_still_under_way_and_a_second_one_send_it_once() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(done=Done.LATE, late_by=1, stalls=True))  # done between the question and the second
         report = await sent(transport)
         assert report.reply == (200, "sent: message sr101")
@@ -322,7 +322,7 @@ async def test_a_request_still_under_way_and_a_second_one_send_it_once() -> None
 
 
 async def test_what_is_never_done_and_never_answered_stays_in_doubt_with_its_draft() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", *[Fault(done=Done.NEVER, stalls=True)] * 3)
         evidence = await drafted(transport)
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
@@ -336,7 +336,7 @@ async def test_what_is_never_done_and_never_answered_stays_in_doubt_with_its_dra
 
 async def test_after_an_unanswered_request_no_refusal_proves_anything() -> None:
     limited = http(429, error(429, "rateLimitExceeded", "Slow down"))
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(done=Done.LATE, late_by=9, stalls=True), Fault(done=Done.NEVER, says=limited))
         report = await sent(transport)
         assert report.reached is Reached.AFTER_DOT
@@ -346,7 +346,7 @@ async def test_after_an_unanswered_request_no_refusal_proves_anything() -> None:
 
 
 async def test_after_an_unanswered_request_a_lost_lease_is_no_proof_either() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(done=Done.LATE, late_by=9, cut_at=0))
         evidence = await drafted(transport)
         answers = iter([True, False])
@@ -356,7 +356,7 @@ async def test_after_an_unanswered_request_a_lost_lease_is_no_proof_either() -> 
 
 
 async def test_a_google_that_always_fails_gets_its_draft_back_and_the_e_mail_comes_again() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", *[BUSY] * 3)
         report = await sent(transport)
         assert report.reached is Reached.REPLIED
@@ -365,7 +365,7 @@ async def test_a_google_that_always_fails_gets_its_draft_back_and_the_e_mail_com
 
 
 async def test_a_draft_that_cannot_be_taken_back_leaves_a_doubt() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", *[BUSY] * 3)
         server.fail("r101", None, None, None, BUSY)
         report = await sent(transport)
@@ -374,7 +374,7 @@ async def test_a_draft_that_cannot_be_taken_back_leaves_a_doubt() -> None:
 
 
 async def test_a_gateway_that_lost_patience_does_not_say_that_nothing_is_under_way() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", *[Fault(done=Done.NEVER, says=http(504, error(504, "backendError", "Deadline")))] * 3)
         report = await sent(transport)
         assert report.reached is Reached.AFTER_DOT
@@ -383,7 +383,7 @@ async def test_a_gateway_that_lost_patience_does_not_say_that_nothing_is_under_w
 
 async def test_who_is_to_wait_long_does_not_wait_here() -> None:
     busy = http(503, error(503, "backendError", "Backend Error"), Retry_After="600")
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(done=Done.NEVER, says=busy))
         report = await sent(transport)
         assert report.reply == (503, "backendError: Backend Error")
@@ -394,7 +394,7 @@ async def test_who_is_to_wait_long_does_not_wait_here() -> None:
 
 async def test_a_refusal_proves_nothing_when_the_draft_has_gone_meanwhile() -> None:
     limited = http(429, error(429, "rateLimitExceeded", "Slow down"))
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
         server._send("r101")  # by whoever drove the account before, and got no answer
         server.fail("send", Fault(done=Done.NEVER, says=limited))
@@ -403,7 +403,7 @@ async def test_a_refusal_proves_nothing_when_the_draft_has_gone_meanwhile() -> N
 
 
 async def test_what_cannot_even_be_asked_about_is_in_doubt() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(stalls=True))
         server.fail("r101", *[BUSY] * 9)
         report = await sent(transport)
@@ -412,7 +412,7 @@ async def test_what_cannot_even_be_asked_about_is_in_doubt() -> None:
 
 
 async def test_a_draft_that_somebody_deleted_leaves_a_doubt() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
         server.drafts.clear()
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
@@ -426,7 +426,7 @@ async def test_a_draft_that_somebody_deleted_leaves_a_doubt() -> None:
 async def test_a_sent_message_of_another_e_mail_in_the_thread_proves_nothing() -> None:
     follows = Earlier(message_id="<1@mail.gmail.com>", thread_id="t7")
     first, second = EMAIL, replace(EMAIL, id=EmailId(EMAIL.id + 1), follows=follows)
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         await sent(transport, replace(first, follows=follows))
         evidence = await drafted(transport, second)
         server.drafts.clear()
@@ -438,7 +438,7 @@ async def test_a_mark_that_somebody_else_wrote_proves_nothing() -> None:
     forged = replace(
         EMAIL, id=EmailId(EMAIL.id + 1), content=replace(content_of(headers={"X-Fairpost-Id": "1234abcd"}), id=3)
     )
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         report = await sent(transport, forged)
         asked = await transport.ask(ACCOUNT, EMAIL, {"draft": "r999", "thread": report.thread_id or ""})
         assert asked.fate is Fate.UNKNOWN
@@ -446,7 +446,7 @@ async def test_a_mark_that_somebody_else_wrote_proves_nothing() -> None:
 
 @pytest.mark.parametrize("where", ["r101", "t101"])
 async def test_what_cannot_be_asked_is_unknown(where: str) -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
         server._send("r101")
         server.fail(where, *[BUSY] * 9)
@@ -459,7 +459,7 @@ async def test_what_cannot_be_asked_is_unknown(where: str) -> None:
 
 
 async def test_a_question_that_failed_once_is_asked_again() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
         server._send("r101")
         server.fail("r101", Fault(cut_at=10))
@@ -470,7 +470,7 @@ async def test_a_question_that_failed_once_is_asked_again() -> None:
 
 
 async def test_damaged_evidence_is_no_error() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         for evidence in ({}, {"draft": ""}, {"thread": "t1"}, {"x": "y"}):
             assert (await transport.ask(ACCOUNT, EMAIL, evidence)).fate is Fate.UNKNOWN
             report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
@@ -483,5 +483,5 @@ async def test_damaged_evidence_is_no_error() -> None:
 async def test_discarding_never_fails() -> None:
     async with google() as server:
         pass
-    async with transport_to(server.url) as transport:
+    async with transport_to(server) as transport:
         await transport.discard(ACCOUNT, {"draft": "r1"})

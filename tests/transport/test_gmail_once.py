@@ -50,7 +50,7 @@ def forget(server: Google) -> None:
 
 @pytest.mark.parametrize("done", [*Done])
 async def test_cut_at_every_byte_of_the_answer(done: Done) -> None:
-    async with google() as server, transport_to(server.url, read_s=2) as transport:
+    async with google() as server, transport_to(server) as transport:
         for cut_at in range(len(ANSWER) + 1):
             forget(server)
             says = None if done is Done.NOW else ANSWER
@@ -64,7 +64,7 @@ async def test_cut_at_every_byte_of_the_answer(done: Done) -> None:
 @pytest.mark.parametrize("late_by", range(8))
 @pytest.mark.parametrize("times", [1, 2, 3])
 async def test_a_request_that_google_does_late(late_by: int, times: int) -> None:
-    async with google() as server, transport_to(server.url, read_s=0.03) as transport:
+    async with google() as server, transport_to(server, silence_s=0.03) as transport:
         server.fail("send", *[Fault(done=Done.LATE, late_by=late_by, is_underway=True, stalls=True)] * times)
         evidence, report = await send(server, transport)
         await check(server, transport, evidence, report)
@@ -72,7 +72,7 @@ async def test_a_request_that_google_does_late(late_by: int, times: int) -> None
 
 @pytest.mark.parametrize("late_by", range(8))
 async def test_a_google_that_says_it_failed_and_does_it_late(late_by: int) -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", *[Fault(done=Done.LATE, late_by=late_by, says=FAILING)] * 3)
         evidence, report = await send(server, transport)
         await check(server, transport, evidence, report)
@@ -81,14 +81,14 @@ async def test_a_google_that_says_it_failed_and_does_it_late(late_by: int) -> No
 @pytest.mark.parametrize("late_by", range(8))
 async def test_a_gateway_that_loses_patience_three_times(late_by: int) -> None:
     gateway = http(504, error(504, "backendError", "Deadline"))
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", *[Fault(done=Done.LATE, late_by=late_by, is_underway=True, says=gateway)] * 3)
         evidence, report = await send(server, transport)
         await check(server, transport, evidence, report)
 
 
 async def test_cut_before_the_request_was_complete() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", *[Fault(cuts_request=True)] * 3)
         evidence, report = await send(server, transport)
         assert server.sent == []
@@ -146,7 +146,7 @@ questions = st.lists(st.none() | asked, max_size=8)
 async def test_any_run_of_accidents(
     on_send: list[Fault | None], on_draft: list[Fault | None], on_thread: list[Fault | None]
 ) -> None:
-    async with google() as server, transport_to(server.url, read_s=2) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", *on_send)
         server.fail("r101", *on_draft)
         server.fail("t101", *on_thread)
@@ -155,7 +155,7 @@ async def test_any_run_of_accidents(
 
 
 async def test_a_gone_draft_whose_thread_is_shown_late_is_in_doubt_at_worst() -> None:
-    async with google() as server, transport_to(server.url) as transport:
+    async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(stalls=True))
         server.fail("t101", *[Fault(says=GONE)] * 9)
         evidence, report = await send(server, transport)

@@ -146,14 +146,14 @@ async def test_a_worker_that_died_in_the_middle_is_followed_by_one_who_asks(
     ids = [await enqueue(store, to=f"{name}@there.test", on_doubt="hold") for name in ("ann", "bob")]
     google.faults.add(route="drafts.send", action="stall", after=True, nth=1)
     async with transport_to(store, account) as transport:
-        runner = await Runner.start(store, transport, account, owner="first", lease_s=1)
+        runner = await Runner.start(store, transport, account, owner="first")
         assert runner is not None
         sending = asyncio.create_task(runner.run_until_idle())
         while not google.sent():  # noqa: ASYNC110 - the emulator has no event for it
             await asyncio.sleep(0.01)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-    await asyncio.sleep(1.1)
+    await store.value("UPDATE fairpost.leases SET until = clock_timestamp() - interval '1 second'")
     google.faults.clear()
     await drive(store, account)
     assert sorted(sent.to[0] for sent in google.sent()) == ["ann@there.test", "bob@there.test"]

@@ -39,7 +39,7 @@ async def send(store: Store, account: AccountId, inbox: InboxServer, **email: An
     """What became of the e-mail, and what the inbox has; the newest first."""
     [row] = await store.enqueue_many([{"subject": "s", "text": "t", **email}])
     assert row["error"] is None
-    timeouts = Timeouts(dot_s=0.2)
+    timeouts = Timeouts(dot_s=0.2) if "dot-stall" in email.get("to", "") else Timeouts()
     server = Server(host="127.0.0.1", port=inbox.port, security=Security.NONE, timeouts=timeouts)
     transport = SmtpTransport(server)
     runner = await Runner.start(store, transport, account, owner="test")
