@@ -12,7 +12,7 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.api import topics
-from fairpost.api.live import LOOKS_OF_ONE_MAX, OPERATORS, Doorkeeper, Live, Topic
+from fairpost.api.live import LOOKS_OF_ONE_MAX, OPERATORS, Doorkeeper, Live, Screen, State, Topic
 from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
 from fairpost.api.serve import STOP_S_MAX
@@ -144,7 +144,7 @@ async def test_two_hundred_who_watch_cost_what_one_costs(api: Api, monkeypatch: 
     def counted(watcher: topics.Watcher) -> Any:
         look = real.look(watcher)
 
-        async def one() -> bytes:
+        async def one() -> State:
             looks.append(clock.monotonic())
             return await look()
 
@@ -153,7 +153,8 @@ async def test_two_hundred_who_watch_cost_what_one_costs(api: Api, monkeypatch: 
     monkeypatch.setitem(topics.TOPICS, "now", replace(real, look=counted))
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(signed_in(api, None, Role.ADMIN))
-        streams = [await stack.enter_async_context(watching(client)) for _ in range(200)]
+        paths = ("/api/live/now", "/api/live/now?screen=narrow")
+        streams = [await stack.enter_async_context(watching(client, paths[n % 2])) for n in range(200)]
         began_s = clock.monotonic()
         before = len(looks)
         await asyncio.gather(*(stream.state() for stream in streams))
@@ -162,6 +163,43 @@ async def test_two_hundred_who_watch_cost_what_one_costs(api: Api, monkeypatch: 
             await asyncio.gather(*(_until_waiting(stream, n + 1) for stream in streams))
         seconds = clock.monotonic() - began_s
     assert 3 <= len(looks) - before <= seconds + 2  # one a second, for all of them
+
+
+async def test_what_is_seen_is_drawn_for_the_screens_that_somebody_watches_on() -> None:
+    looks, drawn = 0, Counter[Screen]()
+
+    async def look() -> State:
+        nonlocal looks
+        looks += 1
+
+        def state(screen: Screen) -> bytes:
+            drawn[screen] += 1
+            return screen.encode()
+
+        return state
+
+    topic = Topic(look, every_s=1_000.0, log=lambda _: None)
+    async with topic.watched(), topic.watched(), asyncio.timeout(HEARD_S):
+        for _ in range(2):
+            assert await anext(topic.events(asyncio.Event())) == b"event: state\ndata: wide\n\n"
+        assert drawn == {Screen.WIDE: 1}
+        async with topic.watched(Screen.NARROW), topic.watched(Screen.NARROW):
+            for _ in range(2):  # and nobody looked again for them
+                assert await anext(topic.events(asyncio.Event(), Screen.NARROW)) == b"event: state\ndata: narrow\n\n"
+    assert (looks, drawn) == (1, {Screen.WIDE: 1, Screen.NARROW: 1})
+
+
+async def test_a_chart_that_cannot_be_drawn_is_a_fault_of_ours_on_that_screen_alone() -> None:
+    log: list[str] = []
+
+    async def look() -> State:
+        return lambda screen: {Screen.WIDE: b"1"}[screen]
+
+    topic = Topic(look, every_s=1_000.0, log=log.append)
+    async with topic.watched(), topic.watched(Screen.NARROW), asyncio.timeout(HEARD_S):
+        assert await anext(topic.events(asyncio.Event())) == b"event: state\ndata: 1\n\n"
+        assert b"A fault of ours" in await anext(topic.events(asyncio.Event(), Screen.NARROW))
+    assert len(log) == 1
 
 
 async def test_who_names_a_thing_anew_each_time_costs_no_more(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +213,7 @@ async def test_who_names_a_thing_anew_each_time_costs_no_more(api: Api, monkeypa
             look = real.look(watcher)
             made[topic] += 1
 
-            async def one() -> bytes:
+            async def one() -> State:
                 nonlocal under_way, most
                 under_way += 1
                 most = max(most, under_way)
@@ -289,7 +327,7 @@ async def test_a_fault_of_ours_is_told_logged_once_and_the_looks_go_on() -> None
 async def test_a_look_that_does_not_hear_that_it_is_to_end_is_the_last() -> None:
     looks, is_inside, go_on = 0, asyncio.Event(), asyncio.Event()
 
-    async def deaf() -> bytes:
+    async def deaf() -> State:
         nonlocal looks
         looks += 1
         is_inside.set()
@@ -330,20 +368,21 @@ async def test_the_doorkeeper_goes_on_after_a_fault_of_ours(monkeypatch: pytest.
     assert len(log) == 1
 
 
-async def _given(answers: list[bytes | Exception]) -> bytes:
+async def _given(answers: list[bytes | Exception]) -> State:
     answer = answers.pop(0) if len(answers) > 1 else answers[0]
     if isinstance(answer, Exception):
         raise answer
-    return answer
+    return lambda screen: answer
 
 
 async def test_nobody_looks_when_nobody_watches() -> None:
     looks = 0
 
-    async def look() -> bytes:
+    async def look() -> State:
         nonlocal looks
         looks += 1
-        return str(looks).encode()
+        seen = str(looks).encode()
+        return lambda screen: seen
 
     topic = Topic(look, every_s=0.001, log=lambda _: None)
     async with topic.watched():
@@ -359,8 +398,8 @@ async def test_there_is_an_end_to_streams(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("fairpost.api.live.OF_ONE_MAX", 2)
     live = Live(lambda _: None)
 
-    async def look() -> bytes:
-        return b"1"
+    async def look() -> State:
+        return lambda screen: b"1"
 
     async with AsyncExitStack() as stack:
         for _ in range(2):

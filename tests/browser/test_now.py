@@ -1,5 +1,6 @@
 """The first page: from signing in with a code to a sentence that says what is happening, and changes by itself."""
 
+import pytest
 from playwright.async_api import Locator, Page, expect
 
 from fairpost.model.account import Limits
@@ -7,7 +8,7 @@ from fairpost.model.person import Role
 from fairpost.people import sessions
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility
-from tests.browser.chromium import Screen
+from tests.browser.chromium import DESKTOP, PHONE, Screen
 from tests.browser.conftest import on_two_screens
 from tests.browser.faults import Faults
 from tests.browser.signing_in import add_admin, add_member, sign_in, signed_in
@@ -36,6 +37,42 @@ async def test_signing_in_leads_to_what_is_happening_now(api: Api, page: Page, s
     await expect(said).to_contain_text("No worker is running")
     await check_accessibility(page)
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+READABLE_PX = 11
+TEXT_PX = """() => [...document.querySelectorAll(".chart text")].map((each) =>
+    parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a)"""
+OUTSIDE = """() => [...document.querySelectorAll(".chart text")].filter((each) => {
+    const own = each.getBoundingClientRect(), all = each.ownerSVGElement.getBoundingClientRect();
+    return own.left < all.left - 1 || own.right > all.right + 1 || own.top < all.top - 1 || own.bottom > all.bottom + 1;
+}).map((each) => each.textContent)"""
+
+
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=str)
+async def test_the_words_of_charts_can_be_read_and_are_drawn_anew_where_the_screen_is_turned(
+    api: Api, page: Page, screen: Screen
+) -> None:
+    await api.store.add_account("sales", address="sales@post.test", limits=Limits())
+    await _enqueue(api, "acme", 1_234)
+    await api.store.value(_A_DAY)
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/")
+    await expect(page.locator(".chart text").filter(has_text="e-mails an hour")).to_be_visible()
+    for width in (screen.width, 390, 1280, 900, 601):
+        await page.set_viewport_size({"width": width, "height": screen.height})
+        drawn = "340" if width <= 600 else "640"
+        await expect(page.locator(f".chart svg[viewBox^='0 0 {drawn} ']")).to_have_count(3)
+        sizes = await page.evaluate(TEXT_PX)
+        assert len(sizes) > 15
+        assert READABLE_PX <= min(sizes) <= max(sizes) < 1.5 * READABLE_PX, (width, min(sizes), max(sizes))
+        assert await page.evaluate(OUTSIDE) == []
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+_A_DAY = """
+    INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume, sent, bounced)
+    SELECT 'acme', 'kim', fairpost.hour_of(clock_timestamp()) - make_interval(hours => h), 'test', 1000 * h, 1000 * h, h
+    FROM generate_series(1, 23) h"""
 
 
 async def test_everything_is_paused_and_goes_on_from_the_page(api: Api, page: Page) -> None:

@@ -242,8 +242,27 @@ async def test_all_that_the_api_can_do_is_shown_without_barriers(page: Page) -> 
     await page.goto("/docs")
     await expect(page.locator("h2").last).to_be_visible()
     assert await page.locator("#paths > section > details").count() > 100
+    assert "`" not in (await page.locator("#paths").text_content() or "")
     assert await fits(page)
     await check_accessibility(page)
+
+
+async def test_what_the_document_says_is_text_and_only_backticks_make_code_of_it(page: Page) -> None:
+    bad = "<img src=x onerror=alert(1)>"
+    told = {
+        "summary": "Say",
+        "description": f"Give `limit`, or `{bad}`.\n\nOf {bad} a lone ` stays.",
+        "responses": {"409": {"description": "`conflict`: No.\n\n`quota_reached`: Later."}},
+    }
+    document = {"paths": {"/say": {"get": told}}}
+    await page.route("**/openapi.json", lambda route: route.fulfill(json=document))
+    await page.goto("/docs")
+    await page.get_by_text("/say").click()
+    await expect(page.locator("section > details > p > code")).to_have_text(["limit", bad])
+    await expect(page.get_by_text(f"Of {bad} a lone ` stays.")).to_be_visible()
+    await page.get_by_text("409").click()
+    await expect(page.locator("details details code")).to_have_text(["conflict", "quota_reached"])
+    await expect(page.locator("img")).to_have_count(0)
 
 
 @pytest.mark.parametrize("elsewhere", ["//evil.example", "/\\evil.example", "/\t/evil.example", "/\n\\evil.example"])

@@ -124,7 +124,7 @@ def failure(error: ApiError) -> JSONResponse:
 def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
     """For the document: what this path may answer beside what it promises, with the codes that any path may."""
     found: dict[int | str, dict[str, Any]] = {}
-    for code in (*codes, *EVERYWHERE):
+    for code in dict.fromkeys((*codes, *EVERYWHERE)):
         kind = CODES[code]
         known = found.setdefault(kind.status, {"model": Failure, "description": ""})
         known["description"] = f"{known['description']}\n\n`{code}`: {kind.meaning}".strip()

@@ -1,7 +1,7 @@
 """What is live: one look for all who watch the same thing, taken while somebody watches, and told to everybody.
 
-So however many look at a page, the database is asked once. Who is slow gets the newest state and misses those between. A look that takes long is
-taken less often, so that it uses a tenth of the time at the most.
+So however many look at a page, the database is asked once. Charts are drawn from what it said for each kind of screen that somebody watches on.
+Who is slow gets the newest state and misses those between. A look that takes long is taken less often, so that it uses a tenth of the time at the most.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
 from contextlib import asynccontextmanager, suppress
+from enum import StrEnum
 from weakref import WeakValueDictionary
 
 import asyncpg
@@ -30,7 +31,17 @@ LINGER_S = 300.0  # a topic that nobody watches keeps what it has learnt for so 
 
 OPERATORS = "*"  # those who run the service: no workspace has this name
 STILL_HERE = b": still here\n\n"
-Look = Callable[[], Awaitable[bytes]]
+
+
+class Screen(StrEnum):
+    """What charts are drawn for."""
+
+    WIDE = "wide"
+    NARROW = "narrow"  # a phone's
+
+
+State = Callable[[Screen], bytes]  # what was seen, as it is told to those who have such a screen
+Look = Callable[[], Awaitable[State]]
 Log = Callable[[str], None]
 Failure = (FairpostError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 
@@ -41,34 +52,43 @@ class Topic:
         self._every_s = every_s
         self._faults = Faults(log)
         self._news = asyncio.Condition()
-        self._event = b""
+        self._state: State | None = None
+        self._events: dict[Screen, bytes] = {}  # the state, for each screen that it was told to
         self._version = 0
         self._task: asyncio.Task[None] | None = None
-        self.watchers = 0
+        self._screens: Counter[Screen] = Counter()
         self.left_s = clock.monotonic()  # when the last one went
 
+    @property
+    def watchers(self) -> int:
+        return self._screens.total()
+
     @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
-        self.watchers += 1
+    async def watched(self, screen: Screen = Screen.WIDE) -> AsyncIterator[None]:
+        self._screens[screen] += 1
         if self._task is None:
             self._task = asyncio.create_task(self._run())
         try:
             yield
         finally:
-            self.watchers -= 1
+            self._screens -= Counter([screen])
             self.left_s = clock.monotonic()
             if self.watchers == 0 and self._task is not None:
                 self._task.cancel()
                 self._task = None
-                self._event, self._version = b"", 0  # whoever comes next waits for a look: this one grows old
+                self._state, self._events, self._version = (
+                    None,
+                    {},
+                    0,
+                )  # whoever comes next waits for a look: this one grows old
 
-    async def events(self, ended: asyncio.Event) -> AsyncIterator[bytes]:
+    async def events(self, ended: asyncio.Event, screen: Screen = Screen.WIDE) -> AsyncIterator[bytes]:
         """The state as it is now, and then each new one, until `ended`: whoever sets it says so by `wake`."""
         seen = 0
         while not ended.is_set():
             await self._news_after(seen, ended)
             is_new, seen = self._version != seen, self._version
-            yield self._event if is_new else STILL_HERE
+            yield self._event(screen) if is_new else STILL_HERE
         yield _event("over", b"{}")
 
     async def _news_after(self, seen: int, ended: asyncio.Event) -> None:
@@ -84,20 +104,38 @@ class Topic:
     async def _run(self) -> None:
         while self._task is asyncio.current_task():  # what it is told when it is to end may be lost in a look
             began_s = clock.monotonic()
-            event = await self._state()
+            state = await self._seen()
             took_s = clock.monotonic() - began_s
-            if event != self._event:
+            events = {screen: self._told(state, screen) for screen in self._screens}
+            if any(event != self._events.get(screen) for screen, event in events.items()):
                 async with self._news:
-                    self._event, self._version = event, self._version + 1
+                    self._state, self._events, self._version = state, events, self._version + 1
                     self._news.notify_all()
             await asyncio.sleep(max(self._every_s - took_s, min(REST_S_MAX, took_s / COST_MAX)))
 
-    async def _state(self) -> bytes:
+    async def _seen(self) -> State:
         try:
-            return _event("state", await self._look())
+            return await self._look()
+        except Exception as error:  # or nobody would look any more, and those who watch would not know
+            failed = error
+
+        def state(screen: Screen) -> bytes:
+            raise failed
+
+        return state
+
+    def _event(self, screen: Screen) -> bytes:
+        if screen not in self._events:  # the first who watches on such a one
+            assert self._state is not None
+            self._events[screen] = self._told(self._state, screen)
+        return self._events[screen]
+
+    def _told(self, state: State, screen: Screen) -> bytes:
+        try:
+            return _event("state", state(screen))
         except Failure:
             return _trouble("The database does not answer, or took too long. What you see may be old.")
-        except Exception as error:  # or nobody would look any more, and those who watch would not know
+        except Exception as error:
             self._faults.note(error)
             return _trouble("A fault of ours keeps this from being seen; it is in the log. What you see may be old.")
 
@@ -119,7 +157,14 @@ class Live:
 
     @asynccontextmanager
     async def watching(
-        self, key: Hashable, look: Callable[[], Look], *, of: str, every_s: float = EVERY_S, lingers: bool = True
+        self,
+        key: Hashable,
+        look: Callable[[], Look],
+        *,
+        of: str,
+        screen: Screen = Screen.WIDE,
+        every_s: float = EVERY_S,
+        lingers: bool = True,
     ) -> AsyncIterator[Topic]:
         """`look` makes one, where nobody has watched this yet. `of`: whose stream it is; see `require_room`. `lingers`: there are only so many
         of its kind, and it has learnt something."""
@@ -129,7 +174,7 @@ class Live:
             topic = self._topics[key] = Topic(self._in_turn(look(), of), every_s=every_s, log=self._log)
         self._streams[of] += 1
         try:
-            async with topic.watched():
+            async with topic.watched(screen):
                 yield topic
         finally:
             self._streams -= Counter([of])  # who has none left is forgotten
@@ -142,7 +187,7 @@ class Live:
             return look
         turns = self._turns.setdefault(of, asyncio.Semaphore(LOOKS_OF_ONE_MAX))
 
-        async def one() -> bytes:
+        async def one() -> State:
             async with turns:
                 return await look()
 

@@ -58,11 +58,16 @@ async def watch(
             async with (
                 asyncio.timeout(KEY_STREAM_S_MAX if token is None else STREAM_S_MAX),
                 service.live.watching(
-                    key, lambda: watched.look(watcher), of=of, every_s=watched.every_s, lingers=not watched.takes
+                    key,
+                    lambda: watched.look(watcher),
+                    of=of,
+                    screen=asked.screen,
+                    every_s=watched.every_s,
+                    lingers=not watched.takes,
                 ) as found,
                 _kept_by(service, token, found) as ended,
             ):
-                async for event in found.events(ended):
+                async for event in found.events(ended, asked.screen):
                     yield event
         except TimeoutError:
             pass  # it comes again

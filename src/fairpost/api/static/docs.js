@@ -5,11 +5,21 @@ const place = document.getElementById("paths");
 const find = document.getElementById("find");
 const none = document.getElementById("none");
 
-function element(name, words, className) {
+function element(name, words = "", className = "") {
   const made = document.createElement(name);
-  if (words !== undefined) made.textContent = words;
+  made.append(...said(words));
   if (className) made.className = className;
   return made;
+}
+
+// Words as text, and what stands between backticks as code.
+function said(words) {
+  return words.split(/`([^`\n]+)`/).map((part, n) => {
+    if (n % 2 === 0) return part;
+    const code = document.createElement("code");
+    code.textContent = part;
+    return code;
+  });
 }
 
 function shape(schema, all, depth = 0) {
@@ -37,7 +47,7 @@ function operation(method, path, told, all) {
   const head = element("summary");
   head.append(element("span", method.toUpperCase(), "method"), element("code", path), element("span", told.summary || "", "says"));
   box.append(head);
-  if (told.description) box.append(element("p", told.description));
+  for (const each of (told.description || "").split(/\n\n+/).filter(Boolean)) box.append(element("p", each));
   if ((told.parameters || []).length) {
     const table = element("table");
     for (const each of told.parameters) {
@@ -53,7 +63,11 @@ function operation(method, path, told, all) {
   for (const [status, answer] of Object.entries(told.responses || {})) {
     const content = (answer.content || {})["application/json"];
     const inner = element("details");
-    inner.append(element("summary", `${status} ${(answer.description || "").split("\n")[0]}`), element("pre", shape(content && content.schema, all)));
+    const [first, ...rest] = (answer.description || "").split(/\n+/);
+    const head = element("summary");
+    head.append(element("span", status, "status"), element("span", first));
+    inner.append(head, ...rest.map((each) => element("p", each)));
+    if (content) inner.append(element("pre", shape(content.schema, all)));
     box.append(inner);
   }
   return box;

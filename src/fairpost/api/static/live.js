@@ -4,6 +4,7 @@ import { ask, chosen, query, signIn } from "./ask.js";
 
 const AGAIN_MS = 3000;
 const WHY_MS_MAX = 1000;
+const NARROW = matchMedia("(max-width: 600px)"); // for such a screen the server draws other charts
 
 export class Live {
   #source = null;
@@ -16,13 +17,17 @@ export class Live {
     this.onState = onState;
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#close() : this.#open()));
     addEventListener("pagehide", () => this.#close());
+    NARROW.addEventListener("change", () => {
+      this.#close();
+      this.#open();
+    });
   }
 
   // From now on `hear(data)` is called with each new state of this topic; null: with nothing. `refused(error)`: the service does not tell it.
   follow(topic, values, hear, refused = () => {}) {
     this.#close();
     this.#say("off");
-    this.#topic = topic && `/api/live/${topic}${query({ ...values, workspace: chosen() })}`;
+    this.#topic = topic && { topic, values: { ...values, workspace: chosen() } };
     this.#hear = hear;
     this.#refused = refused;
     this.#open();
@@ -30,7 +35,7 @@ export class Live {
 
   #open() {
     if (!this.#topic || this.#source || document.hidden) return;
-    const source = new EventSource(this.#topic);
+    const source = new EventSource(this.#path());
     this.#source = source;
     source.addEventListener("state", (event) => {
       this.#say("live");
@@ -45,7 +50,7 @@ export class Live {
   }
 
   async #again(source) {
-    const error = await ask(this.#topic, { signal: AbortSignal.timeout(WHY_MS_MAX) }).catch((error) => error); // who is not signed in any more leaves here
+    const error = await ask(this.#path(), { signal: AbortSignal.timeout(WHY_MS_MAX) }).catch((error) => error); // who is not signed in any more leaves here
     if (this.#source !== source) return;
     this.#say(error.status ? "trouble" : "lost", error.message);
     if (error.status) this.#refused(error); // else nobody answered, or by now it is told
@@ -54,6 +59,11 @@ export class Live {
       this.#close();
       this.#open();
     }, AGAIN_MS);
+  }
+
+  #path() {
+    const { topic, values } = this.#topic;
+    return `/api/live/${topic}${query({ ...values, screen: NARROW.matches ? "narrow" : null })}`;
   }
 
   #close() {

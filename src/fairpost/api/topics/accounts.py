@@ -1,6 +1,6 @@
 """What is watched of accounts, as whoever watches may know it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
@@ -8,10 +8,10 @@ from weakref import WeakValueDictionary
 from fairpost.api.access import Caller
 from fairpost.api.answers import Id, Model, Moment
 from fairpost.api.errors import without_commands
-from fairpost.api.live import Look
+from fairpost.api.live import Look, Screen
 from fairpost.api.names import full_name, own_name
 from fairpost.api.topics.drawings import warm_up_chart
-from fairpost.api.topics.watching import Watcher, told
+from fairpost.api.topics.watching import Watcher, drawn, told
 from fairpost.model.account import Limits
 from fairpost.model.errors import NotFound
 from fairpost.observe.accounts import (
@@ -50,8 +50,8 @@ class AccountShown:
     server: str | None
     limits: Limits
     warm_day: int
-    warm_up: str | None  # a chart, as SVG
     failures: Sequence[FailureShown]
+    warm_up: str | None = None  # a chart, as SVG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def accounts_look(watcher: Watcher) -> Look:
 
 
 def account_look(watcher: Watcher) -> Look:
-    return told(OneShown, AccountLook(watcher.store, watcher.caller, watcher.asked.name or ""))
+    return drawn(OneShown, AccountLook(watcher.store, watcher.caller, watcher.asked.name or ""))
 
 
 class Everyone:
@@ -104,26 +104,26 @@ class AccountLook:
         self._failures: list[FailureShown] = []
         self._failures_at: datetime | None = None
 
-    async def __call__(self) -> OneShown:
+    async def __call__(self) -> Callable[[Screen], OneShown]:
         try:
             post = await read_post(self._store, self._name)
         except NotFound:
-            return OneShown(account=None)
+            return lambda screen: OneShown(account=None)
         now = await self._store.now()
         await self._look_for_failures(post, now)
         account, limits = post.account, post.account.limits
         warm_day = roll_windows(limits, account.usage, now=now).warm_day
-        return OneShown(
-            account=AccountShown(
-                now=_as_known(account_now(post, now), self._caller),
-                display_name=account.display_name,
-                server=server_in_words(account.transport),
-                limits=limits,
-                warm_day=warm_day,
-                warm_up=warm_up_chart(limits, warm_day) if limits.warm_up is not None else None,
-                failures=self._failures,
-            )
+        shown = AccountShown(
+            now=_as_known(account_now(post, now), self._caller),
+            display_name=account.display_name,
+            server=server_in_words(account.transport),
+            limits=limits,
+            warm_day=warm_day,
+            failures=self._failures,
         )
+        if limits.warm_up is None:
+            return lambda screen: OneShown(account=shown)
+        return lambda screen: OneShown(account=replace(shown, warm_up=warm_up_chart(limits, warm_day, screen)))
 
     async def _look_for_failures(self, post: Post, now: datetime) -> None:
         if self._failures_at is None or now >= self._failures_at + FAILURES_EVERY:

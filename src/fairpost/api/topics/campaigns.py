@@ -1,18 +1,19 @@
 """What is live of campaigns: the newest of them, and one. Each look serves everybody who may see the workspace."""
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from fairpost.api.access import Caller
 from fairpost.api.answers import Model
-from fairpost.api.live import Look
+from fairpost.api.live import Look, Screen
 from fairpost.api.names import as_known, own_route, own_words
 from fairpost.api.pages import cursor_of
 from fairpost.api.routes.campaign_course import CampaignCourse, course_of
 from fairpost.api.routes.campaigns import GapOut, state_word
 from fairpost.api.topics.course_drawing import course_chart
-from fairpost.api.topics.watching import Watcher, told
+from fairpost.api.topics.watching import Watcher, drawn, told
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaign_list import CampaignsWatch, Line
@@ -100,7 +101,7 @@ def campaign_look(watcher: Watcher) -> Look:
     """Names are those of a workspace: without one there is none of any name."""
     if watcher.caller is None or watcher.asked.name is None:
         return told(CampaignSeen, _no_campaign)
-    return told(CampaignSeen, CampaignLook(watcher.store, watcher.caller, watcher.asked.name))
+    return drawn(CampaignSeen, CampaignLook(watcher.store, watcher.caller, watcher.asked.name))
 
 
 async def _no_campaign() -> CampaignSeen:
@@ -152,19 +153,21 @@ class CampaignLook:
         self._name = name
         self._members = (float("-inf"), 0)
 
-    async def __call__(self) -> CampaignSeen:
+    async def __call__(self) -> Callable[[Screen], CampaignSeen]:
         campaign = await campaigns.find_campaign(self._store, self._caller.workspace, self._name)
         if campaign is None:
-            return CampaignSeen(campaign=None)
-        return CampaignSeen(campaign=await self._shown(campaign))
+            return lambda screen: CampaignSeen(campaign=None)
+        shown = await self._shown(campaign)
+        return lambda screen: CampaignSeen(campaign=shown(screen))
 
-    async def _shown(self, campaign: Campaign) -> CampaignShown:
+    async def _shown(self, campaign: Campaign) -> Callable[[Screen], CampaignShown]:
         view = await view_course(
             self._store, campaign, called=lambda account: as_known(account, self._caller), at_once=True
         )
         planning = await campaigns.planning(self._store, campaign)
         people = await self._on_its_lists(campaign) if campaign.launched_at is None else planning.prospects
-        return CampaignShown(**{**_drawn(view, self._caller), **_facts(view, self._caller, planning, people)})
+        told = {**_course(view, self._caller), **_facts(view, self._caller, planning, people)}
+        return lambda screen: CampaignShown(**told, chart=course_chart(view, screen))
 
     async def _on_its_lists(self, campaign: Campaign) -> int:
         counted_s, known = self._members
@@ -175,7 +178,7 @@ class CampaignLook:
         return found
 
 
-def _drawn(view: CourseView, caller: Caller) -> dict[str, Any]:
+def _course(view: CourseView, caller: Caller) -> dict[str, Any]:
     """The course without its points: the chart has them."""
     course = course_of(view, caller)
     without: dict[str, Any] = {"points": []}
@@ -184,7 +187,6 @@ def _drawn(view: CourseView, caller: Caller) -> dict[str, Any]:
         "course": [],
         "forecast": course.forecast and course.forecast.model_copy(update=without),
         "outlook": course.outlook and course.outlook.model_copy(update=without),
-        "chart": course_chart(view),
     }
 
 

@@ -1,5 +1,7 @@
-"""The course of a campaign as a chart, on the workspace's clock. Drawn once for all who watch."""
+"""The course of a campaign as a chart, on the workspace's clock. Drawn once for all who watch on such a screen."""
 
+from fairpost.api.live import Screen
+from fairpost.api.topics.drawings import WIDTHS
 from fairpost.charts import Axis, Kind, Mark, Series, Unit, line_chart
 from fairpost.observe.courses import CourseView
 from fairpost.policy.forecast import Foreseen, Unforeseen
@@ -7,7 +9,7 @@ from fairpost.policy.forecast import Foreseen, Unforeseen
 SEEN_STEPS = 600
 
 
-def course_chart(view: CourseView) -> str:
+def course_chart(view: CourseView, screen: Screen) -> str:
     """What was foreseen at the launch, what came, and what is to be expected from now on."""
     is_open = view.campaign.finished_at is None and view.campaign.launched_at is not None
     now = _now_of(view)
@@ -27,6 +29,7 @@ def course_chart(view: CourseView) -> str:
             x_axis=Axis(unit=Unit.MOMENT, timezone=view.timezone, label=view.timezone),
             y_axis=Axis(unit=Unit.COUNT, label="e-mails", includes=(0.0, 1.0)),
             label="E-mails sent, as foreseen and as it came",
+            width=WIDTHS[screen],
             marks=[Mark(now, "now")] if is_open else [],
         )
     )

@@ -1,15 +1,17 @@
-"""Charts of what is live. Drawn once for all who watch; time counts back from now, so that they are right on every continent."""
+"""Charts of what is live. Drawn once for all who watch on such a screen; time counts back from now, so that they are right on every continent."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from fairpost.api.live import Screen
 from fairpost.charts import Axis, Column, Kind, Mark, Part, Series, Unit, bars_over_time, line_chart
 from fairpost.model.account import Limits, Usage
 from fairpost.observe.fairness import EvenHour
 from fairpost.observe.now import HISTORY, Hour, Moment
 from fairpost.policy.limits import daily_limit
 
+WIDTHS = {Screen.WIDE: 640, Screen.NARROW: 340}  # about what it has there: text is as large as it is meant
 HOUR = timedelta(hours=1)
 DAY_HOURS = 24
 PACE_BUCKET_S = 2.0
@@ -18,7 +20,7 @@ WARM_UP_HEIGHT = 180
 SENT, BOUNCED, REJECTED = Part("sent", "good"), Part("bounced", "bad"), Part("rejected", "warn")
 
 
-def pace_chart(history: Sequence[Moment], now: datetime) -> str:
+def pace_chart(history: Sequence[Moment], now: datetime, screen: Screen) -> str:
     """How many e-mails went out each second."""
     points = _paces(history, now)
     return str(
@@ -27,11 +29,12 @@ def pace_chart(history: Sequence[Moment], now: datetime) -> str:
             x_axis=Axis(label="minutes", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
             y_axis=Axis(label="e-mails a second", includes=(0.0, 1.0)),
             label="E-mails sent each second, in the last ten minutes",
+            width=WIDTHS[screen],
         )
     )
 
 
-def waiting_chart(history: Sequence[Moment], now: datetime) -> str:
+def waiting_chart(history: Sequence[Moment], now: datetime, screen: Screen) -> str:
     points = [(_minutes(each.at, now), float(each.waiting)) for each in history]
     return str(
         line_chart(
@@ -39,11 +42,12 @@ def waiting_chart(history: Sequence[Moment], now: datetime) -> str:
             x_axis=Axis(label="minutes", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
             y_axis=Axis(label="e-mails", includes=(0.0, 1.0)),
             label="E-mails that wait, in the last ten minutes",
+            width=WIDTHS[screen],
         )
     )
 
 
-def hours_chart(hours: Sequence[Hour], now: datetime) -> str:
+def hours_chart(hours: Sequence[Hour], now: datetime, screen: Screen) -> str:
     """The last column is the hour that runs."""
     this = now.replace(minute=0, second=0, microsecond=0)
     columns = [
@@ -59,11 +63,12 @@ def hours_chart(hours: Sequence[Hour], now: datetime) -> str:
             x_axis=Axis(label="hours", includes=(1.0 - DAY_HOURS, 1.0)),
             y_axis=Axis(label="e-mails an hour", includes=(0.0, 1.0)),
             label="E-mails of each hour, in the last day",
+            width=WIDTHS[screen],
         )
     )
 
 
-def evenness_chart(hours: Sequence[EvenHour], now: datetime) -> str:
+def evenness_chart(hours: Sequence[EvenHour], now: datetime, screen: Screen) -> str:
     """Of each hour in which somebody was served; the last is the one that runs."""
     this = now.replace(minute=0, second=0, microsecond=0)
     places = [((each.hour - this) / HOUR, each.users) for each in hours if each.hour > this - DAY_HOURS * HOUR]
@@ -76,11 +81,12 @@ def evenness_chart(hours: Sequence[EvenHour], now: datetime) -> str:
             x_axis=Axis(label="hours", includes=(1.0 - DAY_HOURS, 0.0)),
             y_axis=Axis(includes=(0.0, 1.0)),
             label="Gini and Jain of each hour, in the last day",
+            width=WIDTHS[screen],
         )
     )
 
 
-def warm_up_chart(limits: Limits, today: int) -> str:
+def warm_up_chart(limits: Limits, today: int, screen: Screen) -> str:
     """What an account may send on each day of its warm-up: until it is over, or for some days to come."""
     allowed = [_allowed(limits, day) for day in range(1, WARM_DAYS_MAX + 1)]
     most = limits.daily_max
@@ -92,6 +98,7 @@ def warm_up_chart(limits: Limits, today: int) -> str:
             x_axis=Axis(label="day of the warm-up", unit=Unit.COUNT),
             y_axis=Axis(label="e-mails a day", unit=Unit.COUNT, includes=(0.0,)),
             label="What the account may send on each day of its warm-up",
+            width=WIDTHS[screen],
             marks=[Mark(min(today, days), f"today: {_allowed(limits, today):,}")],
             height=WARM_UP_HEIGHT,
         )

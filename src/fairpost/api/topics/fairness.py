@@ -1,13 +1,14 @@
 """What is watched of fairness: of the whole installation, or what one workspace may know of itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fairpost.api.live import Look
+from fairpost.api.live import Look, Screen
 from fairpost.api.topics.drawings import evenness_chart
-from fairpost.api.topics.watching import Watcher, told
+from fairpost.api.topics.watching import Watcher, drawn
 from fairpost.observe.fairness import (
+    EvenHour,
     Mode,
     Portion,
     Queue,
@@ -41,25 +42,24 @@ class FairnessShown:
     waits: Mapping[str, Mapping[str, Took]]
     throttling: Throttling
     holds: Sequence[Hold]
-    chart: str
+    chart: str = ""
 
 
 def fairness_look(watcher: Watcher) -> Look:
-    return told(FairnessShown, FairnessLook(watcher.store, watcher.workspace))
+    return drawn(FairnessShown, FairnessLook(watcher.store, watcher.workspace))
 
 
 class FairnessLook:
     def __init__(self, store: Store, workspace: str | None) -> None:
         self._store, self._workspace = store, workspace
-        self._chart = ""
-        self._chart_at: datetime | None = None
+        self._hours: list[EvenHour] = []
+        self._hours_at: datetime | None = None
 
-    async def __call__(self) -> FairnessShown:
+    async def __call__(self) -> Callable[[Screen], FairnessShown]:
         now = await self._store.now()
-        await self._draw(now)
-        if self._workspace is None:
-            return await self._of_all(now)
-        return await self._of_one(self._workspace, now)
+        hours, hours_at = await self._read_hours(now)
+        found = await (self._of_all(now) if self._workspace is None else self._of_one(self._workspace, now))
+        return lambda screen: replace(found, chart=evenness_chart(hours, hours_at, screen))
 
     async def _of_all(self, now: datetime) -> FairnessShown:
         found = await read_fairness(self._store)
@@ -73,7 +73,6 @@ class FairnessLook:
             waits={queue: found.waits[queue] for queue in found.mode.queues},
             throttling=found.throttling,
             holds=await self._held(now),
-            chart=self._chart,
         )
 
     async def _of_one(self, workspace: str, now: datetime) -> FairnessShown:
@@ -88,16 +87,16 @@ class FairnessLook:
             waits={"fair": {ALL_TIERS: found.waits}} if found.waits else {},
             throttling=_as_known(found.throttling),
             holds=await self._held(now),
-            chart=self._chart,
         )
 
     async def _held(self, now: datetime) -> list[Hold]:
         return await read_holds(self._store, now=now, workspace=self._workspace, by_hand=True)
 
-    async def _draw(self, now: datetime) -> None:
-        if self._chart_at is None or now >= self._chart_at + HOURS_EVERY:
-            self._chart = evenness_chart(await read_hours(self._store, now=now, workspace=self._workspace), now)
-            self._chart_at = now
+    async def _read_hours(self, now: datetime) -> tuple[list[EvenHour], datetime]:
+        if self._hours_at is None or now >= self._hours_at + HOURS_EVERY:
+            self._hours = await read_hours(self._store, now=now, workspace=self._workspace)
+            self._hours_at = now
+        return self._hours, self._hours_at
 
 
 def _as_known(throttling: Throttling) -> Throttling:

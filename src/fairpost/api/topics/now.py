@@ -1,13 +1,14 @@
 """What is watched of what happens now, with its history drawn."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fairpost.api.access import Caller
 from fairpost.api.answers import facts_of
-from fairpost.api.live import Look
+from fairpost.api.live import Look, Screen
 from fairpost.api.names import SHARED, own_account, own_words
 from fairpost.api.topics.drawings import hours_chart, pace_chart, waiting_chart
-from fairpost.api.topics.watching import Watcher, told
+from fairpost.api.topics.watching import Watcher, drawn
 from fairpost.model.account import Account
 from fairpost.observe.now import Now, NowWatch
 
@@ -41,18 +42,18 @@ def now_look(watcher: Watcher) -> Look:
             told=lambda words: own_words(words, workspace),
         )
 
-    async def look() -> NowShown:
+    async def look() -> Callable[[Screen], NowShown]:
         now = await watch.look()
-        return NowShown(**{**facts_of(now), "history": (), "hours": ()}, charts=_charts(now))
+        return lambda screen: NowShown(**{**facts_of(now), "history": (), "hours": ()}, charts=_charts(now, screen))
 
-    return told(NowShown, look)
+    return drawn(NowShown, look)
 
 
-def _charts(now: Now) -> Charts:
+def _charts(now: Now, screen: Screen) -> Charts:
     return Charts(
-        pace=pace_chart(now.history, now.now),
-        waiting=waiting_chart(now.history, now.now),
-        hours=hours_chart(now.hours, now.now),
+        pace=pace_chart(now.history, now.now, screen),
+        waiting=waiting_chart(now.history, now.now, screen),
+        hours=hours_chart(now.hours, now.now, screen),
     )
 
 

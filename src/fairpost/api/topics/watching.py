@@ -8,14 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from fairpost.api.access import Caller
 from fairpost.api.answers import Text
-from fairpost.api.live import EVERY_S, Look
+from fairpost.api.live import EVERY_S, Look, Screen, State
 from fairpost.api.service import Service
 from fairpost.observe.accounts import Situation
 from fairpost.postgres.store import Store
 
 
 class Asked(BaseModel):
-    """What can be asked of topics. Those that are asked the same share a look."""
+    """What can be asked of topics. Those that are asked the same share a look, whatever their screens."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -28,6 +28,7 @@ class Asked(BaseModel):
         Text | None, Field(max_length=100, description="Of accounts: those with this in name, address or pool.")
     ] = None
     situation: Annotated[Situation | None, Field(description="Of accounts: those in this situation.")] = None
+    screen: Annotated[Screen, Field(description="What its charts are drawn for.")] = Screen.WIDE
 
     def only(self, names: Collection[str]) -> "Asked":
         return Asked(**self.model_dump(include=set(names)))
@@ -60,9 +61,22 @@ class Watched:
 
 
 def told(kind: Any, look: Callable[[], Awaitable[Any]]) -> Look:
+    """The same on every screen."""
     adapter = TypeAdapter[Any](kind)
 
-    async def state() -> bytes:
-        return adapter.dump_json(await look(), by_alias=True)
+    async def seen() -> State:
+        told = adapter.dump_json(await look(), by_alias=True)
+        return lambda screen: told
 
-    return state
+    return seen
+
+
+def drawn(kind: Any, look: Callable[[], Awaitable[Callable[[Screen], Any]]]) -> Look:
+    """With charts: what was seen, on a screen."""
+    adapter = TypeAdapter[Any](kind)
+
+    async def seen() -> State:
+        shown = await look()
+        return lambda screen: adapter.dump_json(shown(screen), by_alias=True)
+
+    return seen
