@@ -1,21 +1,31 @@
 """Accounts in a browser: what they are doing, and what people do with them."""
 
+import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
+from fairpost.emulate.server import GmailEmulator
 from fairpost.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits, WarmUp
 from fairpost.model.ids import EmailId
+from fairpost.model.oauth import OauthKind, OauthSettings
 from fairpost.model.person import Role
-from fairpost.model.transport import Security, SmtpSettings
+from fairpost.model.transport import GmailSettings, Security, SmtpSettings
 from fairpost.observe.emails import show_email
+from fairpost.smtp.guard import NetworkGuard
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility
 from tests.browser.chromium import PHONE_DARK
 from tests.browser.faults import Faults
 from tests.browser.signing_in import add_admin, add_member, signed_in
+from tests.browser.test_people import fits
+from tests.browser.test_settings import entry
 from tests.deliver.test_runner import NO_SUCH_USER, deliver
 
 
@@ -97,25 +107,188 @@ async def test_an_account_tells_what_it_was_told_and_its_limits_are_changed(
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-async def test_the_first_account_is_added_where_the_address_is_its_own(api: Api, page: Page, faults: Faults) -> None:
+async def choose(page: Page, provider: str) -> None:
+    await page.goto("/settings/accounts")
+    await page.get_by_role("link", name=provider, exact=True).click()
+
+
+def allow_here(api: Api, port: int) -> None:
+    """A workspace's accounts may use the server at this port."""
+    guard = NetworkGuard(allowed=(ip_network("127.0.0.0/8"),), ports=frozenset({port}))
+    object.__setattr__(api.service, "guard", guard)
+
+
+async def secret_of(api: Api, name: str) -> str:
+    account = await api.store.account_named(name)
+    assert isinstance(account.transport, SmtpSettings | GmailSettings)
+    assert account.transport.secret is not None
+    return api.service.vault.open(account.transport.secret, account_id=account.id, name=account.name)
+
+
+async def test_the_first_account_is_added_and_tried_and_its_server_changed(
+    api: Api, page: Page, server: SmtpSettings, faults: Faults
+) -> None:
     faults.allow_status(422, "/api/accounts")
+    allow_here(api, server.port)
     await api.workspace()
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/accounts")
     await page.get_by_role("button", name="Add the first account").click()
     await check_accessibility(page)
-    await page.get_by_role("textbox", name="Name", exact=False).first.fill("news")
-    await page.get_by_label("E-mail address").fill("news@elsewhere.example")
-    await page.get_by_label("SMTP server").fill("smtp.acme.example")
-    await page.get_by_label("Encryption").select_option("none")
-    await page.get_by_role("button", name="Add", exact=True).click()
-    await expect(page.get_by_role("alert")).to_contain_text("elsewhere.example is not a domain")
-    await page.get_by_label("E-mail address").fill("news@acme.example")
-    await page.get_by_role("spinbutton", name="Port").fill("587")
-    await page.get_by_role("button", name="Add", exact=True).click()
-    await expect(page.get_by_role("heading", name="news")).to_be_visible()
+    await page.get_by_role("link", name="Another SMTP server").click()
+    await entry(page, "Name").first.fill("news")
+    await entry(page, "E-mail address").fill("news@elsewhere.example")
+    await entry(page, "Server").fill("127.0.0.1")
+    await entry(page, "Port").fill("5432")
+    await entry(page, "It signs in with").select_option("none")
+    await expect(entry(page, "Password")).to_have_count(0)
+    await expect(entry(page, "Name").first).to_have_value("news")  # what is asked for both ways stays
+    await entry(page, "Encryption").select_option("none")
+    await entry(page, "E-mails a day").fill("70")
+    await check_accessibility(page)
+    await page.get_by_role("button", name="Add and verify").click()
+    await expect(entry(page, "E-mail address")).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_text("elsewhere.example is not a domain")).to_be_visible()
+    await entry(page, "E-mail address").fill("news@acme.example")
+    await page.get_by_role("button", name="Add and verify").click()
+    await expect(entry(page, "Server")).to_have_attribute("aria-invalid", "true")
+    await entry(page, "Port").fill(str(server.port))
+    await page.get_by_role("button", name="Add and verify").click()
+    await expect(page.get_by_role("status").filter(has_text="It connected and signed in")).to_be_visible()
     account = await api.store.account_named("acme/news")
-    assert (account.address, account.pool) == ("news@acme.example", "acme/default")
+    assert (account.address, account.pool, account.transport) == ("news@acme.example", "acme/default", server)
+    assert (account.provider, account.limits.hourly_max, account.limits.daily_max) == ("custom", 200, 70)
+    assert account.limits.delay_ms == 2000
+
+    allow_here(api, 1)
+    await page.get_by_role("link", name="Change its server").click()
+    await expect(entry(page, "Port")).to_have_value(str(server.port))
+    await entry(page, "Name that recipients see").fill("The news")
+    await entry(page, "Port").fill("1")
+    await page.get_by_role("button", name="Change and verify").click()
+    await expect(page.get_by_role("status").filter(has_text="It failed at connect")).to_be_visible()
+    changed = await api.store.account_named("acme/news")
+    assert (changed.display_name, changed.transport) == ("The news", replace(server, port=1))
+    assert changed.limits == account.limits
+
+
+async def test_an_account_of_the_gmail_api_is_added_with_a_key_file_and_tried(
+    api: Api, page: Page, faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults.allow_status(422, "/api/accounts")
+    await api.workspace()
+    await signed_in(page, api.store, await add_member(api.store))
+    async with GmailEmulator(users=["ann@acme.example"]) as google:
+        for module in ("api.servers", "transport.guarded", "oauth.google"):  # Google is where the emulator is
+            monkeypatch.setattr(f"fairpost.{module}.PUBLIC_URI", google.token_url)
+        monkeypatch.setattr("fairpost.transport.guarded.GOOGLES_TOKEN_SERVERS", {google.token_url})
+        for module in ("gmail.client", "transport.guarded"):
+            monkeypatch.setattr(f"fairpost.{module}.GOOGLE", google.url)
+        key = json.dumps(google.service_account_info())
+        await choose(page, "Gmail API")
+        await check_accessibility(page)
+        await entry(page, "Name").first.fill("ann")
+        await entry(page, "E-mail address").fill("ann@acme.example")
+        file = {"name": "key.json", "mimeType": "application/json", "buffer": b"{}"}
+        await entry(page, "Key file").set_input_files(file)  # type: ignore[arg-type]
+        await page.get_by_role("button", name="Add and verify").click()
+        await expect(page.get_by_text("is not the key file of a Google service account")).to_be_visible()
+        await expect(entry(page, "Key file")).to_have_attribute("aria-invalid", "true")
+        (tmp_path / "key.json").write_text(key)
+        await entry(page, "Key file").set_input_files(tmp_path / "key.json")
+        await page.get_by_role("button", name="Add and verify").click()
+        await expect(page.get_by_role("status").filter(has_text="It connected and signed in")).to_be_visible()
+        account = await api.store.account_named("acme/ann")
+        assert isinstance(account.transport, GmailSettings)
+        assert account.transport.oauth.kind is OauthKind.GOOGLE_SERVICE_ACCOUNT
+        assert (account.provider, account.limits.daily_max) == ("workspace", 2000)
+        assert await secret_of(api, "acme/ann") == key
+
+        # Its key stays while nobody gives another; a token of a person's takes its place.
+        await page.goto("/settings/accounts/ann")
+        await entry(page, "Name that recipients see").fill("Ann Lee")
+        await page.get_by_role("button", name="Change and verify").click()
+        await expect(page.get_by_role("status").filter(has_text="It connected and signed in")).to_be_visible()
+        assert (await api.store.account_named("acme/ann")).display_name == "Ann Lee"
+        assert await secret_of(api, "acme/ann") == key
+        token = google.refresh_token("ann@acme.example")
+        await entry(page, "It signs in with").select_option("google-refresh-token")
+        await entry(page, "Client ID").fill(token["client_id"])
+        await entry(page, "Client secret").fill(token["client_secret"])
+        await entry(page, "Refresh token").fill(token["refresh_token"])
+        await page.get_by_role("button", name="Change and verify").click()
+        await expect(entry(page, "Refresh token")).to_have_value("")
+        await expect(page.get_by_role("status").filter(has_text="It connected and signed in")).to_be_visible()
+        assert token["refresh_token"] in await secret_of(api, "acme/ann")
+        assert token["refresh_token"] not in await page.content()
+
+
+@pytest.mark.parametrize("screen", [PHONE_DARK], ids=str)
+async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
+    api: Api, page: Page, faults: Faults
+) -> None:
+    faults.allow_status(422, "/api/accounts")
+    await api.workspace()
+    await signed_in(page, api.store, await add_member(api.store))
+    asked = list[Any]()
+
+    async def hear(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        await route.fulfill(
+            status=422,
+            json={
+                "success": False,
+                "error": {
+                    "code": "invalid",
+                    "message": "no",
+                    "details": [{"field": "smtp.oauth.client_secret", "message": "has expired"}],
+                },
+            },
+        )
+
+    await choose(page, "Microsoft")
+    await entry(page, "Name").first.fill("ann")
+    await entry(page, "E-mail address").fill("ann@acme.example")
+    await expect(entry(page, "Server")).to_have_value("smtp.office365.com")
+    await expect(entry(page, "E-mails a day")).to_have_value("10000")
+    await entry(page, "Directory").fill("acme.example")
+    await entry(page, "Application").fill("client-1")
+    await entry(page, "Client secret").fill("very secret")
+    await page.route("**/api/accounts", hear)
+    await page.get_by_role("button", name="Add and verify").click()
+    await expect(page.get_by_text("has expired")).to_be_visible()
+    assert await fits(page)
+    await check_accessibility(page)
+    oauth = {
+        "kind": "microsoft-client",
+        "tenant": "acme.example",
+        "client_id": "client-1",
+        "client_secret": "very secret",
+    }
+    smtp = {"host": "smtp.office365.com", "port": 587, "security": "starttls", "oauth": oauth}
+    account = {"name": "ann", "address": "ann@acme.example", "display_name": None, "pool": "default"}
+    assert asked == [{**account, "provider": "microsoft365", "smtp": smtp}]
+    await page.unroute("**/api/accounts")
+    await page.route("**/verify", lambda route: route.abort())  # it would ask Microsoft
+    faults.allow("/verify|net::ERR_FAILED")
+    await page.get_by_role("button", name="Add and verify").click()
+    await expect(page.get_by_role("heading", name="ann is added")).to_be_visible()
+    stored = (await api.store.account_named("acme/ann")).transport
+    assert isinstance(stored, SmtpSettings)
+    assert stored.oauth == OauthSettings(kind=OauthKind.MICROSOFT_CLIENT, client_id="client-1", tenant="acme.example")
+    assert (stored.host, stored.user) == ("smtp.office365.com", "ann@acme.example")
+    assert await secret_of(api, "acme/ann") == "very secret"
+
+    await choose(page, "Google by SMTP")
+    await expect(entry(page, "E-mails a day")).to_have_value("500")
+    await entry(page, "Limits to begin with").select_option("workspace")
+    await expect(entry(page, "E-mails a day")).to_have_value("2000")
+    await expect(entry(page, "E-mails an hour")).to_have_value("")
+    await expect(page.get_by_text("myaccount.google.com/apppasswords")).to_be_visible()
+    await choose(page, "Another SMTP server")
+    await entry(page, "E-mail address").fill("ann@hotmail.com")
+    await expect(entry(page, "Server")).to_have_value("smtp-mail.outlook.com")
+    await expect(entry(page, "E-mails a day")).to_have_value("300")
 
 
 async def test_an_admin_sees_all_accounts_finds_one_and_tries_its_server(

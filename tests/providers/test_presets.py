@@ -54,6 +54,14 @@ def test_a_mailbox_is_known_by_its_domain_or_by_who_takes_its_mail() -> None:
     assert mx() is None
 
 
+def test_the_servers_of_those_that_have_one_for_all_their_mailboxes() -> None:
+    known = {name: (each.smtp.host, each.smtp.port) for name, each in PRESETS.items() if each.smtp}
+    assert known["gmail"] == known["workspace"] == ("smtp.gmail.com", 587)
+    assert known["microsoft365"] == ("smtp.office365.com", 587)
+    assert "yahoo" not in known  # AOL has another
+    assert "custom" not in known
+
+
 def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
     own = tmp_path / "providers.toml"
     assert read_presets(own) == PRESETS, "no file, nothing of one's own"
@@ -79,6 +87,9 @@ def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
         ("[a]\ndelay_ms = 10\ngap_max_ms = 5", "gap_max_ms must not be less"),
         ('[a]\ndomains = "acme.test"', "must be lists of names"),
         ("[none]\ndaily_max = 5", "[none]"),
+        ('[a]\nsmtp = "smtp.acme.test"', "smtp must have host, port and security"),
+        ('[a]\nsmtp = { host = "smtp.acme.test", port = 0, security = "none" }', "a port of 1 to 65535"),
+        ('[a]\nsmtp = { host = "smtp.acme.test", port = 25, security = "some" }', "'some' is not a valid Security"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, error: str) -> None:

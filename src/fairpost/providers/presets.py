@@ -9,11 +9,19 @@ from typing import Any
 
 from fairpost.model.account import DailyMode, Limits, WarmUp
 from fairpost.model.errors import FairpostError
+from fairpost.model.transport import Security
 
 CUSTOM = "custom"
 NONE = "none"
 _LIMITS = {field.name for field in fields(Limits)}
-_ABOUT = {"title", "domains", "mx"}
+_ABOUT = {"title", "domains", "mx", "smtp"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetServer:
+    host: str
+    port: int
+    security: Security
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +30,7 @@ class Preset:
     title: str
     domains: tuple[str, ...]
     mx: tuple[str, ...]
+    smtp: PresetServer | None  # that takes mail from its mailboxes; None: nobody can say
     limits: Limits
 
 
@@ -74,6 +83,7 @@ def _preset(name: str, table: Any, where: str) -> Preset:
             title=str(table.get("title", name)),
             domains=_names(table.get("domains", [])),
             mx=_names(table.get("mx", [])),
+            smtp=_server(table.get("smtp")),
             limits=limits_of({key: value for key, value in table.items() if key in _LIMITS}),
         )
     except (TypeError, ValueError) as error:
@@ -120,3 +130,14 @@ def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
         raise TypeError(f"domains and mx must be lists of names, got {value!r}")
     return tuple(name.rstrip(".").lower() for name in value)
+
+
+def _server(value: Any) -> PresetServer | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict) or set(value) != {"host", "port", "security"}:
+        raise TypeError(f"smtp must have host, port and security, got {value!r}")
+    host, port = value["host"], value["port"]
+    if not isinstance(host, str) or not host or type(port) is not int or not 1 <= port <= 65_535:
+        raise ValueError(f"smtp must name a host, and a port of 1 to 65535, got {value!r}")
+    return PresetServer(host=host, port=port, security=Security(value["security"]))

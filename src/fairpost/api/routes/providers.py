@@ -10,15 +10,25 @@ from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, Model, failures
 from fairpost.api.limits import LimitsOut
 from fairpost.api.service import TheService
+from fairpost.model.transport import Security
 from fairpost.providers.presets import Preset, read_presets
 
 router = APIRouter(prefix="/api/providers", tags=["accounts"])
+
+
+class ProviderServer(Model):
+    host: str
+    port: int
+    security: Security
 
 
 class Provider(Model):
     name: str
     title: str
     domains: Annotated[list[str], Field(description="An address there is known by its domain.")]
+    smtp: Annotated[
+        ProviderServer | None, Field(description="That takes mail from its mailboxes; null: nobody can say.")
+    ]
     limits: LimitsOut
 
 
@@ -30,4 +40,5 @@ async def listed(_: Reads, service: TheService) -> Answer[list[Provider]]:
 
 def _shown(preset: Preset) -> Provider:
     limits = LimitsOut.model_validate(asdict(preset.limits))
-    return Provider(name=preset.name, title=preset.title, domains=list(preset.domains), limits=limits)
+    smtp = ProviderServer.model_validate(asdict(preset.smtp)) if preset.smtp else None
+    return Provider(name=preset.name, title=preset.title, domains=list(preset.domains), smtp=smtp, limits=limits)

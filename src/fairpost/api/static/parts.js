@@ -160,8 +160,12 @@ export function dialog(title, { text, fields = [], yes = "OK", tone = "", act = 
   });
 }
 
-// What was entered in a field: null where a number is missing.
-export const entry = (input, { type }) => (type === "checkbox" ? input.checked : type === "number" ? (input.value === "" ? null : Number(input.value)) : input.value);
+// What was entered in a field: null where a number or a file is missing.
+export function entry(input, { type }) {
+  if (type === "checkbox") return input.checked;
+  if (type === "file") return input.files[0] ?? null;
+  return type === "number" ? (input.value === "" ? null : Number(input.value)) : input.value;
+}
 
 export function field({ name, label, type = "text", value = "", required = false, options, hint, rows, ...more }) {
   const common = { name, required, ...more };

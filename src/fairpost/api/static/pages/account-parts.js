@@ -1,6 +1,6 @@
 // What the list of accounts and the page of one have in common: how one is shown, and what can be done with it.
 
-import { ask, get, post, segment } from "../ask.js";
+import { ask, post, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { badge, button, countdown, dialog, meter, tell, to } from "../parts.js";
 import { percent } from "../words.js";
@@ -66,7 +66,7 @@ async function resume(ctx, { name }) {
   tell(`${name} may send again.`);
 }
 
-async function verify(ctx, { name }) {
+export async function verify(ctx, { name }) {
   ctx.state.verified = { name, words: `Trying the server of ${name} …` };
   ctx.show();
   try {
@@ -88,37 +88,9 @@ export function told({ state }) {
 
 // ── adding ──────────────────────────────────────────────────────────────────────────────────────────────
 
-const SECURITY = [["starttls", "STARTTLS, usually port 587"], ["implicit", "TLS from the beginning, usually port 465"], ["none", "none, without a login only"]];
+export const SECURITY = [["starttls", "STARTTLS, usually port 587"], ["implicit", "TLS from the beginning, usually port 465"], ["offered", "TLS if it is offered, without a login only"], ["none", "none, without a login only"]];
 
-export async function add(ctx) {
-  if (!ctx.workspace) return command();
-  const known = await get("/api/providers").catch(() => []);
-  const entered = await dialog("Add an account", {
-    text: "Its limits begin with those that its provider is known for. They can be changed later.",
-    fields: [
-      { name: "name", label: "Name", required: true, maxlength: 100, hint: "As you want to call it, like sales." },
-      { name: "address", label: "E-mail address", type: "email", required: true, hint: "Of a domain that this workspace has shown to be its own." },
-      { name: "display_name", label: "Name that recipients see" },
-      { name: "pool", label: "Pool", value: "default", required: true, hint: "Accounts of one pool share the work." },
-      { name: "provider", label: "Provider", options: [["", "by the address’s domain"], ...known.map((each) => [each.name, each.title]), ["none", "none: no limits"]] },
-      { name: "host", label: "SMTP server", required: true, placeholder: "smtp.example.com" },
-      { name: "port", label: "Port", type: "number", min: 1, max: 65535, hint: "Left empty: the usual one." },
-      { name: "security", label: "Encryption", options: SECURITY, value: "starttls" },
-      { name: "user", label: "User", autocomplete: "off" },
-      { name: "password", label: "Password", type: "password", autocomplete: "new-password", hint: "It is sealed, and never shown again. OAuth and the Gmail API: see the HTTP API." },
-    ],
-    yes: "Add",
-    act: (given) => post("/api/accounts", body(given)),
-  });
-  if (entered) ctx.go(`/accounts/${segment(entered.name)}`);
-}
-
-const body = ({ name, address, display_name, pool, provider, host, port, security, user, password }) => ({
-  name, address, pool,
-  ...(display_name && { display_name }),
-  ...(provider && { provider }),
-  smtp: { host, security, ...(port && { port }), ...(user && { user }), ...(password && { password }) },
-});
+export const add = (ctx) => (ctx.workspace ? ctx.go("/settings/accounts") : command());
 
 const command = () => dialog("Add an account", {
   text: ["For a workspace: choose it at the top first. One of your own is added on the server, where its password is asked for:",

@@ -2,7 +2,7 @@
 
 import { remove, segment } from "../ask.js";
 import { h } from "../dom.js";
-import { button, chart, columns, confirmed, countdown, empty, facts, heading, link as toPage, moment, panel, state, table } from "../parts.js";
+import { button, chart, columns, confirmed, countdown, empty, facts, heading, link as toPage, moment, panel, state, table, to } from "../parts.js";
 import { duration, number } from "../words.js";
 import { bounces, changes, DAYS, doing, driver, hour, limitsButton, next, situation, today, told } from "./account-parts.js";
 
@@ -25,7 +25,7 @@ export default {
     if (!live.account) return [heading(params.name), empty("There is no account of this name.", toPage("/accounts", "To the accounts"))];
     const { now, ...rest } = live.account;
     return [
-      heading(now.name, doing(ctx, now), ctx.workspace && changes(ctx) && button("Remove", () => takeAway(ctx, now), { tone: "danger" })),
+      heading(now.name, doing(ctx, now), ctx.workspace && changes(ctx) && [h("a.button", { href: to(`/settings/accounts/${segment(now.name)}`) }, "Change its server"), button("Remove", () => takeAway(ctx, now), { tone: "danger" })]),
       trouble(now),
       told(ctx),
       columns(

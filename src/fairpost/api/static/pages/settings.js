@@ -13,6 +13,7 @@ const PARTS = [
   { name: "suppressions", title: "Suppressions", isFor: inWorkspace, module: () => import("./settings/suppressions.js") },
   { name: "schedule", title: "Schedule", isFor: inWorkspace, module: () => import("./settings/schedule.js") },
   { name: "domains", title: "Domains", isFor: inWorkspace, module: () => import("./settings/domains.js") },
+  { name: "accounts", title: "New account", isFor: manages, module: () => import("./settings/accounts.js") },
   { name: "keys", title: "Keys", isFor: manages, module: () => import("./settings/keys.js") },
   { name: "people", title: "People", isFor: (ctx) => manages(ctx) || runs(ctx), module: () => import("./settings/people.js") },
   { name: "workspaces", title: "Workspaces", isFor: runs, module: () => import("./settings/workspaces.js") },
