@@ -127,15 +127,21 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         '𖹫𖹬𖹭𖹮𖹯𖹰𖹱𖹲𖹳𖹴𖹵𖹶𖹷𖹸𖹹𖹺𖹻𖹼𖹽𖹾𖹿𞤢𞤣𞤤𞤥𞤦𞤧𞤨𞤩𞤪𞤫𞤬𞤭𞤮𞤯𞤰𞤱𞤲𞤳𞤴𞤵𞤶𞤷𞤸𞤹𞤺𞤻𞤼𞤽𞤾𞤿𞥀𞥁𞥂𞥃' || 'ι')   -- the iota below a letter is an iota
 $$;
 
--- By which an e-mail is found that is for an address: of the first whom it is for, who nearly always is the only one; and of all. Two addresses may have
--- the same. Indexes are made of them, so what they return for an address is not to be changed without making those anew.
+-- By which an e-mail is found that is for an address: of the first whom it is for, who nearly always is the only one; and of all, each as anybody's and as
+-- this workspace's. Two addresses may have the same. Indexes are made of them, so what they return is not to be changed without making those anew.
 CREATE OR REPLACE FUNCTION fairpost.address_mark(recipients jsonb) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtext(fairpost.fold(recipients #>> '{0,address}'))
 $$;
 
-CREATE OR REPLACE FUNCTION fairpost.address_marks(recipients jsonb) RETURNS integer[]
+CREATE OR REPLACE FUNCTION fairpost.address_marks(workspace text, recipients jsonb) RETURNS integer[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    RETURN ARRAY(SELECT hashtext(fairpost.fold(r ->> 'address')) FROM jsonb_array_elements(recipients) r);
+    RETURN ARRAY(SELECT m FROM jsonb_array_elements(recipients) r, LATERAL (SELECT fairpost.fold(r ->> 'address') AS folded) f,
+                 LATERAL (VALUES (hashtext(f.folded)), (fairpost.own_mark(workspace, f.folded))) v(m));
 END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.own_mark(workspace text, folded text) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT hashtext(workspace || ' ' || folded)
+$$;

@@ -6,7 +6,6 @@
 CREATE OR REPLACE FUNCTION fairpost.led_to(p_workspace text, p_by text, p_value text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    mark CONSTANT integer := hashtext(fairpost.fold(p_value));
     found bigint[];
 BEGIN
     CASE p_by
@@ -14,22 +13,8 @@ BEGIN
         found := ARRAY(SELECT k.email_id FROM fairpost.idempotency_keys k
                        WHERE k.key_hash = fairpost.key_hash(p_workspace, p_value) AND k.email_id >= p_from AND k.email_id < p_below);
     WHEN 'address' THEN
-        IF p_workspace IS NULL THEN
-            found := ARRAY(WITH marked AS MATERIALIZED (SELECT q.id FROM fairpost.queue q WHERE fairpost.address_mark(q.recipients) = mark)
-                           SELECT m.id FROM marked m WHERE m.id >= p_from AND m.id < p_below);
-        ELSE
-            found := ARRAY(SELECT q.id FROM fairpost.queue q
-                           WHERE (q.workspace, q.id) >= (p_workspace, p_from) AND (q.workspace, q.id) < (p_workspace, p_below)
-                           AND fairpost.address_mark(q.recipients) = mark ORDER BY q.workspace DESC, q.id DESC LIMIT p_max);
-        END IF;
-        found := found
-            || ARRAY(SELECT e.id FROM fairpost.emails e WHERE fairpost.address_mark(e.recipients) = mark AND e.id >= p_from AND e.id < p_below
-                     ORDER BY e.id DESC LIMIT p_max)
-            || ARRAY(WITH marked AS MATERIALIZED (
-                         SELECT q.id FROM fairpost.queue q WHERE jsonb_array_length(q.recipients) > 1 AND fairpost.address_marks(q.recipients) @> ARRAY[mark]
-                         UNION ALL
-                         SELECT e.id FROM fairpost.emails e WHERE jsonb_array_length(e.recipients) > 1 AND fairpost.address_marks(e.recipients) @> ARRAY[mark])
-                     SELECT m.id FROM marked m WHERE m.id >= p_from AND m.id < p_below);
+        found := CASE WHEN p_workspace IS NULL THEN fairpost.led_to_by_anybody(p_value, p_from, p_below, p_max)
+                 ELSE fairpost.led_to_by_one(p_workspace, p_value, p_from, p_below, p_max) END;
     WHEN 'stream', 'campaign' THEN
         found := ARRAY(
             SELECT n.id FROM (
@@ -54,6 +39,59 @@ BEGIN
                      ORDER BY e.id DESC LIMIT p_max);
     END CASE;
     RETURN ARRAY(SELECT DISTINCT n FROM unnest(found) n ORDER BY n DESC LIMIT p_max);
+END $$;
+
+-- The ids of one workspace's e-mails to an address. Whatever others write to it, no e-mail of theirs is looked at, and none counts.
+CREATE OR REPLACE FUNCTION fairpost.led_to_by_one(p_workspace text, p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    folded CONSTANT text := fairpost.fold(p_address);
+    mark CONSTANT integer := hashtext(folded);
+    own_mark CONSTANT integer := fairpost.own_mark(p_workspace, folded);
+BEGIN
+    RETURN ARRAY(SELECT q.id FROM fairpost.queue q
+                 WHERE (q.workspace, q.id) >= (p_workspace, p_from) AND (q.workspace, q.id) < (p_workspace, p_below)
+                 AND fairpost.address_mark(q.recipients) = mark ORDER BY q.workspace DESC, q.id DESC LIMIT p_max)
+        || ARRAY(SELECT e.id FROM fairpost.emails e
+                 WHERE (fairpost.address_mark(e.recipients), e.workspace, e.id) >= (mark, p_workspace, p_from)
+                 AND (fairpost.address_mark(e.recipients), e.workspace, e.id) < (mark, p_workspace, p_below) AND e.id >= p_from AND e.id < p_below
+                 ORDER BY fairpost.address_mark(e.recipients) DESC, e.workspace DESC, e.id DESC LIMIT p_max)
+        || ARRAY(WITH marked AS MATERIALIZED (
+                     SELECT q.id, q.workspace FROM fairpost.queue q
+                     WHERE jsonb_array_length(q.recipients) > 1 AND fairpost.address_marks(q.workspace, q.recipients) @> ARRAY[own_mark]
+                     UNION ALL
+                     SELECT e.id, e.workspace FROM fairpost.emails e
+                     WHERE jsonb_array_length(e.recipients) > 1 AND fairpost.address_marks(e.workspace, e.recipients) @> ARRAY[own_mark])
+                 SELECT m.id FROM marked m WHERE m.workspace = p_workspace AND m.id >= p_from AND m.id < p_below);
+END $$;
+
+-- The same of all workspaces, for the operator: of history, the newest of each workspace that has written to it, found one after the other.
+CREATE OR REPLACE FUNCTION fairpost.led_to_by_anybody(p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    mark CONSTANT integer := hashtext(fairpost.fold(p_address));
+    writer text := '';
+    ids bigint[] := ARRAY(
+        WITH marked AS MATERIALIZED (
+            SELECT q.id FROM fairpost.queue q WHERE fairpost.address_mark(q.recipients) = mark
+            UNION ALL
+            SELECT q.id FROM fairpost.queue q WHERE jsonb_array_length(q.recipients) > 1 AND fairpost.address_marks(q.workspace, q.recipients) @> ARRAY[mark]
+            UNION ALL
+            SELECT e.id FROM fairpost.emails e WHERE jsonb_array_length(e.recipients) > 1 AND fairpost.address_marks(e.workspace, e.recipients) @> ARRAY[mark])
+        SELECT m.id FROM marked m WHERE m.id >= p_from AND m.id < p_below);
+BEGIN
+    LOOP
+        SELECT e.workspace INTO writer FROM fairpost.emails e
+        WHERE (fairpost.address_mark(e.recipients), e.workspace) > (mark, writer) AND fairpost.address_mark(e.recipients) <= mark
+        ORDER BY fairpost.address_mark(e.recipients), e.workspace LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        ids := ids || ARRAY(
+            SELECT e.id FROM fairpost.emails e
+            WHERE (fairpost.address_mark(e.recipients), e.workspace, e.id) >= (mark, writer, p_from)
+            AND (fairpost.address_mark(e.recipients), e.workspace, e.id) < (mark, writer, p_below) AND e.id >= p_from AND e.id < p_below
+            ORDER BY fairpost.address_mark(e.recipients) DESC, e.workspace DESC, e.id DESC LIMIT p_max);
+    END LOOP;
+    RETURN ids;
 END $$;
 
 -- Those of the ids, the newest first, of which all is true that is known. `p_states` as people see them.
