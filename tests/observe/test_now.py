@@ -1,6 +1,6 @@
 """What is happening now: the same numbers whichever way they are counted, and a pace from one look to the next."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fairpost.model.account import Limits
 from fairpost.observe.now import NowWatch
 from fairpost.postgres.store import Store
+from fairpost.system import clock
 
 EMAIL = {"to": "a@b.example", "subject": "s", "text": "t"}
 ONE = st.fixed_dictionaries(
@@ -65,3 +66,27 @@ async def test_a_pace_is_what_was_sent_between_two_looks(store: Store) -> None:
     seconds = (found.history[-1].at - found.history[0].at).total_seconds()
     assert found.per_s == 50 / seconds
     assert found.headline.text.startswith("Sending ")
+
+
+_SENDS = """
+    INSERT INTO fairpost.activity AS a (workspace, user_name, hour, writer, sent) VALUES ($1, 'ann', fairpost.hour_of($2), 'w', $3)
+    ON CONFLICT (workspace, user_name, hour, writer) DO UPDATE SET sent = a.sent + excluded.sent"""
+
+
+async def test_the_pace_of_a_workspace_stays_when_the_hour_turns(store: Store) -> None:
+    turn = datetime(2031, 2, 3, 4, tzinfo=UTC)
+    await store.value(_SENDS, "acme", turn - timedelta(minutes=70), 5_000)  # in an hour that is soon of no account
+    with clock.stopped_at(turn - timedelta(seconds=10)) as time:
+        watch = NowWatch(store, "acme")
+        await watch.look()
+        paces = []
+        for _ in range(60):
+            time.advance(timedelta(seconds=1))
+            await store.value(_SENDS, "acme", time.now, 20)
+            paces.append((await watch.look()).per_s)
+        assert paces == [20.0] * len(paces)
+        time.advance(timedelta(hours=5))  # nobody looked meanwhile
+        assert (await watch.look()).per_s == 0.0
+        time.advance(timedelta(seconds=1))
+        await store.value(_SENDS, "acme", time.now, 7)
+        assert (await watch.look()).per_s == 7.0

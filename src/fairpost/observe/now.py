@@ -23,7 +23,7 @@ SLOW_EVERY = timedelta(seconds=10)  # what changes by the hour is looked at so o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Of the history: how many were sent since the account books began, and how many waited."""
+    """Of the history: how many were sent since the books that are counted began, and how many waited."""
 
     at: datetime
     sent: int
@@ -90,13 +90,15 @@ class NowWatch:
         self._history: deque[Moment] = deque()
         self._hours: list[Hour] = []
         self._slow_at: datetime | None = None
+        self._own_sent = 0
+        self._own_hours: Mapping[datetime, int] = {}
 
     async def look(self) -> Now:
         store, workspace = self._store, self._workspace
         facts = await (read_facts(store, with_finished=False) if workspace is None else self._own_facts(workspace))
         now = facts.now
         waiting = sum(route.waiting for route in facts.routes)
-        sent = await (store.value(_SENT) if workspace is None else store.value(_OWN_SENT, workspace))
+        sent = await (store.value(_SENT) if workspace is None else self._sent_by(workspace, now))
         self._remember(Moment(at=now, sent=sent, waiting=waiting))
         await self._look_at_hours(now)
         classes, health = await asyncio.gather(
@@ -126,6 +128,13 @@ class NowWatch:
             hours=self._hours,
             history=tuple(self._history),
         )
+
+    async def _sent_by(self, workspace: str, now: datetime) -> int:
+        """Never fewer than at the look before: what has been counted stays so when its hour is no longer looked at."""
+        hours = {row["hour"]: row["sent"] for row in await self._store.fetch(_OWN_SENT, workspace, now)}
+        self._own_sent += sum(max(0, sent - self._own_hours.get(hour, 0)) for hour, sent in hours.items())
+        self._own_hours = hours
+        return self._own_sent
 
     def _remember(self, moment: Moment) -> None:
         self._history.append(moment)
@@ -161,7 +170,7 @@ class NowWatch:
     async def _own_facts(self, workspace: str) -> Facts:
         """As much of it as the workspace may know: the operator's accounts serve it, and have no names."""
         store = self._store
-        now = await store.value("SELECT clock_timestamp()")
+        now = await store.now()
         routes = [
             Route(**row) for row in await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
         ]
@@ -186,11 +195,11 @@ class NowWatch:
         )
 
 
-# What was sent since accounts keep books: of the installation by account, of a workspace by its own counters of this hour and the one before.
+# What was sent: of the installation since accounts keep books; of a workspace by its own counters, in this hour and the one before.
 _SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases l"
 _OWN_SENT = """
-    SELECT coalesce(sum(a.sent), 0)::bigint FROM fairpost.activity a
-    WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of(clock_timestamp()) - interval '1 hour'"""
+    SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a
+    WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of($2) - interval '1 hour' GROUP BY 1"""
 _OWN_OLDEST = "SELECT min(q.oldest_at) FROM fairpost.own_queue($1, 1, $2) q"
 _OWN_IN_HAND = """
     SELECT count(*) FILTER (WHERE q.state = 'claimed') AS claimed, count(*) FILTER (WHERE q.state = 'sending') AS sending,
