@@ -12,7 +12,7 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.api import topics
-from fairpost.api.live import LOOKS_OF_ONE_MAX, OPERATORS, Doorkeeper, Live, Screen, State, Topic
+from fairpost.api.live import LOOKS_OF_ONE_MAX, OPERATORS, PASSES_EVERY_S, Doorkeeper, Live, Pass, Screen, State, Topic
 from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
 from fairpost.api.serve import STOP_S_MAX
@@ -254,12 +254,45 @@ async def test_who_is_signed_out_watches_no_longer(api: Api) -> None:
         assert await stream.next("over") == ("over", {})
 
 
+async def test_a_key_that_is_revoked_or_has_expired_watches_no_longer(api: Api) -> None:
+    await api.workspace("acme")
+    async with (
+        api.client("acme") as revoked,
+        api.client("acme") as expired,
+        api.client("acme") as good,
+        watching(revoked) as first,
+        watching(expired) as second,
+        watching(good) as third,
+    ):
+        for stream in (first, second, third):
+            await stream.state()
+        good_id, expired_id, revoked_id = [key["id"] for key in (await good.get("/api/keys")).json()["data"]]
+        began_s = clock.monotonic()
+        assert (await good.delete(f"/api/keys/{revoked_id}")).status_code == 200
+        await api.store.value("UPDATE fairpost.api_keys SET expires_at = clock_timestamp() WHERE id = $1", expired_id)
+        for stream in (first, second):
+            assert await stream.next("over") == ("over", {})
+        assert clock.monotonic() - began_s < 3 * PASSES_EVERY_S
+        await _enqueue(api, "acme", 2)
+        await _until_waiting(third, 2)  # whoever has another key hears nothing of that
+        await good.delete(f"/api/keys/{good_id}")
+        assert await third.next("over") == ("over", {})
+        assert (await good.get("/api/live/now")).status_code == 401
+
+
 async def test_a_workspace_that_is_suspended_watches_no_longer(api: Api) -> None:
     await api.workspace("acme")
-    async with signed_in(api, "acme", Role.MANAGER) as client, watching(client) as stream:
+    async with (
+        signed_in(api, "acme", Role.MANAGER) as client,
+        api.client("acme") as with_key,
+        watching(client) as stream,
+        watching(with_key) as of_key,
+    ):
         await stream.state()
+        await of_key.state()
         await workspaces.suspend_workspace(api.store, "acme", reason="unpaid")
-        assert await stream.next("over") == ("over", {})
+        for each in (stream, of_key):
+            assert await each.next("over") == ("over", {})
 
 
 async def test_one_email_is_watched_by_its_workspace_alone(api: Api) -> None:
@@ -350,13 +383,13 @@ async def test_a_look_that_does_not_hear_that_it_is_to_end_is_the_last() -> None
 
 
 async def test_the_doorkeeper_goes_on_after_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairpost.api.live.SESSIONS_EVERY_S", 0.01)
+    monkeypatch.setattr("fairpost.api.live.PASSES_EVERY_S", 0.01)
     answers: list[bytes | Exception] = [b"", KeyError("ours"), b""]
     log: list[str] = []
 
-    async def still_open(region: str, hashes: Collection[bytes]) -> Collection[bytes]:
+    async def still_open(region: str, passes: Collection[Pass]) -> Collection[Pass]:
         await _given(answers)
-        return hashes if log == [] else []  # they have ended after the fault
+        return passes if log == [] else []  # they have ended after the fault
 
     topic = Topic(lambda: _given([b"1"]), every_s=1.0, log=log.append)
     async with (

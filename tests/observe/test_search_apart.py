@@ -67,10 +67,12 @@ async def _told_alike(url: str, written: list[dict[str, Any]]) -> None:
         await store.value("TRUNCATE fairpost.emails, fairpost.queue")
         for place, each in enumerate(written):
             at = (place, each["workspace"], list(each["to"]), each["count"])
-            await (store.value(_QUEUE, *at) if each["state"] == "waiting" else store.value(_HISTORY, *at, each["state"]))
+            await (
+                store.value(_QUEUE, *at) if each["state"] == "waiting" else store.value(_HISTORY, *at, each["state"])
+            )
         among_others = await _all_told(store)
         for table in ("emails", "queue"):
-            await store.value(f"DELETE FROM fairpost.{table} WHERE workspace <> $1", A)  # noqa: S608
+            await store.value(f"DELETE FROM fairpost.{table} WHERE workspace <> $1", A)
         assert among_others == await _all_told(store)
 
 

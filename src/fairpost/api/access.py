@@ -55,6 +55,7 @@ class Caller:
     store: Store
     owner: Store = field(repr=False)
     request_id: str = ""
+    key_id: str | None = None  # None: somebody who has signed in
 
     async def audit(self, store: Store, action: str, subject: str, **detail: Any) -> None:
         """Writes down who changed what, in the commit of the change."""
@@ -106,6 +107,7 @@ async def _by_key(request: Request, service: Service, authorization: str) -> Cal
         store=owner.of_tenant(entry.workspace),
         owner=owner,
         request_id=request.state.request_id,
+        key_id=parts[2],
     )
 
 

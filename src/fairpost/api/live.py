@@ -26,7 +26,7 @@ BEAT_S = 15.0  # without news something is said all the same, so that nobody bet
 OF_ONE_MAX = 250  # streams of one workspace, or of those who run the service
 OF_ALL_MAX = 700  # of this process; those who run the service find a place all the same
 LOOKS_OF_ONE_MAX = 3  # of one workspace at once, however many different things it watches
-SESSIONS_EVERY_S = 3.0
+PASSES_EVERY_S = 3.0
 LINGER_S = 300.0  # a topic that nobody watches keeps what it has learnt for so long
 
 OPERATORS = "*"  # those who run the service: no workspace has this name
@@ -42,6 +42,7 @@ class Screen(StrEnum):
 
 State = Callable[[Screen], bytes]  # what was seen, as it is told to those who have such a screen
 Look = Callable[[], Awaitable[State]]
+Pass = bytes | str  # by which somebody came in: the hash of a session's token, or the id of a key
 Log = Callable[[str], None]
 Failure = (FairpostError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 
@@ -200,21 +201,19 @@ class Live:
 
 
 class Doorkeeper:
-    """Sees that nobody goes on watching whose session has ended: one question for all of a database's, every few seconds."""
+    """Sees that nobody goes on watching whose session or key has ended: one question for all of a database's, every few seconds."""
 
-    def __init__(
-        self, still_open: Callable[[str, Collection[bytes]], Awaitable[Collection[bytes]]], *, log: Log
-    ) -> None:
+    def __init__(self, still_open: Callable[[str, Collection[Pass]], Awaitable[Collection[Pass]]], *, log: Log) -> None:
         self._still_open = still_open
         self._faults = Faults(log)
-        self._inside: dict[tuple[str, bytes], set[_Guest]] = {}
+        self._inside: dict[tuple[str, Pass], set[_Guest]] = {}
         self._task: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def watching(self, region: str, token_hash: bytes, topic: Topic) -> AsyncIterator[asyncio.Event]:
-        """Gives what is set once the session has ended."""
+    async def watching(self, region: str, by: Pass, topic: Topic) -> AsyncIterator[asyncio.Event]:
+        """Gives what is set once the session or the key has ended."""
         guest = _Guest(topic)
-        guests = self._inside.setdefault((region, token_hash), set())
+        guests = self._inside.setdefault((region, by), set())
         guests.add(guest)
         if self._task is None:
             self._task = asyncio.create_task(self._run())
@@ -223,14 +222,14 @@ class Doorkeeper:
         finally:
             guests.discard(guest)
             if not guests:
-                self._inside.pop((region, token_hash), None)
+                self._inside.pop((region, by), None)
             if not self._inside and self._task is not None:
                 self._task.cancel()
                 self._task = None
 
     async def _run(self) -> None:
         while self._task is asyncio.current_task():
-            await asyncio.sleep(SESSIONS_EVERY_S)
+            await asyncio.sleep(PASSES_EVERY_S)
             for region in {region for region, _ in self._inside}:
                 await self._try_to_look_at(region)
 
@@ -244,7 +243,7 @@ class Doorkeeper:
             self._faults.note(error)
 
     async def _look_at(self, region: str) -> None:
-        asked = [hash_ for of, hash_ in self._inside if of == region]
+        asked = [by for of, by in self._inside if of == region]
         known = set(await self._still_open(region, asked))
         for gone in set(asked) - known:
             for guest in list(self._inside.get((region, gone), ())):

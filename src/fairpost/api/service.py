@@ -13,7 +13,7 @@ from dns.asyncresolver import Resolver
 from fastapi import Depends, Request
 
 from fairpost.api.crowd import TRIALS_MAX, Crowd
-from fairpost.api.live import Doorkeeper, Live
+from fairpost.api.live import Doorkeeper, Live, Pass
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.observe.exposition import exposition, exposition_of_regions
 from fairpost.observe.fairness import FairnessReport, read_fairness
@@ -23,6 +23,7 @@ from fairpost.people import sessions
 from fairpost.people.mails import ServiceMail
 from fairpost.policy.senders import SenderPolicy
 from fairpost.portals import Kept
+from fairpost.postgres import workspaces
 from fairpost.postgres.directory import region_of
 from fairpost.postgres.store import Store
 from fairpost.regions.directory import HOME
@@ -73,9 +74,11 @@ class Service:
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])
 
-    async def _still_open(self, region: str, token_hashes: Collection[bytes]) -> Collection[bytes]:
+    async def _still_open(self, region: str, passes: Collection[Pass]) -> Collection[Pass]:
+        tokens, keys = [each for each in passes if isinstance(each, bytes)], [x for x in passes if isinstance(x, str)]
         async with self.entrance(region) as door:
-            return await sessions.still_open(door, token_hashes)
+            open_sessions = await sessions.still_open(door, tokens) if tokens else set()
+            return open_sessions | (await workspaces.keys_that_open(door, keys) if keys else set())
 
     async def _figures(self) -> bytes:
         if self.settings.regions is None:

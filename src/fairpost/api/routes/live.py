@@ -1,9 +1,8 @@
 """What is live, as a stream of server-sent events: `state` with the whole of it each time it has changed, `trouble` while it cannot be seen, `over` when
-the session has ended."""
+the session or the key has ended."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from fairpost.api.access import SESSION_COOKIE, caller_of, signed_in_of
 from fairpost.api.answers import Text, failures
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.live import OPERATORS, Topic
+from fairpost.api.live import OPERATORS, Pass
 from fairpost.api.service import Service, TheService
 from fairpost.api.topics import TOPICS, Asked, Watcher
 from fairpost.model.person import Role
@@ -23,8 +22,7 @@ from fairpost.model.workspace import Scope
 TAG = {"name": "live", "description": "Streams of what is happening."}
 router = APIRouter(prefix="/api/live", tags=["live"])
 
-STREAM_S_MAX = 3_600.0  # of a session, and
-KEY_STREAM_S_MAX = 300.0  # of a key: then whoever watches comes again, and is asked again who it is
+STREAM_S_MAX = 3_600.0  # then whoever watches comes again
 AGAIN = b"retry: 2000\n\n"
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -50,13 +48,13 @@ async def watch(
     watcher = replace(watcher, asked=asked.only(watched.takes))
     key, of = (topic, watcher.region, watcher.workspace, watcher.asked), watcher.workspace or OPERATORS
     service.live.require_room(of)
-    token = None if "authorization" in request.headers else request.cookies[SESSION_COOKIE]
+    home, by = _pass_of(request, watcher)
 
     async def events() -> AsyncIterator[bytes]:
         yield AGAIN
         try:
             async with (
-                asyncio.timeout(KEY_STREAM_S_MAX if token is None else STREAM_S_MAX),
+                asyncio.timeout(STREAM_S_MAX),
                 service.live.watching(
                     key,
                     lambda: watched.look(watcher),
@@ -65,7 +63,7 @@ async def watch(
                     every_s=watched.every_s,
                     lingers=not watched.takes,
                 ) as found,
-                _kept_by(service, token, found) as ended,
+                service.doorkeeper.watching(home, by, found) as ended,
             ):
                 async for event in found.events(ended, asked.screen):
                     yield event
@@ -75,15 +73,12 @@ async def watch(
     return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-@asynccontextmanager
-async def _kept_by(service: Service, token: str | None, topic: Topic) -> AsyncIterator[asyncio.Event]:
-    """Gives what is set when the session has ended; a key's stream is short instead."""
-    if token is None:
-        yield asyncio.Event()
-        return
-    region, _, secret = token.partition(".")
-    async with service.doorkeeper.watching(region, hash_of(secret), topic) as ended:
-        yield ended
+def _pass_of(request: Request, watcher: Watcher) -> tuple[str, Pass]:
+    """By which whoever watches came in, and the region that knows it."""
+    if watcher.caller is not None and watcher.caller.key_id is not None:
+        return watcher.region, watcher.caller.key_id
+    region, _, token = request.cookies[SESSION_COOKIE].partition(".")
+    return region, hash_of(token)
 
 
 async def _watcher(request: Request, service: Service, asked: Asked, *, is_for_admins: bool) -> Watcher:
