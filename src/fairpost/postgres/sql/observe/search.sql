@@ -70,28 +70,28 @@ CREATE OR REPLACE FUNCTION fairpost.led_to_by_anybody(p_address text, p_from big
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     mark CONSTANT integer := hashtext(fairpost.fold(p_address));
-    writer text := '';
-    ids bigint[] := ARRAY(
-        WITH marked AS MATERIALIZED (
-            SELECT q.id FROM fairpost.queue q WHERE fairpost.address_mark(q.recipients) = mark
-            UNION ALL
-            SELECT q.id FROM fairpost.queue q WHERE jsonb_array_length(q.recipients) > 1 AND fairpost.address_marks(q.workspace, q.recipients) @> ARRAY[mark]
-            UNION ALL
-            SELECT e.id FROM fairpost.emails e WHERE jsonb_array_length(e.recipients) > 1 AND fairpost.address_marks(e.workspace, e.recipients) @> ARRAY[mark])
-        SELECT m.id FROM marked m WHERE m.id >= p_from AND m.id < p_below);
 BEGIN
-    LOOP
-        SELECT e.workspace INTO writer FROM fairpost.emails e
-        WHERE (fairpost.address_mark(e.recipients), e.workspace) > (mark, writer) AND fairpost.address_mark(e.recipients) <= mark
-        ORDER BY fairpost.address_mark(e.recipients), e.workspace LIMIT 1;
-        EXIT WHEN NOT FOUND;
-        ids := ids || ARRAY(
-            SELECT e.id FROM fairpost.emails e
-            WHERE (fairpost.address_mark(e.recipients), e.workspace, e.id) >= (mark, writer, p_from)
-            AND (fairpost.address_mark(e.recipients), e.workspace, e.id) < (mark, writer, p_below) AND e.id >= p_from AND e.id < p_below
-            ORDER BY fairpost.address_mark(e.recipients) DESC, e.workspace DESC, e.id DESC LIMIT p_max);
-    END LOOP;
-    RETURN ids;
+    RETURN ARRAY(WITH marked AS MATERIALIZED (
+                     SELECT q.id FROM fairpost.queue q WHERE fairpost.address_mark(q.recipients) = mark
+                     UNION ALL
+                     SELECT q.id FROM fairpost.queue q
+                     WHERE jsonb_array_length(q.recipients) > 1 AND fairpost.address_marks(q.workspace, q.recipients) @> ARRAY[mark]
+                     UNION ALL
+                     SELECT e.id FROM fairpost.emails e
+                     WHERE jsonb_array_length(e.recipients) > 1 AND fairpost.address_marks(e.workspace, e.recipients) @> ARRAY[mark])
+                 SELECT m.id FROM marked m WHERE m.id >= p_from AND m.id < p_below)
+        || ARRAY(WITH RECURSIVE writers AS (
+                     SELECT '' AS name
+                     UNION ALL
+                     SELECT (SELECT e.workspace FROM fairpost.emails e
+                             WHERE (fairpost.address_mark(e.recipients), e.workspace) > (mark, w.name) AND fairpost.address_mark(e.recipients) <= mark
+                             ORDER BY fairpost.address_mark(e.recipients), e.workspace LIMIT 1)
+                     FROM writers w WHERE w.name IS NOT NULL)
+                 SELECT n.id FROM writers w, LATERAL (
+                     SELECT e.id FROM fairpost.emails e
+                     WHERE (fairpost.address_mark(e.recipients), e.workspace, e.id) >= (mark, w.name, p_from)
+                     AND (fairpost.address_mark(e.recipients), e.workspace, e.id) < (mark, w.name, p_below) AND e.id >= p_from AND e.id < p_below
+                     ORDER BY fairpost.address_mark(e.recipients) DESC, e.workspace DESC, e.id DESC LIMIT p_max) n);
 END $$;
 
 -- Those of the ids, the newest first, of which all is true that is known. `p_states` as people see them.
