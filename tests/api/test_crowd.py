@@ -7,10 +7,12 @@ from contextlib import suppress
 import httpx2 as httpx
 import pytest
 
-from fairpost.api import crowd
+from fairpost.api import crowd, live
 from fairpost.api.crowd import Crowd
 from fairpost.api.errors import ApiError
+from fairpost.api.service import RECENTS_MAX
 from tests.api.conftest import Api
+from tests.api.signed_in import signed_in
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
@@ -103,3 +105,60 @@ async def test_invitations_are_few_and_no_place_for_advertisements(api: Api, cli
     answers = [await client.post("/api/members", json={**asked, "name": "Dr. Ann O'Neil-Lee"}) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [201, 201, 201, 429]
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'fairpost'") == 3
+
+
+async def test_words_that_are_saved_are_compiled_among_few_as_those_that_are_looked_at(
+    api: Api, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowd, "WAIT_S_MAX", 0.05)
+    words = {"subject": "Hello", "text": "Hi", "html": "<p>Hi</p>"}
+    steps = {"pool": "default", "lists": [], "sequence": [words]}
+    saved = {"/api/templates/hello": words, "/api/portals/hub/welcome": words, "/api/campaigns/spring": steps}
+    await api.workspace("calm", domains=())
+    async with api.client("calm") as calm:
+        async with api.service.writing.one_more("acme"), api.service.writing.one_more("acme"):
+            for path, given in saved.items():
+                refused = await client.put(path, json=given)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited"), path
+                assert "Retry-After" in refused.headers
+            assert (await calm.put("/api/templates/hello", json=words)).status_code == 201
+        assert (await client.get("/api/templates")).json()["data"]["items"] == []  # nothing was kept
+        for path, given in saved.items():
+            assert (await client.put(path, json=given)).status_code != 429, path
+
+
+async def test_whatever_names_are_asked_for_the_service_remembers_only_so_much(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workspaces, addresses, keys and things that are nobody's, by those who have a key and those who have none."""
+    monkeypatch.setattr(live, "LINGERING_MAX", 3)
+    names = [f"w{n}" for n in range(12)]
+    for name in names:
+        await api.workspace(name, domains=())
+    async with signed_in(api) as admin:
+        for name in names:
+            async with admin.stream("GET", f"/api/live/now?workspace={name}") as stream:
+                await anext(stream.aiter_lines())
+        for n in range(60):
+            for path in (
+                f"/api/admin/status?region=r{n}",
+                f"/api/admin/fairness?hours={n % 30}",
+                f"/api/live/account?name=a{n}",
+            ):
+                async with admin.stream("GET", path) as stream:
+                    await anext(stream.aiter_lines())
+    async with httpx.AsyncClient(base_url=api.url, timeout=60) as stranger:
+        for n in range(60):
+            bad = {"Authorization": f"Bearer fp_main_{n:012}_{'a' * 43}"}
+            assert (await stranger.get(f"/api/live/now?workspace=x{n}", headers=bad)).status_code == 401
+            assert (await stranger.get(f"/api/nothing/{n}")).status_code in (401, 404)
+    async with api.client(names[0]) as client:
+        async with client.stream("GET", "/api/live/now") as stream:
+            await anext(stream.aiter_lines())
+        service = api.service
+        assert len(service.live._topics) <= live.LINGERING_MAX + 2
+        assert 1 < len(service.recents) <= RECENTS_MAX
+        assert len(service.kept) <= len(service.regions)
+        for crowd_ in (service.crowd, service.trying, service.writing):
+            assert not crowd_._waiting
+            assert not crowd_._under_way

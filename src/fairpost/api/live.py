@@ -27,7 +27,8 @@ OF_ONE_MAX = 250  # streams of one workspace, or of those who run the service
 OF_ALL_MAX = 700  # of this process; those who run the service find a place all the same
 LOOKS_OF_ONE_MAX = 3  # of one workspace at once, however many different things it watches
 PASSES_EVERY_S = 3.0
-LINGER_S = 300.0  # a topic that nobody watches keeps what it has learnt for so long
+LINGER_S = 300.0  # a topic that nobody watches keeps what it has learnt for so long,
+LINGERING_MAX = 200  # and no more than these do
 
 OPERATORS = "*"  # those who run the service: no workspace has this name
 STILL_HERE = b": still here\n\n"
@@ -195,9 +196,12 @@ class Live:
         return one
 
     def _forget(self) -> None:
+        unwatched = {key: topic.left_s for key, topic in self._topics.items() if topic.watchers == 0}
+        longest_first = sorted(unwatched, key=unwatched.__getitem__)
         old_s = clock.monotonic() - LINGER_S
-        for key in [key for key, topic in self._topics.items() if topic.watchers == 0 and topic.left_s < old_s]:
-            del self._topics[key]
+        for place, key in enumerate(longest_first):
+            if unwatched[key] < old_s or place < len(longest_first) - LINGERING_MAX:
+                del self._topics[key]
 
 
 class Doorkeeper:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hash
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import asyncpg
 from dns.asyncresolver import Resolver
@@ -17,7 +17,7 @@ from fairpost.api.live import Doorkeeper, Live, Pass
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.observe.exposition import exposition, exposition_of_regions
 from fairpost.observe.fairness import FairnessReport, read_fairness
-from fairpost.observe.recent import Recent
+from fairpost.observe.recent import Recents
 from fairpost.observe.scrape import Scrapes
 from fairpost.people import sessions
 from fairpost.people.mails import ServiceMail
@@ -35,6 +35,7 @@ from fairpost.vault.vault import Vault
 T = TypeVar("T")
 
 RECENT_S = 2.0
+RECENTS_MAX = 100
 METRICS_WINDOW = timedelta(hours=1)
 FIGURES_S_MAX = 8.0  # Prometheus waits for ten
 SIGHT_S_MAX = 1.0  # of all regions: load balancers wait for two
@@ -56,9 +57,7 @@ class Service:
     scrapes: Scrapes = field(init=False)
     live: Live = field(init=False)
     doorkeeper: Doorkeeper = field(init=False)
-    recents: defaultdict[Hashable, Recent[Any]] = field(
-        default_factory=lambda: defaultdict(lambda: Recent(kept_s=RECENT_S))
-    )
+    recents: Recents = field(default_factory=lambda: Recents(kept_s=RECENT_S, kept_max=RECENTS_MAX))
     crowd: Crowd = field(default_factory=Crowd)  # of those who keep the database busy;
     trying: Crowd = field(default_factory=lambda: Crowd(of_all_max=TRIALS_MAX))  # who wait for some server or other;
     writing: Crowd = field(default_factory=Crowd)  # who have words compiled
@@ -106,8 +105,7 @@ class Service:
 
     async def recent_figure(self, name: Hashable, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
         """The same, of a moment ago: whoever asks, and however many, it is added up once in two seconds."""
-        recent: Recent[T] = self.recents[name, region]
-        return await recent.look(lambda: self.figure(region, read))
+        return await self.recents.look((name, region), lambda: self.figure(region, read))
 
     async def sights(self) -> dict[str, bool]:
         """Of each region, whether it answers; soon, whatever the regions do."""

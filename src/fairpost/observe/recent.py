@@ -1,8 +1,9 @@
-"""What a look found, kept for a moment: however many ask, one looks."""
+"""What looks found, kept for a moment: however many ask, one looks."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 from fairpost.system import clock
 
@@ -22,3 +23,22 @@ class Recent(Generic[T]):
                 self._found = await look()
                 self._looked_s = clock.monotonic()
             return self._found
+
+
+class Recents:
+    """One for each name, those that were asked for last: whoever asks for names without end takes no more room than this."""
+
+    def __init__(self, *, kept_s: float, kept_max: int) -> None:
+        self._kept_s = kept_s
+        self._kept_max = kept_max
+        self._named: OrderedDict[Hashable, Recent[Any]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    async def look(self, name: Hashable, look: Callable[[], Awaitable[T]]) -> T:
+        recent: Recent[T] = self._named.setdefault(name, Recent(kept_s=self._kept_s))
+        self._named.move_to_end(name)
+        if len(self._named) > self._kept_max:
+            self._named.popitem(last=False)
+        return await recent.look(look)

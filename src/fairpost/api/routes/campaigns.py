@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, StrictBool
 
-from fairpost.api.access import LONG, Caller, Manages, Reads, Sends
+from fairpost.api.access import LONG, WRITING, Caller, Manages, Reads, Sends
 from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Why, failures
 from fairpost.api.drafts import CampaignIn, check, own_steps, write
 from fairpost.api.errors import ApiError, not_found
@@ -129,6 +129,7 @@ async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Ans
         201: {"model": Answer[CampaignOut], "description": "There was none of this name."},
         **failures("conflict"),
     },
+    dependencies=WRITING,
 )
 async def put(name: CampaignName, given: CampaignIn, caller: Manages, response: Response) -> Answer[CampaignOut]:
     check(given)

@@ -99,6 +99,7 @@ async def words(portal: PortalPath, type: TypePath, caller: Reads, service: TheS
         200: {"model": Answer[WordsOut], "description": "It had words of its own before."},
         **failures("not_found"),
     },
+    dependencies=WRITING,
 )
 async def override(
     portal: PortalPath,

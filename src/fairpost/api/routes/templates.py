@@ -107,6 +107,7 @@ async def shown(name: TemplateName, caller: Reads) -> Answer[TemplateOut]:
         201: {"model": Answer[TemplateOut], "description": "There was none of this name."},
         **failures("conflict"),
     },
+    dependencies=WRITING,
 )
 async def put(name: TemplateName, template: TemplateIn, caller: Manages, response: Response) -> Answer[TemplateOut]:
     said = Template(subject=template.subject, text=template.text, html=template.html)
