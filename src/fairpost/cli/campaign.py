@@ -1,6 +1,5 @@
 """`fairpost campaign`: from a list of people and some words to e-mails that go out by themselves."""
 
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -8,20 +7,18 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from fairpost.cli.arguments import moment
+from fairpost.cli.campaign_mail import preview, retry, send_test, who
+from fairpost.cli.campaign_session import Name, Workspace, count, tell_next, with_campaign
 from fairpost.cli.names import require_name
-from fairpost.cli.output import AsJson, note, plain, print_json, print_table
+from fairpost.cli.output import AsJson, plain, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from fairpost.campaigns.launching import SchedulingResult
-    from fairpost.campaigns.preview import Preview
     from fairpost.model.campaign import Campaign, Gap
     from fairpost.observe.campaigns import CampaignView
-    from fairpost.postgres.campaigns import Receipt
     from fairpost.postgres.store import Store
 
 T = TypeVar("T")
@@ -31,11 +28,6 @@ app = typer.Typer(
 )
 
 BY = "command line"
-NOT_SENT = ("failed", "bounced", "suppressed", "cancelled", "in_doubt")
-STATES = ("sent", *NOT_SENT, "ready", "scheduled", "to follow", "parked", "claimed", "sending")
-
-Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", help="Its name.")]
-Workspace = Annotated[str | None, typer.Option(help="Of this workspace. [default: FAIRPOST_WORKSPACE]")]
 
 
 # ── made ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,8 +103,8 @@ def new(
         )
 
     made = with_store(work)
-    typer.echo(f"campaign {made.name} is a draft with {_count(len(made.steps), 'step')} for {', '.join(made.lists)}")
-    _next(f"fairpost campaign preview {_named(made)}", f"fairpost campaign launch {_named(made)}")
+    typer.echo(f"campaign {made.name} is a draft with {count(len(made.steps), 'step')} for {', '.join(made.lists)}")
+    tell_next(f"fairpost campaign preview {_named(made)}", f"fairpost campaign launch {_named(made)}")
 
 
 @app.command()
@@ -149,11 +141,11 @@ def apply(
     for line in in_lines(done.changes):
         typer.echo(plain(line))
     verb = "would change" if dry_run else "changed"
-    typer.echo(f"{verb} {_count(len(done.changes), 'thing')}" if done.changes else "nothing to change")
+    typer.echo(f"{verb} {count(len(done.changes), 'thing')}" if done.changes else "nothing to change")
     if result is not None:
         _tell_scheduled(result)
     elif done.campaign is not None and not dry_run and done.campaign.state == "draft":
-        _next(f"fairpost campaign launch {_named(done.campaign)}")
+        tell_next(f"fairpost campaign launch {_named(done.campaign)}")
 
 
 @app.command()
@@ -169,7 +161,7 @@ def export(name: Name, workspace: Workspace = None) -> None:
     async def work(store: "Store", campaign: "Campaign") -> str:
         return to_toml(await as_file(store, campaign))
 
-    typer.echo(_with(name, workspace, work), nl=False)
+    typer.echo(with_campaign(name, workspace, work), nl=False)
 
 
 @app.command()
@@ -186,7 +178,7 @@ def remove(name: Name, workspace: Workspace = None) -> None:
     async def work(store: "Store", campaign: "Campaign") -> str | None:
         return None if await campaigns.remove_draft(store, campaign) else str(campaign.state)
 
-    state = _with(name, workspace, work)
+    state = with_campaign(name, workspace, work)
     if state is not None:
         raise FairpostError(f"Campaign {name} is {state}, and only a draft can be removed. Nothing was changed.")
     typer.echo(f"removed {name}")
@@ -216,12 +208,12 @@ def launch(
     async def work(store: "Store", campaign: "Campaign") -> "SchedulingResult":
         return await _launched(store, campaign, skip_incomplete=skip_incomplete)
 
-    result = _with(name, workspace, work)
+    result = with_campaign(name, workspace, work)
     if as_json:
         print_json(result)
         return
     _tell_scheduled(result)
-    _next(
+    tell_next(
         f"fairpost campaign show {_with_workspace(name, workspace)}",
         f"fairpost forecast {_with_workspace(name, workspace)}",
     )
@@ -245,7 +237,7 @@ def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -
         with progress("scheduling", await campaigns.members(store, campaign)) as reach:
             return await schedule_anew(store, campaign, now=now, progress=reach)
 
-    result = _with(name, workspace, work)
+    result = with_campaign(name, workspace, work)
     if as_json:
         print_json(result)
     else:
@@ -268,11 +260,11 @@ def pause(
     async def work(store: "Store", campaign: "Campaign") -> "tuple[bool, str]":
         return await campaigns.pause(store, campaign, reason=reason, by=BY), str(campaign.state)
 
-    is_moved, state = _with(name, workspace, work)
+    is_moved, state = with_campaign(name, workspace, work)
     if not is_moved and state != "paused":
         raise FairpostError(f"Campaign {name} is {state}, and cannot be paused. Nothing was changed.")
     typer.echo(f"paused {name}" if is_moved else f"{name} was paused already")
-    _next(f"fairpost campaign resume {_with_workspace(name, workspace)}")
+    tell_next(f"fairpost campaign resume {_with_workspace(name, workspace)}")
 
 
 @app.command()
@@ -287,7 +279,7 @@ def resume(name: Name, workspace: Workspace = None) -> None:
     async def work(store: "Store", campaign: "Campaign") -> "tuple[bool, str]":
         return await campaigns.resume(store, campaign, by=BY), str(campaign.state)
 
-    is_moved, state = _with(name, workspace, work)
+    is_moved, state = with_campaign(name, workspace, work)
     if not is_moved and state not in ("running", "scheduled"):
         raise FairpostError(f"Campaign {name} is {state}, and cannot be resumed. Nothing was changed.")
     typer.echo(f"resumed {name}" if is_moved else f"{name} was not paused")
@@ -309,7 +301,7 @@ def cancel(
     async def work(store: "Store", campaign: "Campaign") -> "tuple[bool, str]":
         return await campaigns.cancel(store, campaign, reason=reason, by=BY), str(campaign.state)
 
-    is_moved, state = _with(name, workspace, work)
+    is_moved, state = with_campaign(name, workspace, work)
     if not is_moved and state != "cancelled":
         raise FairpostError(f"Campaign {name} is {state}: there is nothing left to cancel. Nothing was changed.")
     typer.echo(
@@ -338,8 +330,8 @@ def stop(
         prospect = await known_by(store, campaign.workspace, address)
         return await campaigns.stop(store, prospect.id, campaign, reason=reason)
 
-    stopped = _with(name, workspace, work)
-    typer.echo(f"{address} gets nothing more of {name}: {_count(stopped, 'e-mail')} cancelled")
+    stopped = with_campaign(name, workspace, work)
+    typer.echo(f"{address} gets nothing more of {name}: {count(stopped, 'e-mail')} cancelled")
 
 
 # ── looked at ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -395,7 +387,7 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
     from fairpost.cli.campaign_view import print_campaign
     from fairpost.observe.campaigns import view_campaign
 
-    view = _with(name, workspace, view_campaign)
+    view = with_campaign(name, workspace, view_campaign)
     if as_json:
         print_json(_facts(view))
     else:
@@ -414,196 +406,20 @@ def course(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> 
     from fairpost.cli.course_view import course_facts, print_course
     from fairpost.observe.courses import view_course
 
-    view = _with(name, workspace, view_course)
+    view = with_campaign(name, workspace, view_course)
     if as_json:
         print_json(course_facts(view))
     else:
         print_course(view)
 
 
-@app.command()
-def who(
-    name: Name,
-    state: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="STATE", help=f"Only these: {', '.join(STATES)}. Again for more. [default: all that was not sent]"
-        ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many. [default: 100; all with --json]")] = None,
-    workspace: Workspace = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON line for each, all of them.")] = False,
-) -> None:
-    """List who did not get it, and why; or, with --state, who did.
+# ── its e-mails ───────────────────────────────────────────────────────────────────────────────────────────
 
-    \b
-    Example: fairpost campaign who spring --state failed --state bounced
-    """
-    states = _states(state)
-    shown = limit or (None if as_json else 100)
-
-    async def work(store: "Store", campaign: "Campaign") -> "list[Receipt]":
-        from fairpost.postgres import campaigns
-
-        rows = []
-        async for receipt in campaigns.receipts(store, campaign, states=states, most=shown):
-            if as_json:
-                _json_line(receipt)
-            else:
-                rows.append(receipt)
-        return rows
-
-    found = _with(name, workspace, work)
-    if as_json:
-        return
-    if not found:
-        typer.echo("nobody")
-        return
-    print_table(
-        ("e-mail", ">step", "address", "state", "why", "account"),
-        ((r.email_id, r.step, r.address, r.state, r.reason, r.account) for r in found),
-    )
-    if len(found) == shown:
-        note(f"the first {shown}; see more with --limit, or all with --json")
-
-
-@app.command()
-def retry(
-    name: Name,
-    state: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="STATE", help="failed, bounced, cancelled or suppressed. Again for more. [default: failed]"
-        ),
-    ] = None,
-    workspace: Workspace = None,
-    as_json: AsJson = False,
-) -> None:
-    """Try again for those who did not get it, and only for those.
-
-    What was sent is never sent again. A bounced address is suppressed: take it off that list first (fairpost unsuppress).
-
-    \b
-    Example: fairpost campaign retry spring --state failed
-    """
-    states = tuple(state or ("failed",))
-    if wrong := [each for each in states if each not in ("failed", "bounced", "cancelled", "suppressed")]:
-        raise typer.BadParameter(f"--state must be failed, bounced, cancelled or suppressed, got {wrong[0]}")
-
-    async def work(store: "Store", campaign: "Campaign") -> int:
-        from fairpost.model.ids import EmailId
-        from fairpost.postgres import campaigns
-
-        if campaign.state == "cancelled":
-            raise FairpostError(f"Campaign {campaign.name} is cancelled, and stays so. Nothing was changed.")
-        ids = [EmailId(r.email_id) async for r in campaigns.receipts(store, campaign, states=states)]
-        pages = [ids[at : at + campaigns.PAGE] for at in range(0, len(ids), campaigns.PAGE)]
-        return sum([await campaigns.retry(store, page) for page in pages])
-
-    again = _with(name, workspace, work)
-    if as_json:
-        print_json({"retried": again})
-    else:
-        typer.echo(f"{_count(again, 'e-mail')} tried again")
-
-
-@app.command()
-def preview(
-    name: Name,
-    to: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="For this prospect. [default: the first on its lists]")
-    ] = None,
-    step: Annotated[int, typer.Option(min=1, help="Of this step.")] = 1,
-    html: Annotated[bool, typer.Option("--html", help="Print the html part, to look at in a browser.")] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Print the whole message as it goes out, headers and all.")
-    ] = False,
-    workspace: Workspace = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show an e-mail of a campaign as one prospect will get it.
-
-    \b
-    Example: fairpost campaign preview spring --to ann@example.com --step 2
-    """
-
-    async def work(store: "Store", campaign: "Campaign") -> "Preview":
-        return await _previewed(store, campaign, to, step)
-
-    shown = _with(name, workspace, work)
-    if as_json:
-        print_json(
-            {
-                "step": shown.step,
-                "from": shown.sender,
-                "to": shown.to,
-                "subject": shown.said.subject,
-                "text": shown.said.text,
-                "html": shown.said.html,
-                "raw": shown.raw.decode("utf-8", "replace"),
-            }
-        )
-    elif raw:
-        typer.echo(plain(shown.raw.decode("utf-8", "replace").replace("\r\n", "\n")), nl=False)
-    elif html:
-        if shown.said.html is None:
-            raise FairpostError("This step has no html part. Look at its text: leave out --html")
-        typer.echo(plain(shown.said.html) if sys.stdout.isatty() else shown.said.html)
-    else:
-        sender = f"{shown.sender.name} <{shown.sender.address}>" if shown.sender.name else shown.sender.address
-        typer.echo(plain(f"From: {sender}\nTo: {shown.to}\nSubject: {shown.said.subject}\n"))
-        typer.echo(plain(shown.said.text if shown.said.text is not None else "(made of the html part when it is sent)"))
-        if shown.said.html is not None:
-            typer.echo("\n(it has an html part as well: see --html or --raw)")
-
-
-@app.command("send-test")
-def send_test(
-    name: Name,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Who gets the test.")],
-    to: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="With the words for this prospect. [default: the first on its lists]"),
-    ] = None,
-    step: Annotated[int, typer.Option(min=1, help="Of this step.")] = 1,
-    workspace: Workspace = None,
-) -> None:
-    """Send one e-mail of a campaign to yourself, now.
-
-    Through the campaign's own accounts, with the words that a prospect would get. It counts as no step of the campaign, and does not wait for
-    its window.
-
-    \b
-    Example: fairpost campaign send-test spring me@example.com --step 2
-    """
-    from fairpost.campaigns.preview import trial_email
-
-    async def work(store: "Store", campaign: "Campaign") -> int:
-        shown = await _previewed(store, campaign, to, step)
-        (row,) = await store.enqueue_many([trial_email(shown, campaign, address)])
-        if row["error"] is not None:
-            import json
-
-            raise FairpostError(json.loads(row["error"])["message"])
-        return int(row["id"])
-
-    email_id = _with(name, workspace, work)
-    typer.echo(f"e-mail {email_id} is on its way to {address}")
-    _next(f"fairpost email show {email_id}")
+for name, command in (("who", who), ("retry", retry), ("preview", preview), ("send-test", send_test)):
+    app.command(name)(command)
 
 
 # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _with(name: str, workspace: str | None, work: "Callable[[Store, Campaign], Awaitable[T]]") -> T:
-    where = workspace or read_settings().workspace
-
-    async def run(store: "Store") -> T:
-        from fairpost.postgres.campaigns import campaign_named
-
-        return await work(store, await campaign_named(store, where, name))
-
-    return with_store(run)
 
 
 async def _launched(store: "Store", campaign: "Campaign", *, skip_incomplete: bool) -> "SchedulingResult":
@@ -620,20 +436,6 @@ async def _launched(store: "Store", campaign: "Campaign", *, skip_incomplete: bo
     with progress("scheduling", await campaigns.members(store, launched)) as reach:
         already = 0 if campaign.state == "draft" else None  # an engine may have begun before we do
         return await launching.schedule(store, launched, already=already, progress=reach)
-
-
-async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step: int) -> "Preview":
-    from fairpost.campaigns.preview import preview as previewed
-    from fairpost.postgres import campaigns
-    from fairpost.postgres.prospects import known_by
-
-    address = to or await campaigns.first_member(store, campaign)
-    if address is None:
-        raise FairpostError(
-            f"Nobody is on {', '.join(campaign.lists)} yet. Bring people in: fairpost prospects import --help"
-        )
-    prospect = await known_by(store, campaign.workspace, address)
-    return await previewed(store, campaign, step, prospect, now=await store.value("SELECT clock_timestamp()"))
 
 
 def _tell_scheduled(result: "SchedulingResult") -> None:
@@ -680,21 +482,6 @@ def _emails_of(view: "CampaignView") -> int:
     return sum(sum(counts.values()) for counts in view.progress.by_step.values())
 
 
-def _json_line(receipt: "Receipt") -> None:
-    import json
-
-    from fairpost.cli.output import jsonable
-
-    typer.echo(json.dumps(jsonable(receipt), ensure_ascii=False))
-
-
-def _states(given: list[str] | None) -> tuple[str, ...]:
-    states = tuple(given or NOT_SENT)
-    if wrong := [each for each in states if each not in STATES]:
-        raise typer.BadParameter(f"--state must be one of {', '.join(STATES)}, got {wrong[0]}")
-    return states
-
-
 def _gap(text: str) -> "Gap | None":
     from fairpost.campaigns.words import gap
 
@@ -721,12 +508,3 @@ def _named(campaign: "Campaign") -> str:
 
 def _with_workspace(name: str, workspace: str | None) -> str:
     return f"{name} --workspace {workspace}" if workspace else name
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
-def _next(*commands: str) -> None:
-    for command in commands:
-        typer.echo(f"next: {command}")

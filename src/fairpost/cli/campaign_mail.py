@@ -1,0 +1,215 @@
+"""The single e-mails of a campaign: who got which, who is tried again, and how one looks."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairpost.cli.campaign_session import Name, Workspace, count, tell_next, with_campaign
+from fairpost.cli.output import AsJson, note, plain, print_json, print_table
+from fairpost.model.errors import FairpostError
+
+if TYPE_CHECKING:
+    from fairpost.campaigns.preview import Preview
+    from fairpost.model.campaign import Campaign
+    from fairpost.postgres.campaigns import Receipt
+    from fairpost.postgres.store import Store
+
+NOT_SENT = ("failed", "bounced", "suppressed", "cancelled", "in_doubt")
+STATES = ("sent", *NOT_SENT, "ready", "scheduled", "to follow", "parked", "claimed", "sending")
+
+
+def who(
+    name: Name,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STATE", help=f"Only these: {', '.join(STATES)}. Again for more. [default: all that was not sent]"
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many. [default: 100; all with --json]")] = None,
+    workspace: Workspace = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON line for each, all of them.")] = False,
+) -> None:
+    """List who did not get it, and why; or, with --state, who did.
+
+    \b
+    Example: fairpost campaign who spring --state failed --state bounced
+    """
+    states = _states(state)
+    shown = limit or (None if as_json else 100)
+
+    async def work(store: "Store", campaign: "Campaign") -> "list[Receipt]":
+        from fairpost.postgres import campaigns
+
+        rows = []
+        async for receipt in campaigns.receipts(store, campaign, states=states, most=shown):
+            if as_json:
+                _json_line(receipt)
+            else:
+                rows.append(receipt)
+        return rows
+
+    found = with_campaign(name, workspace, work)
+    if as_json:
+        return
+    if not found:
+        typer.echo("nobody")
+        return
+    print_table(
+        ("e-mail", ">step", "address", "state", "why", "account"),
+        ((r.email_id, r.step, r.address, r.state, r.reason, r.account) for r in found),
+    )
+    if len(found) == shown:
+        note(f"the first {shown}; see more with --limit, or all with --json")
+
+
+def retry(
+    name: Name,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STATE", help="failed, bounced, cancelled or suppressed. Again for more. [default: failed]"
+        ),
+    ] = None,
+    workspace: Workspace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try again for those who did not get it, and only for those.
+
+    What was sent is never sent again. A bounced address is suppressed: take it off that list first (fairpost unsuppress).
+
+    \b
+    Example: fairpost campaign retry spring --state failed
+    """
+    states = tuple(state or ("failed",))
+    if wrong := [each for each in states if each not in ("failed", "bounced", "cancelled", "suppressed")]:
+        raise typer.BadParameter(f"--state must be failed, bounced, cancelled or suppressed, got {wrong[0]}")
+
+    async def work(store: "Store", campaign: "Campaign") -> int:
+        from fairpost.model.ids import EmailId
+        from fairpost.postgres import campaigns
+
+        if campaign.state == "cancelled":
+            raise FairpostError(f"Campaign {campaign.name} is cancelled, and stays so. Nothing was changed.")
+        ids = [EmailId(r.email_id) async for r in campaigns.receipts(store, campaign, states=states)]
+        pages = [ids[at : at + campaigns.PAGE] for at in range(0, len(ids), campaigns.PAGE)]
+        return sum([await campaigns.retry(store, page) for page in pages])
+
+    again = with_campaign(name, workspace, work)
+    if as_json:
+        print_json({"retried": again})
+    else:
+        typer.echo(f"{count(again, 'e-mail')} tried again")
+
+
+def preview(
+    name: Name,
+    to: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="For this prospect. [default: the first on its lists]")
+    ] = None,
+    step: Annotated[int, typer.Option(min=1, help="Of this step.")] = 1,
+    html: Annotated[bool, typer.Option("--html", help="Print the html part, to look at in a browser.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print the whole message as it goes out, headers and all.")
+    ] = False,
+    workspace: Workspace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show an e-mail of a campaign as one prospect will get it.
+
+    \b
+    Example: fairpost campaign preview spring --to ann@example.com --step 2
+    """
+
+    async def work(store: "Store", campaign: "Campaign") -> "Preview":
+        return await _previewed(store, campaign, to, step)
+
+    shown = with_campaign(name, workspace, work)
+    if as_json:
+        print_json(
+            {
+                "step": shown.step,
+                "from": shown.sender,
+                "to": shown.to,
+                "subject": shown.said.subject,
+                "text": shown.said.text,
+                "html": shown.said.html,
+                "raw": shown.raw.decode("utf-8", "replace"),
+            }
+        )
+    elif raw:
+        typer.echo(plain(shown.raw.decode("utf-8", "replace").replace("\r\n", "\n")), nl=False)
+    elif html:
+        if shown.said.html is None:
+            raise FairpostError("This step has no html part. Look at its text: leave out --html")
+        typer.echo(plain(shown.said.html) if sys.stdout.isatty() else shown.said.html)
+    else:
+        sender = f"{shown.sender.name} <{shown.sender.address}>" if shown.sender.name else shown.sender.address
+        typer.echo(plain(f"From: {sender}\nTo: {shown.to}\nSubject: {shown.said.subject}\n"))
+        typer.echo(plain(shown.said.text if shown.said.text is not None else "(made of the html part when it is sent)"))
+        if shown.said.html is not None:
+            typer.echo("\n(it has an html part as well: see --html or --raw)")
+
+
+def send_test(
+    name: Name,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Who gets the test.")],
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="With the words for this prospect. [default: the first on its lists]"),
+    ] = None,
+    step: Annotated[int, typer.Option(min=1, help="Of this step.")] = 1,
+    workspace: Workspace = None,
+) -> None:
+    """Send one e-mail of a campaign to yourself, now.
+
+    Through the campaign's own accounts, with the words that a prospect would get. It counts as no step of the campaign, and does not wait for
+    its window.
+
+    \b
+    Example: fairpost campaign send-test spring me@example.com --step 2
+    """
+    from fairpost.campaigns.preview import trial_email
+
+    async def work(store: "Store", campaign: "Campaign") -> int:
+        shown = await _previewed(store, campaign, to, step)
+        (row,) = await store.enqueue_many([trial_email(shown, campaign, address)])
+        if row["error"] is not None:
+            import json
+
+            raise FairpostError(json.loads(row["error"])["message"])
+        return int(row["id"])
+
+    email_id = with_campaign(name, workspace, work)
+    typer.echo(f"e-mail {email_id} is on its way to {address}")
+    tell_next(f"fairpost email show {email_id}")
+
+
+async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step: int) -> "Preview":
+    from fairpost.campaigns.preview import preview as previewed
+    from fairpost.postgres import campaigns
+    from fairpost.postgres.prospects import known_by
+
+    address = to or await campaigns.first_member(store, campaign)
+    if address is None:
+        raise FairpostError(
+            f"Nobody is on {', '.join(campaign.lists)} yet. Bring people in: fairpost prospects import --help"
+        )
+    prospect = await known_by(store, campaign.workspace, address)
+    return await previewed(store, campaign, step, prospect, now=await store.value("SELECT clock_timestamp()"))
+
+
+def _json_line(receipt: "Receipt") -> None:
+    import json
+
+    from fairpost.cli.output import jsonable
+
+    typer.echo(json.dumps(jsonable(receipt), ensure_ascii=False))
+
+
+def _states(given: list[str] | None) -> tuple[str, ...]:
+    states = tuple(given or NOT_SENT)
+    if wrong := [each for each in states if each not in STATES]:
+        raise typer.BadParameter(f"--state must be one of {', '.join(STATES)}, got {wrong[0]}")
+    return states
