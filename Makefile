@@ -43,13 +43,13 @@ screenshots: $(STAMP) peers  ## take the pictures in docs/screenshots/ (some: AR
 CHAOS_KILLS ?= 300
 
 chaos: $(STAMP) peers  ## kill workers, engines and PostgreSQL CHAOS_KILLS times, and see that nothing is lost or repeated
-	@FAIRPOST_CHAOS_KILLS=$(CHAOS_KILLS) $(BIN)/python -m pytest tests/chaos --timeout 3600 $(ARGS)
+	@FAIRPOST_CHAOS_KILLS=$(CHAOS_KILLS) $(BIN)/python -m pytest tests/chaos --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
 
 FUZZ_S ?= 60
 FUZZ_TIMES ?= 4
 
 fuzz: $(STAMP)  ## try FUZZ_TIMES as much of what chance brings, and throw bytes at the SMTP wire for FUZZ_S seconds
-	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) $(BIN)/python -m pytest -n auto -m thorough --timeout 3600 $(ARGS)
+	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) $(BIN)/python -m pytest -n auto -m thorough --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
 	@PYTHONPATH=. $(BIN)/python tests/smtp/fuzz_wire.py -max_total_time=$(FUZZ_S) -max_len=4096 -dict=tests/smtp/wire.dict -timeout=10 -rss_limit_mb=1024 -close_fd_mask=1
 

@@ -89,6 +89,19 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)
 
+    def remove_node(self, node: Any) -> str | None:
+        """A process is gone: the test that it died of has failed, and is not given to the next one."""
+        units = self.assigned_work.pop(node)
+        left = [(tests, test) for tests in units.values() for test, is_done in tests.items() if not is_done]
+        if not left:
+            return None
+        tests, died_of = left[0]
+        tests[died_of] = True
+        self.workqueue.update({scope: tests for scope, tests in units.items() if not all(tests.values())})
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return str(died_of)
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:

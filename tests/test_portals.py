@@ -20,6 +20,9 @@ from fairpost.templates.folder import BrokenTemplates
 from fairpost.templates.portals import BUILT_IN, WORDS_BYTES_MAX, Words, load_portals
 from fairpost.templates.rendering import Unrenderable
 
+SOON_S_MAX = (
+    60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
+)
 LOADED = load_portals(BUILT_IN)
 TFA = LOADED.get("hub", "tfa").words
 OWN = Words(
@@ -319,7 +322,7 @@ async def test_no_words_get_out_of_their_place(
     with pytest.raises(BrokenTemplates) as broken:
         await ours.put_override("shop", "hub", "tfa", replace(OWN, **{part: words}))
     assert said in str(broken.value)
-    assert time.process_time() - started_s < 5
+    assert time.process_time() - started_s < SOON_S_MAX
     assert await rows(store) == []
 
 
@@ -331,7 +334,7 @@ async def test_no_words_run_forever_or_fill_the_memory(
     started_s = time.process_time()
     with pytest.raises(BrokenTemplates, match=rf"{part}: (it takes too many steps|the {part} becomes longer than)"):
         await ours.put_override("shop", "hub", "tfa", replace(OWN, **{part: words}))
-    assert time.process_time() - started_s < 5
+    assert time.process_time() - started_s < SOON_S_MAX
     assert await rows(store) == []
 
 
@@ -357,7 +360,7 @@ async def test_no_words_take_long_to_check(ours: WorkspacePortals, piece: str) -
         await ours.portal_email("shop", "hub", "tfa", CODE)
     except (BrokenTemplates, Unrenderable):
         pass
-    assert time.process_time() - started_s < 10
+    assert time.process_time() - started_s < SOON_S_MAX
 
 
 async def test_what_grows_with_a_value_is_stopped_when_it_is_filled_in(ours: WorkspacePortals) -> None:

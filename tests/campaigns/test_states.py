@@ -401,7 +401,7 @@ async def test_a_campaign_without_an_account_fails_says_why_and_goes_on_when_the
     failed = await world.again(campaign)
     assert (failed.state, failed.reason) == (CampaignState.FAILED, "there is no account in pool default any more")
     await world.add_accounts("bert")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await world.run(days=1)  # nobody spins on what he may not begin
     assert world.post.sent == []
     assert await campaigns.resume(world.store, campaign, by="test")

@@ -16,7 +16,7 @@ from fairpost.inbox.markup import Image, Link, read_markup
 from fairpost.inbox.reading import read
 from tests.inbox.test_reading import PIECES
 
-LINEAR_S_MAX = 30.0  # of what takes a second or two; what is quadratic takes hours
+LINEAR_S_MAX = 120.0  # of what takes a second or two; what is quadratic takes hours
 
 
 def checked(raw: bytes) -> Checked:

@@ -212,6 +212,4 @@ def test_a_huge_text_takes_no_time(piece: str) -> None:
     began = time.process_time()  # ours alone: other tests are running
     for code in (450, 550):
         meaning(Reply(code, text), phase=Step.RCPT)
-    assert (
-        time.process_time() - began < 10
-    )  # far more than it takes: what grows with the square of the length would take minutes
+    assert time.process_time() - began < 60  # what grows with the square of the length would take minutes

@@ -12,6 +12,10 @@ from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, PROBLEMS_MAX,
 from fairpost.templates.portals import BUILT_IN, Portals, load_portals
 from fairpost.templates.rendering import Unrenderable
 
+SOON_S_MAX = (
+    60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
+)
+
 PORTAL = """\
 name = "Shop"
 sender_name = "The shop"
@@ -578,4 +582,4 @@ def test_what_is_wrong_everywhere_is_told_soon(tmp_path: Path, piece: str) -> No
     with pytest.raises(BrokenTemplates) as broken:
         load_portals(shop(tmp_path, note__html_html=piece * (FILE_BYTES_MAX // len(piece))))
     assert len(broken.value.problems) <= PROBLEMS_MAX + 50
-    assert time.process_time() - started_s < 20
+    assert time.process_time() - started_s < SOON_S_MAX

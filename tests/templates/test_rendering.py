@@ -25,6 +25,10 @@ from fairpost.templates.rendering import (
 )
 from fairpost.templates.samples import sample_of
 
+SOON_S_MAX = (
+    60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
+)
+
 
 def compiled(source: str) -> Compiled:
     return compile_template(Template(subject="Hello", text=source))
@@ -244,7 +248,7 @@ def test_what_nobody_needs_is_not_part_of_the_language(source: str) -> None:
 def test_monstrous_templates_are_refused_at_once(source: str) -> None:
     started_s = time.process_time()
     refusal(source)
-    assert time.process_time() - started_s < 10
+    assert time.process_time() - started_s < SOON_S_MAX
 
 
 # ── what recipients' fields can do ────────────────────────────────────────────────────────────────────────
@@ -368,7 +372,7 @@ def test_what_would_never_end_is_stopped(source: str, fields: dict[str, Any]) ->
     started_s = time.process_time()
     with pytest.raises(Unrenderable):
         template.render(fields)
-    assert time.process_time() - started_s < 5
+    assert time.process_time() - started_s < SOON_S_MAX
 
 
 def test_a_part_that_grows_too_long_is_refused() -> None:
@@ -486,9 +490,9 @@ def test_a_field_deep_in_others_is_refused_before_it_is_compiled() -> None:
 
 
 def test_a_preview_costs_what_the_template_is_long() -> None:
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     assert len(sample_of(compiled("".join(f"{{{{ a{n} }}}}" for n in range(20_000))))) == 20_000
     template = compiled("{{ a" + ".19" * 8 + " }}")  # twenty to the eighth
     with pytest.raises(Unrenderable):
         template.render(sample_of(template))
-    assert time.perf_counter() - began_s < 10
+    assert time.process_time() - began_s < SOON_S_MAX
