@@ -10,8 +10,10 @@ import pytest
 from argon2 import PasswordHasher
 
 from fairpost.model.person import Person, SignedIn, SignInBegun
+from fairpost.model.workspace import Scope
 from fairpost.people import membership, passwords, signing_in
 from fairpost.people.mails import ServiceMail
+from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 from fairpost.templates.portals import BUILT_IN, load_portals
 from tests.cli.conftest import Cli
@@ -171,3 +173,35 @@ def test_a_member_is_no_admin_and_the_service_has_no_members(cli: Cli) -> None:
     assert "manager, sender, viewer" in cli.error("member", "add", "acme", "b@x.test", "--role", "admin", code=2)
     assert "manager, sender, viewer" in cli.error("member", "role", "acme", "b@x.test", "king", code=2)
     assert "has no members" in cli.error("member", "add", "fairpost", "b@x.test")
+
+
+def _key_of(url: str, who: str, name: str) -> str:
+    async def make(store: Store) -> str:
+        key, _ = await workspaces.add_key(store, "acme", region="main", name=name, scopes=[Scope.READ], by=who)
+        return key.id
+
+    made: str = on_store(url, make)
+    return made
+
+
+def test_keys_of_a_member_are_named_when_he_goes_and_revoked_on_demand(cli: Cli, url: str) -> None:
+    cli.ok("workspace", "add", "acme")
+    for address in ("ann@example.com", "bob@example.com"):
+        cli.ok("member", "add", "acme", address, "--role", "manager")
+    anns, bobs = _key_of(url, "manager ann@example.com", "hers"), _key_of(url, "manager bob@example.com", "his")
+    another = _key_of(url, f"key {bobs}", "")
+    said = cli.ok("member", "role", "acme", "bob@example.com", "viewer")
+    assert f"key {bobs} his still opens; to end it: fairpost key revoke acme {bobs}" in said
+    assert another in said
+    assert anns not in said
+    assert "bob@example.com (now viewer)" in cli.ok("key", "list", "acme")
+    gone = cli.json("member", "disable", "acme", "bob@example.com", "--revoke-keys")
+    assert (gone["person"]["state"], gone["keys"]) == ("disabled", [])
+    assert sorted(gone["keys_revoked"]) == sorted([bobs, another])
+    known = {key["id"]: key for key in cli.json("key", "list", "acme")}
+    assert [bool(known[id_]["revoked_at"]) for id_ in (anns, bobs, another)] == [False, True, True]
+    assert (known[another]["maker"], known[another]["is_maker_member"]) == ("bob@example.com", False)
+    assert (known[anns]["maker"], known[anns]["is_maker_member"]) == ("ann@example.com", True)
+    assert "(no member any more)" in cli.ok("key", "list", "acme")
+    actions = [entry["action"] for entry in cli.json("audit", "acme")]
+    assert actions[:4] == ["key.revoke", "key.revoke", "member.disable", "member.role"]

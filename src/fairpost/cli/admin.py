@@ -105,7 +105,7 @@ def disable(address: Address) -> None:
     \b
     Example: fairpost admin disable ann@example.com
     """
-    people_view.disable(workspace=None, address=address)
+    people_view.disable_admin(address)
 
 
 @app.command()

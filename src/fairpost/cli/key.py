@@ -1,5 +1,6 @@
 """`fairpost key`: what opens the HTTP API to a workspace."""
 
+from dataclasses import fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,11 +10,13 @@ from fairpost.cli.arguments import span
 from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import NotFound
+from fairpost.model.person import Role
 from fairpost.model.workspace import Scope
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from fairpost.model.workspace import ApiKey
+    from fairpost.people.key_makers import MadeKey
     from fairpost.postgres.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Add, list and revoke keys of the HTTP API.")
@@ -86,23 +89,24 @@ def add(
 
 @app.command("list")
 def list_keys(workspace: Workspace, as_json: AsJson = False) -> None:
-    """List the keys of a workspace, the newest first.
+    """List the keys of a workspace, the newest first, and who made each.
 
     \b
     Example: fairpost key list acme
     """
+    from fairpost.people.key_makers import made_keys
     from fairpost.postgres import workspaces
 
-    async def work(store: "Store") -> "list[ApiKey]":
+    async def work(store: "Store") -> "list[MadeKey]":
         await workspaces.workspace_named(store, workspace)
-        return await workspaces.keys(store, workspace)
+        return await made_keys(store, workspace)
 
     found = with_store(work)
     if as_json:
-        print_json(found)
+        print_json([_facts(each) for each in found])
     elif found:
         print_table(
-            ("key", "name", "scopes", ">a minute", "made", "last used", "ends"),
+            ("key", "name", "scopes", ">a minute", "made", "by", "last used", "ends"),
             (
                 (
                     k.id,
@@ -110,10 +114,12 @@ def list_keys(workspace: Workspace, as_json: AsJson = False) -> None:
                     ", ".join(k.scopes),
                     k.per_minute,
                     f"{k.created_at:%Y-%m-%d}",
+                    _maker(each),
                     f"{k.last_used_at:%Y-%m-%d %H:%M}" if k.last_used_at else "never",
                     _end(k),
                 )
-                for k in found
+                for each in found
+                for k in [each.key]
             ),
         )
     else:
@@ -146,6 +152,21 @@ def revoke(
         print_json(key)
     else:
         typer.echo(f"revoked {key.id}")
+
+
+def _facts(made: "MadeKey") -> dict[str, object]:
+    is_member = made.is_maker_member if made.maker is not None else None
+    key = {each.name: getattr(made.key, each.name) for each in fields(made.key)}
+    return {**key, "maker": made.maker, "maker_role": made.maker_role, "is_maker_member": is_member}
+
+
+def _maker(made: "MadeKey") -> str:
+    if made.maker is None:
+        return made.key.created_by
+    with_key = f" with {made.key.created_by}" if made.key.created_by.startswith("key ") else ""
+    if not made.is_maker_member:
+        return f"{made.maker}{with_key} (no member any more)"
+    return f"{made.maker}{with_key}" + ("" if made.maker_role is Role.MANAGER else f" (now {made.maker_role})")
 
 
 def _end(key: "ApiKey") -> str:

@@ -1,24 +1,41 @@
 """`fairpost member`: the people who sign in to a workspace."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairpost.cli import people_view
 from fairpost.cli.admin import Address, Name, Send
-from fairpost.cli.output import AsJson, plain
+from fairpost.cli.output import AsJson, plain, print_json
 from fairpost.cli.session import with_store
 from fairpost.model.person import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from fairpost.model.person import Person, Refused
+    from fairpost.model.workspace import ApiKey
     from fairpost.postgres.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Invite the people who sign in to a workspace, and say what they may do.")
 
 MEMBER_ROLES = ", ".join(role for role in Role if role is not Role.ADMIN)
 
+BY = "cli"
+
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
+RevokeKeys = Annotated[
+    bool, typer.Option("--revoke-keys", help="Revoke the keys that the member made, too, unless still a manager.")
+]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """`keys`: made by this member, and open until now."""
+
+    person: "Person"
+    keys: "list[ApiKey]"
 
 
 def _role(text: str) -> Role:
@@ -64,21 +81,24 @@ def role(
     workspace: Workspace,
     address: Address,
     new_role: Annotated[Role, typer.Argument(parser=_role, metavar="ROLE", help="manager, sender or viewer.")],
+    revoke_keys: RevokeKeys = False,
+    as_json: AsJson = False,
 ) -> None:
     """Change what a member may do.
 
-    The member's sessions end: who was signed in does it again.
+    The member's sessions end: who was signed in does it again. Keys that a manager made stay, and are named.
 
     \b
     Example: fairpost member role acme bob@example.com manager
     """
     from fairpost.people import membership
 
-    async def work(store: "Store", person: "Person") -> "Person | Refused":
+    async def change(store: "Store", person: "Person") -> "Person | Refused":
         return await membership.change_role(store, person.id, new_role)
 
-    changed = people_view.accepted(people_view.with_person(workspace, address, work))
-    typer.echo(plain(f"{changed.address} is {changed.role} of workspace {workspace}"))
+    changed = _lowered(workspace, address, change, "member.role", revoke_keys=revoke_keys)
+    said = f"{changed.person.address} is {changed.person.role} of workspace {workspace}"
+    _show_lowered(changed, said, revoke_keys=revoke_keys, as_json=as_json)
 
 
 @app.command()
@@ -94,15 +114,22 @@ def reset(workspace: Workspace, address: Address, as_json: AsJson = False) -> No
 
 
 @app.command()
-def disable(workspace: Workspace, address: Address) -> None:
+def disable(workspace: Workspace, address: Address, revoke_keys: RevokeKeys = False, as_json: AsJson = False) -> None:
     """Keep a member out, at once.
 
-    All sessions, begun sign-ins and links end.
+    All sessions, begun sign-ins and links end. Keys that the member made are the workspace's: they stay, and are named.
 
     \b
-    Example: fairpost member disable acme bob@example.com
+    Example: fairpost member disable acme bob@example.com --revoke-keys
     """
-    people_view.disable(workspace=workspace, address=address)
+    from fairpost.people import membership
+
+    async def change(store: "Store", person: "Person") -> "Person | Refused":
+        return await membership.disable_person(store, person.id)
+
+    changed = _lowered(workspace, address, change, "member.disable", revoke_keys=revoke_keys)
+    said = f"disabled: {changed.person.role} {changed.person.address} of workspace {workspace}; all sessions are ended"
+    _show_lowered(changed, said, revoke_keys=revoke_keys, as_json=as_json)
 
 
 @app.command()
@@ -113,3 +140,43 @@ def enable(workspace: Workspace, address: Address) -> None:
     Example: fairpost member enable acme bob@example.com
     """
     people_view.enable(workspace=workspace, address=address)
+
+
+def _lowered(
+    workspace: str,
+    address: str,
+    change: "Callable[[Store, Person], Awaitable[Person | Refused]]",
+    action: str,
+    *,
+    revoke_keys: bool,
+) -> Lowered:
+    from fairpost.people import key_makers
+    from fairpost.postgres import workspaces
+
+    async def work(store: "Store", person: "Person") -> Lowered:
+        async with store.together() as one:
+            changed = people_view.accepted(await change(one, person))
+            detail = {"role": changed.role} if action == "member.role" else None
+            await workspaces.write_audit(
+                one, workspace=workspace, who=BY, action=action, subject=changed.address, detail=detail
+            )
+            is_manager = changed.role is Role.MANAGER and changed.disabled_at is None
+            keys = [] if is_manager else await key_makers.open_keys_of(one, changed, now=await one.now())
+            if revoke_keys:
+                await key_makers.revoke_all(one, keys, who=BY)
+            return Lowered(changed, keys)
+
+    return people_view.with_person(workspace, address, work)
+
+
+def _show_lowered(changed: Lowered, said: str, *, revoke_keys: bool, as_json: bool) -> None:
+    if as_json:
+        ids = [key.id for key in changed.keys]
+        kept, revoked = ([], ids) if revoke_keys else (ids, [])
+        print_json({"person": people_view.facts(changed.person), "keys": kept, "keys_revoked": revoked})
+        return
+    typer.echo(plain(said))
+    for key in changed.keys:
+        named = f"{key.id} {key.name}".rstrip()
+        end = f"fairpost key revoke {key.workspace} {key.id}"
+        typer.echo(plain(f"revoked key {named}" if revoke_keys else f"key {named} still opens; to end it: {end}"))

@@ -78,10 +78,10 @@ def reset(*, workspace: str | None, address: str, as_json: bool) -> None:
     show_offered(accepted(offered), "reset", as_json=as_json)
 
 
-def disable(*, workspace: str | None, address: str) -> None:
+def disable_admin(address: str) -> None:
     from fairpost.people import membership
 
-    outcome = with_person(workspace, address, lambda store, person: membership.disable_person(store, person.id))
+    outcome = with_person(None, address, lambda store, person: membership.disable_person(store, person.id))
     typer.echo(plain(f"disabled: {_whole(accepted(outcome))}; all sessions are ended"))
 
 

@@ -40,6 +40,9 @@ class ApiKey:
     revoked_at: datetime | None
     last_used_at: datetime | None
 
+    def opens(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:

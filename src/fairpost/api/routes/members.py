@@ -3,16 +3,17 @@
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, status
+from fastapi import APIRouter, Query, status
 from pydantic import Field
 
 from fairpost.api.access import Caller, Manages
 from fairpost.api.answers import AddressPath, Answer, Given, Moment, facts_of, failures
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.routes.auth import Address, PersonName, PersonOut, person_out, refusal
+from fairpost.api.routes.workspace import KeyOut, key_out
 from fairpost.api.service import TheService
 from fairpost.model.person import Offered, Person, Refused, Role
-from fairpost.people import membership
+from fairpost.people import key_makers, membership
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 
@@ -31,6 +32,19 @@ class MemberIn(Given):
 
 class RoleIn(Given):
     role: MemberRole
+
+
+class MemberChanged(PersonOut):
+    """With the keys that this member made and that still open: they are the workspace's, and go on doing so."""
+
+    keys: Annotated[list[KeyOut], Field(description="Of one who is a manager still: none, for nothing has changed.")]
+    keys_revoked: Annotated[list[KeyOut], Field(description="Those that this request revoked, with `keys=revoke`.")]
+
+
+KeysAlso = Annotated[
+    Literal["revoke"] | None,
+    Query(description="Revoke the keys that this member made, too, unless the member is a manager still."),
+]
 
 
 class OfferedOut(PersonOut):
@@ -70,25 +84,29 @@ async def invite(given: MemberIn, caller: Manages, service: TheService) -> Answe
     summary="Give another role; ends the member's sessions",
     responses=failures("not_found", "conflict"),
 )
-async def change_role(address: AddressPath, given: RoleIn, caller: Manages) -> Answer[PersonOut]:
+async def change_role(
+    address: AddressPath, given: RoleIn, caller: Manages, keys: KeysAlso = None
+) -> Answer[MemberChanged]:
     async def change(store: Store, person: Person) -> Person | Refused:
         return await membership.change_role(store, person.id, Role(given.role))
 
-    return await _changed(caller, address, change, "member.role", role=given.role)
+    return await _lowered(caller, address, change, keys, "member.role", role=given.role)
 
 
 @router.post("/{address}/disable", summary="Keep a member out, at once", responses=failures("not_found"))
-async def disable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
-    return await _changed(
-        caller, address, lambda store, person: membership.disable_person(store, person.id), "member.disable"
+async def disable(address: AddressPath, caller: Manages, keys: KeysAlso = None) -> Answer[MemberChanged]:
+    return await _lowered(
+        caller, address, lambda store, person: membership.disable_person(store, person.id), keys, "member.disable"
     )
 
 
 @router.post("/{address}/enable", summary="Let a member in again", responses=failures("not_found"))
 async def enable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
-    return await _changed(
-        caller, address, lambda store, person: membership.enable_person(store, person.id), "member.enable"
-    )
+    async with caller.owner.together() as one:
+        person = await _find(one, caller, address)
+        enabled = person_out(await membership.enable_person(one, person.id))
+        await caller.audit(one, "member.enable", person.address)
+    return Answer(data=enabled)
 
 
 @router.post(
@@ -103,18 +121,27 @@ async def reset(address: AddressPath, caller: Manages, service: TheService) -> A
     return Answer(data=offered)
 
 
-async def _changed(
+async def _lowered(
     caller: Caller,
     address: str,
     change: Callable[[Store, Person], Awaitable[Person | Refused]],
+    keys: Literal["revoke"] | None,
     action: str,
     **detail: str,
-) -> Answer[PersonOut]:
+) -> Answer[MemberChanged]:
     async with caller.owner.together() as one:
         person = await _find(one, caller, address)
         changed = person_out(await change(one, person))
         await caller.audit(one, action, person.address, **detail)
-    return Answer(data=changed)
+        is_manager = changed.role is Role.MANAGER and changed.disabled_at is None
+        left = [] if is_manager else await key_makers.open_keys_of(one, person, now=await one.now())
+        if keys == "revoke":
+            await key_makers.revoke_all(one, left, who=caller.who, request_id=caller.request_id)
+    told = [key_out(key) for key in left]
+    is_over = keys == "revoke"
+    return Answer(
+        data=MemberChanged(**changed.model_dump(), keys=[] if is_over else told, keys_revoked=told if is_over else [])
+    )
 
 
 async def _require_room(store: Store, caller: Caller, address: str) -> None:

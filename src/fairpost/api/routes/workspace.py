@@ -6,11 +6,12 @@ from fastapi import APIRouter, Path, status
 from pydantic import Field
 
 from fairpost.api.access import Manages, Reads
-from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, facts_of, failures
+from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, number_at, page_of
 from fairpost.model.person import Role
-from fairpost.model.workspace import AuditEntry, Scope
+from fairpost.model.workspace import ApiKey, AuditEntry, Scope
+from fairpost.people.key_makers import MadeKey, made_keys
 from fairpost.postgres import workspaces
 from fairpost.system import clock
 
@@ -35,10 +36,22 @@ class KeyOut(Model):
     scopes: list[Scope]
     per_minute: int
     created_at: Moment
-    created_by: str
+    created_by: Annotated[str, Field(description="A manager, a key, the operator or the command line.")]
     expires_at: Moment | None
     revoked_at: Moment | None
     last_used_at: Moment | None
+
+
+class ListedKey(KeyOut):
+    maker: Annotated[
+        str | None,
+        Field(description="The address of the member who made it, himself or with a key that he had made."),
+    ]
+    maker_role: Annotated[Role | None, Field(description="What this member is now.")]
+    is_maker_member: Annotated[
+        bool | None,
+        Field(description="False: whoever made it is disabled, and may have the key still. Null: no member."),
+    ]
 
 
 class NewKey(KeyOut):
@@ -78,8 +91,8 @@ async def shown(caller: Reads) -> Answer[WorkspaceOut]:
 
 
 @router.get("/keys", summary="All keys, the newest first", responses=failures())
-async def keys(caller: Manages) -> Answer[list[KeyOut]]:
-    return Answer(data=[KeyOut.model_validate(key) for key in await workspaces.keys(caller.store, caller.workspace)])
+async def keys(caller: Manages) -> Answer[list[ListedKey]]:
+    return Answer(data=[_listed(each) for each in await made_keys(caller.owner, caller.workspace)])
 
 
 @router.post(
@@ -108,7 +121,7 @@ async def add_key(given: KeyIn, caller: Manages) -> Answer[NewKey]:
             expires_at=given.expires_at,
         )
         await caller.audit(one, "key.add", key.id, name=given.name, scopes=sorted(set(given.scopes)))
-    return Answer(data=NewKey.model_validate({**facts_of(key), "key": text}))
+    return Answer(data=NewKey(**key_out(key).model_dump(), key=text))
 
 
 @router.delete("/keys/{key_id}", summary="Revoke a key", responses=failures("not_found"))
@@ -118,7 +131,7 @@ async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Mana
         if key is None:
             raise not_found("key", key_id)
         await caller.audit(one, "key.revoke", key_id)
-    return Answer(data=KeyOut.model_validate(key))
+    return Answer(data=key_out(key))
 
 
 @router.get("/audit", summary="Who changed what, the newest first", responses=failures())
@@ -127,7 +140,24 @@ async def audit(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> An
     return page_of(found, limit, shown=_entry, place=lambda entry: entry.id)
 
 
+def key_out(key: ApiKey) -> KeyOut:
+    told = KeyOut.model_validate(key)
+    return told.model_copy(update={"created_by": _as_told(key.created_by)})
+
+
+def _listed(made: MadeKey) -> ListedKey:
+    return ListedKey(
+        **key_out(made.key).model_dump(),
+        maker=made.maker,
+        maker_role=made.maker_role,
+        is_maker_member=made.is_maker_member if made.maker is not None else None,
+    )
+
+
 def _entry(entry: AuditEntry) -> AuditOut:
+    return AuditOut.model_validate(entry).model_copy(update={"who": _as_told(entry.who)})
+
+
+def _as_told(who: str) -> str:
     """Who of the operators it was is their own affair."""
-    told = AuditOut.model_validate(entry)
-    return told.model_copy(update={"who": "the operator"}) if entry.who.startswith(f"{Role.ADMIN} ") else told
+    return "the operator" if who.startswith(f"{Role.ADMIN} ") else who

@@ -42,9 +42,16 @@ function row(ctx, key) {
   const revoke = key.revoked_at ? "" : button("Revoke", () => revoked(ctx, key), { tone: "danger", label: `Revoke ${key.name || key.id}` });
   return {
     key: key.id,
-    cells: [[key.name || h("span.quiet", "no name"), " ", h("small.mono", key.id)], key.scopes.join(", "), number(key.per_minute), [moment(key.created_at), " ", h("small", key.created_by)],
+    cells: [[key.name || h("span.quiet", "no name"), " ", h("small.mono", key.id)], key.scopes.join(", "), number(key.per_minute), [moment(key.created_at), " ", h("small", maker(key))],
       key.expires_at ? moment(key.expires_at) : "never", key.last_used_at ? since(key.last_used_at) : "never", tone, revoke],
   };
+}
+
+function maker(key) {
+  if (!key.maker) return key.created_by;
+  const withKey = key.created_by.startsWith("key ") ? ` with ${key.created_by}` : "";
+  const now = !key.is_maker_member ? ", no member any more" : key.maker_role === "manager" ? "" : `, now ${key.maker_role}`;
+  return `${key.maker}${withKey}${now}`;
 }
 
 async function revoked(ctx, key) {

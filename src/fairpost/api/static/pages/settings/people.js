@@ -8,6 +8,9 @@ import { actions } from "./lists.js";
 
 const ROLES = [["viewer", "viewer: looks"], ["sender", "sender: looks and sends"], ["manager", "manager: changes everything in the workspace"]];
 
+const KEYS = { name: "keys", label: "Keys that this member made", options: [["keep", "stay: they are the workspace's"], ["revoke", "are revoked, too"]], value: "keep" };
+const REVOKING = "?keys=revoke";
+
 const pathOf = (ctx) => (ctx.workspace ? "/api/members" : "/api/admin/people");
 
 export default {
@@ -60,13 +63,21 @@ async function invite(ctx, entered, box) {
 }
 
 async function changeRole(ctx, person, path) {
+  const keys = person.role === "manager" ? [{ ...KEYS, label: "Keys that this manager made, if this is the end of that" }] : [];
   const entered = await dialog(`The role of ${person.address}`, {
     text: "A new role ends the member's sessions.",
-    fields: [{ name: "role", label: "Role", options: ROLES, value: person.role }],
+    fields: [{ name: "role", label: "Role", options: ROLES, value: person.role }, ...keys],
     yes: "Change",
-    act: ({ role }) => put(`${path}/role`, { role }),
+    act: async ({ role, keys: also }) => tellOfKeys(await put(`${path}/role${also === "revoke" ? REVOKING : ""}`, { role })),
   });
   if (entered) await ctx.reload();
+}
+
+// Who may sign in no more may still have a key.
+function tellOfKeys(changed) {
+  const names = (keys) => keys.map((key) => key.name || key.id).join(", ");
+  if (changed.keys?.length) tell(`Keys that ${changed.address} made still open: ${names(changed.keys)}. They can be revoked under Keys.`, "bad");
+  if (changed.keys_revoked?.length) tell(`Revoked: ${names(changed.keys_revoked)}.`);
 }
 
 const sendLink = (person, path) => confirmed(`Send ${person.address} a link?`, {
@@ -79,5 +90,16 @@ const sendLink = (person, path) => confirmed(`Send ${person.address} a link?`, {
 
 async function disable(ctx, person, path) {
   const text = "All sessions end at once, and nobody signs in with this address until it is enabled again.";
-  if (await confirmed(`Disable ${person.address}?`, { text, yes: "Disable", act: () => post(`${path}/disable`), done: `${person.address} is kept out.` })) await ctx.reload();
+  const entered = await dialog(`Disable ${person.address}?`, {
+    text,
+    fields: ctx.workspace ? [KEYS] : [],
+    yes: "Disable",
+    tone: "danger",
+    act: async ({ keys }) => {
+      const changed = await post(`${path}/disable${keys === "revoke" ? REVOKING : ""}`);
+      tell(`${person.address} is kept out.`);
+      tellOfKeys(changed);
+    },
+  });
+  if (entered) await ctx.reload();
 }
