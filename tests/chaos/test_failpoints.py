@@ -197,3 +197,13 @@ def test_a_failpoint_with_a_file_kills_once(tmp_path: Path) -> None:
     file.touch()
     assert passes(FAIRPOST_FAILPOINT="here", FAIRPOST_FAILPOINT_FILE=str(file)) == (0, -signal.SIGKILL)
     assert passes(FAIRPOST_FAILPOINT="here", FAIRPOST_FAILPOINT_FILE=str(file)) == (3, 0)
+
+
+def test_a_failpoint_that_only_a_file_names_kills_once_and_there(tmp_path: Path) -> None:
+    file = tmp_path / "failpoint"
+    assert passes(FAIRPOST_FAILPOINT_FILE=str(file)) == (3, 0)
+    file.write_text("elsewhere")
+    assert passes(FAIRPOST_FAILPOINT_FILE=str(file)) == (3, 0)
+    file.write_text("here")
+    assert passes(FAIRPOST_FAILPOINT_FILE=str(file)) == (0, -signal.SIGKILL)
+    assert passes(FAIRPOST_FAILPOINT_FILE=str(file)) == (3, 0)

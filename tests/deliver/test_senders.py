@@ -271,32 +271,3 @@ async def test_hours_in_which_no_engine_looked_are_looked_at(store: Store, hands
 async def test_an_age_that_nobody_can_have_is_refused(store: Store, since: str) -> None:
     with pytest.raises(asyncpg.PostgresError, match="between the years 1970 and 2200"):
         await store.value("SELECT fairpost.set_sender('w1', 'ann', NULL, $1::text::timestamptz)", since)
-
-
-async def test_an_engine_that_dies_after_a_decision_leaves_the_rest_to_the_next(
-    store: Store, runner: Runner, hands: clock.ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the throttle and everything that follows: the marks are still there, and nobody has been told."""
-
-    async def die(*_: object) -> None:
-        raise ConnectionError("gone")
-
-    watch = watch_of(store)
-    await watch.start()
-    await a_burst(store)
-    await runner.run_until_idle()
-    with monkeypatch.context() as dying:
-        dying.setattr(senders, "settled", die)
-        with pytest.raises(ConnectionError):
-            await watch.step()
-    assert await tier_of(store) is Tier.THROTTLED
-    assert await notices(store) == []
-    assert BAD in (await senders.stirred(store)).users
-    following = watch_of(store)
-    await following.start()
-    await following.step()
-    assert len(await notices(store)) == 2, "each operator once"
-    assert (await senders.stirred(store)).users == ()
-    (bad,) = await senders.known(store, throttled=True)
-    assert bad.throttle is not None
-    assert bad.throttle.until == bad.throttle.since + timedelta(hours=8), "and not prolonged"

@@ -26,6 +26,7 @@ from fairpost.policy.forecast import (
 from fairpost.postgres import campaigns, courses, schedules
 from fairpost.postgres.store import Store
 from fairpost.system import clock
+from fairpost.system.failpoints import failpoint
 
 DATABASE_GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 SECONDS_MAX = 10.0  # of one forecast that is kept: a plan of ten years takes about so long
@@ -81,7 +82,10 @@ async def foresee(store: Store, campaign: Campaign, *, now: datetime, seconds_ma
 async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
     """Once, at the launch. What cannot be foreseen goes on all the same, and why it cannot is remembered instead."""
     with suppress(*DATABASE_GONE):  # then an engine does it
-        await campaigns.keep_forecast(store, campaign, await _foreseen_in_writing(store, campaign, now=now, sent=0))
+        written = await _foreseen_in_writing(store, campaign, now=now, sent=0)
+        failpoint("before_forecast")
+        await campaigns.keep_forecast(store, campaign, written)
+        failpoint("after_forecast")
 
 
 async def look_out(store: Store, campaign: Campaign, *, now: datetime) -> str:

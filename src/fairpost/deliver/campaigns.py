@@ -17,6 +17,7 @@ from fairpost.policy.calendar import RENEWED_BEFORE
 from fairpost.postgres import campaigns, schedules
 from fairpost.postgres.store import Store
 from fairpost.system import clock
+from fairpost.system.failpoints import failpoint
 
 LOOK_S = 0.5
 CLEARED_AT_ONCE = 5000
@@ -60,6 +61,7 @@ class CampaignWatch:
         now = await self._store.now()
         for workspace in await schedules.to_lay(self._store, before=now + RENEWED_BEFORE):
             await self._safely(f"the schedule of workspace {workspace}", lay(self._store, workspace, now=now))
+            failpoint("after_calendar")
         is_busy = False
         for campaign_id in await campaigns.to_plan(self._store):
             is_busy |= await self._plan(campaign_id)
@@ -67,20 +69,27 @@ class CampaignWatch:
             done = await self._safely(
                 f"clearing campaign {campaign_id}", campaigns.clear(self._store, campaign_id, most=CLEARED_AT_ONCE)
             )
+            failpoint("after_clearing")
             is_busy |= done is False
         if self._stranded_at is None or now >= self._stranded_at + STRANDED_EVERY:
             is_busy |= await campaigns.fail_stranded(self._store, most=STRANDED_AT_ONCE) == STRANDED_AT_ONCE
             self._stranded_at = now
-        for workspace, name, state, reason in await campaigns.advance(self._store):
+            failpoint("after_stranded")
+        moved = await campaigns.advance(self._store)
+        failpoint("after_advance")
+        for workspace, name, state, reason in moved:
             self._log(f"campaign {name} of {workspace} is {state}" + (f": {reason}" if reason else ""))
         for workspace in await campaigns.wrong_gates(self._store):
             await self._safely(f"the gates of workspace {workspace}", self._store.set_gates(workspace))
+            failpoint("after_gates")
         return is_busy
 
     async def _plan(self, campaign_id: int) -> bool:
         """One batch. True: there is more. What cannot be planned has failed, and says why."""
         try:
-            return not (await campaigns.plan_batch(self._store, campaign_id, most=BATCH)).done
+            planned = await campaigns.plan_batch(self._store, campaign_id, most=BATCH)
+            failpoint("after_batch")
+            return not planned.done
         except PASSING:
             raise
         except Exception as error:

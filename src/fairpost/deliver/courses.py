@@ -14,6 +14,7 @@ from fairpost.deliver.campaigns import PASSING
 from fairpost.postgres import campaigns, courses
 from fairpost.postgres.store import Store
 from fairpost.system import clock
+from fairpost.system.failpoints import failpoint
 
 LOOK_S = 2.0
 COUNTING_S_MAX = 1.0  # of one commit
@@ -40,19 +41,24 @@ class CourseWatch:
             await asyncio.sleep(LOOK_S)
 
     async def step(self) -> None:
+        failpoint("before_count")
         await courses.count(self._store, seconds_max=COUNTING_S_MAX)
+        failpoint("after_count")
         now = await self._store.now()
         for unforeseen in await courses.launched_unforeseen(self._store, now=now):
             await remember(self._store, await campaigns.campaign_by_id(self._store, unforeseen), now=now)
         while (campaign_id := await courses.take_turn(self._store, now=now, turn_s=TURN_S)) is not None:
+            failpoint("after_turn")
             await self._look_out(campaign_id, now)
 
     async def _look_out(self, campaign_id: int, now: datetime) -> None:
         begun_s = clock.monotonic()
         campaign = await campaigns.campaign_by_id(self._store, campaign_id)
         written = await look_out(self._store, campaign, now=now)
+        failpoint("before_outlook")
         every_s = max(OUTLOOK_EVERY_S, (clock.monotonic() - begun_s) / COST_MAX)
         await courses.keep_outlook(self._store, campaign, written, next_at=now + timedelta(seconds=every_s))
+        failpoint("after_outlook")
 
     def _complain(self, error: Exception) -> None:
         if clock.monotonic() >= self._said_s + SAID_AGAIN_S:

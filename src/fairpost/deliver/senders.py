@@ -16,6 +16,7 @@ from fairpost.policy.health import health
 from fairpost.policy.senders import SenderPolicy, look
 from fairpost.postgres import senders
 from fairpost.postgres.store import Store
+from fairpost.system.failpoints import failpoint
 
 LOOK_S = 0.5  # a burst is noticed within this, and what its accounts take to write down what they did
 TELL_EVERY = timedelta(minutes=1)  # a storm of throttles is one e-mail a minute, not a storm of e-mails
@@ -45,6 +46,7 @@ class SenderWatch:
         """Lays what the settings say, and looks at everybody who is throttled: the settings may free them."""
         if await senders.lay_fairness(self._store, self._options.fairness):
             self._log(f"fairness: {_in_words(self._options.fairness)}")
+        failpoint("after_fairness")
         await senders.look_at_throttled(self._store)
 
     async def run(self) -> None:
@@ -66,14 +68,17 @@ class SenderWatch:
         self._later.clear()
         await self._look_at(list(ids), now)
         await senders.settled(self._store, stirs)
+        failpoint("after_looks")
         if now >= self._told_at + TELL_EVERY:
             await self._tell(now)
         if now >= self._health_at + HEALTH_EVERY:
             self._health_at = now
             await self._see_how_the_queue_is(now)
+            failpoint("after_health")
         if now >= self._folded_at + FOLD_EVERY:
             self._folded_at = now
             await senders.fold(self._store)
+            failpoint("after_fold")
 
     async def _begin_hour(self, now: datetime) -> None:
         """What was planned for this hour is volume from now on."""
@@ -84,6 +89,7 @@ class SenderWatch:
         while self._hour < hour:
             self._hour += HOUR
             await senders.stir_hour(self._store, self._hour)
+            failpoint("after_hour")
 
     async def _look_at(self, ids: Sequence[SenderId], now: datetime) -> None:
         while ids:
@@ -92,7 +98,9 @@ class SenderWatch:
                 decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
                 if decided is None:
                     continue
-                match await senders.decide(self._store, decided.after, is_new=decided.is_new):
+                is_written = await senders.decide(self._store, decided.after, is_new=decided.is_new)
+                failpoint("after_decision")
+                match is_written:
                     case None:
                         self._later.append(active.sender.id)
                     case False:
@@ -107,7 +115,9 @@ class SenderWatch:
             return
         self._told_at = now
         emails = [notice_of_throttles(about, to, now=now) for to in self._options.operators]
+        failpoint("before_telling")
         await senders.tell(self._store, [sender.id for sender in about], emails)
+        failpoint("after_telling")
 
     async def _see_how_the_queue_is(self, now: datetime) -> None:
         queued, oldest_at = await senders.queue_now(self._store)

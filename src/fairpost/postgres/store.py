@@ -38,6 +38,7 @@ from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Se
 from fairpost.postgres.connections import Connections
 from fairpost.postgres.tenants import TenantConnections
 from fairpost.system import clock
+from fairpost.system.failpoints import failpoint
 from fairpost.system.vitals import Vitals
 
 CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
@@ -333,6 +334,8 @@ class Store:
         if isinstance(self._pool, Connections | TenantConnections):
             async with self._pool.acquire() as conn, conn.transaction():
                 yield Store(conn)
+                failpoint("before_commit")
+            failpoint("after_commit")
         else:
             async with self._pool.transaction():
                 yield self
