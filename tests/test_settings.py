@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairpost.model.errors import SettingsError
 from fairpost.model.sender import AbuseMode, Priority, Tier
+from fairpost.model.transport import Security
 from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.tiers import PLANS, SHARES, WEIGHTS
 from fairpost.settings import FILE_BYTES_MAX, SETTINGS, read_settings, read_settings_file, without_password
@@ -147,6 +148,24 @@ def test_by_default_abuse_is_stopped() -> None:
         ("FAIRPOST_FREE_PLANS", "trial", frozenset({"trial"})),
         ("FAIRPOST_OPERATORS", "ann@x.test, ben@x.test", ("ann@x.test", "ben@x.test")),
         ("FAIRPOST_SERVICE_POOL", "ours", "ours"),
+        ("FAIRPOST_ENGINE", "off", False),
+        ("FAIRPOST_POLL_INTERVAL", "100ms", timedelta(milliseconds=100)),
+        ("FAIRPOST_POLL_INTERVAL", "5s", timedelta(seconds=5)),
+        ("FAIRPOST_POLL_INTERVAL", "1.5s", timedelta(seconds=1.5)),
+        ("FAIRPOST_POLL_INTERVAL", "1m30s", timedelta(seconds=90)),
+        ("FAIRPOST_POLL_INTERVAL", "10m", timedelta(minutes=10)),
+        ("FAIRPOST_SMTP_HOST", "Mail.Example.com", "mail.example.com"),
+        ("FAIRPOST_SMTP_HOST", "my_relay-1", "my_relay-1"),
+        ("FAIRPOST_SMTP_HOST", "192.0.2.7", "192.0.2.7"),
+        ("FAIRPOST_SMTP_HOST", "2001:DB8::1", "2001:db8::1"),
+        ("FAIRPOST_SMTP_PORT", "1025", 1025),
+        ("FAIRPOST_SMTP_TLS", "implicit", Security.IMPLICIT),
+        ("FAIRPOST_SMTP_USER", "ann@example.com", "ann@example.com"),
+        ("FAIRPOST_SMTP_PASSWORD", " p w ✓", " p w ✓"),
+        ("FAIRPOST_SMTP_FROM_ADDRESS", "noreply@example.com", "noreply@example.com"),
+        ("FAIRPOST_SMTP_FROM_NAME", "Ångström & Söhne", "Ångström & Söhne"),
+        ("FAIRPOST_SMTP_BATCH_SIZE", "1000", 1000),
+        ("FAIRPOST_SMTP_ACCOUNT", "relay.1", "relay.1"),
         ("FAIRPOST_PUBLIC_URL", "https://post.x.test:8443/fair/", "https://post.x.test:8443/fair"),
         ("FAIRPOST_PUBLIC_URL", "http://[::1]:8080", "http://[::1]:8080"),
     ],
@@ -187,6 +206,22 @@ def test_fairness_can_be_set(variable: str, text: str, value: Any) -> None:
         ("FAIRPOST_OPERATORS", ["ann", "ann@x.test,", "ann@x.test ben@x.test", "Ann <ann@x.test>"]),
         ("FAIRPOST_ALLOWED_NETWORKS", ["10.0.0.5/8", "10.0.0.0/8,", "10.0.0.0/33", "localhost", "10.*", "*"]),
         ("FAIRPOST_ALLOWED_PORTS", ["25,0", "65536", "25,", "smtp", "1-1024"]),
+        ("FAIRPOST_ENGINE", ["true", "OFF", "0"]),
+        (
+            "FAIRPOST_POLL_INTERVAL",
+            ["5", "99ms", "10m1s", "1d", "5 s", "-5s", "s", "1m30", "5ns", "٥s", "9" * 400 + "s"],
+        ),
+        (
+            "FAIRPOST_SMTP_HOST",
+            ["a b", "mail..test", "mail.", ".", "-x", "h:25", "smtp://h", "a@h", "münchen.test", "x" * 254],
+        ),
+        ("FAIRPOST_SMTP_PORT", ["0", "65536", "smtp"]),
+        ("FAIRPOST_SMTP_TLS", ["true", "STARTTLS", "ssl"]),
+        ("FAIRPOST_SMTP_USER", ["a\nb", "x" * 501]),
+        ("FAIRPOST_SMTP_FROM_ADDRESS", ["noreply", "A <a@x.test>", "a@x.test,b@x.test"]),
+        ("FAIRPOST_SMTP_FROM_NAME", ["a\r\nBcc: b@x.test", "x" * 201]),
+        ("FAIRPOST_SMTP_BATCH_SIZE", ["0", "1001", "10.5"]),
+        ("FAIRPOST_SMTP_ACCOUNT", ["acme/sales", "-x", "a b", "x" * 101]),
     ],
 )
 def test_what_breaks_the_rule_of_a_setting_is_refused(variable: str, texts: list[str]) -> None:
@@ -207,6 +242,18 @@ def test_what_breaks_the_rule_of_a_setting_is_refused(variable: str, texts: list
         ("SMTP_ABUSE_THRESHOLD", "60", "FAIRPOST_ABUSE_THRESHOLD", "60"),
         ("SMTP_MAX_THROTTLE_DURATION", "3600000", "FAIRPOST_THROTTLE_MAX", "1h"),
         ("SMTP_PRIORITY_MULTIPLIERS", "4,2,1,0.1", "FAIRPOST_TIER_WEIGHTS", "4,2,1,0.1"),
+        ("EMAIL_WORKER_ENABLED", "true", "FAIRPOST_ENGINE", "on"),
+        ("EMAIL_WORKER_ENABLED", "false", "FAIRPOST_ENGINE", "off"),
+        ("EMAIL_WORKER_POLL_INTERVAL", "1m30s", "FAIRPOST_POLL_INTERVAL", "90s"),
+        ("EMAIL_WORKER_BATCH_SIZE", "10", "FAIRPOST_SMTP_BATCH_SIZE", "10"),
+        ("SMTP_HOST", "mailpit", "FAIRPOST_SMTP_HOST", "mailpit"),
+        ("SMTP_PORT", "1025", "FAIRPOST_SMTP_PORT", "1025"),
+        ("SMTP_TLS", "none", "FAIRPOST_SMTP_TLS", "none"),
+        ("SMTP_USER", "ann", "FAIRPOST_SMTP_USER", "ann"),
+        ("SMTP_USERNAME", "ann", "FAIRPOST_SMTP_USER", "ann"),
+        ("SMTP_PASSWORD", "geheim", "FAIRPOST_SMTP_PASSWORD", "geheim"),
+        ("SMTP_FROM_ADDRESS", "noreply@x.test", "FAIRPOST_SMTP_FROM_ADDRESS", "noreply@x.test"),
+        ("SMTP_FROM_NAME", "Vetchium", "FAIRPOST_SMTP_FROM_NAME", "Vetchium"),
     ],
 )
 def test_another_name_says_the_same(alias: str, text: str, variable: str, same: str) -> None:
@@ -217,6 +264,27 @@ def test_another_name_says_the_same(alias: str, text: str, variable: str, same: 
 def test_where_both_names_are_set_ours_counts() -> None:
     both = {"FAIRPOST_ABUSE_THRESHOLD": "70", "SMTP_ABUSE_THRESHOLD": "not even a number"}
     assert read_settings(both).abuse_threshold == 70
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "x" * 10_001, "\udcff"])
+def test_a_password_that_is_refused_is_not_shown(text: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        read_settings({"SMTP_PASSWORD": text})
+    assert str(error.value) == (
+        f"SMTP_PASSWORD must be one line of 1..10000 bytes in UTF-8, got {len(text)} characters, which are not shown"
+    )
+
+
+def test_of_two_other_names_the_first_counts() -> None:
+    assert read_settings({"SMTP_USERNAME": "ben", "SMTP_USER": "ann"}).smtp_user == "ann"
+
+
+@given(text=st.text(min_size=1, max_size=300) | st.from_regex(r"([0-9.]{1,6}(ms|s|m|h|d)?){1,3}", fullmatch=True))
+def test_any_text_is_taken_or_refused(text: str) -> None:
+    for setting in SETTINGS:
+        if setting.name.startswith("smtp_") or setting.name == "poll_interval":
+            value = setting.read(text)
+            assert value is None or value != ""
 
 
 @pytest.mark.parametrize(

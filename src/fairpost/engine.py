@@ -26,7 +26,9 @@ from fairpost.deliver.retention import HistoryWatch
 from fairpost.deliver.runner import LEASE_S
 from fairpost.deliver.senders import SenderOptions, SenderWatch
 from fairpost.deliver.worker import IDLE_S_MAX
+from fairpost.environment import bring_in_line, given_account
 from fairpost.model.account import Account
+from fairpost.model.errors import FairpostError
 from fairpost.observe.guard import remember
 from fairpost.postgres.store import Store
 from fairpost.settings import Settings
@@ -97,10 +99,16 @@ async def _think(
         watch = Watch(store, settings, log)
         await watch.look()
         await watch.bury_the_dead()
+        await _provide_account(store, settings, log)
         if settings.redirect_all:
             log(f"FAIRPOST_REDIRECT_ALL is set: every e-mail goes to {settings.redirect_all}, and to nobody else")
         orchestrator = Orchestrator(
-            store, _worker_options(url, options, name), sock, processes_max=options.processes_max, log=log
+            store,
+            _worker_options(url, options, name),
+            sock,
+            processes_max=options.processes_max,
+            look_s=settings.poll_interval.total_seconds(),
+            log=log,
         )
         sender_watch = SenderWatch(store, _sender_options(settings), log)
         campaign_watch = CampaignWatch(store, log)
@@ -114,6 +122,16 @@ async def _think(
         await orchestrator.run()
         for task in watching:
             task.cancel()
+
+
+async def _provide_account(store: Store, settings: Settings, log: Callable[[str], None]) -> None:
+    """What is wrong with the one account of the environment is no reason for the others not to send."""
+    try:
+        given = given_account(settings)
+        if given is not None and (said := await bring_in_line(store, given, vault_of(settings), home=settings.home)):
+            log(said)
+    except FairpostError as error:
+        log(f"the account of the environment is left as it is: {error}")
 
 
 class Watch:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from enum import StrEnum
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Self
 
 from fairpost.model.errors import NotFound, SettingsError
 from fairpost.model.sender import AbuseMode, Priority, Tier
+from fairpost.model.transport import Security
 from fairpost.regions.directory import MAIN, NAME, Directory, hidden, parse_regions, regions_of_table
 from fairpost.vault.keys import Key, read_key
 
@@ -29,6 +30,9 @@ FILE_VARIABLE = "FAIRPOST_CONFIG"
 FILE_BYTES_MAX = 100_000  # with every setting explained, it has a few KB
 DAYS_MAX = 36_500
 UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+PARTS = {"ms": timedelta(milliseconds=1), **UNITS}
+POLL_MIN, POLL_MAX = timedelta(milliseconds=100), timedelta(minutes=10)
+PASSWORD_BYTES_MAX = 10_000  # tokens can be long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,17 @@ class Settings:
     public_url: str
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...]
     retention_days: int | None  # None: for good
+    engine: bool  # False: nothing is sent from here
+    poll_interval: timedelta
+    smtp_host: str | None  # None: the environment gives no account
+    smtp_port: int | None
+    smtp_tls: Security | None
+    smtp_user: str | None
+    smtp_password: str | None = field(repr=False)
+    smtp_from_address: str | None
+    smtp_from_name: str | None
+    smtp_batch_size: int | None
+    smtp_account: str
     home_database_url: str | None = None  # what FAIRPOST_DATABASE_URL says, whichever region is chosen
 
     @property
@@ -105,7 +120,7 @@ class Setting:
     help: str
     read: Callable[[str], Any]
     show: Callable[[str], str] = str  # how a wrong value is named: no secret belongs in an error
-    alias: Alias | None = None
+    aliases: tuple[Alias, ...] = ()  # the first that is set counts
     absent: Any = None  # the value where nothing is set and there is no default
 
     @property
@@ -231,6 +246,42 @@ def _duration(text: str) -> timedelta | None:
     return length if timedelta() < length <= THROTTLE_MAX else None
 
 
+def _interval(text: str) -> timedelta | None:
+    """As Go writes them: 500ms, 5s, 1m30s."""
+    if not re.fullmatch(r"([0-9]{1,9}(\.[0-9]{1,9})?(ms|[smh]))+", text):
+        return None
+    length = sum(
+        (float(n) * PARTS[unit] for n, _, unit in re.findall(r"([0-9]+(\.[0-9]+)?)(ms|[smh])", text)), timedelta()
+    )
+    return length if POLL_MIN <= length <= POLL_MAX else None
+
+
+def _host(text: str) -> str | None:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        is_name = len(text) <= 253 and re.fullmatch(r"(?!-)[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]+)*", text)
+        return text.lower() if is_name else None
+
+
+def _user(text: str) -> str | None:
+    return text if len(text) <= 500 and text.isprintable() else None
+
+
+def _password(text: str) -> str | None:
+    """Bytes that are no UTF-8 come as surrogates."""
+    is_one_line = len(text.encode(errors="surrogatepass")) <= PASSWORD_BYTES_MAX and not set(text) & set("\0\r\n")
+    return text if is_one_line and not any("\ud800" <= char <= "\udfff" for char in text) else None
+
+
+def _name_of_sender(text: str) -> str | None:
+    return text if len(text) <= 200 and text.isprintable() else None
+
+
+def _account(text: str) -> str | None:
+    return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) else None
+
+
 def _milliseconds(text: str) -> timedelta | None:
     number = _number(1, THROTTLE_MAX // timedelta(milliseconds=1))(text)
     return timedelta(milliseconds=number) if number is not None else None
@@ -273,6 +324,15 @@ def _public_url(text: str) -> str | None:
 WEIGHTS_RULE = f"four numbers above 0 and up to {WEIGHT_MAX:g}, for HIGH, NORMAL, LOW and THROTTLED, with commas"
 THRESHOLD_RULE = "a whole number, 0..100"
 PLANS_RULE = "names of 1..100 characters, with commas"
+POLL_RULE = "a duration such as 500ms, 5s or 1m30s, 100ms..10m"
+HOST_RULE = "the name of a host, or an IP address"
+PORT_RULE = "a port, 1..65535"
+TLS_RULE = "implicit, starttls, offered or none"
+USER_RULE = "1..500 characters on one line"
+PASSWORD_RULE = f"one line of 1..{PASSWORD_BYTES_MAX} bytes in UTF-8"
+ADDRESS_RULE = "one e-mail address in ASCII"
+NAME_RULE = "1..200 characters on one line"
+BATCH_RULE = "a whole number, 1..1000"
 
 SETTINGS = (
     Setting(
@@ -341,7 +401,7 @@ SETTINGS = (
         rule="on, off or a percentage such as 50%",
         help="Whether the fair queue serves all workspaces, none, or this share of them. The others are served by arrival.",
         read=_share_of_workspaces,
-        alias=Alias("SMTP_FAIR_QUEUE_ENABLED", "true or false", _true_or_false(100, 0)),
+        aliases=(Alias("SMTP_FAIR_QUEUE_ENABLED", "true or false", _true_or_false(100, 0)),),
     ),
     Setting(
         name="priority",
@@ -356,7 +416,7 @@ SETTINGS = (
         rule=WEIGHTS_RULE,
         help="The weight of a sender in each tier.",
         read=_weights,
-        alias=Alias("SMTP_PRIORITY_MULTIPLIERS", WEIGHTS_RULE, _weights),
+        aliases=(Alias("SMTP_PRIORITY_MULTIPLIERS", WEIGHTS_RULE, _weights),),
     ),
     Setting(
         name="lane_shares",
@@ -371,7 +431,9 @@ SETTINGS = (
         rule="off, observe or enforce",
         help="Whether senders are scored, and whether throttles count. With observe nobody is stopped, and you see who would be.",
         read=_one_of(AbuseMode),
-        alias=Alias("SMTP_ABUSE_DETECTION_ENABLED", "true or false", _true_or_false(AbuseMode.ENFORCE, AbuseMode.OFF)),
+        aliases=(
+            Alias("SMTP_ABUSE_DETECTION_ENABLED", "true or false", _true_or_false(AbuseMode.ENFORCE, AbuseMode.OFF)),
+        ),
     ),
     Setting(
         name="abuse_threshold",
@@ -379,7 +441,7 @@ SETTINGS = (
         rule=THRESHOLD_RULE,
         help="The abuse score above which a sender is throttled.",
         read=_number(0, 100),
-        alias=Alias("SMTP_ABUSE_THRESHOLD", THRESHOLD_RULE, _number(0, 100)),
+        aliases=(Alias("SMTP_ABUSE_THRESHOLD", THRESHOLD_RULE, _number(0, 100)),),
     ),
     Setting(
         name="throttle_max",
@@ -387,7 +449,7 @@ SETTINGS = (
         rule="a duration such as 90m, 24h or 1d, 30d at most",
         help="The longest throttle.",
         read=_duration,
-        alias=Alias("SMTP_MAX_THROTTLE_DURATION", "milliseconds, 1..2592000000", _milliseconds),
+        aliases=(Alias("SMTP_MAX_THROTTLE_DURATION", "milliseconds, 1..2592000000", _milliseconds),),
     ),
     Setting(
         name="max_queue",
@@ -476,6 +538,94 @@ SETTINGS = (
         help="How many days history is kept, at least. Where it is not set, it is kept for good.",
         read=_number(1, DAYS_MAX),
     ),
+    Setting(
+        name="engine",
+        default="on",
+        rule="on or off",
+        help="Whether `fairpost work` and `fairpost up` send. With off they say so, and do everything else.",
+        read={"on": True, "off": False}.get,
+        aliases=(Alias("EMAIL_WORKER_ENABLED", "true or false", _true_or_false(True, False)),),
+    ),
+    Setting(
+        name="poll_interval",
+        default="1s",
+        rule=POLL_RULE,
+        help="How often an engine looks for work that it is not told about.",
+        read=_interval,
+        aliases=(Alias("EMAIL_WORKER_POLL_INTERVAL", POLL_RULE, _interval),),
+    ),
+    Setting(
+        name="smtp_host",
+        default=None,
+        rule=HOST_RULE,
+        help="The server of an account that engines make by themselves, from this and the settings below.",
+        read=_host,
+        aliases=(Alias("SMTP_HOST", HOST_RULE, _host),),
+    ),
+    Setting(
+        name="smtp_port",
+        default=None,
+        rule=PORT_RULE,
+        help="Its port. Where it is not set: 465 with implicit TLS, 587 with starttls or a user, else 25.",
+        read=_number(1, 65_535),
+        aliases=(Alias("SMTP_PORT", PORT_RULE, _number(1, 65_535)),),
+    ),
+    Setting(
+        name="smtp_tls",
+        default=None,
+        rule=TLS_RULE,
+        help="How its connections are encrypted. Where it is not set: implicit on port 465, starttls with a user, else offered: where the server can.",
+        read=_one_of(Security),
+        aliases=(Alias("SMTP_TLS", TLS_RULE, _one_of(Security)),),
+    ),
+    Setting(
+        name="smtp_user",
+        default=None,
+        rule=USER_RULE,
+        help="As whom it logs in. Where it is not set, it does not.",
+        read=_user,
+        aliases=(Alias("SMTP_USER", USER_RULE, _user), Alias("SMTP_USERNAME", USER_RULE, _user)),
+    ),
+    Setting(
+        name="smtp_password",
+        default=None,
+        rule=PASSWORD_RULE,
+        help="The password of that user. It is sealed with the master key before it is stored.",
+        read=_password,
+        show=_hidden,
+        aliases=(Alias("SMTP_PASSWORD", PASSWORD_RULE, _password),),
+    ),
+    Setting(
+        name="smtp_from_address",
+        default=None,
+        rule=ADDRESS_RULE,
+        help="The address that it sends from, where an e-mail names none.",
+        read=_address,
+        aliases=(Alias("SMTP_FROM_ADDRESS", ADDRESS_RULE, _address),),
+    ),
+    Setting(
+        name="smtp_from_name",
+        default=None,
+        rule=NAME_RULE,
+        help="The name that is shown beside that address.",
+        read=_name_of_sender,
+        aliases=(Alias("SMTP_FROM_NAME", NAME_RULE, _name_of_sender),),
+    ),
+    Setting(
+        name="smtp_batch_size",
+        default=None,
+        rule=BATCH_RULE,
+        help="Most e-mails that it claims at once. Where it is not set: 50, or what `fairpost account set` says.",
+        read=_number(1, 1000),
+        aliases=(Alias("EMAIL_WORKER_BATCH_SIZE", BATCH_RULE, _number(1, 1000)),),
+    ),
+    Setting(
+        name="smtp_account",
+        default="env",
+        rule="1..100 letters, digits and ._-, beginning with a letter or digit",
+        help="What that account is called.",
+        read=_account,
+    ),
 )
 
 
@@ -491,8 +641,9 @@ def find(setting: Setting, environ: Mapping[str, str], file: SettingsFile) -> Fo
     """The environment goes before the file, and the file before the default."""
     if text := environ.get(setting.variable):
         return Found(text, setting, "environment", setting.variable)
-    if setting.alias and (text := environ.get(setting.alias.variable)):
-        return Found(text, setting.alias, setting.alias.variable, setting.alias.variable)
+    for alias in setting.aliases:
+        if text := environ.get(alias.variable):
+            return Found(text, alias, alias.variable, alias.variable)
     if setting.name in file.texts:
         return Found(file.texts[setting.name], setting, f"file {file.path}", f"{file.path}: {setting.name}")
     return Found(setting.default, setting, "default", setting.variable)

@@ -84,7 +84,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "regions": {"model", "policy", "postgres", "system", "vault"},
     "settings": {"model", "regions", "vault"},
-    "engine": {"app", "deliver", "model", "observe", "postgres", "settings", "system", "transport"},
+    "environment": {"model", "policy", "postgres", "providers", "regions", "settings", "transport", "vault"},
+    "engine": {"app", "deliver", "environment", "model", "observe", "postgres", "settings", "system", "transport"},
     "service": {"api", "app", "model", "postgres", "regions", "settings"},
     "cli": {
         "accept",
@@ -96,6 +97,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "demo",
         "emulate",
         "engine",
+        "environment",
         "inbox",
         "model",
         "oauth",

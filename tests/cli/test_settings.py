@@ -27,6 +27,14 @@ def test_no_secret_is_shown(bare: Cli) -> None:
     assert "db.test" in said
 
 
+def test_the_password_of_the_mail_server_is_not_shown(bare: Cli) -> None:
+    cli = Cli({**bare.environment, "SMTP_HOST": "mail.test", "SMTP_PASSWORD": "hunter2"})
+    told = {each["variable"]: each for each in cli.json("settings")}
+    assert told["FAIRPOST_SMTP_PASSWORD"]["value"] == "7 characters, which are not shown"
+    assert told["FAIRPOST_SMTP_HOST"] == told["FAIRPOST_SMTP_HOST"] | {"value": "mail.test", "from": "SMTP_HOST"}
+    assert "hunter2" not in cli.ok("settings")
+
+
 def test_a_wrong_one_is_named(bare: Cli) -> None:
     cli = Cli({**bare.environment, "FAIRPOST_MAX_QUEUE": "many"})
     assert "FAIRPOST_MAX_QUEUE must be a whole number" in cli.error("settings")

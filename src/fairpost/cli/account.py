@@ -131,7 +131,7 @@ def set_(
         changes["display_name"] = _display_name(display_name)
     if not (changes or from_ is not None or smtp or password or api):
         raise FairpostError(f"Nothing to change. Give an option: fairpost account set {name} --help")
-    with_store(
+    is_kept = with_store(
         lambda store: _change(
             store, settings, name, changes, address=from_, server=smtp, password=password, granted=granted, api=api
         ),
@@ -139,6 +139,8 @@ def set_(
     )
     then = f"; try its server: fairpost account verify {name}" if smtp or password or api else ""
     typer.echo(f"changed {name}{then}")
+    if is_kept and (from_ is not None or display_name is not None or password or limits.batch_size is not None):
+        typer.echo("It comes from the environment: the next engine that starts goes by FAIRPOST_SMTP_… again")
 
 
 @app.command("list")
@@ -373,7 +375,10 @@ async def _change(
     password: str | None,
     granted: "OauthSettings | None",
     api: GmailGiven | None,
-) -> None:
+) -> bool:
+    """Whether it is one that engines keep as their environment has it."""
+    from fairpost.environment import is_of_environment
+
     account = await store.account_named(name)
     with_given(account.limits, {name: changes[name] for name in {f.name for f in fields(Limits)} & set(changes)})
     if address is not None:
@@ -381,7 +386,7 @@ async def _change(
     if api is not None:
         changes["transport"] = write_transport(with_gmail(account.transport, api, name=name))
         await _write_secret(store, settings, account, changes, api.secret)
-        return
+        return False
     server = _with_login(account, server, password, granted, mailbox=changes.get("address", account.address))
     if server is not None:
         changes["transport"] = write_transport(server)
@@ -392,6 +397,7 @@ async def _change(
     else:
         _require_user(account, server)
     await _write_secret(store, settings, account, changes, password)
+    return "transport" not in changes and is_of_environment(account)
 
 
 async def _write_secret(

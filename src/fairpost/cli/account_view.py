@@ -30,6 +30,7 @@ def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
         "status": account.status,
         "status_reason": account.status_reason,
         "server": _server_facts(account.transport),
+        "origin": _origin(account.transport),
         "status_until": account.status_until,
         "provider": account.provider,
         "limits": asdict(account.limits),
@@ -90,8 +91,18 @@ def _server_facts(server: TransportSettings | None) -> dict[str, Any] | None:
         return gmail_facts(server)
     if not isinstance(server, SmtpSettings):
         return {"kind": server.kind}
-    shown = {name: value for name, value in asdict(server).items() if name != "secret"}
+    shown = {name: value for name, value in asdict(server).items() if name not in ("secret", "origin")}
     return {"kind": "smtp", **shown, "has_password": server.secret is not None}
+
+
+def _origin(server: TransportSettings | None) -> str | None:
+    return server.origin if isinstance(server, SmtpSettings) else None
+
+
+def _origin_in_words(server: TransportSettings | None) -> str | None:
+    if _origin(server) is None:
+        return None
+    return "the environment: engines keep server, password, address and name as FAIRPOST_SMTP_… have them"
 
 
 def _server_in_short(server: TransportSettings | None) -> str:
@@ -132,6 +143,7 @@ def print_account(post: "Post", now: "datetime") -> None:
             ("status", f"{account.status}: {account.status_reason}" if account.status_reason else account.status),
             ("server", _server_in_full(account.transport)),
             ("password", _password_in_words(account.transport)),
+            ("origin", _origin_in_words(account.transport)),
             ("pool", account.pool),
             ("provider", account.provider),
             ("limits", limits_in_words(limits)),

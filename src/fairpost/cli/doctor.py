@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from fairpost.policy.checkup import Check
-    from fairpost.policy.findings import Findings, Machine
+    from fairpost.policy.findings import Environment, Findings, Machine
     from fairpost.postgres.store import Store
     from fairpost.vault.vault import Vault
 
@@ -79,7 +79,12 @@ async def _inside(conn: "asyncpg.Connection", findings: "Findings", settings: Se
     if findings.schema is None or findings.schema.pending or findings.schema.trouble or findings.schema.forbidden:
         return findings
     store = Store(conn)
-    engine = await read_engine(store, settings.home, unopenable=await _unopenable(store, vault))
+    engine = await read_engine(
+        store,
+        settings.home,
+        unopenable=await _unopenable(store, vault),
+        environment=await _environment(store, settings, vault),
+    )
     return replace(findings, engine=engine)
 
 
@@ -116,6 +121,23 @@ def _key(vault: "Vault") -> tuple[str | None, str | None]:
     if not has_one:
         return None, None
     return "FAIRPOST_SECRET_KEY" if ring.is_given else str(ring.file), None
+
+
+async def _environment(store: "Store", settings: Settings, vault: "Vault") -> "Environment | None":
+    from fairpost.environment import as_stored, changes_to, find, given_account, in_words, is_of_environment
+    from fairpost.policy.findings import Environment
+
+    try:
+        given = given_account(settings)
+        if given is None:
+            return None
+        account = await find(store, given.name)
+        if account is None or not is_of_environment(account):
+            return Environment(account=given.name, is_there=account is not None)
+        changes = changes_to(account, await as_stored(store, given), vault)
+    except FairpostError as error:
+        return Environment(account=settings.smtp_account, trouble=str(error))
+    return Environment(account=given.name, is_there=True, is_theirs=True, differs=in_words(changes))
 
 
 async def _unopenable(store: "Store", vault: "Vault") -> list[str]:

@@ -90,7 +90,7 @@ def with_grant(server: SmtpSettings, oauth: OauthSettings, *, mailbox: str) -> S
 
     if server.security is Security.NONE and not server_of(server).is_local:
         raise FairpostError("A token must not go out unencrypted. Use smtp+starttls:// or smtps:// with --oauth.")
-    return replace(server, oauth=oauth, user=server.user or mailbox)
+    return replace(server, oauth=oauth, user=server.user or mailbox, origin=None)
 
 
 def with_kept_grant(account: "Account", server: SmtpSettings | None, password: str | None) -> SmtpSettings | None:

@@ -1,7 +1,7 @@
 """`fairpost up`: everything in one command: database, engine, HTTP API, development inbox, and a demonstration of it at work."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,7 +42,7 @@ def up(
 ) -> None:
     """Start everything, show it at work, and keep it running until Ctrl-C.
 
-    The database, the engine that sends through all accounts, the HTTP API, and the development inbox. The demonstration goes over SMTP
+    The database, the engine that sends through all accounts (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. The demonstration goes over SMTP
     into that inbox and no further: a rush of seconds, then half an hour of everyday mail, so that every page has something to show.
 
     \b
@@ -50,8 +50,15 @@ def up(
     """
     import asyncio
 
+    from fairpost.environment import given_account
+
     settings = read_settings()
-    with_demo = settings.database_url is None if demo is None else demo
+    given_account(settings)
+    if demo and not settings.engine:
+        raise FairpostError(
+            "The demonstration needs the engine, and FAIRPOST_ENGINE is off. Set it to on, or: --no-demo"
+        )
+    with_demo = settings.database_url is None and settings.engine if demo is None else demo
     asyncio.run(_up(settings, with_demo, _has_desktop() if browser is None else browser))
 
 
@@ -79,7 +86,7 @@ async def _up(settings: Settings, with_demo: bool, with_browser: bool) -> None:
                 open_store(settings) as store,
                 _inbox(store) as inbox,
                 _api(settings) as api_url,
-                _engine(settings.home, over),
+                _engine(settings.home, over) if settings.engine else nullcontext(),
             ):
                 async with open_home(settings) as home:
                     links = Links(
@@ -88,7 +95,7 @@ async def _up(settings: Settings, with_demo: bool, with_browser: bool) -> None:
                     )
                 if with_demo and settings.regions is None:  # with regions, a name belongs to one of them for good
                     await put_workspaces(store)
-                _say_ready(inbox, url, api_url, links)
+                _say_ready(inbox, url, api_url, links, with_engine=settings.engine)
                 if with_browser:
                     _open(links.here or api_url)
                 if with_demo and not over.is_set():
@@ -236,9 +243,11 @@ class Links:
     here: str | None
 
 
-def _say_ready(inbox: "InboxServer", url: str, api_url: str, links: Links) -> None:
+def _say_ready(inbox: "InboxServer", url: str, api_url: str, links: Links, *, with_engine: bool) -> None:
+    if not with_engine:
+        typer.echo("FAIRPOST_ENGINE is off: nothing is sent from here")
     typer.echo(
-        f"ready: engine, inbox and HTTP API run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
+        f"ready: {'engine, ' if with_engine else ''}inbox and HTTP API run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
         "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C ends everything"
     )
     if links.here is not None:

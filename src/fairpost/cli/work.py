@@ -32,13 +32,14 @@ def work(
     """Send what waits, through all accounts, until Ctrl-C or SIGTERM.
 
     Starts a process for each account that has work. Any number of machines may run it on one database. With regions, it
-    knows only its own. The first signal finishes what is under way and gives the rest back; the second ends at once.
+    knows only its own. With FAIRPOST_ENGINE=off it sends nothing, and waits for the signal. The first signal finishes what is under way and gives the rest back; the second ends at once.
 
     \b
     Example: fairpost work --accounts-per-process 50
     """
     from fairpost.app import require_region
     from fairpost.engine import EngineOptions, run_engine
+    from fairpost.environment import given_account
 
     options = EngineOptions(
         accounts_per_process=accounts_per_process,
@@ -51,4 +52,27 @@ def work(
     settings = read_settings()
     settings = settings.at(region) if region else settings
     require_region(settings)
+    given_account(settings)
+    if not settings.engine:
+        _send_nothing(ends_with_stdin=ends_with_stdin)
+        return
     run_engine(settings, options, log=note)
+
+
+def _send_nothing(*, ends_with_stdin: bool) -> None:
+    """Until it is ended. Not at once: whoever keeps it running would start it again and again."""
+    import asyncio
+    import os
+    import signal
+
+    async def wait() -> None:
+        over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, over.set)
+        if ends_with_stdin:
+            loop.add_reader(0, lambda: over.set() if not os.read(0, 4096) else None)
+        note("FAIRPOST_ENGINE is off: nothing is sent from here; Ctrl-C or SIGTERM ends this")
+        await over.wait()
+
+    asyncio.run(wait())

@@ -18,6 +18,9 @@ class Security(StrEnum):
     NONE = "none"
 
 
+ENVIRONMENT = "environment"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmtpSettings:
     host: str
@@ -28,6 +31,7 @@ class SmtpSettings:
     ca_file: str | None = None
     hello_name: str | None = None
     oauth: OauthSettings | None = None  # None: the secret is a password
+    origin: str | None = None  # ENVIRONMENT: engines keep it as their environment has it; None: people do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

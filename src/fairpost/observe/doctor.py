@@ -15,7 +15,7 @@ import asyncpg
 from fairpost.model.errors import MigrationError
 from fairpost.observe.guard import standing_of
 from fairpost.observe.status import read_facts
-from fairpost.policy.findings import Disk, Engine, Holdback, Schema, Server
+from fairpost.policy.findings import Disk, Engine, Environment, Holdback, Schema, Server
 from fairpost.postgres.migrations import pending
 from fairpost.postgres.store import Store
 from fairpost.system import clock
@@ -157,7 +157,9 @@ async def _forbidden(conn: "asyncpg.Connection") -> list[str]:
     return [row["relname"] for row in rows]
 
 
-async def read_engine(store: Store, home: Path, *, unopenable: Sequence[str] = ()) -> Engine:
+async def read_engine(
+    store: Store, home: Path, *, unopenable: Sequence[str] = (), environment: Environment | None = None
+) -> Engine:
     facts = await read_facts(store)
     standing, sees_identity = await standing_of(store, home)
     return Engine(
@@ -166,6 +168,7 @@ async def read_engine(store: Store, home: Path, *, unopenable: Sequence[str] = (
         standing=standing,
         sees_identity=sees_identity,
         unopenable=unopenable,
+        environment=environment,
     )
 
 

@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import assert_never
 
 from fairpost.model.account import AccountStatus
+from fairpost.model.transport import ENVIRONMENT, SmtpSettings
 from fairpost.policy.diagnosis import Cause, Facts, Post, Reason, diagnose, paused
-from fairpost.policy.findings import Disk, Engine, Findings, Holdback, Machine, Schema, Server
+from fairpost.policy.findings import Disk, Engine, Environment, Findings, Holdback, Machine, Schema, Server
 from fairpost.policy.restored import FailedOver, First, Restored, Sound
 
 OLDEST_SERVER = 14
@@ -252,6 +253,9 @@ def _engine(engine: Engine) -> Iterable[Check]:
     yield _restored(engine)
     yield _running(engine)
     yield from _accounts(engine)
+    if engine.environment is not None:
+        yield _given(engine.environment)
+    yield from _left_behind(engine)
     yield from _passwords(engine)
     yield from _mail(engine.facts)
 
@@ -291,6 +295,41 @@ def _accounts(engine: Engine) -> Iterable[Check]:
         return
     found = [*_suspended(posts), *_paused_accounts(posts), *_without_server(engine.facts)]
     yield from found or [_ok("accounts", f"{len(posts)}, all able to send")]
+
+
+def _given(found: Environment) -> Check:
+    name = found.account
+    if found.trouble:
+        return _problem("environment", found.trouble, "put that right, and start the engine again")
+    if not found.is_there:
+        then = "start it again, with the variables that are set here: fairpost work"
+        return _note("environment", f"no engine has made the account {name} of FAIRPOST_SMTP_HOST yet", then)
+    if not found.is_theirs:
+        return _problem(
+            "environment",
+            f"people look after the account {name}: FAIRPOST_SMTP_HOST has no effect",
+            f"fairpost account remove {name}, or call the other one otherwise: FAIRPOST_SMTP_ACCOUNT; or unset FAIRPOST_SMTP_HOST",
+        )
+    if found.differs:
+        then = "start the engine again, with the variables that are set here: fairpost work"
+        return _note("environment", f"the account {name} is not yet as the variables say: {found.differs}", then)
+    return _ok("environment", f"the account {name} is as the variables say")
+
+
+def _left_behind(engine: Engine) -> Iterable[Check]:
+    """Accounts that were made of variables which are not set here: also where they are set for the engine alone."""
+    given = engine.environment.account if engine.environment else None
+    servers = {post.account.name: post.account.transport for post in engine.facts.posts}
+    names = [
+        name
+        for name, server in servers.items()
+        if isinstance(server, SmtpSettings) and server.origin == ENVIRONMENT and name != given
+    ]
+    if names:
+        text = f"made from variables that are not set here, and sending as before: {_some(names)}"
+        yield _note(
+            "environment", text, f"if no engine has those variables any more: fairpost account remove {names[0]}"
+        )
 
 
 def _suspended(posts: Sequence[Post]) -> Iterable[Check]:
@@ -376,6 +415,10 @@ def _grade(value: float, *, note: float, problem: float) -> Grade:
 
 def _ok(name: str, text: str) -> Check:
     return Check(name=name, grade=Grade.OK, text=text)
+
+
+def _note(name: str, text: str, then: str) -> Check:
+    return Check(name=name, grade=Grade.NOTE, text=text, then=then)
 
 
 def _problem(name: str, text: str, then: str) -> Check:

@@ -62,6 +62,17 @@ class Schema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The account that the variables of this process give. `trouble`: why that cannot be told."""
+
+    account: str
+    is_there: bool = False
+    is_theirs: bool = False  # else people look after it
+    differs: str | None = None  # what is not yet as they say
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """What is known when the schema can be read."""
 
@@ -70,6 +81,7 @@ class Engine:
     standing: Standing = field(default_factory=Sound)
     sees_identity: bool = True
     unopenable: Sequence[str] = ()  # accounts whose password is sealed with a key that is not here
+    environment: Environment | None = None  # None: it gives no account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,14 @@ async def carry_out(stores: RegionStores, shared: Plan, vault: Vault) -> None:
             await _write(store, shared, each, secret, vault)
 
 
+async def record_share(store: Store, account_id: int, share: Share) -> None:
+    await store.value(
+        """INSERT INTO fairpost.shares (account_id, percent, whole) VALUES ($1, $2, $3)
+           ON CONFLICT (account_id) DO UPDATE SET percent = excluded.percent, whole = excluded.whole""",
+        *(account_id, share.percent, json.dumps(asdict(share.whole))),
+    )
+
+
 async def share_of(store: Store, account_id: int) -> Share | None:
     row = await store.row("SELECT s.percent, s.whole FROM fairpost.shares s WHERE s.account_id = $1", account_id)
     return Share(percent=row["percent"], whole=_read_limits(json.loads(row["whole"]))) if row else None
@@ -194,11 +202,7 @@ async def _write(store: Store, shared: Plan, each: Slice, secret: str | None, va
             if there is None:
                 await one.add_account(shared.name, address=shared.source.address, limits=each.limits, id_=id_)
             await one.change_account(shared.name, {**changes, **sealing}, keys=keys)
-            await one.value(
-                """INSERT INTO fairpost.shares (account_id, percent, whole) VALUES ($1, $2, $3)
-                   ON CONFLICT (account_id) DO UPDATE SET percent = excluded.percent, whole = excluded.whole""",
-                *(id_, each.percent, json.dumps(asdict(shared.whole))),
-            )
+            await record_share(one, id_, Share(percent=each.percent, whole=shared.whole))
 
     if secret is None or has_secret:
         await write(None, None)

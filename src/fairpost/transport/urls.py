@@ -51,7 +51,7 @@ def parse_smtp_url(url: str) -> SmtpUrl:
     return SmtpUrl(
         settings=SmtpSettings(
             host=host,
-            port=port or _usual_port(security, with_login=user is not None),
+            port=port or usual_port(security, with_login=user is not None),
             security=security,
             user=user,
             ca_file=_ca_file(options),
@@ -131,7 +131,7 @@ def _port(text: str) -> int | None:
     return int(text)
 
 
-def _usual_port(security: Security, *, with_login: bool) -> int:
+def usual_port(security: Security, *, with_login: bool) -> int:
     match security:
         case Security.IMPLICIT:
             return 465

@@ -1,0 +1,203 @@
+"""The account that the environment gives (FAIRPOST_SMTP_HOST and its neighbours): made, or brought in line, when an engine starts.
+
+The variables own its server, its password, its sender, and its batch where that is set. Its limits, pool and status
+are data like those of every account: people change them, and no start of an engine changes them back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from fairpost.model.account import Account, AccountStatus, Limits
+from fairpost.model.errors import FairpostError, NotFound, SettingsError
+from fairpost.model.transport import ENVIRONMENT, Security, SmtpSettings, write_transport
+from fairpost.policy.slices import sliced
+from fairpost.postgres.store import Store
+from fairpost.providers.presets import by_domain, read_presets
+from fairpost.regions.sharing import Share, record_share
+from fairpost.settings import Settings
+from fairpost.transport.urls import url_of, usual_port
+from fairpost.vault.rotation import write_sealed
+from fairpost.vault.vault import Vault
+
+POOL = "default"
+SERVER = ("transport", "secret")  # of an account's changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAccount:
+    """What the variables say, all of it checked. `regions`: how many share the account's limits."""
+
+    name: str
+    address: str
+    display_name: str | None
+    server: SmtpSettings
+    password: str | None = field(repr=False)
+    batch_max: int | None
+    regions: int
+
+
+def given_account(settings: Settings) -> GivenAccount | None:
+    """None: the environment gives none. Raises SettingsError where the variables do not go together."""
+    if settings.smtp_host is None:
+        return None
+    if settings.smtp_from_address is None:
+        raise _missing("FROM_ADDRESS", beside="HOST")
+    if settings.smtp_user is not None and settings.smtp_password is None:
+        raise _missing("PASSWORD", beside="USER")
+    if settings.smtp_password is not None and settings.smtp_user is None:
+        raise _missing("USER", beside="PASSWORD")
+    return GivenAccount(
+        name=settings.smtp_account,
+        address=settings.smtp_from_address,
+        display_name=settings.smtp_from_name,
+        server=_server(settings, settings.smtp_host),
+        password=settings.smtp_password,
+        batch_max=settings.smtp_batch_size,
+        regions=len(settings.regions.names) if settings.regions else 1,
+    )
+
+
+def _missing(name: str, *, beside: str) -> SettingsError:
+    return SettingsError(
+        f"FAIRPOST_SMTP_{beside} (or SMTP_{beside}) is set, so FAIRPOST_SMTP_{name} (or SMTP_{name}) must be, too"
+    )
+
+
+def _server(settings: Settings, host: str) -> SmtpSettings:
+    has_login = settings.smtp_user is not None
+    usual = Security.IMPLICIT if settings.smtp_port == 465 else Security.STARTTLS if has_login else Security.OFFERED
+    security = settings.smtp_tls or usual
+    return SmtpSettings(
+        host=host,
+        port=settings.smtp_port or usual_port(security, with_login=has_login),
+        security=security,
+        user=settings.smtp_user,
+        origin=ENVIRONMENT,
+    )
+
+
+def is_of_environment(account: Account) -> bool:
+    return isinstance(account.transport, SmtpSettings) and account.transport.origin == ENVIRONMENT
+
+
+def changes_to(account: Account, given: GivenAccount, vault: Vault) -> dict[str, Any]:
+    """What the variables say otherwise, by columns; a `secret` is the password, not sealed yet. Empty: nothing.
+    Raises VaultError where the stored password cannot be opened: another key here is a mistake, and no reason to seal with it."""
+    old = account.transport
+    assert isinstance(old, SmtpSettings)
+    said: dict[str, Any] = {"address": given.address, "display_name": given.display_name}
+    changes = {name: value for name, value in said.items() if value != getattr(account, name)}
+    if given.batch_max not in (None, account.limits.batch_max):
+        changes["batch_max"] = given.batch_max
+    if replace(old, secret=None) != given.server:
+        changes["transport"] = write_transport(given.server)
+    stored = vault.open(old.secret, account_id=account.id, name=account.name) if old.secret else None
+    if stored != given.password:
+        changes["secret"] = given.password
+    if account.status is AccountStatus.SUSPENDED and any(name in changes for name in SERVER):
+        changes |= {"status": AccountStatus.ACTIVE, "status_reason": None}  # what it was refused for has changed
+    return changes
+
+
+async def bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str | None:
+    """What was done, or is to be done about it; None: everything is as the variables say, and nothing was written."""
+    given = await as_stored(store, given)
+    account = await find(store, given.name)
+    if account is None:
+        try:
+            return await _add(store, given, vault, home=home)
+        except asyncpg.UniqueViolationError:  # another engine has just made it
+            account = await store.account_named(given.name)
+    if not is_of_environment(account):
+        return (
+            f"there is an account {given.name} that people look after: the environment's is not made. Remove that one "
+            f"(fairpost account remove {given.name}), or call this one otherwise: FAIRPOST_SMTP_ACCOUNT"
+        )
+    changes = changes_to(account, given, vault)
+    if not changes:
+        return None
+    await _change(store, account, changes, vault)
+    return f"account {given.name}: brought in line with the environment ({in_words(changes)})"
+
+
+async def as_stored(store: Store, given: GivenAccount) -> GivenAccount:
+    """With its address in the form in which addresses are stored."""
+    address = await store.parse_address(given.address)
+    if address is None:
+        raise SettingsError(f"FAIRPOST_SMTP_FROM_ADDRESS must be an e-mail address, got {given.address}")
+    return replace(given, address=address)
+
+
+async def find(store: Store, name: str) -> Account | None:
+    try:
+        return await store.account_named(name)
+    except NotFound:
+        return None
+
+
+def in_words(changes: dict[str, Any]) -> str:
+    words = {
+        "address": "address",
+        "display_name": "name",
+        "batch_max": "batch",
+        "transport": "server",
+        "secret": "password",
+        "status": "active again",
+    }
+    return ", ".join(word for column, word in words.items() if column in changes)
+
+
+async def _add(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str:
+    """With its provider's limits where its address is known by its domain, and else with none: such a server is rented
+    or run for this, and says itself when it has enough."""
+    preset = by_domain(read_presets(home / "providers.toml"), given.address.rpartition("@")[2])
+    limits = preset.limits if preset else Limits()
+    whole = replace(limits, batch_max=given.batch_max or limits.batch_max)
+    percent = 100 // given.regions
+    mine = _part(whole, percent)
+    id_ = await store.next_account_id()
+
+    async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
+        async with store.together() as one:
+            await one.add_account(
+                given.name,
+                address=given.address,
+                pool=POOL,
+                display_name=given.display_name,
+                limits=mine,
+                provider=preset.name if preset else None,
+                transport=replace(given.server, secret=sealed),
+                id_=id_,
+                keys=keys,
+            )
+            if mine != whole:
+                await record_share(one, id_, Share(percent=percent, whole=whole))
+
+    if given.password is None:
+        await write(None, None)
+    else:
+        await write_sealed(store, vault, given.password, account_id=id_, write=write)
+    return f"account {given.name}: made from the environment ({url_of(given.server)}, from {given.address})"
+
+
+def _part(whole: Limits, percent: int) -> Limits:
+    try:
+        return sliced(whole, percent)
+    except ValueError as error:
+        raise FairpostError(f"its limits are too small to be divided among the regions: {error}") from error
+
+
+async def _change(store: Store, account: Account, changes: dict[str, Any], vault: Vault) -> None:
+    password = changes.get("secret")
+    if password is None:
+        await store.change_account(account.name, changes)
+        return
+
+    async def write(sealed: str, keys: Sequence[str]) -> None:
+        await store.change_account(account.name, {**changes, "secret": sealed}, keys=keys)
+
+    await write_sealed(store, vault, password, account_id=account.id, write=write)

@@ -1,0 +1,360 @@
+"""The account that the environment gives: made when an engine starts, kept in line, and left alone where it is not its own."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairpost.app import vault_of
+from fairpost.environment import bring_in_line, given_account
+from fairpost.inbox.mails import Mail, list_mails
+from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.model.account import Account, AccountStatus, Limits
+from fairpost.model.errors import SettingsError, VaultError
+from fairpost.model.transport import ENVIRONMENT, Security, SmtpSettings
+from fairpost.postgres.store import Store
+from fairpost.settings import Settings, read_settings
+from tests.chaos.driver import eventually, until
+from tests.chaos.processes import Engine
+from tests.regions.conftest import Regions
+from tests.regions.conftest import regions as regions
+
+SAID = {"SMTP_HOST": "mail.test", "SMTP_FROM_ADDRESS": "noreply@vetchium.test", "SMTP_FROM_NAME": "Vetchium"}
+LOGIN = {"SMTP_USER": "ann", "SMTP_PASSWORD": "geheim ✓"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def settings_of(home: Path, said: dict[str, str]) -> Settings:
+    return read_settings({"FAIRPOST_HOME": str(home), **said})
+
+
+async def start(store: Store, home: Path, **said: str) -> str | None:
+    """What an engine does about it when it starts."""
+    return await start_with(store, settings_of(home, {**SAID, **said}))
+
+
+async def start_with(store: Store, settings: Settings) -> str | None:
+    given = given_account(settings)
+    assert given is not None
+    return await bring_in_line(store, given, vault_of(settings), home=settings.home)
+
+
+async def only_account(store: Store) -> Account:
+    (account,) = await store.accounts()
+    return account
+
+
+def server_of(account: Account) -> SmtpSettings:
+    assert isinstance(account.transport, SmtpSettings)
+    return account.transport
+
+
+def password_of(account: Account, home: Path) -> str:
+    secret = server_of(account).secret
+    assert secret is not None
+    return vault_of(settings_of(home, {})).open(secret, account_id=account.id, name=account.name)
+
+
+async def revision(store: Store) -> int:
+    count: int = await store.value("SELECT revision FROM fairpost.accounts")
+    return count
+
+
+# ── what the variables say ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_host_there_is_no_account(home: Path) -> None:
+    others = {**SAID, **LOGIN, "SMTP_HOST": "", "SMTP_PORT": "25"}
+    assert given_account(settings_of(home, others)) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "port", "security"),
+    [
+        ({}, 25, Security.OFFERED),
+        ({"SMTP_PORT": "1025"}, 1025, Security.OFFERED),
+        ({"SMTP_PORT": "465"}, 465, Security.IMPLICIT),
+        ({"SMTP_TLS": "implicit"}, 465, Security.IMPLICIT),
+        ({"SMTP_TLS": "none"}, 25, Security.NONE),
+        (LOGIN, 587, Security.STARTTLS),
+        ({**LOGIN, "SMTP_PORT": "465"}, 465, Security.IMPLICIT),
+        ({**LOGIN, "SMTP_PORT": "2525"}, 2525, Security.STARTTLS),
+        ({**LOGIN, "SMTP_TLS": "offered"}, 587, Security.OFFERED),
+    ],
+)
+def test_port_and_encryption_go_by_what_is_said(
+    home: Path, said: dict[str, str], port: int, security: Security
+) -> None:
+    given = given_account(settings_of(home, {**SAID, **said}))
+    assert given is not None
+    assert (given.server.port, given.server.security) == (port, security)
+
+
+@pytest.mark.parametrize(
+    ("said", "missing"),
+    [
+        ({"SMTP_FROM_ADDRESS": ""}, "FAIRPOST_SMTP_FROM_ADDRESS (or SMTP_FROM_ADDRESS) must be"),
+        ({"SMTP_USER": "ann"}, "FAIRPOST_SMTP_PASSWORD (or SMTP_PASSWORD) must be"),
+        ({"SMTP_PASSWORD": "geheim"}, "FAIRPOST_SMTP_USER (or SMTP_USER) must be"),
+    ],
+)
+def test_what_is_missing_beside_it_is_named(home: Path, said: dict[str, str], missing: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        given_account(settings_of(home, {**SAID, **said}))
+    assert missing in str(error.value)
+    assert "geheim" not in str(error.value)
+
+
+def test_the_password_is_not_shown_with_the_rest(home: Path) -> None:
+    settings = settings_of(home, {**SAID, **LOGIN})
+    assert "geheim" not in f"{settings} {given_account(settings)}"
+
+
+# ── made, and kept in line ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_it_is_made_in_the_default_pool_without_limits(store: Store, home: Path) -> None:
+    said = await start(store, home, SMTP_PORT="1025", EMAIL_WORKER_BATCH_SIZE="10")
+    assert said == "account env: made from the environment (smtp://mail.test:1025, from noreply@vetchium.test)"
+    account = await only_account(store)
+    assert (account.name, account.pool, account.status) == ("env", "default", AccountStatus.ACTIVE)
+    assert (account.address, account.display_name) == ("noreply@vetchium.test", "Vetchium")
+    assert account.limits == Limits(batch_max=10)
+    assert server_of(account) == SmtpSettings(
+        host="mail.test", port=1025, security=Security.OFFERED, origin=ENVIRONMENT
+    )
+
+
+async def test_at_a_provider_that_is_known_it_begins_with_its_limits(store: Store, home: Path) -> None:
+    await start(store, home, SMTP_FROM_ADDRESS="vetchium@gmail.com")
+    account = await only_account(store)
+    assert (account.provider, account.limits.daily_max) == ("gmail", 500)
+
+
+async def test_its_password_is_sealed(store: Store, home: Path) -> None:
+    await start(store, home, **LOGIN)
+    account = await only_account(store)
+    assert password_of(account, home) == "geheim ✓"
+    stored = await store.value("SELECT transport::text FROM fairpost.accounts")
+    assert "geheim" not in stored
+
+
+async def test_where_nothing_has_changed_nothing_is_written(store: Store, home: Path) -> None:
+    said = {**LOGIN, "SMTP_FROM_ADDRESS": "NoReply@Vetchium.TEST"}
+    await start(store, home, **said)
+    before = await store.value("SELECT to_jsonb(a)::text || a.xmin FROM fairpost.accounts a")
+    assert await start(store, home, **said) is None
+    assert await store.value("SELECT to_jsonb(a)::text || a.xmin FROM fairpost.accounts a") == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"SMTP_HOST": "other.test"}, "server"),
+        ({"SMTP_PORT": "2525"}, "server"),
+        ({"SMTP_PASSWORD": "another"}, "password"),
+        ({"SMTP_USER": "", "SMTP_PASSWORD": ""}, "server, password"),
+        ({"SMTP_FROM_ADDRESS": "post@vetchium.test"}, "address"),
+        ({"SMTP_FROM_NAME": ""}, "name"),
+        ({"EMAIL_WORKER_BATCH_SIZE": "7"}, "batch"),
+    ],
+)
+async def test_what_has_changed_is_brought_in_line_and_nothing_else(
+    store: Store, home: Path, change: dict[str, str], words: str
+) -> None:
+    await start(store, home, **LOGIN)
+    before = await revision(store)
+    assert await start(store, home, **{**LOGIN, **change}) == (
+        f"account env: brought in line with the environment ({words})"
+    )
+    assert await revision(store) == before + 1, "a worker that drives it begins anew"
+    assert await start(store, home, **{**LOGIN, **change}) is None
+    account = await only_account(store)
+    wanted = {**SAID, **LOGIN, **change}
+    assert (account.address, account.display_name or "") == (wanted["SMTP_FROM_ADDRESS"], wanted["SMTP_FROM_NAME"])
+    assert (server_of(account).host, server_of(account).user or "") == (wanted["SMTP_HOST"], wanted["SMTP_USER"])
+    if wanted["SMTP_PASSWORD"]:
+        assert password_of(account, home) == wanted["SMTP_PASSWORD"]
+    else:
+        assert server_of(account).secret is None
+
+
+async def test_limits_pool_and_pause_are_left_to_people(store: Store, home: Path) -> None:
+    await start(store, home)
+    mine: dict[str, Any] = {"daily_max": 7, "batch_max": 3, "pool": "news", "status": "paused", "status_reason": "mine"}
+    await store.change_account("env", mine)
+    assert await start(store, home) is None
+    await start(store, home, SMTP_PORT="2525")
+    account = await only_account(store)
+    assert (account.limits.daily_max, account.limits.batch_max, account.pool) == (7, 3, "news")
+    assert (account.status, account.status_reason) == (AccountStatus.PAUSED, "mine")
+
+
+async def test_one_that_was_suspended_is_active_again_when_its_login_has_changed(store: Store, home: Path) -> None:
+    await start(store, home, **LOGIN)
+    await store.suspend_crashing((await only_account(store)).id, "535 wrong password")
+    await start(store, home, **LOGIN, SMTP_FROM_NAME="Another")
+    assert (await only_account(store)).status is AccountStatus.SUSPENDED
+    await start(store, home, **{**LOGIN, "SMTP_PASSWORD": "the right one"})
+    account = await only_account(store)
+    assert (account.status, account.status_reason) == (AccountStatus.ACTIVE, None)
+
+
+async def test_an_account_of_that_name_that_people_look_after_is_left_alone(store: Store, home: Path) -> None:
+    await store.add_account("env", address="ann@post.test", limits=Limits())
+    said = await start(store, home)
+    assert said is not None
+    assert "FAIRPOST_SMTP_ACCOUNT" in said
+    assert (await only_account(store)).address == "ann@post.test"
+    await start(store, home, FAIRPOST_SMTP_ACCOUNT="relay")
+    assert [account.name for account in await store.accounts()] == ["env", "relay"]
+
+
+async def test_another_master_key_changes_nothing(store: Store, home: Path, tmp_path: Path) -> None:
+    await start(store, home, **LOGIN)
+    before = await revision(store)
+    with pytest.raises(VaultError, match="which is not here"):
+        await start(store, tmp_path / "elsewhere", **{**LOGIN, "SMTP_PORT": "2525"})
+    assert await revision(store) == before
+    assert password_of(await only_account(store), home) == LOGIN["SMTP_PASSWORD"]
+
+
+@pytest.mark.parametrize("login", [{}, LOGIN], ids=["without a login", "with one"])
+async def test_engines_that_start_at_once_make_one(store: Store, url: str, home: Path, login: dict[str, str]) -> None:
+    async def engine() -> str | None:
+        async with Store.open(url, connections_max=1) as its:
+            return await start(its, home, **login)
+
+    said = await asyncio.gather(*(engine() for _ in range(8)))
+    assert sum(words is not None for words in said) == 1
+    assert (await only_account(store)).name == "env"
+    assert await store.value("SELECT count(*) FROM fairpost.leases") == 1
+    assert await revision(store) == 1, "made, and not changed since"
+
+
+async def test_every_region_has_its_own_and_all_together_send_what_one_may(regions: Regions) -> None:
+    said = {**SAID, "SMTP_FROM_ADDRESS": "vetchium@gmail.com"}
+    for region, url in regions.urls.items():
+        async with Store.open(url) as store:
+            await start_with(store, read_settings({**regions.environment(region), **said}))
+            account = await only_account(store)
+            assert account.limits.daily_max == 500 * 33 // 100
+            assert await store.value("SELECT percent FROM fairpost.shares") == 33
+            assert await start_with(store, read_settings({**regions.environment(region), **said})) is None
+    async with Store.open(regions.home_url) as store:
+        assert await store.accounts() == []
+
+
+# ── with a real engine and a real server ─────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+async def inbox(store: Store) -> AsyncIterator[InboxServer]:
+    server = InboxServer(store, ServerOptions(port=0))
+    await server.start()
+    yield server
+    await server.stop()
+
+
+def variables(inbox: InboxServer, **more: str) -> dict[str, str]:
+    return {**SAID, "SMTP_HOST": "127.0.0.1", "SMTP_PORT": str(inbox.port), **more}
+
+
+@contextmanager
+def engine(url: str, folder: Path, said: dict[str, str]) -> Iterator[Engine]:
+    running = Engine.start(url, None, folder, env={"SMTP_HOST": "", **said})
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+async def enqueue(store: Store, to: str) -> None:
+    await store.value(
+        "SELECT id FROM fairpost.enqueue(jsonb_build_object('to', $1::text, 'subject', 'Hello', 'text', 'Hi'))", to
+    )
+
+
+async def arrived(store: Store, to: str) -> Mail:
+    found: list[Mail] = []
+
+    async def is_there() -> bool:
+        found[:] = [mail for mail in await list_mails(store) if mail.recipients == (to,)]
+        return bool(found)
+
+    await eventually(is_there, f"the e-mail to {to} has arrived", s_max=60)
+    return found[0]
+
+
+@pytest.mark.slow
+async def test_what_sql_enqueues_goes_out_without_another_command(
+    store: Store, url: str, tmp_path: Path, inbox: InboxServer
+) -> None:
+    await enqueue(store, "ann@there.test")
+    with engine(url, tmp_path, variables(inbox, **LOGIN, SMTP_TLS="none")) as running:
+        mail = await arrived(store, "ann@there.test")
+        assert (mail.sender, mail.from_header) == ("noreply@vetchium.test", "Vetchium <noreply@vetchium.test>")
+        assert mail.auth_user == "ann"
+        assert running.said("account env: made from the environment") == 1
+        assert running.said("geheim") == 0
+
+
+@pytest.mark.slow
+async def test_an_engine_that_runs_takes_what_another_brought_in_line(
+    store: Store, url: str, tmp_path: Path, inbox: InboxServer
+) -> None:
+    with engine(url, tmp_path, variables(inbox)) as first:
+        await enqueue(store, "ann@there.test")
+        assert (await arrived(store, "ann@there.test")).sender == "noreply@vetchium.test"
+        with engine(url, tmp_path, variables(inbox, SMTP_FROM_ADDRESS="post@vetchium.test")) as second:
+            await until(second.is_ready, "the second engine is ready")
+            second.process.send_signal(signal.SIGTERM)
+            await until(lambda: second.process.poll() is not None, "it has ended")
+        await enqueue(store, "ben@there.test")
+        assert (await arrived(store, "ben@there.test")).sender == "post@vetchium.test"
+        assert first.process.poll() is None
+
+
+@pytest.mark.slow
+async def test_engines_without_the_variables_leave_it_as_it_is(
+    store: Store, url: str, tmp_path: Path, inbox: InboxServer
+) -> None:
+    await start_with(store, settings_of(tmp_path, variables(inbox)))
+    with engine(url, tmp_path, {}):
+        await enqueue(store, "ann@there.test")
+        assert (await arrived(store, "ann@there.test")).sender == "noreply@vetchium.test"
+
+
+@pytest.mark.slow
+async def test_two_real_engines_that_start_at_once_make_one(
+    store: Store, url: str, tmp_path: Path, inbox: InboxServer
+) -> None:
+    said = variables(inbox, **LOGIN, SMTP_TLS="none")
+    with engine(url, tmp_path, said) as first, engine(url, tmp_path, said) as second:
+        await until(lambda: first.is_ready() and second.is_ready(), "both are ready")
+        assert first.said("made from the environment") + second.said("made from the environment") == 1
+        assert (await only_account(store)).name == "env"
+        await enqueue(store, "ann@there.test")
+        await arrived(store, "ann@there.test")
+
+
+@pytest.mark.slow
+async def test_an_account_that_cannot_be_made_does_not_keep_the_others_from_sending(
+    store: Store, url: str, tmp_path: Path, inbox: InboxServer
+) -> None:
+    await start_with(store, settings_of(tmp_path / "elsewhere", {**SAID, **LOGIN}))
+    await store.change_account("env", {"pool": "broken"})
+    server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
+    await store.add_account("sales", address="sales@post.test", limits=Limits(), transport=server)
+    with engine(url, tmp_path, variables(inbox, **LOGIN)) as running:
+        await enqueue(store, "ann@there.test")
+        assert (await arrived(store, "ann@there.test")).sender == "sales@post.test"
+        assert running.said("the account of the environment is left as it is: ") == 1
