@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from fairpost.environment import given_account
+from fairpost.model.transport import Security
 from fairpost.settings import FILE_VARIABLE, SETTINGS, read_settings, read_settings_file
 from tests.deploy.recipes import (
     DEPLOY,
@@ -151,6 +153,21 @@ def test_mailpit_is_for_development() -> None:
     mailpit = SERVICES["mailpit"]
     assert mailpit["ports"] == ["127.0.0.1:1025:1025", "127.0.0.1:8025:8025"]
     assert mailpit["profiles"] == [example_environment()["COMPOSE_PROFILES"]]
+
+
+def test_the_engine_sends_to_mailpit_without_another_command() -> None:
+    given = given_account(read_settings(environment_of(OURS["work"]) | {FILE_VARIABLE: ""}))
+    assert given is not None
+    (port,) = [port for port in SERVICES["mailpit"]["ports"] if port.endswith(f":{given.server.port}")]
+    assert (given.server.host, port) == ("mailpit", "127.0.0.1:1025:1025")
+    assert given.server.security is Security.OFFERED
+    assert given.password is None
+
+
+@pytest.mark.parametrize("name", ["api", "migrate"])
+def test_nobody_but_the_engine_has_the_password_of_the_mail_server(name: str) -> None:
+    assert not [variable for variable in OURS[name]["environment"] if "SMTP" in variable]
+    assert OURS[name]["environment"].items() <= OURS["work"]["environment"].items()
 
 
 @pytest.mark.parametrize("name", ["api", "work"])
