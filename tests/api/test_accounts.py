@@ -1,5 +1,6 @@
 """Accounts and pools over HTTP: their own, sealed, and of no use to others."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -398,3 +399,49 @@ async def test_an_address_in_another_script_is_of_the_domain_that_was_shown(
     await api.workspace(domains=["xn--mller-kva.example"])
     answer = await client.post("/api/accounts", json={"name": "sales", "address": "a@müller.example"})
     assert answer.status_code == 201, answer.text
+
+
+# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _change(client: httpx.AsyncClient, hourly_max: int, tag: str | None) -> httpx.Response:
+    headers = {} if tag is None else {"If-Match": tag}
+    return await client.patch("/api/accounts/sales", json={"limits": {"hourly_max": hourly_max}}, headers=headers)
+
+
+async def test_who_says_what_he_has_seen_changes_that_or_nothing(client: httpx.AsyncClient) -> None:
+    first = (await client.post("/api/accounts", json=SALES)).headers["ETag"]
+    assert (await client.get("/api/accounts/sales")).headers["ETag"] == first
+    second = await _change(client, 7, first)
+    assert (second.status_code, second.json()["data"]["limits"]["hourly_max"]) == (200, 7)
+    assert second.headers["ETag"] != first
+    late = await _change(client, 8, first)
+    assert (late.status_code, late.json()["error"]["code"]) == (412, "changed_meanwhile")
+    seen = await client.get("/api/accounts/sales")
+    assert (seen.json()["data"]["limits"]["hourly_max"], seen.headers["ETag"]) == (7, second.headers["ETag"])
+    assert (await _change(client, 9, f'"other", {second.headers["ETag"]}')).status_code == 200
+    for tag, status in ((None, 200), ("*", 200), ("nonsense", 412), ('W/"x"', 412), ("", 412)):
+        assert (await _change(client, 10, tag)).status_code == status, tag
+    before = (await client.get("/api/accounts/sales")).headers["ETag"]
+    paused = await client.post("/api/accounts/sales/pause", json={"reason": "a test"})
+    assert before != paused.headers["ETag"]
+    assert (await _change(client, 11, before)).status_code == 412
+    assert (await client.get("/api/audit")).json()["data"]["items"][0][
+        "action"
+    ] == "account.pause"  # no late one is in it
+
+
+async def test_of_those_who_saw_the_same_one_changes_it(client: httpx.AsyncClient) -> None:
+    seen = (await client.post("/api/accounts", json=SALES)).headers["ETag"]
+    answers = await asyncio.gather(*(_change(client, n, seen) for n in range(1, 13)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [412] * 11
+    (won,) = [answer for answer in answers if answer.status_code == 200]
+    now = await client.get("/api/accounts/sales")
+    assert now.json()["data"]["limits"] == won.json()["data"]["limits"]
+
+
+async def test_an_account_of_the_same_name_is_another_one(client: httpx.AsyncClient) -> None:
+    seen = (await client.post("/api/accounts", json=SALES)).headers["ETag"]
+    assert (await client.delete("/api/accounts/sales")).status_code == 200
+    assert (await client.post("/api/accounts", json=SALES)).status_code == 201
+    assert (await _change(client, 5, seen)).status_code == 412

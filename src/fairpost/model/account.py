@@ -107,6 +107,7 @@ class Account:
     transport: TransportSettings | None = None  # None: no server, it cannot send
     status_until: datetime | None = None  # when it is active again by itself
     provider: str | None = None  # whose numbers its limits began with
+    revision: int = field(default=0, compare=False)  # how often it was changed
 
     @property
     def workspace(self) -> str | None:

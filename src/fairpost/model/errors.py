@@ -47,6 +47,10 @@ class KeysChanged(VaultError):
     """Between choosing a key and writing what it sealed, somebody rotated it. Nothing was written."""
 
 
+class ChangedMeanwhile(FairpostError):
+    """Somebody changed it between being seen and being written. Nothing was written."""
+
+
 class DatabaseUnavailable(FairpostError):
     """No PostgreSQL answers where one was expected."""
 

@@ -28,7 +28,7 @@ from fairpost.model.account import (
 )
 from fairpost.model.campaign import Gap
 from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing, Recipient
-from fairpost.model.errors import DatabaseUnavailable, KeysChanged, NotFound
+from fairpost.model.errors import ChangedMeanwhile, DatabaseUnavailable, KeysChanged, NotFound
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.sender import Tier
@@ -102,7 +102,7 @@ _COLUMNS = ", ".join(
         *(limit.name for limit in fields(Limits)),
     )
 )
-_SEEN = f"SELECT l.*, {_COLUMNS}, fairpost.transport_of(a.id) AS transport"
+_SEEN = f"SELECT l.*, {_COLUMNS}, a.revision AS account_revision, fairpost.transport_of(a.id) AS transport"
 _ACCOUNTS = f"{_SEEN} FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"
 
 
@@ -186,7 +186,7 @@ class Store:
     ) -> AccountId:
         """With a sealed secret: the id it was sealed for, and the keys that were in use then. Raises KeysChanged."""
         settings = {**asdict(limits), "display_name": display_name, "provider": provider}
-        with _keys_changed():
+        with _changed_meanwhile():
             id_ = await self.value(
                 "SELECT fairpost.add_account($1, $2, $3, $4, $5, p_id => $6, p_keys => $7)",
                 *(name, address, pool, json.dumps(write_transport(transport)), json.dumps(settings), id_, keys),
@@ -198,12 +198,18 @@ class Store:
         return AccountId(await self.value("SELECT fairpost.next_account_id()"))
 
     async def change_account(
-        self, name: str, changes: Mapping[str, Any], *, keys: Sequence[str] | None = None
+        self,
+        name: str,
+        changes: Mapping[str, Any],
+        *,
+        keys: Sequence[str] | None = None,
+        revision: int | None = None,
     ) -> AccountId | None:
-        """By columns; a `secret` goes with the keys that were in use (raises KeysChanged). None: no such account."""
-        with _keys_changed():
+        """By columns; a `secret` goes with the keys that were in use (raises KeysChanged). `revision`: only while it is this one (raises
+        ChangedMeanwhile). None: no such account."""
+        with _changed_meanwhile():
             id_: AccountId | None = await self.value(
-                "SELECT fairpost.change_account($1, $2, $3)", name, json.dumps(changes), keys
+                "SELECT fairpost.change_account($1, $2, $3, $4)", name, json.dumps(changes), keys, revision
             )
         return id_
 
@@ -613,6 +619,7 @@ def _account(row: Any) -> Account:
         transport=read_transport(json.loads(row["transport"])),
         status_until=row["status_until"],
         provider=row["provider"],
+        revision=row["account_revision"],
     )
 
 
@@ -628,12 +635,14 @@ def _at(now: datetime | None) -> datetime | None:
 
 
 @contextmanager
-def _keys_changed() -> Iterator[None]:
+def _changed_meanwhile() -> Iterator[None]:
     try:
         yield
     except asyncpg.PostgresError as error:
         if error.sqlstate == "FP003":
             raise KeysChanged("The keys of the secrets were changed at the same moment. Try again.") from error
+        if error.sqlstate == "FP006":
+            raise ChangedMeanwhile("It was changed meanwhile. Nothing was changed by this.") from error
         raise
 
 

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Annotated, Any
 
 import asyncpg
-from fastapi import APIRouter, Path, status
+from fastapi import APIRouter, Path, Response, status
 from pydantic import Field
 
 from fairpost.api import verifying
@@ -45,8 +45,9 @@ from fairpost.api.servers import (
 )
 from fairpost.api.service import Service, TheService
 from fairpost.api.verifying import Verified
+from fairpost.api.versions import WITH_TAG, IfMatch, changed_meanwhile, revision_to_change, tag_of
 from fairpost.model.account import Account, AccountStatus, Limits
-from fairpost.model.errors import KeysChanged, NotFound, VaultError
+from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
 from fairpost.model.transport import (
     ServerSettings,
@@ -149,17 +150,24 @@ async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Ans
 
 
 @router.get(
-    "/{name}", summary="Settings, limits, what was used of them, what it waits for", responses=failures("not_found")
+    "/{name}",
+    summary="Settings, limits, what was used of them, what it waits for",
+    responses={200: WITH_TAG, **failures("not_found")},
 )
-async def shown(name: AccountName, caller: Reads) -> Answer[AccountOut]:
-    return Answer(data=await _look(caller, name))
+async def shown(name: AccountName, caller: Reads, response: Response) -> Answer[AccountOut]:
+    return await _look(caller, name, response)
 
 
 # ── added and changed ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.post("", status_code=status.HTTP_201_CREATED, summary="Add one", responses=failures("conflict"))
-async def add(given: AccountIn, caller: Manages, service: TheService) -> Answer[AccountOut]:
+@router.post(
+    "",
+    status_code=status.HTTP_201_CREATED,
+    summary="Add one",
+    responses={201: WITH_TAG, **failures("conflict")},
+)
+async def add(given: AccountIn, caller: Manages, service: TheService, response: Response) -> Answer[AccountOut]:
     address = await _own_address(caller, given.address)
     server, secret = new_server(given.smtp, given.gmail, mailbox=address)
     await _check_server(server, service)
@@ -189,12 +197,24 @@ async def add(given: AccountIn, caller: Manages, service: TheService) -> Answer[
         await _seal(caller, service, secret, id_, write)
     except asyncpg.UniqueViolationError:
         raise ApiError("conflict", f"There is an account {given.name} already. Nothing was changed.") from None
-    return Answer(data=await _look(caller, given.name))
+    return await _look(caller, given.name, response)
 
 
-@router.patch("/{name}", summary="Change what is given", responses=failures("not_found"))
-async def change(name: AccountName, given: AccountChange, caller: Manages, service: TheService) -> Answer[AccountOut]:
+@router.patch(
+    "/{name}",
+    summary="Change what is given",
+    responses={200: WITH_TAG, **failures("not_found", "changed_meanwhile")},
+)
+async def change(
+    name: AccountName,
+    given: AccountChange,
+    caller: Manages,
+    service: TheService,
+    response: Response,
+    if_match: IfMatch = None,
+) -> Answer[AccountOut]:
     account = (await _post(caller, name)).account
+    revision = revision_to_change(account, if_match)
     address = await _own_address(caller, given.address) if "address" in given.model_fields_set else account.address
     server, secret = changed_server(account.transport, given.smtp, given.gmail, mailbox=address)
     await _check_server(server, service)
@@ -204,12 +224,12 @@ async def change(name: AccountName, given: AccountChange, caller: Manages, servi
         if isinstance(server, SmtpSettings) and server.user is None:
             changes["secret"] = None
     if not changes:
-        return Answer(data=await _look(caller, name))
+        return await _look(caller, name, response)
 
     async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
         with_secret = changes if sealed is None else {**changes, "secret": sealed}
         async with caller.store.together() as one:
-            if await one.change_account(full_name(name, caller), with_secret, keys=keys) is None:
+            if await one.change_account(full_name(name, caller), with_secret, keys=keys, revision=revision) is None:
                 raise not_found("account", name)
             await caller.audit(
                 one,
@@ -220,24 +240,31 @@ async def change(name: AccountName, given: AccountChange, caller: Manages, servi
                 **({"new_secret": True} if secret is not None else {}),
             )
 
-    await _seal(caller, service, secret, account.id, write)
-    return Answer(data=await _look(caller, name))
+    try:
+        await _seal(caller, service, secret, account.id, write)
+    except ChangedMeanwhile:
+        raise changed_meanwhile() from None
+    return await _look(caller, name, response)
 
 
-@router.post("/{name}/pause", summary="Let it send nothing more", responses=failures("not_found"))
-async def pause(name: AccountName, given: Pause, caller: Manages) -> Answer[AccountOut]:
+@router.post("/{name}/pause", summary="Let it send nothing more", responses={200: WITH_TAG, **failures("not_found")})
+async def pause(name: AccountName, given: Pause, caller: Manages, response: Response) -> Answer[AccountOut]:
     if given.until is not None and given.until <= clock.now():
         raise invalid("until", "must lie in the future")
     until = given.until.isoformat() if given.until else None
     changes = {"status": AccountStatus.PAUSED, "status_reason": given.reason, "status_until": until}
-    return await _set_status(caller, name, changes, "account.pause", reason=given.reason, until=until)
+    await _set_status(caller, name, changes, "account.pause", reason=given.reason, until=until)
+    return await _look(caller, name, response)
 
 
 @router.post(
-    "/{name}/resume", summary="Let one send again that was paused or suspended", responses=failures("not_found")
+    "/{name}/resume",
+    summary="Let one send again that was paused or suspended",
+    responses={200: WITH_TAG, **failures("not_found")},
 )
-async def resume(name: AccountName, caller: Manages) -> Answer[AccountOut]:
-    return await _set_status(caller, name, {"status": AccountStatus.ACTIVE}, "account.resume")
+async def resume(name: AccountName, caller: Manages, response: Response) -> Answer[AccountOut]:
+    await _set_status(caller, name, {"status": AccountStatus.ACTIVE}, "account.resume")
+    return await _look(caller, name, response)
 
 
 @router.post(
@@ -277,14 +304,11 @@ async def remove(name: AccountName, caller: Manages) -> Answer[Removed]:
     return Answer(data=Removed())
 
 
-async def _set_status(
-    caller: Caller, name: str, changes: Mapping[str, Any], action: str, **detail: Any
-) -> Answer[AccountOut]:
+async def _set_status(caller: Caller, name: str, changes: Mapping[str, Any], action: str, **detail: Any) -> None:
     async with caller.store.together() as one:
         if await one.change_account(full_name(name, caller), changes) is None:
             raise not_found("account", name)
         await caller.audit(one, action, f"account {name}", **detail)
-    return Answer(data=await _look(caller, name))
 
 
 async def _seal(
@@ -398,8 +422,10 @@ async def _post(caller: Caller, name: str) -> Post:
         raise not_found("account", name) from None
 
 
-async def _look(caller: Caller, name: str) -> AccountOut:
-    return _shown(await _post(caller, name), caller, clock.now())
+async def _look(caller: Caller, name: str, response: Response) -> Answer[AccountOut]:
+    post = await _post(caller, name)
+    response.headers["ETag"] = tag_of(post.account)
+    return Answer(data=_shown(post, caller, clock.now()))
 
 
 def _shown(post: Post, caller: Caller, now: datetime) -> AccountOut:

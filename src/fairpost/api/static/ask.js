@@ -20,11 +20,12 @@ export function query(values) {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
-// Raises Refusal with what the API says, in words. Who is not signed in any more is sent to sign in.
-export async function ask(path, { method = "GET", body, workspace = chosen(), signal, raw = false } = {}) {
+// `seen`: the version that a change is meant for. Raises Refusal with what the API says, in words. Who is not signed in any more is sent to sign in.
+export async function ask(path, { method = "GET", body, workspace = chosen(), signal, raw = false, seen } = {}) {
   const headers = {};
   if (workspace) headers["X-Workspace"] = workspace;
   if (!SAFE.includes(method)) headers["X-CSRF-Token"] = csrf;
+  if (seen) headers["If-Match"] = seen;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer, told;
   try {

@@ -12,6 +12,7 @@ from fairpost.api.live import Look, Screen
 from fairpost.api.names import full_name, own_name
 from fairpost.api.topics.drawings import warm_up_chart
 from fairpost.api.topics.watching import Watcher, drawn, told
+from fairpost.api.versions import tag_of
 from fairpost.model.account import Limits
 from fairpost.model.errors import NotFound
 from fairpost.observe.accounts import (
@@ -46,6 +47,7 @@ class FailureShown(Model):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShown:
     now: AccountNow
+    tag: str  # of this version, for If-Match
     display_name: str | None
     server: str | None
     limits: Limits
@@ -115,6 +117,7 @@ class AccountLook:
         warm_day = roll_windows(limits, account.usage, now=now).warm_day
         shown = AccountShown(
             now=_as_known(account_now(post, now), self._caller),
+            tag=tag_of(account),
             display_name=account.display_name,
             server=server_in_words(account.transport),
             limits=limits,

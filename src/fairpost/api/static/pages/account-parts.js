@@ -101,7 +101,7 @@ const command = () => dialog("Add an account", {
 // ── limits ──────────────────────────────────────────────────────────────────────────────────────────────
 
 // Whoever looks at all workspaces changes an account in its own; the operator's own are changed on the server.
-export function limitsButton(ctx, { now: account, limits }) {
+export function limitsButton(ctx, { now: account, limits, tag }) {
   if (!changes(ctx)) return null;
   const workspace = ctx.workspace || account.workspace;
   if (!workspace) return h("p.quiet", "Change them on the server: ", h("code", `fairpost account set ${account.name} --hourly … --daily …`));
@@ -111,7 +111,7 @@ export function limitsButton(ctx, { now: account, limits }) {
     fields: fields(limits),
     yes: "Change",
     act: async (given) => {
-      await ask(`/api/accounts/${segment(name)}`, { method: "PATCH", workspace, body: { limits: changed(given) } });
+      await ask(`/api/accounts/${segment(name)}`, { method: "PATCH", workspace, seen: tag, body: { limits: changed(given) } });
       tell("The limits are changed.");
     },
   }));

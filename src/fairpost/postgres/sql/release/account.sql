@@ -27,8 +27,10 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 $$;
 
 -- Changes what `p_changes` names, by the columns of the table, and `secret` beside `transport`: the password of a server
--- stays unless it is named. Whatever the account was waiting for is looked at anew. Returns the account's id; null: there is none.
-CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb, p_keys text[] DEFAULT NULL) RETURNS bigint
+-- stays unless it is named. Whatever the account was waiting for is looked at anew. `p_revision`: only while it is this one. Returns the account's id;
+-- null: there is none.
+DROP FUNCTION IF EXISTS fairpost.change_account(text, jsonb, text[]);
+CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb, p_keys text[] DEFAULT NULL, p_revision bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     changed bigint;
@@ -40,6 +42,10 @@ BEGIN
     INSERT INTO fairpost.routes (route) SELECT p_changes ->> 'pool' WHERE p_changes ? 'pool' ON CONFLICT DO NOTHING;
     -- The lease first, as everybody has it.
     SELECT l.account_id INTO changed FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id WHERE a.name = p_name FOR UPDATE OF l;
+    PERFORM FROM fairpost.accounts a WHERE a.id = changed AND a.revision = coalesce(p_revision, a.revision) FOR NO KEY UPDATE;
+    IF changed IS NOT NULL AND NOT FOUND THEN
+        RAISE EXCEPTION 'the account was changed meanwhile' USING ERRCODE = 'FP006', HINT = 'Nothing was changed.';
+    END IF;
     UPDATE fairpost.accounts a SET
         (address, display_name, pool, provider, batch_max, delay_ms, gap_max_ms, hourly_max, daily_max, daily_mode, units_per_minute, units_per_send,
          warm_up, bounce_percent_max, bounce_sample_min, cool_down_s, transport) = (
