@@ -3,7 +3,8 @@
 import { ask, chosen, get, post, query, remember } from "./ask.js";
 import { h, patch } from "./dom.js";
 import { Live } from "./live.js";
-import { button, dialog, empty, to, trouble } from "./parts.js";
+import { button, dialog, empty, mayLose, to, trouble } from "./parts.js";
+import { forget, isUnsaved } from "./unsaved.js";
 
 // A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. isOne: all its paths are one page, which stays,
 // with its state and what is live, while somebody moves between them.
@@ -76,6 +77,7 @@ async function route(y = 0) {
     reload: () => load(ctx),
   };
   open = ctx;
+  for (const each of document.querySelectorAll("dialog")) each.abandon?.(); // they are of the page before
   live.follow(null, {}, null);
   showNav();
   if (here === null) return replace(ctx, empty("There is no such page.", h("a", { href: to("/") }, "To the beginning")));
@@ -136,13 +138,28 @@ function replace(ctx, content) {
   else page.replaceChildren(fresh);
 }
 
-function go(path, values = {}, { replace: isInstead = false } = {}) {
-  if (!isInstead) leave();
-  history[isInstead ? "replaceState" : "pushState"](null, "", to(path, values));
-  return arrive();
+async function go(path, values = {}, { replace: isInstead = false } = {}) {
+  if (!(await mayLeave())) return;
+  if (isInstead) history.replaceState(history.state, "", to(path, values));
+  else push(to(path, values));
+  await arrive();
 }
 
-const leave = () => history.replaceState({ y: scrollY }, "");
+// Pages are numbered in the order in which they were opened: so whoever goes back and stays after all is brought to where they were.
+let place = history.state?.place ?? 0;
+history.replaceState({ ...history.state, place }, "");
+
+function push(url) {
+  history.replaceState({ place, y: scrollY }, "");
+  place += 1;
+  history.pushState({ place }, "", url);
+}
+
+async function mayLeave() {
+  if (isUnsaved() && !(await mayLose())) return false;
+  forget();
+  return true;
+}
 
 async function arrive(y = 0) {
   const before = open;
@@ -157,12 +174,29 @@ document.addEventListener("click", (event) => {
   const url = new URL(link.href);
   if (url.origin !== location.origin || !found(url.pathname) || link.getAttribute("href").startsWith("#")) return;
   event.preventDefault();
-  leave();
-  history.pushState(null, "", url);
-  arrive();
+  follow(url);
 });
+
+async function follow(url) {
+  if (!(await mayLeave())) return;
+  push(url);
+  await arrive();
+}
+
 addEventListener("pageshow", (event) => event.persisted && location.reload()); // brought back as it was: somebody may have signed out since
-addEventListener("popstate", (event) => session && arrive(event.state?.y));
+addEventListener("popstate", async ({ state }) => {
+  if (!session) return;
+  if (!state) return history.replaceState({ place: (place += 1) }, ""); // a place on the same page
+  const steps = state.place - place;
+  if (!steps) return; // brought back, below
+  if (isUnsaved()) {
+    history.go(-steps);
+    if (await mayLeave()) history.go(steps);
+    return;
+  }
+  place = state.place;
+  await arrive(state.y);
+});
 
 const closeMenu = (event) => document.querySelectorAll(".menu[open]").forEach((menu) => { if (event.key === "Escape" || (!event.key && !menu.contains(event.target))) menu.open = false; });
 addEventListener("click", closeMenu);
@@ -194,9 +228,7 @@ async function choose() {
     yes: "Choose",
     act: async ({ workspace }) => {
       const base = location.pathname.split("/").slice(0, 2).join("/"); // what is open may be of another
-      leave();
-      history.pushState(null, "", base + query({ workspace }));
-      await arrive();
+      await follow(new URL(base + query({ workspace }), location));
     },
   });
 }

@@ -2,10 +2,12 @@
 
 import { h } from "./dom.js";
 import { entry, field } from "./parts.js";
+import { guarded, saved } from "./unsaved.js";
 
 // fields: those of dialog(), named as the API names them; and {type: "choices", options: [[value, words]], value: [value…]}.
-// isShort: fields stand beside each other where there is room. act(entered, form): what it throws is said at the fields that it names, and below the others.
-export function form(key, fields, { yes, act, beside = null, oninput = null, isShort = false }) {
+// isShort: fields stand beside each other where there is room. isGuarded: nobody leaves it by mistake before it is saved.
+// act(entered, form): what it throws is said at the fields that it names, and below the others.
+export function form(key, fields, { yes, act, beside = null, oninput = null, isShort = false, isGuarded = false }) {
   const said = h("p.refused", { role: "alert", hidden: true });
   const go = yes ? h("button.main", { type: "submit" }, yes) : null;
   const submit = async (event) => {
@@ -13,9 +15,12 @@ export function form(key, fields, { yes, act, beside = null, oninput = null, isS
     if (!go || go.getAttribute("aria-busy") === "true") return;
     clear(box, said);
     go.setAttribute("aria-busy", "true");
+    const before = box.saved;
+    if (isGuarded) saved(box); // what is typed from now on is not
     try {
       await box.act(entered(box, fields), box);
     } catch (error) {
+      box.saved = before;
       refuse(box, said, error);
     } finally {
       go.removeAttribute("aria-busy");
@@ -24,7 +29,7 @@ export function form(key, fields, { yes, act, beside = null, oninput = null, isS
   const box = h("form", { class: isShort ? "short" : null, "data-key": `form ${key}`, "data-own": true, onsubmit: submit, oninput }, fields.map(drawn), said, h("div.actions", go, beside));
   box.act = act;
   box.renew = (fresh) => (box.act = fresh.act); // the page around it may be another by now
-  return box;
+  return isGuarded ? guarded(box) : box;
 }
 
 function drawn(one) {

@@ -2,6 +2,7 @@
 
 import { h, svg } from "./dom.js";
 import { chosen, query } from "./ask.js";
+import { guarded, isChanged, saved } from "./unsaved.js";
 import { ago, at, duration, number, percent, whole, words } from "./words.js";
 
 // ── places ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -127,18 +128,21 @@ export function tell(text, tone = "good") {
 }
 
 // fields: [{name, label, type?, value?, required?, options?, hint?, rows?}]. Gives what was entered once `act` has taken it; null: cancelled.
-// `text` is a sentence, or elements. What `act` refuses is said in the dialog, which stays open.
-export function dialog(title, { text, fields = [], yes = "OK", tone = "", act = async () => {} }) {
+// `text` is a sentence, or elements. What `act` refuses is said in the dialog, which stays open. isGuarded: whoever cancels it with something entered is asked first.
+export function dialog(title, { text, fields = [], yes = "OK", no = "Cancel", tone = "", isGuarded = false, act = async () => {} }) {
   return new Promise((resolve) => {
     const words_ = h("p.refused", { role: "alert", hidden: true });
     const submit = async (event) => {
       event.preventDefault();
       const entered = Object.fromEntries(fields.map((each) => [each.name, entry(form.elements[each.name], each)]));
       go.setAttribute("aria-busy", "true");
+      const before = form.saved;
+      if (isGuarded) saved(form);
       try {
         await act(entered);
         close(entered);
       } catch (error) {
+        form.saved = before;
         words_.textContent = error.message;
         words_.hidden = false;
       } finally {
@@ -146,18 +150,29 @@ export function dialog(title, { text, fields = [], yes = "OK", tone = "", act = 
       }
     };
     const go = h("button", { type: "submit", class: tone || "main" }, yes);
+    const cancel = async () => (!isChanged(form) || (await mayLose())) && close(null);
     const form = h("form", { onsubmit: submit }, typeof text === "string" ? h("p", text) : text, fields.map(field), words_,
-      h("div.actions", go, h("button", { type: "button", onclick: () => close(null) }, "Cancel")));
-    const box = h("dialog", { "aria-label": title, oncancel: () => close(null) }, h("h2", title), form);
+      h("div.actions", go, h("button", { type: "button", onclick: cancel }, no)));
+    if (isGuarded) guarded(form);
+    const box = h("dialog", { "aria-label": title, oncancel: (event) => { event.preventDefault(); cancel(); }, onclose: () => close(null) }, h("h2", title), form);
     const close = (result) => {
-      box.close(); // gives the focus back
-      box.remove();
       resolve(result);
+      if (box.open) box.close(); // gives the focus back
+      box.remove();
     };
+    box.abandon = () => close(null);
     document.body.append(box);
     box.showModal();
     (form.querySelector("input, select, textarea") || go).focus();
   });
+}
+
+// Whether what was typed and not saved may be lost. Whoever is being asked already has not said so yet.
+export async function mayLose() {
+  if (document.querySelector("dialog.leaving")) return false;
+  const asked = dialog("Leave without saving?", { text: "What you have changed is not saved. It is lost if you leave.", yes: "Leave without saving", no: "Stay here", tone: "danger" });
+  [...document.querySelectorAll("dialog")].at(-1).classList.add("leaving");
+  return (await asked) !== null;
 }
 
 // What was entered in a field: null where a number or a file is missing.

@@ -29,6 +29,7 @@ export async function draftDialog(draft, write) {
       { name: "their_clock", label: "Keep to the hours of each recipient's own timezone", type: "checkbox", value: draft?.by_recipients_clock || false },
     ].filter(Boolean),
     yes: draft ? "Change" : "Make the draft",
+    isGuarded: true,
     act: (given) => write((name = draft?.id ?? given.name), body(given, draft)),
   });
   return entered && name;

@@ -28,7 +28,7 @@ export function editor(key, fields, { preview, save, beside = null, prospects = 
   };
   const prospect = prospects ? field({ name: "prospect", label: "Preview as", type: "search", placeholder: "ada@example.com", hint: "The address of a prospect. Empty: with made-up fields.", oninput: soon }) : null;
   const drawn = save ? fields : fields.map((each) => ({ ...each, readonly: true }));
-  const words = form(key, drawn, { yes: save ? "Save" : null, act: save, beside, oninput: soon });
+  const words = form(key, drawn, { yes: save ? "Save" : null, act: save, beside, oninput: soon, isGuarded: Boolean(save) });
   queueMicrotask(() => words.isConnected && show()); // not where the one before stays
   return h("div.editor", { "data-key": `editor ${key}`, "data-own": true }, columns(panel("Words", words), panel("Preview", prospect, pane.element)));
 }

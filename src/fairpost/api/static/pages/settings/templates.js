@@ -3,6 +3,7 @@
 import { get, post, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
 import { button, confirmed, dialog, heading, link, panel, since, table, tell } from "../../parts.js";
+import { forget } from "../../unsaved.js";
 import { editor } from "./editor.js";
 import { more } from "./lists.js";
 
@@ -70,5 +71,7 @@ const usedBy = (sequences) => `${sequences.length ? `Used by ${sequences.join(",
 
 async function removed(ctx, path) {
   const text = "Its words are gone then. It cannot be removed while a sequence uses it.";
-  if (await confirmed(`Remove template ${ctx.data.name}?`, { text, yes: "Remove", act: () => remove(path), done: "The template is removed." })) await ctx.go("/settings/templates");
+  if (!(await confirmed(`Remove template ${ctx.data.name}?`, { text, yes: "Remove", act: () => remove(path), done: "The template is removed." }))) return;
+  forget();
+  await ctx.go("/settings/templates");
 }
