@@ -1,5 +1,6 @@
 """Accounts, live: those with trouble first, a workspace's own and no others, and what servers told them in words."""
 
+import json
 from collections import Counter
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,10 @@ from fairpost.model.person import Role
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.transport import Security, SmtpSettings
 from fairpost.observe import accounts as looking
+from fairpost.observe import now as observe_now
+from fairpost.observe import status
 from fairpost.observe.accounts import AccountNow
+from fairpost.observe.recent import Recent
 from fairpost.postgres.store import Store
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
@@ -32,6 +36,21 @@ async def add(api: Api, name: str, **limits: Any) -> None:
 
 async def pause(api: Api, name: str, reason: str) -> None:
     await api.store.change_account(name, {"status": "paused", "status_reason": reason})
+
+
+async def add_many(store: Store, n: int) -> None:
+    """w1/mail, w2/mail …, each of a workspace of its own; without a server."""
+    await store.value(_MANY, n)
+
+
+_MANY = """
+    WITH named AS (SELECT n, 'w' || n AS workspace FROM generate_series(1, $1::integer) n), registered AS (
+        INSERT INTO fairpost.workspaces (name, created_at) SELECT d.workspace, clock_timestamp() FROM named d
+    ), added AS (
+        INSERT INTO fairpost.accounts (name, address, pool, transport, created_at)
+        SELECT d.workspace || '/mail', 'mail' || d.n || '@post.test', d.workspace || '/default', '{}', clock_timestamp() FROM named d
+        RETURNING id)
+    INSERT INTO fairpost.leases (account_id) SELECT a.id FROM added a"""
 
 
 async def test_those_with_trouble_come_first_and_each_sees_its_own(api: Api) -> None:
@@ -93,6 +112,61 @@ async def test_of_very_many_a_hundred_are_told(api: Api, monkeypatch: pytest.Mon
     async with signed_in(api, None, Role.ADMIN) as admin, watching(admin, "/api/live/accounts") as stream:
         seen = await stream.state()
     assert ([each["name"] for each in seen["listed"]], seen["found"]) == (["own4", "own0", "own1"], 5)
+
+
+MANY, STATE_BYTES_MAX = 5_000, 80_000
+
+
+async def test_the_state_of_thousands_is_small_and_a_workspace_reads_its_own_alone(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_many(api.store, MANY)
+    await add(api, "own")
+    await pause(api, "w4321/mail", "tired")
+    async with signed_in(api, None, Role.ADMIN) as admin:
+        async with watching(admin, "/api/live/accounts") as stream:
+            seen = await stream.state()
+        assert (seen["all"], seen["found"], len(seen["listed"])) == (MANY + 1, MANY + 1, 100)
+        assert seen["situations"] == {"no_server": MANY - 1, "paused": 1, "active": 1}
+        assert len(json.dumps(seen)) < STATE_BYTES_MAX
+        async with watching(admin, "/api/live/accounts?having=MAIL4321@") as stream:
+            assert [each["name"] for each in (await stream.state())["listed"]] == ["w4321/mail"]
+        async with watching(admin, "/api/live/now") as stream:
+            everything = await stream.state()
+        assert everything["accounts"]["all"] == MANY + 1
+        assert len(json.dumps(everything)) < STATE_BYTES_MAX
+
+        await api.store.enqueue_many([{"workspace": "w7", "to": "a@b.example", "subject": "s", "text": "t"}])
+        read: list[int] = []
+
+        async def counted(*given: Any, **named: Any) -> Any:
+            found = await status.read_posts(*given, **named)
+            read.append(len(found))
+            return found
+
+        monkeypatch.setattr(observe_now, "read_posts", counted)
+        async with watching(admin, "/api/live/now?workspace=w7") as stream:
+            assert (await stream.state())["accounts"][
+                "all"
+            ] == 2  # its own, and the operator's that its mail goes through
+        assert read[0] == 2
+
+
+async def test_a_look_at_many_is_kept_for_longer_and_serves_all_who_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, looks = 0.0, 0
+
+    async def takes_half_a_second() -> int:
+        nonlocal now_s, looks
+        now_s, looks = now_s + 0.5, looks + 1
+        return looks
+
+    monkeypatch.setattr("fairpost.observe.recent.clock.monotonic", lambda: now_s)
+    recent: Recent[int] = Recent(kept_s=0.8, cost_max=0.1)
+    assert await recent.look(takes_half_a_second) == 1
+    now_s += 4.9
+    assert await recent.look(takes_half_a_second) == 1
+    now_s += 0.2
+    assert await recent.look(takes_half_a_second) == 2
 
 
 async def test_many_who_search_cost_the_database_one_look(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from fairpost.model.transport import GmailSettings, Security, SmtpSettings
 from fairpost.observe.emails import show_email
 from fairpost.smtp.guard import NetworkGuard
 from tests.api.conftest import Api
+from tests.api.test_account_topics import add_many
 from tests.browser.axe import check_accessibility
 from tests.browser.chromium import PHONE_DARK
 from tests.browser.faults import Faults
@@ -313,6 +314,30 @@ async def test_an_admin_sees_all_accounts_finds_one_and_tries_its_server(
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     await expect(page.get_by_text("Nothing goes out through it")).to_be_visible()
     assert (await api.store.account_named("acme/sales")).status_reason == "complaints"
+
+
+MANY = 2_000
+
+
+async def test_of_very_many_one_is_found_at_once(api: Api, page: Page) -> None:
+    """Accounts by a search, and workspaces by how they begin."""
+    await add_many(api.store, MANY)
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/accounts")
+    await expect(page.get_by_role("heading", name=f"The first 100 of {MANY:,}")).to_be_visible()
+    await expect(page.get_by_role("main").locator("tbody tr")).to_have_count(100)
+    await page.get_by_role("searchbox").fill("mail1234@")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("main").locator("tbody tr")).to_have_count(1)
+    await page.get_by_role("button", name="Workspace: all workspaces").click()
+    name = page.get_by_role("combobox", name="Workspace")
+    await name.fill("w123")
+    await expect(page.locator("#fitting option")).to_have_count(11)
+    await check_accessibility(page)
+    await name.fill("w1234")
+    await page.get_by_role("button", name="Choose", exact=True).click()
+    await page.wait_for_url("**/accounts?workspace=w1234")
+    await expect(page.get_by_role("heading", name="1 account")).to_be_visible()
 
 
 async def test_a_viewer_looks_and_changes_nothing(api: Api, page: Page, server: SmtpSettings) -> None:

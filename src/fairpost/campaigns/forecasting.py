@@ -45,9 +45,8 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
     today = day_start(stored.schedule.timezone, now)
     used = await schedules.quota_days(store, campaign.workspace, since=today, until=now)
     rest = await campaigns.still_to_send(store, campaign)
-    accounts = [a for a in await store.accounts() if campaign.route in (a.pool, f"@{a.name}")]
-    pinned = {each.account for each in rest.pending} - {account.name for account in accounts}
-    accounts = [a for a in (*accounts, *await store.accounts()) if _can_send(a) and (a in accounts or a.name in pinned)]
+    pinned = {f"@{each.account}" for each in rest.pending}
+    accounts = [a for a in await store.accounts(serving={campaign.route, *pinned}) if _can_send(a)]
     able = {account.name: account for account in accounts}
     plan = Plan(
         recipients=rest.recipients,

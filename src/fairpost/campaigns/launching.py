@@ -177,7 +177,7 @@ async def _check(store: Store, campaign: Campaign, required: list[str], *, skip_
         raise NobodyListed(
             f"Nobody is on {' or '.join(campaign.lists)}. Bring people in: fairpost prospects import --help"
         )
-    accounts = [a for a in await store.accounts() if campaign.route in (a.pool, f"@{a.name}")]
+    accounts = await store.accounts(serving=[campaign.route])
     if not accounts:
         where = (
             f"account {campaign.route[1:]}" if campaign.route.startswith("@") else f"account in pool {campaign.route}"

@@ -31,7 +31,7 @@ async def preview(store: Store, campaign: Campaign, number: int, prospect: Prosp
     """Raises Unrenderable where a field is missing, with its name."""
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
     said = await asyncio.to_thread(_said, Template(subject=subject, text=text, html=html), prospect)
-    accounts = [a for a in await store.accounts() if campaign.route in (a.pool, f"@{a.name}")]
+    accounts = await store.accounts(serving=[campaign.route])
     sender = Mailbox(address=accounts[0].address, name=accounts[0].display_name) if accounts else NOBODY
     message = compose(_outgoing(campaign, prospect, said), prepare(_content(said)), sender=sender, date=now)
     return Preview(step=number, sender=sender, to=prospect.address, said=said, raw=message.data)

@@ -104,9 +104,7 @@ async def why_it_waits(
         ),
         is_open_somewhere=any(row["until"] is None for row in streams),
         held=await _held(store, campaign, found, streams, now),
-        accounts=[
-            called(a) for a in await store.accounts() if {a.pool, f"@{a.name}"} & set(counts.routes or [campaign.route])
-        ],
+        accounts=[called(a) for a in await store.accounts(serving=counts.routes or [campaign.route])],
         engines=found["engines"],
     )
     return why_waiting(at, now=now)

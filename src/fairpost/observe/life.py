@@ -5,7 +5,7 @@ name is told the rest.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -359,12 +359,12 @@ async def _with_what_bars(store: Store, email: ShownEmail, known: Background, no
            FROM (VALUES (1)) one LEFT JOIN fairpost.pauses p ON p.until > $1""",
         now,
     )
-    accounts: Sequence[Account] = await store.accounts() if email.state is State.READY else ()
+    accounts = await store.accounts(serving=[email.route]) if email.state is State.READY else []
     return replace(
         known,
         stops=tuple(await stops_of(store, email, now=now)),
         paused=row["reason"],
         paused_until=row["until"],
         engines=row["engines"],
-        accounts=tuple(a for a in accounts if email.route in (a.pool, f"@{a.name}")),
+        accounts=tuple(accounts),
     )

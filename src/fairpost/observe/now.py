@@ -176,12 +176,7 @@ class NowWatch:
         ]
         pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
         in_hand = await store.row(_OWN_IN_HAND, workspace)
-        used = {route.route for route in routes}
-        posts = [
-            post
-            for post in await read_posts(store)
-            if post.account.workspace == workspace or {post.account.pool, f"@{post.account.name}"} & used
-        ]
+        posts = await read_posts(store, workspace=workspace, serving={route.route for route in routes})
         return Facts(
             now=now,
             pause=Pause(**{**pause, "paused_by": "the operator"}) if pause else None,

@@ -11,17 +11,22 @@ T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    def __init__(self, *, kept_s: float) -> None:
+    """`cost_max`: of the time, looking may take; a look that takes long is kept for longer."""
+
+    def __init__(self, *, kept_s: float, cost_max: float = 1.0) -> None:
         self._kept_s = kept_s
+        self._cost_max = cost_max
         self._one_at_a_time = asyncio.Lock()
         self._found: T
-        self._looked_s: float | None = None
+        self._fresh_until_s = float("-inf")
 
     async def look(self, look: Callable[[], Awaitable[T]]) -> T:
         async with self._one_at_a_time:
-            if self._looked_s is None or clock.monotonic() >= self._looked_s + self._kept_s:
+            began_s = clock.monotonic()
+            if began_s >= self._fresh_until_s:
                 self._found = await look()
-                self._looked_s = clock.monotonic()
+                now_s = clock.monotonic()
+                self._fresh_until_s = now_s + max(self._kept_s, (now_s - began_s) / self._cost_max)
             return self._found
 
 

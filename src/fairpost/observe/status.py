@@ -1,5 +1,6 @@
 """Reads what `fairpost status` shows and diagnoses. Costs the same with ten e-mails waiting or ten million."""
 
+from collections.abc import Collection
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -43,10 +44,15 @@ async def read_holds(store: Store, *, now: datetime, workspace: str | None = Non
 
 
 async def read_posts(
-    store: Store, *, workspace: str | None = None, after: str = "", most: int | None = None
+    store: Store,
+    *,
+    workspace: str | None = None,
+    serving: Collection[str] | None = None,
+    after: str = "",
+    most: int | None = None,
 ) -> list[Post]:
-    """By name: all of them, or those of one workspace."""
-    accounts = await store.accounts(workspace=workspace, after=after, most=most)
+    """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
+    accounts = await store.accounts(workspace=workspace, serving=serving, after=after, most=most)
     leases = {row["account_id"]: row for row in await store.fetch(_LEASES, [account.id for account in accounts])}
     return [_post(account, leases[account.id]) for account in accounts if account.id in leases]
 

@@ -6,10 +6,11 @@ clock counts.
 
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal, Self, assert_never
 
 import asyncpg
@@ -33,7 +34,7 @@ from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
-from fairpost.model.transport import SealedSecret, ServerSettings, read_transport, write_transport
+from fairpost.model.transport import SealedSecret, ServerSettings, TransportSettings, read_transport, write_transport
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.postgres.connections import Connections
 from fairpost.postgres.tenants import TenantConnections
@@ -42,6 +43,10 @@ from fairpost.system.failpoints import failpoint
 from fairpost.system.vitals import Vitals
 
 CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
+LIMITS_KEPT, TRANSPORTS_KEPT = (
+    1_024,
+    16_384,
+)  # as read before: whoever looks at all accounts each second finds nearly all of them as they were
 
 BeginVerdict = Literal[
     "begun", "stale", "gone", "held", "closed", "parked", "inactive", "changed", "suppressed", "expired"
@@ -95,11 +100,12 @@ class Station:
 
 
 # Without `transport` as it is stored: a request sees that of its own workspace's accounts alone.
+_LIMITS = tuple(limit.name for limit in fields(Limits))
 _COLUMNS = ", ".join(
     f"a.{name}"
     for name in (
         *("name", "address", "display_name", "pool", "provider", "status", "status_reason", "status_until"),
-        *(limit.name for limit in fields(Limits)),
+        *_LIMITS,
     )
 )
 _SEEN = f"SELECT l.*, {_COLUMNS}, a.revision AS account_revision, fairpost.transport_of(a.id) AS transport"
@@ -252,13 +258,19 @@ class Store:
         return _account(row)
 
     async def accounts(
-        self, *, workspace: str | None = None, after: str = "", most: int | None = None
+        self,
+        *,
+        workspace: str | None = None,
+        serving: Collection[str] | None = None,
+        after: str = "",
+        most: int | None = None,
     ) -> list[Account]:
-        """By name: all of them, or those that belong to a workspace."""
+        """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
         rows = await self.fetch(
             f"""{_ACCOUNTS}
-               WHERE ($1::text IS NULL OR a.workspace = $1) AND a.name > $2 ORDER BY a.name LIMIT $3""",
-            *(workspace, after, most),
+               WHERE (num_nulls($1::text, $4::text[]) = 2 OR a.workspace = $1 OR a.pool = ANY ($4) OR '@' || a.name = ANY ($4))
+                 AND a.name > $2 ORDER BY a.name LIMIT $3""",
+            *(workspace, after, most, None if serving is None else list(serving)),
         )
         return [_account(row) for row in rows]
 
@@ -616,15 +628,25 @@ def _account(row: Any) -> Account:
             if row["rest_until"]
             else None,
         ),
-        transport=read_transport(json.loads(row["transport"])),
+        transport=_transport(row["transport"]),
         status_until=row["status_until"],
         provider=row["provider"],
         revision=row["account_revision"],
     )
 
 
+@lru_cache(TRANSPORTS_KEPT)
+def _transport(stored: str) -> TransportSettings | None:
+    return read_transport(json.loads(stored))
+
+
 def _limits(row: Any) -> Limits:
-    given = {limit.name: row[limit.name] for limit in fields(Limits)}
+    return _limits_of(tuple(row[name] for name in _LIMITS))
+
+
+@lru_cache(LIMITS_KEPT)
+def _limits_of(values: tuple[Any, ...]) -> Limits:
+    given = dict(zip(_LIMITS, values, strict=True))
     warm_up = WarmUp(**json.loads(given["warm_up"])) if given["warm_up"] else None
     return Limits(**{**given, "warm_up": warm_up, "daily_mode": DailyMode(given["daily_mode"])})
 

@@ -33,6 +33,8 @@ const NAV = [
   ["/settings", "Set-up"],
 ];
 
+const NAMES_MAX = 200; // so many workspaces are told at once
+
 const page = document.getElementById("page");
 const live = new Live(showLive);
 let session = null;
@@ -218,19 +220,34 @@ function showNav() {
       h("div", h("p.quiet", session.address, h("br"), session.role), h("a", { href: to("/settings/you") }, "You and your sessions"), h("a", { href: "/docs" }, "HTTP API"), button("Sign out", signOut))));
 }
 
+const workspaces = async (prefix = "") => (await get(`/api/admin/workspaces/names${query({ prefix })}`).catch(() => [])).map((each) => each.name);
+
 async function choose() {
-  const known = await get("/api/admin/workspaces/names").catch(() => []);
-  const names = known.map((each) => each.name ?? each);
-  const options = [["", "all workspaces"], ...names.map((name) => [name, name])];
-  if (chosen() && !names.includes(chosen())) options.push([chosen(), chosen()]);
+  const names = await workspaces();
+  const isAll = names.length < NAMES_MAX;
+  const common = { name: "workspace", label: "Workspace", value: chosen() || "" };
+  const fitting = h("datalist", { id: "fitting" }, names.map((name) => h("option", { value: name })));
   await dialog("Choose a workspace", {
-    fields: [{ name: "workspace", label: "Workspace", options, value: chosen() || "" }],
+    text: isAll ? null : [h("p", "There are many. Type how its name begins; left empty, all workspaces are shown."), fitting],
+    fields: [isAll ? { ...common, options: among(names) } : { ...common, list: "fitting", autocomplete: "off", maxlength: 100, oninput: (event) => suggest(event.currentTarget, fitting) }],
     yes: "Choose",
     act: async ({ workspace }) => {
       const base = location.pathname.split("/").slice(0, 2).join("/"); // what is open may be of another
-      await follow(new URL(base + query({ workspace }), location));
+      await follow(new URL(base + query({ workspace: workspace.trim() }), location));
     },
   });
+}
+
+function among(names) {
+  const options = [["", "all workspaces"], ...names.map((name) => [name, name])];
+  if (chosen() && !names.includes(chosen())) options.push([chosen(), chosen()]);
+  return options;
+}
+
+async function suggest(input, fitting) {
+  const typed = input.value;
+  const names = await workspaces(typed);
+  if (input.value === typed) fitting.replaceChildren(...names.map((name) => h("option", { value: name })));
 }
 
 async function signOut() {

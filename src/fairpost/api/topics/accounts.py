@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from fairpost.api.access import Caller
 from fairpost.api.answers import Id, Model, Moment
 from fairpost.api.errors import without_commands
-from fairpost.api.live import Look, Screen
+from fairpost.api.live import COST_MAX, Look, Screen
 from fairpost.api.names import full_name, own_name
 from fairpost.api.topics.drawings import warm_up_chart
 from fairpost.api.topics.watching import Watcher, drawn, told
@@ -77,7 +77,7 @@ class Everyone:
 
     def __init__(self, store: Store, caller: Caller | None) -> None:
         self._store, self._caller = store, caller
-        self._recent: Recent[list[AccountNow]] = Recent(kept_s=FRESH_S)
+        self._recent: Recent[list[AccountNow]] = Recent(kept_s=FRESH_S, cost_max=COST_MAX)
 
     async def look(self) -> list[AccountNow]:
         return await self._recent.look(self._read)

@@ -35,7 +35,7 @@ export default {
         figure("in doubt", live.in_doubt ? link("/emails?state=in_doubt", number(live.in_doubt)) : "0", live.undecided ? `${number(live.undecided)} for you to decide` : null),
         figure("longest wait", duration(live.oldest_wait_s), live.next_due_at ? ["next due ", countdown(live.next_due_at)] : null),
         live.health !== null && figure("health", `× ${live.health.toFixed(1)}`, live.health >= 1 ? "the queue is well" : "the queue is long or late"),
-        figure("accounts", `${live.accounts.driven} of ${live.accounts.all}`, `at work · ${live.accounts.free} may send now`),
+        figure("accounts", `${number(live.accounts.driven)} of ${number(live.accounts.all)}`, `at work · ${number(live.accounts.free)} may send now`),
       ),
       reasons(live),
       columns(panel("Sent each second", chart(live.charts.pace)), panel("Waiting", chart(live.charts.waiting))),
