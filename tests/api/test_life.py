@@ -1,15 +1,23 @@
 """Finding e-mails and their lives over HTTP: what is told, and what of the neighbours and the operator is not."""
 
-import httpx2 as httpx
+import base64
+from typing import Any
 
+import httpx2 as httpx
+import pytest
+
+from fairpost.api import filling
 from fairpost.model.account import Limits, Usage
 from fairpost.model.ids import EmailId
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.states import State
 from fairpost.model.verdict import Failed
+from fairpost.observe.emails import fields_of
 from tests.api.conftest import Api
 from tests.api.neighbours import settle_in
+from tests.api.signed_in import signed_in
 
+DOT = base64.b64decode("R0lGODlhAQABAIAAAP8AAAAAACwAAAAAAQABAAACAkQBADs=")  # a GIF of one red dot
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 
@@ -132,3 +140,76 @@ async def test_a_campaigns_words_are_told_with_and_without_the_fields_of_their_r
     assert (await client.get(f"/api/emails/{id_}")).json()["data"]["filled"] is None
     plain = (await client.post("/api/emails", json={**HELLO, "subject": "{{ braces }}"})).json()["data"]["id"]
     assert (await client.get(f"/api/emails/{plain}")).json()["data"]["filled"] is None
+
+
+def subjects(answer: httpx.Response) -> list[tuple[str, str | None]]:
+    assert answer.status_code == 200, answer.text
+    return [(each["subject"], each["filled_subject"]) for each in answer.json()["data"]["items"]]
+
+
+async def test_the_subjects_of_a_page_are_filled_with_one_question_for_all(
+    api: Api, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await api.store.add_account("house", address="h@operator.test", limits=Limits())
+    people = [{"address": f"p{n}@example.com", "fields": {"first_name": f"Ann{n}", "n": n}} for n in range(4)]
+    await client.post("/api/lists/all/prospects", json=people)
+    written = "Hello {{ first_name }}, {{ email }}"
+    draft = {"lists": ["all"], "steps": [{"subject": written, "text": "Hi"}]}
+    assert (await client.put("/api/campaigns/spring", json=draft)).status_code == 201
+    assert (await client.post("/api/campaigns/spring/launch")).status_code == 200
+    await client.post("/api/emails", json={**HELLO, "subject": "{{ braces }}", "fields": {"braces": "none"}})
+    await api.store.value(
+        """UPDATE fairpost.queue SET fields = '{}' WHERE recipients -> 0 ->> 'address' = 'p0@example.com'"""
+    )
+    many = """UPDATE fairpost.queue SET fields = fields || jsonb_build_object('much', (
+        SELECT string_agg(md5(n::text), '') FROM generate_series(1, 2000) n)) WHERE recipients -> 0 ->> 'address' = 'p1@example.com'"""
+    await api.store.value(many)
+    asked = list[int]()
+
+    async def counted(store: Any, ids: Any) -> Any:
+        asked.append(len(ids))
+        return await real(store, ids)
+
+    real = fields_of
+    monkeypatch.setattr(filling, "fields_of", counted)
+    expected = [
+        ("{{ braces }}", None),  # nobody's template
+        (written, "Hello Ann3, p3@example.com"),
+        (written, "Hello Ann2, p2@example.com"),
+        (written, None),  # too much for a list
+        (written, None),  # it lacks a field
+    ]
+    assert sorted(subjects(await client.get("/api/emails")), key=str) == sorted(expected, key=str)
+    assert asked == [5]
+    found = await client.get("/api/emails/find", params={"q": "p3@example.com"})
+    assert subjects(found) == [(written, "Hello Ann3, p3@example.com")]
+    assert len(subjects(await client.get("/api/emails", params={"limit": 2}))) == 2
+    assert asked == [5, 1, 2]
+    async with signed_in(api) as admin:
+        assert sorted(subjects(await admin.get("/api/admin/emails")), key=str) == sorted(expected, key=str)
+    monkeypatch.setattr(filling, "FILLED_MAX", 0)
+    assert {filled for _, filled in subjects(await client.get("/api/emails"))} == {None}
+
+
+async def test_the_pictures_of_an_email_are_put_into_its_html_where_they_are_asked_for(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    def file(name: str, data: bytes = DOT, content_type: str = "image/gif") -> dict[str, str]:
+        return {
+            "filename": name,
+            "data": base64.b64encode(data).decode(),
+            "content_type": content_type,
+            "inline_id": name,
+        }
+
+    html = '<img src="cid:dot"><img src="cid:large"><img src="cid:page"><img src="cid:unknown">'
+    files = [file("large", b"x" * 2_200_000), file("dot"), file("page", b"<script>", "image/svg+xml")]
+    given = {**HELLO, "html": html, "attachments": files}
+    id_ = (await client.post("/api/emails", json=given)).json()["data"]["id"]
+    assert (await client.get(f"/api/emails/{id_}")).json()["data"]["html"] == html
+    told = (await client.get(f"/api/emails/{id_}", params={"pictures": True})).json()["data"]["html"]
+    shown = f"data:image/gif;base64,{base64.b64encode(DOT).decode()}"
+    assert told == html.replace("cid:dot", shown)  # the others are too large, no pictures, or not there
+    await api.workspace("other", domains=[])
+    async with api.client("other") as other:
+        assert (await other.get(f"/api/emails/{id_}", params={"pictures": True})).status_code == 404

@@ -128,6 +128,7 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     ],
     "set_gates": lambda n: [("$1", [B]), ("$1, $2", [B, "campaign:spring"])],
     "set_sender": lambda n: [("$1, 'ann', 'free', NULL", [B])],
+    "pictures_of": lambda n: [("$1, '{image/png}', 1000", [id_]) for id_ in n.b.emails.values()],
     "show_email": lambda n: [("$1", [id_]) for id_ in n.b.emails.values()],
     "stop_prospect": lambda n: [
         ("$1, $2, 'mine'", [prospect, campaign])

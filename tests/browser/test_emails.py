@@ -20,6 +20,7 @@ from tests.browser.conftest import on_two_screens
 from tests.browser.faults import Faults
 from tests.browser.signing_in import add_admin, add_member, signed_in
 
+DOT = "R0lGODlhAQABAIAAAP8AAAAAACwAAAAAAQABAAACAkQBADs="
 HOSTILE = '<img src=x onerror="document.title=1"><b>"&amp;'
 TAKEN = Report(
     reached=Reached.REPLIED, reply=Reply(250, "2.0.0 Ok: queued as 4F1"), message_id="<of-the-test@acme.example>"
@@ -124,13 +125,18 @@ async def test_an_email_is_found_by_whatever_is_known_of_it(office: Office, page
     await office.accept(to="carl@example.com", due_at="2100-01-01T00:00:00Z")
     async with office.api.client() as client:
         await client.post("/api/lists/all/prospects", json=[{"address": "dora@example.com"}])
-        draft = {"lists": ["all"], "steps": [{"subject": "Spring", "text": "It is here."}], "account": "sales"}
+        draft = {
+            "lists": ["all"],
+            "steps": [{"subject": "Spring of {{ email }}", "text": "It is here."}],
+            "account": "sales",
+        }
         assert (await client.put("/api/campaigns/spring", json=draft)).status_code == 201
         assert (await client.post("/api/campaigns/spring/launch")).status_code == 200
     await enter(page, office.api)
     await page.goto("/emails")
     await expect(rows(page)).to_have_count(3)
     await expect(rows(page).first).to_contain_text("dora@example.com")  # the newest
+    await expect(page.get_by_role("link", name="Spring of dora@example.com")).to_be_visible()
     await looks_right(page)
     for text, understood, found in (
         (str(order), "the id of an e-mail", "bob@example.com"),
@@ -183,7 +189,9 @@ async def test_a_newcomer_is_told_what_to_do_and_pages_lead_on(office: Office, p
 
 @on_two_screens
 async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page, screen: Screen) -> None:
-    sent = await office.deliver(Sent(), subject="Taken", html="<h1>Hello</h1><script>document.title=1</script>")
+    dot = {"filename": "dot.gif", "data": DOT, "content_type": "image/gif", "inline_id": "dot"}
+    html = '<h1>Hello</h1><script>document.title=1</script><img src="cid:dot" alt="A dot">'
+    sent = await office.deliver(Sent(), subject="Taken", html=html, attachments=[dot])
     again = datetime.now(UTC) + timedelta(hours=2)
     retried = await office.deliver(Retry(again, ("ann@example.com",)), LATER, subject="Later")
     bounced = await office.deliver(
@@ -202,6 +210,7 @@ async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page,
     await expect(page.get_by_text("<of-the-test@acme.example>")).to_be_visible()
     frame = page.frame_locator("iframe.mail")
     await expect(frame.get_by_role("heading", name="Hello")).to_be_visible()
+    await expect(frame.get_by_role("img", name="A dot")).to_have_js_property("naturalWidth", 1)  # it is shown
     await expect(page.locator("#live")).to_have_text("")  # nothing more becomes of it
     await looks_right(page)
 
@@ -310,7 +319,7 @@ async def test_who_may_only_look_has_nothing_to_press(office: Office, page: Page
 
 
 async def test_who_runs_the_service_opens_emails_of_all_workspaces(office: Office, page: Page, faults: Faults) -> None:
-    faults.allow(r"status of 404 .*/(api/admin/emails|api/emails)/\d+(/life)?$")
+    faults.allow(r"status of 404 .*/(api/admin/emails|api/emails)/\d+(/life|\?pictures=true)?$")
     own = await office.accept(to="bob@example.com", subject="Of acme")
     (row,) = await office.api.store.enqueue_many(
         [{"workspace": "other", "to": "bob@example.com", "subject": "Of the other", "text": "Hi"}]

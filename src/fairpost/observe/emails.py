@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from fairpost.model.email import Mailbox, Recipient
+from fairpost.model.email import Attachment, Mailbox, Recipient
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
 from fairpost.model.states import DoubtPolicy, EmailClass, State
 from fairpost.postgres.store import Store
+
+FIELDS_BYTES_MAX = 20_000  # of one e-mail among many, as they are stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,28 @@ async def show_email(store: Store, email_id: EmailId, *, now: datetime | None = 
 async def has_places(store: Store, email: ShownEmail) -> bool:
     """Its words are those of a campaign, with places for the recipient's fields."""
     return bool(await store.value("SELECT c.is_template FROM fairpost.contents c WHERE c.id = $1", email.content_id))
+
+
+async def fields_of(store: Store, ids: Sequence[EmailId]) -> dict[EmailId, Mapping[str, Any]]:
+    """What goes into the places of those whose words are a campaign's. Who has very many is left out."""
+    rows = await store.fetch(
+        """SELECT x.id, x.fields
+           FROM (SELECT q.id, q.fields, q.content_id FROM unnest($1::bigint[]) n(id) JOIN fairpost.queue q USING (id)
+                 UNION ALL
+                 SELECT e.id, e.fields, e.content_id FROM unnest($1::bigint[]) n(id) JOIN fairpost.emails e USING (id)) x
+           JOIN fairpost.contents c ON c.id = x.content_id
+           WHERE c.is_template AND coalesce(pg_column_size(x.fields), 0) <= $2""",
+        *(list(ids), FIELDS_BYTES_MAX),
+    )
+    return {EmailId(row["id"]): json.loads(row["fields"] or "{}") for row in rows}
+
+
+async def pictures_of(
+    store: Store, email_id: EmailId, *, types: Collection[str], bytes_max: int
+) -> tuple[Attachment, ...]:
+    """Those of these types that its html shows by their `cid:`, the first ones, as many as these bytes hold."""
+    rows = await store.fetch("SELECT * FROM fairpost.pictures_of($1, $2, $3)", email_id, list(types), bytes_max)
+    return tuple(Attachment(**row) for row in rows)
 
 
 async def stops_of(store: Store, email: ShownEmail, *, now: datetime | None = None) -> list[Stop]:

@@ -1,6 +1,7 @@
 """E-mails: handed in, looked at, cancelled, tried again, decided on."""
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -10,10 +11,12 @@ from pydantic import Field, JsonValue
 from fairpost.api.access import Caller, Reads, Sends
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, Why, facts_of, failures
 from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.filling import Subjects, filled, filled_subjects
 from fairpost.api.names import as_known, full_name, own_account, own_reason
 from fairpost.api.pages import BIGGEST, Cursor, Limit, cursor_of, number_at, page_of
 from fairpost.api.service import Service, TheService
 from fairpost.api.submitting import Refused, submit
+from fairpost.inbox.pictures import PICTURE_TYPES, PICTURES_BYTES_MAX, with_pictures
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
 from fairpost.model.states import OUTBOX_WORDS, State
@@ -22,8 +25,7 @@ from fairpost.observe import search as searching
 from fairpost.observe.emails import ListedEmail, ShownEmail
 from fairpost.observe.life import life_of
 from fairpost.observe.search import Matches, Understood, Wanted
-from fairpost.templates.reader import TemplateError
-from fairpost.templates.rendering import Rendered, Template, Unrenderable, compile_template
+from fairpost.templates.rendering import Rendered
 
 TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
 router = APIRouter(prefix="/api/emails", tags=["emails"])
@@ -128,6 +130,17 @@ class EmailItem(Model):
     reason: str | None
 
 
+class EmailLine(EmailItem):
+    """One of a list."""
+
+    filled_subject: Annotated[
+        str | None,
+        Field(
+            description="A campaign's subject with the recipient's fields in their places, of the first 50 of a page. Null: there are no places, or the fields do not fit."
+        ),
+    ]
+
+
 class Attempt(Model):
     n: int
     account: str | None
@@ -226,7 +239,7 @@ async def listed(
     until: Annotated[When | None, Query(description="Accepted before.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Answer[Page[EmailItem]]:
+) -> Answer[Page[EmailLine]]:
     """All that is given must be true of an e-mail. A page may have fewer than `limit`, or none, and still a `next`: it looks
     at a few thousand e-mails at most."""
     before = number_at(cursor)
@@ -248,10 +261,10 @@ async def listed(
         before=None if before is None else EmailId(before),
         most=limit + 1,
     )
-    return Answer(data=Page(**_page(found, limit, caller)))
+    return Answer(data=Page(**await _page(found, limit, caller)))
 
 
-class FoundEmails(Page[EmailItem]):
+class FoundEmails(Page[EmailLine]):
     understood: Annotated[Understood, Field(description="What the text was taken for.")]
 
 
@@ -271,14 +284,31 @@ async def found(
         before=None if before is None else EmailId(before),
         most=limit + 1,
     )
-    return Answer(data=FoundEmails(**_page(matches, limit, caller), understood=matches.understood))
+    return Answer(data=FoundEmails(**await _page(matches, limit, caller), understood=matches.understood))
 
 
 @router.get("/{email_id}", summary="Everything about one e-mail", responses=failures("not_found"))
-async def shown(email_id: EmailIdPath, caller: Reads) -> Answer[EmailOut]:
+async def shown(
+    email_id: EmailIdPath,
+    caller: Reads,
+    pictures: Annotated[
+        bool, Query(description="Put its own pictures into the html, in the place of `cid:`; 2 MiB at most.")
+    ] = False,
+) -> Answer[EmailOut]:
     email = await _find(caller, email_id)
-    filled = await asyncio.to_thread(_filled, email) if await looking.has_places(caller.store, email) else None
-    return Answer(data=EmailOut.model_validate({**_facts(email, caller), "filled": filled}))
+    said = await asyncio.to_thread(filled, email) if await looking.has_places(caller.store, email) else None
+    if pictures and email.html is not None and any(file.inline_id for file in email.attachments):
+        email, said = await _with_pictures(caller, email, said)
+    return Answer(data=EmailOut.model_validate({**_facts(email, caller), "filled": said}))
+
+
+async def _with_pictures(
+    caller: Caller, email: ShownEmail, said: Rendered | None
+) -> tuple[ShownEmail, Rendered | None]:
+    files = await looking.pictures_of(caller.store, email.id, types=PICTURE_TYPES, bytes_max=PICTURES_BYTES_MAX)
+    if said is not None and said.html is not None:
+        return email, replace(said, html=await asyncio.to_thread(with_pictures, said.html, files))
+    return replace(email, html=await asyncio.to_thread(with_pictures, email.html or "", files)), said
 
 
 @router.get("/{email_id}/attempts", summary="Each attempt, and what the server said", responses=failures("not_found"))
@@ -439,18 +469,11 @@ async def _find(caller: Caller, email_id: int) -> ShownEmail:
         raise not_found("e-mail", email_id) from None
 
 
-def _filled(email: ShownEmail) -> Rendered | None:
-    if email.subject is None:
-        return None
-    try:
-        compiled = compile_template(Template(subject=email.subject, text=email.text, html=email.html))
-        return compiled.render({"email": email.recipients[0].address, **email.fields})
-    except (TemplateError, Unrenderable):
-        return None
-
-
-def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:
-    page = page_of(found.emails, limit, shown=lambda each: _item(each, caller), place=lambda each: each.id).data
+async def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:
+    subjects = await filled_subjects(caller.store, found.emails[:limit])
+    page = page_of(
+        found.emails, limit, shown=lambda each: _line(each, subjects, caller), place=lambda each: each.id
+    ).data
     following = page.next or (cursor_of(found.looked_to) if found.looked_to is not None else None)
     return {"items": page.items, "next": following}
 
@@ -462,8 +485,8 @@ def _own(told: Any, caller: Caller) -> dict[str, Any]:
     return {name: hidden[name](value, caller) if name in hidden else value for name, value in facts.items()}
 
 
-def _item(email: ListedEmail, caller: Caller) -> EmailItem:
-    return EmailItem.model_validate(_facts(email, caller))
+def _line(email: ListedEmail, subjects: Subjects, caller: Caller) -> EmailLine:
+    return EmailLine.model_validate({**_facts(email, caller), "filled_subject": subjects.get(email.id)})
 
 
 def _facts(email: ListedEmail | ShownEmail, caller: Caller) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from pydantic import Field
 from fairpost.api.access import Admin
 from fairpost.api.answers import Answer, Model, Moment, Page, facts_of, failures
 from fairpost.api.errors import not_found
+from fairpost.api.filling import Subjects, filled_subjects
 from fairpost.api.operating import RegionQuery, region_meant, store_meant
 from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of
 from fairpost.api.routes.campaigns import CampaignItem
-from fairpost.api.routes.emails import EmailIdPath, EmailItem, Known
+from fairpost.api.routes.emails import EmailIdPath, EmailLine, Known
 from fairpost.api.routes.metrics import Evenness, Waits
 from fairpost.api.routes.stops import PauseOut
 from fairpost.api.service import TheService
@@ -276,7 +277,7 @@ def _setting(shown: ShownSetting) -> SettingOut:
 # ── the newest ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class AnyEmailItem(EmailItem):
+class AnyEmailItem(EmailLine):
     workspace: str
 
 
@@ -298,14 +299,16 @@ async def emails(
 ) -> Answer[Page[AnyEmailItem]]:
     """With `to`, a page may have fewer than `limit`, or none, and still a `next`: it looks at a few thousand e-mails at most."""
     before = number_at(cursor)
+    store = await store_meant(service, region)
     found = await search_emails(
-        await store_meant(service, region),
+        store,
         Wanted(to=to),
         states=state,
         before=None if before is None else EmailId(before),
         most=limit + 1,
     )
-    page = page_of(found.emails, limit, shown=_email, place=lambda each: each.id)
+    subjects = await filled_subjects(store, [each for each in found.emails[:limit] if not _is_of_service(each)])
+    page = page_of(found.emails, limit, shown=lambda each: _email(each, subjects), place=lambda each: each.id)
     if page.data.next is None and found.looked_to is not None:
         page.data.next = cursor_of(found.looked_to)
     return page
@@ -319,8 +322,10 @@ async def emails(
 async def one_email(email_id: EmailIdPath, _: Admin, service: TheService) -> Answer[AnyEmailItem]:
     """In whichever region it is."""
     for region in service.regions:
-        for found in await looking.listed_by_ids(await service.store_of(region), [EmailId(email_id)]):
-            return Answer(data=_email(found))
+        store = await service.store_of(region)
+        for found in await looking.listed_by_ids(store, [EmailId(email_id)]):
+            subjects = {} if _is_of_service(found) else await filled_subjects(store, [found])
+            return Answer(data=_email(found, subjects))
     raise not_found("e-mail", email_id, where="")
 
 
@@ -333,10 +338,18 @@ async def newest_campaigns(
     return page_of(found, limit, shown=_campaign, place=lambda each: each.id)
 
 
-def _email(email: ListedEmail) -> AnyEmailItem:
-    """The service's own say codes with which others sign in, some of them in the subject."""
-    subject = email.subject if email.workspace != SERVICE_WORKSPACE else None
-    return AnyEmailItem.model_validate({**facts_of(email), "subject": subject, "status": OUTBOX_WORDS[email.state]})
+def _is_of_service(email: ListedEmail) -> bool:
+    """Those say codes with which others sign in, some of them in the subject."""
+    return email.workspace == SERVICE_WORKSPACE
+
+
+def _email(email: ListedEmail, subjects: Subjects) -> AnyEmailItem:
+    told = {
+        "subject": None if _is_of_service(email) else email.subject,
+        "filled_subject": subjects.get(email.id),
+        "status": OUTBOX_WORDS[email.state],
+    }
+    return AnyEmailItem.model_validate(facts_of(email) | told)
 
 
 def _campaign(campaign: Campaign) -> AnyCampaignItem:

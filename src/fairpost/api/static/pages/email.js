@@ -17,7 +17,7 @@ export default {
     if (ctx.is("admin") && !ctx.workspace) return goToItsWorkspace(ctx);
     const path = `/api/emails/${ctx.params.id}`;
     try {
-      const [email, life] = await Promise.all([get(path), get(`${path}/life`)]);
+      const [email, life] = await Promise.all([get(path, { pictures: true }), get(`${path}/life`)]);
       ctx.live = null; // this is newer
       return { email, life };
     } catch (error) {

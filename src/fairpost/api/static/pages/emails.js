@@ -146,7 +146,7 @@ function recipients({ recipients: all }) {
 }
 
 function subject(email, all) {
-  const text = email.subject === null ? (email.workspace === "fairpost" ? "(of the service itself)" : "(not kept any more)") : email.subject || "(no subject)";
+  const text = email.subject === null ? (email.workspace === "fairpost" ? "(of the service itself)" : "(not kept any more)") : (email.filled_subject ?? email.subject) || "(no subject)";
   if (all && email.workspace === SERVICE) return text;
   return h("a.clip", { href: to(`/emails/${email.id}`, all ? { workspace: email.workspace } : {}) }, text);
 }

@@ -133,6 +133,26 @@ BEGIN
     LEFT JOIN fairpost.accounts a ON a.id = x.account_id;
 END $$;
 
+-- The pictures that the html of one e-mail shows by their cid:, in order, as long as they are no more than so many bytes together.
+CREATE OR REPLACE FUNCTION fairpost.pictures_of(p_id bigint, p_types text[], p_bytes_max integer) RETURNS TABLE (
+    filename text, content_type text, inline_id text, data bytea
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM fairpost.require_own_email(p_id);
+    RETURN QUERY
+    SELECT f.filename, f.content_type, f.inline_id, f.data
+    FROM (SELECT a.*, sum(octet_length(a.data)) OVER (ORDER BY a.position) AS so_far
+          FROM (SELECT q.content_id FROM fairpost.queue q WHERE q.id = p_id
+                UNION ALL
+                SELECT e.content_id FROM fairpost.emails e WHERE e.id = p_id) x
+          JOIN fairpost.attachments a ON a.content_id = x.content_id
+          WHERE a.inline_id IS NOT NULL AND a.content_type = ANY (p_types) AND octet_length(a.data) <= p_bytes_max) f
+    WHERE f.so_far <= p_bytes_max
+    ORDER BY f.position;
+END $$;
+
 -- Each attempt of one e-mail, in order.
 CREATE OR REPLACE FUNCTION fairpost.attempts_of(p_id bigint) RETURNS TABLE (
     n integer, account text, begun_at timestamptz, ended_at timestamptz, outcome text, code integer, reply text, response_ms integer, recipients jsonb
