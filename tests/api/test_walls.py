@@ -147,6 +147,7 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     ],
     "suppress": lambda n: [("$1, $2, 'mine'", [w, f"p0@{B}.test"]) for w in (B, "*", None)],
     "transport_of": lambda n: [("$1", [n.b.account])],
+    "transports_of": lambda n: [("$1", [[n.b.account]])],
     "unsuppress": lambda n: [("$1, $2", [w, f"p3@{B}.test"]) for w in (B, "*", None)],
     "waiting_behind": lambda n: [("$1, NULL", [B]), ("$1, $2", [B, "u"])],
     "waiting_by_sender": lambda n: [("$1, 100", [B]), ("NULL, 100", [])],

@@ -267,9 +267,12 @@ class Store:
     ) -> list[Account]:
         """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
         rows = await self.fetch(
-            f"""{_ACCOUNTS}
-               WHERE (num_nulls($1::text, $4::text[]) = 2 OR a.workspace = $1 OR a.pool = ANY ($4) OR '@' || a.name = ANY ($4))
-                 AND a.name > $2 ORDER BY a.name LIMIT $3""",
+            f"""WITH seen AS MATERIALIZED (
+                   SELECT l.*, {_COLUMNS} FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
+                   WHERE (num_nulls($1::text, $4::text[]) = 2 OR a.workspace = $1 OR a.pool = ANY ($4) OR '@' || a.name = ANY ($4))
+                     AND a.name > $2 ORDER BY a.name LIMIT $3)
+               SELECT s.*, t.transport
+               FROM seen s JOIN fairpost.transports_of((SELECT array_agg(s.account_id) FROM seen s)) t USING (account_id) ORDER BY s.name""",  # noqa: S608 - all of it is ours
             *(workspace, after, most, None if serving is None else list(serving)),
         )
         return [_account(row) for row in rows]

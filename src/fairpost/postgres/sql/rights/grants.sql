@@ -15,7 +15,7 @@ DECLARE
     door regprocedure;
     -- Functions that act with their owner's rights, and are not for everybody who may use the schema.
     doors CONSTANT text[] := '{add_account,address_hash,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,
-        receipts,release,remove_account,remove_prospects,resolve,resume_campaign,search_emails,set_gates,set_sender,show_email,stop_prospect,submit,transport_of,waiting_behind,waiting_by_sender}';
+        receipts,release,remove_account,remove_prospects,resolve,resume_campaign,search_emails,set_gates,set_sender,show_email,stop_prospect,submit,transport_of,transports_of,waiting_behind,waiting_by_sender}';
 BEGIN
     FOR door IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (doors) LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', door);
