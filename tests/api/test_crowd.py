@@ -80,7 +80,7 @@ async def test_a_flood_of_sign_ins_keeps_nobody_with_a_key_from_being_answered(
 
 async def test_members_changed_at_once_do_not_wait_for_each_other_for_ever(api: Api, client: httpx.AsyncClient) -> None:
     asked = [client.put("/api/members/x@example.com/role", json={"role": "viewer"}) for _ in range(24)]
-    answers = await asyncio.wait_for(asyncio.gather(*asked), 30)
+    answers = await asyncio.wait_for(asyncio.gather(*asked), 120)
     assert {answer.status_code for answer in answers} == {404}
 
 
@@ -91,7 +91,7 @@ async def test_a_stranger_is_refused_before_his_megabytes_are_read(api: Api) -> 
             reader, writer = await asyncio.open_connection(host, int(port))
             head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{authorization}Content-Type: {kind}\r\nContent-Length: 30000000\r\n\r\n"
             writer.write(head.encode())  # and not a byte of the body
-            status = await asyncio.wait_for(reader.readline(), 10)
+            status = await asyncio.wait_for(reader.readline(), 60)
             assert b"401" in status
             writer.close()
             with suppress(ConnectionError):

@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2 as httpx
@@ -23,7 +24,6 @@ from fairpost.postgres.store import Store
 from fairpost.regions.stores import ANSWER_S_MAX
 from fairpost.service import open_service
 from fairpost.settings import read_settings
-from fairpost.system import clock
 from tests.chaos.driver import eventually
 from tests.regions.conftest import NAMES, Regions
 from tests.regions.conftest import no_settings_of_ours as no_settings_of_ours
@@ -32,11 +32,9 @@ from tests.regions.lands import lands
 from tests.regions.proxy import Proxy
 from tests.regions.residence import tables_with
 
-T = TypeVar("T")
-
 PASSWORD = "four words that fit"
 ADMIN, MEMBER = "ann@example.com", "bob@example.com"
-HANG_S = 25  # so long nothing takes, on any machine; where one waits for the other, it is longer
+HANG_S = 60  # so long nothing takes, on any machine; where one waits for the other, it is longer
 UNKNOWN_KEY = "0" * 12 + "_" + "A" * 43
 
 
@@ -332,12 +330,6 @@ async def test_names_of_workspaces_are_unique_over_regions(world: World) -> None
 # ── one that fails ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def timed(work: Callable[[], Awaitable[T]]) -> tuple[float, T]:
-    before_s = clock.monotonic()
-    answer = await work()
-    return clock.monotonic() - before_s, answer
-
-
 def is_unavailable(answer: httpx.Response) -> bool:
     return answer.status_code == 503 and answer.json()["error"]["code"] == "unavailable"
 
@@ -380,7 +372,7 @@ async def test_a_region_whose_server_is_killed_is_503_and_comes_back_without_a_r
         async def is_back() -> bool:
             return (await world.ask("us")).status_code == 200
 
-        await eventually(is_back, "the region is served again", s_max=20)
+        await eventually(is_back, "the region is served again")
         assert (await world.ask("eu", "/readyz")).json()["data"]["regions"]["us"] is True
         assert any(line.startswith("Region us does not answer: ") for line in world.log)
         assert "Region us answers again" in world.log
@@ -392,8 +384,8 @@ async def test_a_silent_region_costs_its_own_people_a_wait_and_nobody_else(
 ) -> None:
     await require_served(wired, *NAMES)
     proxies["us"].silence()
-    waiting = [asyncio.create_task(wired.ask("us")) for _ in range(10)]
-    async with asyncio.timeout(HANG_S):  # one after the other, either would wait for half a minute
+    waiting = [asyncio.create_task(wired.ask("us")) for _ in range(30)]
+    async with asyncio.timeout(HANG_S):  # one after the other, either would wait for a minute and a half
         for _ in range(10):
             await require_served(wired, "eu", "ap")
         ready = await wired.ask("eu", "/readyz")
@@ -404,7 +396,7 @@ async def test_a_silent_region_costs_its_own_people_a_wait_and_nobody_else(
     async def is_back() -> bool:
         return (await wired.ask("us")).status_code == 200
 
-    await eventually(is_back, "the region is served again", s_max=20)
+    await eventually(is_back, "the region is served again")
 
 
 async def test_without_home_keys_and_members_of_regions_are_served(wired: World, proxies: dict[str, Proxy]) -> None:
@@ -417,22 +409,26 @@ async def test_without_home_keys_and_members_of_regions_are_served(wired: World,
             assert is_unavailable(await client.post("/api/auth/sign-in", json={"address": ADMIN, "password": PASSWORD}))
 
 
+class SlowHasher(PasswordHasher):
+    """Takes longer over a password than a region may take to answer."""
+
+    def verify(self, *given: Any, **more: Any) -> Any:
+        time.sleep(ANSWER_S_MAX + 1)
+        return super().verify(*given, **more)
+
+
 @pytest.mark.slow
 async def test_a_password_that_takes_long_to_check_is_no_sign_that_the_region_is_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when many sign in at once, and wait for each other."""
-    twenty_s, _ = await timed(lambda: asyncio.to_thread(PasswordHasher(time_cost=20, parallelism=1).hash, "x"))
-    passes = max(1, round(20 * ANSWER_S_MAX / twenty_s))  # of an unknown address, two are made
-    monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=passes, parallelism=1))
+    monkeypatch.setattr(passwords, "HASHER", SlowHasher(time_cost=1, memory_cost=8, parallelism=1))
     given = {"address": MEMBER, "password": PASSWORD, "workspace": "acme-us"}
     async with world.client() as client:
-        signing_in = asyncio.create_task(timed(lambda: client.post("/api/auth/sign-in", json=given)))
+        signing_in = asyncio.create_task(client.post("/api/auth/sign-in", json=given))
         while not signing_in.done():
             await require_served(world, "us")
-    took_s, answer = await signing_in
-    assert answer.json()["error"]["code"] == "wrong_credentials"
-    assert took_s > ANSWER_S_MAX, "or it was too quick to tell"
+    assert (await signing_in).json()["error"]["code"] == "wrong_credentials"
     assert world.log == []
 
 
@@ -507,7 +503,7 @@ async def test_regions_that_are_not_ready_are_named_at_the_start_and_503_to_thos
             async def is_ready() -> bool:
                 return bool((await client.get("/readyz")).json()["data"]["regions"]["new"])
 
-            await eventually(is_ready, "what was put right is served", s_max=20)
+            await eventually(is_ready, "what was put right is served")
     finally:
         process.terminate()
         rest = (await asyncio.to_thread(process.communicate, timeout=60))[1]

@@ -8,8 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +19,11 @@ import pytest
 
 from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.postmaster import is_alive
-from tests.cli.conftest import PROGRAM, Cli, new_home, process_environment
+from tests.cli.conftest import PROGRAM, Cli, new_home, process_environment, until
 from tests.conftest import TEST_SETTINGS, at_database
 
 pytestmark = pytest.mark.slow
 
-START_S_MAX = 150  # only against waiting for ever: a busy machine takes its time
 READY = re.compile(r"ready: .* http://127\.0\.0\.1:([0-9]+)")
 
 
@@ -58,14 +56,6 @@ def _command(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
-
-
-def until(is_so: Callable[[], object], *, seconds: float = START_S_MAX, what: str) -> None:
-    """Processes begin and end without telling us."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -259,7 +249,7 @@ def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:
             assert it.ask("/healthz")[0] == 200
             server.start()
             for path in ("/readyz", "/api/workspace"):  # a region that was away is left alone for a moment
-                until(lambda path=path: it.ask(path, key=key)[0] == 200, seconds=20, what=path)  # type: ignore[misc]
+                until(lambda path=path: it.ask(path, key=key)[0] == 200, what=path)  # type: ignore[misc]
             assert it.workers() == pids
         assert [re.sub(": .*", "", line).strip() for line in it.said] == [
             "Region main does not answer",

@@ -17,7 +17,7 @@ from enum import StrEnum
 from fairpost.system import clock
 
 LINE_BYTES_MAX = 2**20
-START_S_MAX = 10.0
+START_S_MAX = 60.0
 _MESSAGE_ID = re.compile(rb"^Message-ID: (<([0-9a-f]+)\..*>)\r$", re.MULTILINE | re.IGNORECASE)
 
 

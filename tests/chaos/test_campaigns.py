@@ -103,7 +103,7 @@ async def test_whoever_is_killed_everybody_gets_every_step_once(tmp_path: Path) 
         await world.start_engine()  # completes the launch by itself
         for deed in ("worker", "worker", "parent", "worker", "mind", "worker"):
             goal = len(world.recorder.taken) + 40
-            await until(lambda: len(world.recorder.taken) >= goal, "the campaign goes on", s_max=60)  # noqa: B023
+            await until(lambda: len(world.recorder.taken) >= goal, "the campaign goes on")  # noqa: B023
             await getattr(world, f"_kill_{deed}")()
 
         doubts = 0
@@ -142,7 +142,7 @@ async def test_a_campaign_paused_while_engines_die_sends_nothing_until_it_is_res
         await world.start_engine()
         for _ in range(3):
             goal = len(world.recorder.taken) + 30
-            await until(lambda: len(world.recorder.taken) >= goal, "the campaign goes on", s_max=60)  # noqa: B023
+            await until(lambda: len(world.recorder.taken) >= goal, "the campaign goes on")  # noqa: B023
             assert await campaigns.pause(world.store, campaign, reason=None, by="test")
             before = len(world.recorder.taken)
             await world._kill_parent()

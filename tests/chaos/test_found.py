@@ -68,7 +68,7 @@ async def test_an_email_in_doubt_that_may_be_resent_is_resent_also_by_an_account
         world.recorder.cut_next(Cut.AFTER_DOT)
         await world.enqueue([draft(on_doubt="resend", idempotency_key="k")])
         waits_again = "SELECT state = 'waiting' AND attempts = 1 FROM fairpost.queue"
-        await eventually(lambda: world.store.value(waits_again), "it waits to be sent again", s_max=15)
+        await eventually(lambda: world.store.value(waits_again), "it waits to be sent again")
 
 
 class Counting(ScriptedTransport):

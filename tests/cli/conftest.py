@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from fairpost.cli import app
 from fairpost.postgres.embedded import EmbeddedServer
 
 PROGRAM = [sys.executable, "-c", "from fairpost.cli import main; main()"]
-PROCESS_S_MAX = 90
+PROCESS_S_MAX = 150  # only against waiting for ever: a busy machine takes its time
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ class Cli:
         assert done.returncode == code, out + err
         assert "Traceback" not in err
         return out + err
+
+
+def until(is_so: Callable[[], object], what: str) -> None:
+    """Processes begin and end, and rows change, without telling us."""
+    end_s = time.monotonic() + PROCESS_S_MAX
+    while not is_so():
+        assert time.monotonic() < end_s, f"waited in vain: {what}"
+        time.sleep(0.05)
 
 
 def process_environment(more: dict[str, str]) -> dict[str, str]:

@@ -6,8 +6,7 @@ import re
 import select
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 from fairpost.demo.first_act import CONTENT, SENDERS
 from fairpost.demo.stage import FIRST_ACT, PARTS
 from fairpost.system import clock
-from tests.cli.conftest import PROCESS_S_MAX, PROGRAM, Cli, new_home, process_environment, send
+from tests.cli.conftest import PROCESS_S_MAX, PROGRAM, Cli, new_home, process_environment, send, until
 
 pytestmark = pytest.mark.slow
 
@@ -62,13 +61,6 @@ def up(cli: Cli, *options: str) -> Iterator[subprocess.Popen[str]]:
         if process.poll() is None:
             process.kill()
             process.communicate()
-
-
-def eventually(is_so: Callable[[], bool], what: str) -> None:
-    until_s = clock.monotonic() + PROCESS_S_MAX
-    while not is_so():
-        assert clock.monotonic() < until_s, f"waited in vain until {what}"
-        time.sleep(0.05)
 
 
 def engines(home: Path) -> list[int]:
@@ -144,7 +136,7 @@ def test_it_sends_what_is_enqueued_while_it_runs(shown: Shown) -> None:
     id_ = shown.cli.json(
         *("email", "send", "--to", "you@example.com", "--subject", "Hello", "--text", "Hi", "--pool", "demo")
     )["id"]
-    eventually(lambda: shown.cli.json("email", "show", id_)["state"] == "sent", "the e-mail is sent")
+    until(lambda: shown.cli.json("email", "show", id_)["state"] == "sent", "the e-mail is sent")
     assert [mail["subject"] for mail in shown.cli.json("inbox", "list", "--to", "you@example.com")] == ["Hello"]
 
 
@@ -152,7 +144,7 @@ def test_then_it_goes_on_quietly_and_there_is_something_to_see_of_everything(sho
     said = read_until(shown.process, GOES_ON)
     assert "http://127.0.0.1:" in said.splitlines()[-1]
     with psycopg.connect(shown.cli.ok("db", "url").strip(), autocommit=True) as conn:
-        eventually(lambda: conn.execute(SEEN).fetchone() == (True,) * 4, "there is something of everything")
+        until(lambda: conn.execute(SEEN).fetchone() == (True,) * 4, "there is something of everything")
     status = shown.cli.json("status")
     assert {account["name"] for account in status["accounts"]} == {"sales", *PARTS}
     assert [hold["reason"] for hold in status["holds"]] == ["three readers complained about his offers"]
@@ -192,7 +184,7 @@ def test_killed_it_leaves_no_engine_behind_and_the_next_goes_on(at_home: Cli, ho
         read_until(first, GOES_ON)
         first.kill()
         first.communicate()
-    eventually(lambda: engines(home) == [], "the engine is gone")
+    until(lambda: engines(home) == [], "the engine is gone")
     with up(at_home) as again:
         read_until(again, GOES_ON)
         campaigns = at_home.json("campaign", "list", "--workspace", "demo-shop")

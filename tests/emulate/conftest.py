@@ -170,7 +170,7 @@ async def ann(emulate: Emulate, connect: Connect) -> Client:
     return await connect(await emulate())
 
 
-async def raw_exchange(emulator: GmailEmulator, octets: bytes, *, seconds: float = 10) -> bytes:
+async def raw_exchange(emulator: GmailEmulator, octets: bytes, *, seconds: float = 60) -> bytes:
     """Sends these bytes, and reads until the server has ended the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", emulator.port)
     try:

@@ -37,7 +37,7 @@ class Server:
     log: Path
     received: Callable[[], Sequence[Received]] = field(repr=False)
 
-    def wait_for(self, count: int, *, timeout_s: float = 20.0) -> Sequence[Received]:
+    def wait_for(self, count: int, *, timeout_s: float = 60.0) -> Sequence[Received]:
         """What has arrived, once that many have: a server says yes before it has delivered.
 
         Blocks; where the client runs on an event loop: await asyncio.to_thread(server.wait_for, 1).

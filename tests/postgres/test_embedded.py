@@ -100,7 +100,7 @@ def pid_of(server: EmbeddedServer) -> int:
 def kill_postmaster(server: EmbeddedServer) -> None:
     pid = pid_of(server)
     os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not postmaster.is_alive(pid), s_max=10)
+    assert wait_until(lambda: not postmaster.is_alive(pid), s_max=60)
 
 
 def run_python(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -311,7 +311,7 @@ async def test_a_server_on_its_way_out_is_replaced(make_server: ServerMaker) -> 
     connection = await asyncpg.connect(server.start())
     pid = pid_of(server)
     os.kill(pid, signal.SIGTERM)  # a smart stop waits for our connection
-    assert wait_until(lambda: not server.is_ready(), s_max=10)
+    assert wait_until(lambda: not server.is_ready(), s_max=60)
     assert await ask(server.start(), "select 1") == 1
     assert pid_of(server) != pid
     connection.terminate()
@@ -321,7 +321,7 @@ async def test_a_start_killed_while_making_the_data_is_made_anew(make_server: Se
     incomplete = tmp_path / "home" / "postgres" / "data.incomplete"
     server = make_server()
     with run_python(START, tmp_path / "home") as starter:
-        assert wait_until((incomplete / "base").is_dir, s_max=30)
+        assert wait_until((incomplete / "base").is_dir, s_max=60)
         starter.kill()
     assert not server.status().data_dir.exists()
     assert await ask(server.start(), "select 1") == 1

@@ -73,7 +73,7 @@ async def test_when_one_region_dies_the_others_go_on_and_it_resumes_when_it_is_b
                         except RegionUnavailable:
                             return False
 
-                    await eventually(is_back, "the region answers again", s_max=10)
+                    await eventually(is_back, "the region answers again")
                 await more(NAMES, SOME)
                 assert all(engine.process.poll() is None for engine in engines.values()), "none had to be started again"
             finally:
@@ -116,7 +116,7 @@ async def test_a_dead_engine_is_buried_by_its_own_region_alone(regions: Regions,
             assert engines[1].said("was killed") == 0
             assert len(list((regions.home / RUNNING / "eu").iterdir())) == 1
             engines.append(start("eu"))
-            await until(lambda: engines[2].said("its 1 accounts are free") == 1, "eu is free again", s_max=30)
+            await until(lambda: engines[2].said("its 1 accounts are free") == 1, "eu is free again")
         finally:
             for engine in engines:
                 engine.end()

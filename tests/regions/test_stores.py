@@ -30,7 +30,7 @@ async def stores(proxies: dict[str, Proxy]) -> AsyncIterator[RegionStores]:
         yield stores
 
 
-async def ask(stores: RegionStores, name: str, *, answer_s_max: float = 3.0) -> str:
+async def ask(stores: RegionStores, name: str, *, answer_s_max: float = HANG_S) -> str:
     async with stores.at(name, answer_s_max=answer_s_max) as store:
         return str(await store.value("SELECT current_database()"))
 
