@@ -5,6 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 from dns.asyncresolver import Resolver
@@ -20,6 +21,12 @@ from fairpost.settings import Settings
 T = TypeVar("T")
 
 
+@cache
+def document() -> dict[str, Any]:
+    """What the service says that it answers. Written once for all tests of a process: that takes more than a second."""
+    return build_app(None, log=lambda line: None).openapi()
+
+
 @dataclass(slots=True)
 class Served:
     loop: asyncio.AbstractEventLoop
@@ -31,10 +38,6 @@ class Served:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return self.app.openapi()
 
     def run(self, work: Callable[[Store], Awaitable[T]]) -> T:
         """In the loop of the service."""

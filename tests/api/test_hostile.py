@@ -22,7 +22,7 @@ from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 from fairpost.settings import Settings
 from tests.api.asking import operations
-from tests.api.served import Served, served
+from tests.api.served import Served, document, served
 
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 ATTACKERS = 100
@@ -397,7 +397,7 @@ def test_every_list_in_a_body_has_a_limit(target: Target) -> None:
     """One that has none is a million complaints about a million wrong things."""
     without = [
         f"{operation}: {place}"
-        for operation in operations(target.it.document)
+        for operation in operations(document())
         if operation.media_type == "application/json"
         for place, schema in _lists(operation.body, "")
         if "maxItems" not in schema

@@ -4,17 +4,16 @@ import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from email.message import EmailMessage
-from functools import cache
 from typing import Any
 
 import httpx2 as httpx
 import pytest
 
-from fairpost.api.app import build_app
 from fairpost.inbox.mails import Arrived, add_mail
 from fairpost.inbox.pictures import PICTURES_BYTES_MAX
 from fairpost.model.person import Role
 from tests.api.conftest import Api
+from tests.api.served import document
 from tests.api.signed_in import signed_in
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 20
@@ -77,11 +76,6 @@ def with_pictures(html: str, *pictures: tuple[str, str, bytes]) -> bytes:
 async def admin(api: Api) -> AsyncIterator[httpx.AsyncClient]:
     async with signed_in(api) as client:
         yield client
-
-
-@cache
-def document() -> Any:
-    return build_app(None, log=lambda line: None).openapi()
 
 
 def assert_documented(answer: httpx.Response, method: str, path: str) -> None:

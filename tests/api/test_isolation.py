@@ -19,7 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from fairpost.settings import Settings
 from tests.api.asking import Asked, Operation, operations, requests
 from tests.api.neighbours import A, B, Neighbour, Neighbours, settle_in
-from tests.api.served import Served, served
+from tests.api.served import Served, document, served
 
 EXAMPLES = int(os.environ.get("FAIRPOST_ISOLATION_EXAMPLES", "8"))
 GHOST = "ghost"  # nobody's; as long as the name of b
@@ -116,7 +116,7 @@ def test_nobody_learns_or_changes_anything_of_another(world: tuple[Served, Neigh
                 assert answer.status_code < 500, (asked, answer.text)
                 assert neighbours.b.secret not in f"{answer.text} {dict(answer.headers)}", (asked, answer.text)
 
-        for operation in operations(it.document):
+        for operation in operations(document()):
             try_out(operation, words, nothing_is_told)
             assert it.run(neighbours.changed) == {}, operation
 
@@ -133,7 +133,7 @@ def test_what_is_anothers_cannot_be_told_from_what_is_not_there(world: tuple[Ser
             if theirs.status_code >= 400:
                 assert _steady(theirs, ghosts) == _steady(nobodys, ghosts), asked
 
-        for operation in operations(it.document):
+        for operation in operations(document()):
             try_out(operation, list(ghosts), both_answers_are_the_same)
     assert it.run(neighbours.changed) == {}
 
@@ -177,7 +177,7 @@ def test_no_word_of_a_request_becomes_sql(world: tuple[Served, Neighbours]) -> N
             assert answer.status_code < 500, (asked, answer.text)
             assert neighbours.b.secret not in answer.text, asked
 
-        for operation in operations(it.document):
+        for operation in operations(document()):
             try_out(operation, INJECTIONS, words_stay_words)
         assert client.get("/api/workspace").json()["data"]["name"] == A
     assert it.run(neighbours.changed) == {}
@@ -200,7 +200,7 @@ def test_every_operation_is_reached(world: tuple[Served, Neighbours]) -> None:
             if codes - MALFORMED:
                 raise EnoughError
 
-        for operation in operations(it.document):
+        for operation in operations(document()):
             with suppress(EnoughError):
                 try_out(operation, words_of(neighbours.a), note, times=200)
     assert [name for name, codes in reached.items() if not codes - MALFORMED] == []

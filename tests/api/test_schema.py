@@ -31,7 +31,7 @@ from fairpost.people import membership
 from fairpost.settings import Settings
 from tests.api import asking
 from tests.api.neighbours import Neighbours, settle_in
-from tests.api.served import Served, served
+from tests.api.served import Served, document, served
 from tests.thorough import times
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ def test_every_answer_is_as_the_document_says(world: tuple[Served, Neighbours], 
             rejected = [negative_data_rejection] if has_wrong_body(case) else []
             case.call_and_validate(base_url=it.url, session=session, checks=[*CHECKS, *rejected])
 
-        for result in schemathesis.openapi.from_dict(it.document).get_all_operations():
+        for result in schemathesis.openapi.from_dict(document()).get_all_operations():
             assert isinstance(result, Ok)
             with suppress(Unsatisfiable):  # without parameters, nothing can be wrong
                 each_of(result.ok().as_strategy(generation_mode=mode), check)
@@ -106,10 +106,10 @@ def test_answers_about_things_that_are_there_are_as_the_document_says(world: tup
     it, neighbours = world
     a = neighbours.a
     words = [word for word in (*a.names, *(str(id_) for id_ in a.ids)) if "/" not in word]
-    schema = schemathesis.openapi.from_dict(it.document)
+    schema = schemathesis.openapi.from_dict(document())
     with requests.Session() as session:
         session.headers["Authorization"] = f"Bearer {a.key}"
-        for operation in asking.operations(it.document):
+        for operation in asking.operations(document()):
             described = schema[operation.path][operation.method]
 
             def check(asked: asking.Asked, described: Any = described) -> None:
@@ -126,13 +126,13 @@ def test_answers_about_things_that_are_there_are_as_the_document_says(world: tup
 def test_answers_to_those_who_run_the_service_are_as_the_document_says(world: tuple[Served, Neighbours]) -> None:
     it, neighbours = world
     words = [*neighbours.a.names, *(str(id_) for id_ in neighbours.a.ids)]
-    schema = schemathesis.openapi.from_dict(it.document)
+    schema = schemathesis.openapi.from_dict(document())
     link = it.run(lambda store: membership.local_operator_link(store, it.url))
     assert link is not None
     with requests.Session() as session:
         entered = session.post(f"{it.url}/api/auth/enter", json={"token": link.partition("token=")[2]}, timeout=30)
         session.headers["X-CSRF-Token"] = entered.json()["data"]["csrf_token"]
-        for operation in asking.operations(it.document):
+        for operation in asking.operations(document()):
             if not operation.path.startswith("/api/admin/") or operation.path.endswith("/verify"):
                 continue  # to verify is to ask the network
             described = schema[operation.path][operation.method]

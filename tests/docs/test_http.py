@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.api.app import build_app
 from fairpost.api.errors import CODES
+from tests.api.served import document
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
 
@@ -16,8 +16,7 @@ def test_a_code_is_explained(code: str) -> None:
 
 
 def _paths() -> list[str]:
-    document = build_app(None, log=lambda line: None).openapi()
-    return sorted(f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods)
+    return sorted(f"{method.upper()} {path}" for path, methods in document()["paths"].items() for method in methods)
 
 
 @pytest.mark.parametrize("path", _paths())
@@ -32,14 +31,12 @@ def test_no_path_is_listed_that_is_not_there() -> None:
 
 def test_the_names_of_shapes_tell_nothing_of_our_modules() -> None:
     """Two of one name would be told apart by theirs."""
-    document = build_app(None, log=lambda line: None).openapi()
-    assert [name for name in document["components"]["schemas"] if "fairpost" in name] == []
+    assert [name for name in document()["components"]["schemas"] if "fairpost" in name] == []
 
 
 def test_every_path_says_all_that_it_answers() -> None:
     """Everything under /api answers in one shape, and names what may go wrong."""
-    document = build_app(None, log=lambda line: None).openapi()
-    for path, methods in document["paths"].items():
+    for path, methods in document()["paths"].items():
         for method, said in methods.items():
             assert said["summary"], f"{method} {path}"
             if path.startswith("/api/"):
