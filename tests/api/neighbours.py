@@ -262,10 +262,12 @@ async def tables(store: Store) -> list[str]:
 
 async def rows_of(store: Store) -> Rows:
     """Every row of every table, as text."""
-    return {
-        table: Counter(row["row"] for row in await store.fetch(f"SELECT t::text AS row FROM fairpost.{table} t"))
-        for table in await tables(store)
-    }
+    names = await tables(store)
+    async with store.connection() as conn:  # one for all of them: each use of the pool is a question more
+        return {
+            table: Counter(row["row"] for row in await conn.fetch(f"SELECT t::text AS row FROM fairpost.{table} t"))
+            for table in names
+        }
 
 
 @dataclass(slots=True)
