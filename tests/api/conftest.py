@@ -26,6 +26,7 @@ from fairpost.smtp.guard import NetworkGuard
 from fairpost.templates.portals import BUILT_IN, Portals, load_portals
 
 ALL = tuple(Scope)
+ANSWER_S_MAX = 120  # of the database and of the service: only against waiting for ever
 
 
 @cache
@@ -80,7 +81,7 @@ class Api:
         """With a key that may do all this, often."""
         more.setdefault("per_minute", 100_000)
         headers = {"Authorization": f"Bearer {await self.key(workspace, scopes=scopes, **more)}"}
-        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=ANSWER_S_MAX) as client:
             yield client
 
 
@@ -101,8 +102,8 @@ async def answering(settings: Settings) -> AsyncIterator[Api]:
     directory = Directory([Region(MAIN, settings.database_url)])
     async with (
         Store.open(settings.database_url) as store,
-        RegionStores(directory, connections_max=8) as stores,
-        RegionStores(directory, connections_max=3) as entrances,
+        RegionStores(directory, connections_max=8, answer_s_max=ANSWER_S_MAX) as stores,
+        RegionStores(directory, connections_max=3, answer_s_max=ANSWER_S_MAX) as entrances,
     ):
         service = Service(
             settings=settings,

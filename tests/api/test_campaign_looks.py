@@ -79,7 +79,9 @@ async def test_a_workspace_sees_its_own_and_an_admin_the_newest_of_all(api: Api,
 
 
 async def test_the_operators_accounts_have_no_names_in_it(api: Api, acme: httpx.AsyncClient) -> None:  # noqa: F811
-    await api.store.value("SELECT fairpost.engine_here('test', false, clock_timestamp() + interval '1 hour')")  # however long this takes
+    await api.store.value(
+        "SELECT fairpost.engine_here('test', false, clock_timestamp() + interval '1 hour')"
+    )  # however long this takes
     await launched(acme, gap=None)
     await api.store.change_account("big-relay", {"status": "suspended", "status_reason": "the secret reason"})
     for path in ("/api/live/campaign?name=spring", "/api/live/campaigns"):

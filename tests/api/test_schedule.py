@@ -101,7 +101,9 @@ async def test_a_quota_counts_and_holds_for_campaigns(api: Api, client: httpx.As
     await launched(client)
     assert (await client.get("/api/schedule")).json()["data"]["is_sending"] is True
     await api.store.value("UPDATE fairpost.quotas SET used = 5 WHERE workspace = 'acme' AND day <= current_date")
-    await api.store.value("SELECT fairpost.engine_here('test', false, clock_timestamp() + interval '1 hour')")  # however long this takes
+    await api.store.value(
+        "SELECT fairpost.engine_here('test', false, clock_timestamp() + interval '1 hour')"
+    )  # however long this takes
     today = (await client.get("/api/schedule/quota")).json()["data"]["days"][0]
     assert (today["allowed"], today["used"]) == (5, 5)
     shown = (await client.get("/api/campaigns/spring")).json()["data"]

@@ -1,7 +1,7 @@
 """The whole way of an e-mail on a real database: accepted, claimed, begun, sent by a script, settled."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -225,7 +225,14 @@ async def test_doubt_about_the_last_attempt_is_left_to_people(store: Store, acco
     assert await state(store, email) == "in_doubt"
 
 
-async def test_a_transport_that_was_never_touched_costs_nothing(store: Store) -> None:
+@pytest.fixture
+def still() -> Iterator[None]:
+    """No time goes by: what rests for a second rests for the whole test."""
+    with clock.stopped_at(clock.now()):
+        yield
+
+
+async def test_a_transport_that_was_never_touched_costs_nothing(store: Store, still: None) -> None:
     account = await store.add_account("slow", address="slow@post.test", limits=Limits(hourly_max=1))
     (email,) = await enqueue(store)
     transport = ScriptedTransport([UNTOUCHED])
@@ -239,7 +246,7 @@ async def test_a_transport_that_was_never_touched_costs_nothing(store: Store) ->
     await runner.stop()
     other = await start(store, account, transport)
     assert await other.step() == rested, "and so does the next worker"
-    await store.value("UPDATE fairpost.leases SET rest_until = clock_timestamp()")
+    await store.value("UPDATE fairpost.leases SET rest_until = NULL")
     await other.stop()
     other = await start(store, account, transport)
     assert await other.step() == Handled(email, "sent")  # the only send of this hour was still to be had
@@ -247,7 +254,7 @@ async def test_a_transport_that_was_never_touched_costs_nothing(store: Store) ->
 
 
 async def test_an_account_that_cannot_reach_its_server_gives_its_batch_to_the_others(
-    store: Store, account: AccountId
+    store: Store, account: AccountId, still: None
 ) -> None:
     emails = await enqueue(store, n=3)
     runner = await start(store, account, ScriptedTransport(always=UNTOUCHED))

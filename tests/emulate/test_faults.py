@@ -19,7 +19,7 @@ LOST = (httpx2.RemoteProtocolError, httpx2.ReadError)
 async def until(happened: Callable[[], object]) -> None:
     """The emulator has no event for it."""
     async with asyncio.timeout(60):
-        while not happened():
+        while not happened():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

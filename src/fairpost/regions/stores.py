@@ -29,11 +29,13 @@ class RegionStores:
         directory: Directory,
         *,
         connections_max: int = CONNECTIONS_MAX,
+        answer_s_max: float = ANSWER_S_MAX,
         is_for_tenants: bool = False,
         log: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`is_for_tenants`: a region without the tenants' role is not ready. `log` gets a line when a region fails, and when it is back."""
         self.directory = directory
+        self._answer_s_max = answer_s_max
         self._doors = {region.name: _Door(region, connections_max, is_for_tenants, log) for region in directory}
 
     async def __aenter__(self) -> Self:
@@ -43,11 +45,11 @@ class RegionStores:
         await asyncio.gather(*(door.close() for door in self._doors.values()))
 
     @asynccontextmanager
-    async def at(self, name: str, *, answer_s_max: float = ANSWER_S_MAX) -> AsyncIterator[Store]:
+    async def at(self, name: str, *, answer_s_max: float | None = None) -> AsyncIterator[Store]:
         """The store of a region, for work that is done within this time. Raises RegionUnavailable when it does not answer,
         MigrationError when it is not ready; the next one who asks later tries again."""
         self.directory.region(name)
-        async with self._doors[name].opened(answer_s_max) as store:
+        async with self._doors[name].opened(self._answer_s_max if answer_s_max is None else answer_s_max) as store:
             yield store
 
 
