@@ -19,7 +19,7 @@ import pytest
 
 from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.postmaster import is_alive
-from tests.cli.conftest import PROGRAM, Cli, new_home, process_environment, until
+from tests.cli.conftest import PROCESS_S_MAX, PROGRAM, Cli, new_home, process_environment, until
 from tests.conftest import TEST_SETTINGS, at_database
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ class Running:
         return {int(pid) for pid in children if is_alive(int(pid)) and b"spawn_main" in _command(int(pid))}
 
     def ask(
-        self, path: str = "/healthz", *, key: str | None = None, timeout: float = 60
+        self, path: str = "/healthz", *, key: str | None = None, timeout: float = PROCESS_S_MAX
     ) -> tuple[int, dict[str, object]]:
         """On a connection of its own."""
         conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -88,10 +88,10 @@ def running(environment: dict[str, str], *, processes: int = 2) -> Iterator[Runn
     finally:
         if process.poll() is None:
             process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=PROCESS_S_MAX)
         for pid in known:
             until(lambda pid=pid: not is_alive(pid), what="the end of a process")  # type: ignore[misc]
-        listening.join(timeout=60)
+        listening.join(timeout=PROCESS_S_MAX)
         process.stderr.close()
 
 
@@ -147,7 +147,7 @@ def test_the_killed_are_replaced_and_follow_their_parent(environment: dict[str, 
         assert it.ask()[0] == 200
         orphans = it.workers()
         it.process.kill()
-        it.process.wait(timeout=60)
+        it.process.wait(timeout=PROCESS_S_MAX)
         for pid in orphans:
             until(lambda pid=pid: not is_alive(pid), what="the end of an orphan")  # type: ignore[misc]
         with pytest.raises(ConnectionRefusedError):
@@ -182,7 +182,7 @@ def test_killed_while_it_enqueues_all_are_there_or_none_and_the_same_again_makes
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/x-ndjson", "Idempotency-Key": "june"}
     with running(environment) as it:
         before = it.workers()
-        dying = http.client.HTTPConnection("127.0.0.1", it.port, timeout=60)
+        dying = http.client.HTTPConnection("127.0.0.1", it.port, timeout=PROCESS_S_MAX)
         dying.request("POST", "/api/emails/bulk", body=body, headers=headers)
         until(lambda: _is_enqueueing(environment), what="the enqueueing")
         for pid in before:
@@ -193,7 +193,7 @@ def test_killed_while_it_enqueues_all_are_there_or_none_and_the_same_again_makes
         until(lambda: len(it.workers() - before) == 2, what="others in their place")
         until(lambda: not _is_enqueueing(environment), what="the end of what was begun")
         assert _queued(environment) in (0, lines)
-        again = http.client.HTTPConnection("127.0.0.1", it.port, timeout=60)
+        again = http.client.HTTPConnection("127.0.0.1", it.port, timeout=PROCESS_S_MAX)
         for _ in range(2):
             again.request("POST", "/api/emails/bulk", body=body, headers=headers)
             answer = again.getresponse()
@@ -206,7 +206,7 @@ def test_killed_while_it_enqueues_all_are_there_or_none_and_the_same_again_makes
 def test_what_is_under_way_is_answered_before_the_end(environment: dict[str, str]) -> None:
     key = key_of(environment)
     body = b'{"to": "ann@example.com", "subject": "Hello", "text": "Hi"}\n'
-    with running(environment) as it, socket.create_connection(("127.0.0.1", it.port), timeout=60) as conn:
+    with running(environment) as it, socket.create_connection(("127.0.0.1", it.port), timeout=PROCESS_S_MAX) as conn:
         head = (
             f"POST /api/emails/bulk HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
             f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -221,7 +221,7 @@ def test_what_is_under_way_is_answered_before_the_end(environment: dict[str, str
             answer += piece
         assert b" 200 " in answer.partition(b"\r\n")[0]
         assert b'"accepted":1' in answer
-        assert it.process.wait(timeout=60) == 0
+        assert it.process.wait(timeout=PROCESS_S_MAX) == 0
 
 
 def _is_refused(it: Running) -> bool:

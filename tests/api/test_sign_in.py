@@ -37,7 +37,7 @@ class Post:
         mail = await asyncio.wait_for(self.arrived.get(), MAIL_S_MAX)
         assert mail.recipients == (ADDRESS,)
         text = (await open_mail(self.api.store, mail.id))[1].decode()
-        found = re.search(r"\b(\d{6})\b", text.partition("\r\n\r\n")[2])
+        found = re.search(r"^ +(\d{6})\r?$", text, re.MULTILINE)
         assert found, text
         return found[1]
 

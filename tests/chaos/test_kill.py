@@ -124,7 +124,7 @@ def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(server
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
         for worker in workers:
-            worker.wait(timeout=60)  # they end by themselves: done, or their connection is gone
+            worker.wait(timeout=150)  # they end by themselves: done, or their connection is gone
         assert server.start() == url
     world.close()
     asyncio.run(check(url, world.out, len(deaths) * ACCOUNTS))

@@ -284,7 +284,7 @@ def test_processes_that_add_the_first_accounts_at_once_use_one_key(cli: Cli, db:
         for n in range(4)
     ]
     for process in started:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=150)
         assert process.returncode == 0, out + err
     assert [opened(cli, db, f"a{n}") for n in range(4)] == [f"password{n}" for n in range(4)]
 

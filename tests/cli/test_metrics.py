@@ -83,11 +83,11 @@ def test_prometheus_can_scrape_it_until_it_is_stopped(cli: Cli, db: Db) -> None:
         ready = server.stdout.readline()
         assert ready.startswith("ready: "), ready
         where = ready.split()[-1]
-        with urllib.request.urlopen(where, timeout=30) as answer:
+        with urllib.request.urlopen(where, timeout=150) as answer:
             assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
             assert value(families(answer.read().decode()), "fairpost_queue_emails", tier="normal") == 1
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(where.replace("/metrics", "/"), timeout=30)
+            urllib.request.urlopen(where.replace("/metrics", "/"), timeout=150)
         os.kill(server.pid, signal.SIGTERM)
         out, err = server.communicate(timeout=PROCESS_S_MAX)
         assert (server.returncode, out, err) == (0, "", "")

@@ -131,4 +131,4 @@ def test_an_engine_makes_the_months_to_come_and_drops_those_that_are_over(cli: C
         assert db.execute("SELECT to_regclass(%s) IS NOT NULL", (f"fairpost.{missing}",)).fetchone() == (True,)
     finally:
         engine.terminate()
-        engine.communicate(timeout=60)
+        engine.communicate(timeout=150)

@@ -23,7 +23,7 @@ from fairpost.emulate.tokens import FULL_ACCESS
 from tests.emulate.conftest import encoded, mail
 
 PROGRAM = [sys.executable, "-c", "from fairpost.cli import main; main()"]
-PROCESS_S_MAX = 60
+PROCESS_S_MAX = 150
 
 
 @contextmanager

@@ -122,7 +122,7 @@ async def test_a_copied_database_sends_nothing_until_somebody_resumes(
 def run(program: str, *arguments: str) -> None:
     path = str(find_binaries().directory / program)
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-    done = subprocess.run([path, *arguments], check=False, capture_output=True, text=True, env=kept, timeout=60)
+    done = subprocess.run([path, *arguments], check=False, capture_output=True, text=True, env=kept, timeout=150)
     troubles = [line for line in done.stderr.splitlines() if "error:" in line and "transaction_timeout" not in line]
     assert not troubles, "all but a setting that older servers do not know"
 

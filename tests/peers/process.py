@@ -19,7 +19,7 @@ PORTS = range(20_000, 32_000)
 # Each process of a parallel run has its own share of them: none takes the port that another has just found free.
 PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-READY_S_MAX = 30.0
+READY_S_MAX = 90.0
 STOP_S_MAX = 3.0
 POLL_S = 0.02
 LOG_LINES_SHOWN_MAX = 15

@@ -159,7 +159,7 @@ async def test_the_url_suits_every_driver(make_server: ServerMaker, monkeypatch:
 def test_processes_that_start_at_once_share_one_server(make_server: ServerMaker, tmp_path: Path) -> None:
     server = make_server()
     starters = [run_python(START, tmp_path / "home") for _ in range(4)]
-    answers = {starter.communicate(timeout=60)[0].strip() for starter in starters}
+    answers = {starter.communicate(timeout=150)[0].strip() for starter in starters}
     assert answers == {f"{server.url} {pid_of(server)}"}
 
 
@@ -197,7 +197,7 @@ def test_status_tells_what_runs(make_server: ServerMaker) -> None:
 async def test_the_server_outlives_the_process_that_started_it(make_server: ServerMaker, tmp_path: Path) -> None:
     server = make_server()
     starter = run_python(START, tmp_path / "home")
-    output, _ = starter.communicate(timeout=60)
+    output, _ = starter.communicate(timeout=150)
     assert output.split()[0] == server.url
     assert await ask(server.url, "select 1") == 1
 
@@ -498,7 +498,7 @@ def test_an_ordinary_user_can_do_it_too(public_dir: Path) -> None:
     os.chown(public_dir, user.pw_uid, user.pw_gid)
     psql = programs.directory / "psql"
     with run_python(START_AS_USER, public_dir / "home", user.pw_uid, user.pw_gid, psql) as child:
-        assert child.communicate(timeout=60)[0].split() == ["fairpost", str(user.pw_uid)]
+        assert child.communicate(timeout=150)[0].split() == ["fairpost", str(user.pw_uid)]
 
 
 def test_a_user_without_a_name_can_do_it_too(public_dir: Path) -> None:
@@ -511,7 +511,7 @@ def test_a_user_without_a_name_can_do_it_too(public_dir: Path) -> None:
     os.chown(public_dir, uid, uid)
     psql = binaries.find_binaries().directory / "psql"
     with run_python(START_AS_USER, public_dir / "home", uid, uid, psql) as child:
-        assert child.communicate(timeout=60)[0].split() == ["fairpost", str(uid)]
+        assert child.communicate(timeout=150)[0].split() == ["fairpost", str(uid)]
 
 
 def test_a_server_in_another_container_is_left_alone(make_server: ServerMaker, tmp_path: Path) -> None:
@@ -533,7 +533,7 @@ def test_somebody_elses_folder_is_refused(public_dir: Path) -> None:
     user = pwd.getpwnam("nobody")
     (public_dir / "home" / "postgres").mkdir(parents=True)
     with run_python(START_AS_USER, public_dir / "home", user.pw_uid, user.pw_gid, "psql") as child:
-        assert "belongs to root, and you are nobody" in child.communicate(timeout=60)[0]
+        assert "belongs to root, and you are nobody" in child.communicate(timeout=150)[0]
 
 
 @pytest.fixture

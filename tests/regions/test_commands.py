@@ -182,13 +182,13 @@ def test_up_serves_all_regions_and_sends_the_mail_of_the_chosen_one(regions: Reg
                 said += line
             found = re.search(r"HTTP API: (http://\S+)/docs", said)
             assert found, said
-            with urllib.request.urlopen(f"{found[1]}/readyz", timeout=30) as answer:
+            with urllib.request.urlopen(f"{found[1]}/readyz", timeout=150) as answer:
                 assert json.load(answer)["data"]["regions"] == {"eu": True, "us": True, "ap": True}
             with psycopg.connect(regions.urls["eu"]) as conn:
                 assert conn.execute("SELECT count(*) FROM fairpost.engines").fetchone() == (1,)
         finally:
             process.terminate()
-            out, err = process.communicate(timeout=90)
+            out, err = process.communicate(timeout=150)
         assert process.returncode == 0, out + err
         assert not EmbeddedServer(home).status().running
 

@@ -63,7 +63,7 @@ def test_processes_that_make_it_at_once_agree_on_one_key(tmp_path: Path) -> None
         assert racer.stdout is not None
         assert racer.stdout.readline() == "here\n"
     (tmp_path / "go").touch()
-    ids = {racer.communicate(timeout=60)[0].strip() for racer in racers}
+    ids = {racer.communicate(timeout=150)[0].strip() for racer in racers}
     key = read_key_file(tmp_path / "secret.key")
     assert key is not None
     assert ids == {key.id}
