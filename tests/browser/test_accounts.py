@@ -253,7 +253,7 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
     await expect(entry(page, "Server")).to_have_value("smtp.office365.com")
     await expect(entry(page, "E-mails a day")).to_have_value("10000")
     await entry(page, "Directory").fill("acme.example")
-    await entry(page, "Application").fill("client-1")
+    await entry(page, "Application").fill(" client-1 ")  # as it is pasted
     await entry(page, "Client secret").fill("very secret")
     await page.route("**/api/accounts", hear)
     await page.get_by_role("button", name="Add and verify").click()

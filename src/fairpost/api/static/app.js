@@ -39,6 +39,7 @@ const page = document.getElementById("page");
 const live = new Live(showLive);
 let session = null;
 let open = null; // the context of the page that is shown
+let address = null; // of it
 
 function found(path) {
   for (const [pattern, module] of PAGES) {
@@ -58,6 +59,7 @@ function decoded(text) {
 
 // `y`: where somebody had scrolled to who comes back.
 async function route(y = 0) {
+  address = location.pathname + location.search;
   const here = found(location.pathname);
   if (here && open?.page?.isOne && open.module === here.module && open.workspace === (session.workspace || chosen())) {
     open.params = here.params;
@@ -158,7 +160,9 @@ function push(url) {
 }
 
 async function mayLeave() {
-  if (isUnsaved() && !(await mayLose())) return false;
+  if (!isUnsaved()) return true;
+  if (!(await mayLose())) return false;
+  page.replaceChildren(); // whoever comes back at once finds what was saved
   forget();
   return true;
 }
@@ -188,7 +192,10 @@ async function follow(url) {
 addEventListener("pageshow", (event) => event.persisted && location.reload()); // brought back as it was: somebody may have signed out since
 addEventListener("popstate", async ({ state }) => {
   if (!session) return;
-  if (!state) return history.replaceState({ place: (place += 1) }, ""); // a place on the same page
+  if (!state) { // nobody numbered it: a place on the same page, mostly
+    history.replaceState({ place: (place += 1) }, "");
+    return void (address === location.pathname + location.search || arrive());
+  }
   const steps = state.place - place;
   if (!steps) return; // brought back, below
   if (isUnsaved()) {

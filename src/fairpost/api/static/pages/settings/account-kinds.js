@@ -55,6 +55,7 @@ const hostFields = (server) => [
 const SECRET = { type: "password", autocomplete: "new-password", maxlength: 10000, value: "" };
 const SUBJECT = { name: "gmail.subject", label: "Mailbox that it acts for", type: "email", maxlength: 320, autocomplete: "off", hint: "Left empty: the address above." };
 const APP_PASSWORD = "An app password: turn on two-step verification, then make one at myaccount.google.com/apppasswords. Google takes no other.";
+const ID = { required: true, pattern: "\\s*[A-Za-z0-9][A-Za-z0-9._\\-]*\\s*", title: "Letters, digits, dots and dashes" };
 const GOOGLE_CLIENT = "Google Cloud console → APIs & Services → Credentials → OAuth 2.0 client IDs.";
 const ENTRA = "Entra admin center → App registrations → your application";
 
@@ -63,18 +64,18 @@ const TOKENS = {
     { name: "key", label: "Key file", type: "file", accept: ".json,application/json", required: true, value: "", hint: "Google Cloud console → IAM & Admin → Service accounts → Keys → Add key → JSON. Then, in the Admin console → Security → API controls → Domain-wide delegation, allow its client id the scope https://mail.google.com/." },
   ],
   "google-refresh-token": [
-    { name: "client_id", label: "Client ID", required: true, hint: GOOGLE_CLIENT },
+    { ...ID, name: "client_id", label: "Client ID", hint: GOOGLE_CLIENT },
     { ...SECRET, name: "client_secret", label: "Client secret", hint: "Beside the client ID, where the client has one." },
     { ...SECRET, name: "refresh_token", label: "Refresh token", required: true, hint: "What your program got when the person allowed it the scope https://mail.google.com/." },
   ],
   "microsoft-client": [
-    { name: "tenant", label: "Directory (tenant) ID", required: true, hint: `${ENTRA} → Overview. A domain of the organisation will do.` },
-    { name: "client_id", label: "Application (client) ID", required: true, hint: `${ENTRA} → Overview. It needs the permission SMTP.SendAsApp, and access to the mailbox.` },
+    { ...ID, name: "tenant", label: "Directory (tenant) ID", hint: `${ENTRA} → Overview. A domain of the organisation will do.` },
+    { ...ID, name: "client_id", label: "Application (client) ID", hint: `${ENTRA} → Overview. It needs the permission SMTP.SendAsApp, and access to the mailbox.` },
     { ...SECRET, name: "client_secret", label: "Client secret", required: true, hint: `${ENTRA} → Certificates & secrets → New client secret: its value, not its ID.` },
   ],
   "microsoft-refresh-token": [
-    { name: "tenant", label: "Directory (tenant) ID", required: true, hint: `${ENTRA} → Overview. Of Outlook.com: consumers.` },
-    { name: "client_id", label: "Application (client) ID", required: true, hint: `${ENTRA} → Overview.` },
+    { ...ID, name: "tenant", label: "Directory (tenant) ID", hint: `${ENTRA} → Overview. Of Outlook.com: consumers.` },
+    { ...ID, name: "client_id", label: "Application (client) ID", hint: `${ENTRA} → Overview.` },
     { ...SECRET, name: "client_secret", label: "Client secret", hint: "Certificates & secrets, where the application has one: its value, not its ID." },
     { ...SECRET, name: "refresh_token", label: "Refresh token", required: true, hint: "What your program got when the person allowed it the scopes https://outlook.office.com/SMTP.Send and offline_access." },
   ],

@@ -115,12 +115,13 @@ function withLimits({ limits: given = {}, ...body }, known) {
 async function bodyOf(given, { place }, login, kept) {
   const body = {};
   for (const [path, value] of Object.entries(given)) {
-    if (value === null || value === "") continue;
+    const typed = typeof value === "string" && !isSecret(path) ? value.trim() : value;
+    if (typed === null || typed === "") continue;
     const names = path.split(".");
     const last = names.pop();
     let part = body;
     for (const name of names) part = part[name] ??= {};
-    part[last] = value instanceof File ? await value.slice(0, KEY_BYTES_MAX).text() : value;
+    part[last] = typed instanceof File ? await typed.slice(0, KEY_BYTES_MAX).text() : typed;
   }
   body.display_name ??= null;
   const server = (body[place] ??= {});
