@@ -46,6 +46,16 @@ async def test_what_is_due_later_is_told_with_its_moment(store: Store) -> None:
         assert found.next_due_at == found.headline.until == due_at
 
 
+async def test_nobody_waits_whose_e_mail_was_cancelled_before_an_engine_took_it_up(store: Store) -> None:
+    cancelled, kept = await store.enqueue_many([{**EMAIL, "workspace": name} for name in ("acme", "rival")])
+    assert (await NowWatch(store).look()).oldest_wait_s is not None
+    await store.cancel(cancelled["id"], reason="enough")
+    assert (await NowWatch(store).look()).oldest_wait_s is not None
+    await store.cancel(kept["id"], reason="enough")
+    found = await NowWatch(store).look()
+    assert (found.waiting, found.oldest_wait_s) == (0, None)
+
+
 async def test_a_hold_of_one_workspace_is_that_ones_affair(store: Store) -> None:
     await store.add_account("one", address="one@example.com", pool="default", limits=Limits())
     await store.enqueue_many([{**EMAIL, "workspace": name} for name in ("acme", "rival")])

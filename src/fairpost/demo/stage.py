@@ -21,6 +21,7 @@ CAMPAIGN_POOL = "demo-campaigns"
 POOLS = (POOL, HOURLY_POOL, WARMING_POOL, CAMPAIGN_POOL)
 
 ENDED = "the demonstration ended"
+BY = "fairpost up"
 CLEARED_MAX = 1000  # e-mails of a campaign in one commit
 BOUNCE_PERCENT_MAX = 25.0  # some of what it sends is meant to bounce
 
@@ -116,12 +117,12 @@ async def clear(store: Store) -> None:
     for workspace in WORKSPACES:
         for campaign in await campaigns.campaigns(store, workspace):
             if campaign.route in ROUTES and campaign.state not in (*IS_OVER, CampaignState.DRAFT):
-                await campaigns.cancel(store, campaign, reason=ENDED, by="fairpost up")
+                await campaigns.cancel(store, campaign, reason=ENDED, by=BY)
                 while not await campaigns.clear(store, campaign.id, most=CLEARED_MAX):
                     pass
     await cancel_waiting(store, ROUTES)
     for row in await store.fetch(_IN_DOUBT, list(WORKSPACES), list(ROUTES)):
-        await store.resolve(EmailId(row["id"]), "failed", by=ENDED)
+        await store.resolve(EmailId(row["id"]), "failed", by=BY)
 
 
 _IN_DOUBT = """

@@ -164,7 +164,7 @@ class NowWatch:
 
     async def _noted(self, now: datetime) -> float | None:
         """Since when what no engine has taken up yet has been due."""
-        due_at = await self._store.value("SELECT min(a.due_at) FROM fairpost.arrivals a WHERE a.due_at <= $1", now)
+        due_at = await self._store.value(_NOTED, now)
         return (now - due_at).total_seconds() if due_at is not None else None
 
     async def _own_facts(self, workspace: str) -> Facts:
@@ -195,6 +195,11 @@ _SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases l"
 _OWN_SENT = """
     SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a
     WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of($2) - interval '1 hour' GROUP BY 1"""
+# A note stays where nobody takes it up, also when what it is about was cancelled: what still waits is looked for, of those who came first.
+_NOTED = """
+    SELECT min(q.due_at)
+    FROM (SELECT a.flow FROM fairpost.arrivals a WHERE a.due_at <= $1 GROUP BY a.flow ORDER BY min(a.due_at) LIMIT 1000) a
+    CROSS JOIN LATERAL (SELECT q.due_at FROM fairpost.queue q WHERE q.flow = a.flow AND q.waiting AND q.due_at <= $1 ORDER BY q.due_at LIMIT 1) q"""
 _OWN_OLDEST = "SELECT min(q.oldest_at) FROM fairpost.own_queue($1, 1, $2) q"
 _OWN_IN_HAND = """
     SELECT count(*) FILTER (WHERE q.state = 'claimed') AS claimed, count(*) FILTER (WHERE q.state = 'sending') AS sending,
