@@ -12,6 +12,7 @@ from fairpost.api.errors import ApiError, invalid
 from fairpost.api.service import Service
 from fairpost.postgres.store import Store
 from fairpost.system import clock
+from fairpost.system.failpoints import failpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ class Refused:
 
 async def submit(caller: Caller, service: Service, emails: Sequence[dict[str, Any]]) -> list[Taken | Refused]:
     """A result for each, in order; in a commit of its own."""
-    return await submit_json(caller, service, json.dumps(emails, ensure_ascii=False), store=caller.owner)
+    taken = await submit_json(caller, service, json.dumps(emails, ensure_ascii=False), store=caller.owner)
+    failpoint("after_submit")
+    return taken
 
 
 async def submit_json(caller: Caller, service: Service, emails: str, *, store: Store) -> list[Taken | Refused]:

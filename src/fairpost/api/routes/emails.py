@@ -457,9 +457,17 @@ async def resolve(email_id: EmailIdPath, resolution: Resolution, caller: Sends) 
     async with caller.store.together() as one:
         state = await one.resolve(EmailId(email_id), resolution.decision, by=caller.who)
         if state is None:
-            raise ApiError("conflict", "It is not in doubt. Nothing was changed.")
+            return _resolved_before(await looking.show_email(one, EmailId(email_id)), resolution)
         await caller.audit(one, "email.resolve", f"email {email_id}", decision=resolution.decision)
     return Answer(data=EmailMoved(id=email_id, state=State.READY if state == "waiting" else State(state), changed=True))
+
+
+def _resolved_before(email: ShownEmail, resolution: Resolution) -> Answer[EmailMoved]:
+    """Who has lost the answer asks again, and hears that it is so."""
+    if email.state != resolution.decision:
+        words = f"It is {email.state}, and not in doubt. Nothing was changed."
+        raise ApiError("conflict", words, details={"state": email.state})
+    return Answer(data=EmailMoved(id=email.id, state=email.state, changed=False))
 
 
 async def _find(caller: Caller, email_id: int) -> ShownEmail:

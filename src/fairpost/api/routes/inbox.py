@@ -188,13 +188,15 @@ async def delete_all(
 
 
 async def _deleted(service: Service, admin: SignedIn, request: Request, ids: list[MailId] | None) -> int:
-    """The entry goes to the home database, where admins look for it, and before the commit here: none goes without one."""
+    """The entry goes to the home database, where admins look for it. Where that is another one, it comes before the commit here: no mail
+    goes without."""
     store = await service.inbox_store()
     async with store.together() as one:
+        home = one if service.settings.regions is None else service.home
         gone = await mails.delete_mails(one, ids)
         if gone:
             await workspaces.write_audit(
-                service.home,
+                home,
                 workspace=None,
                 who=admin.who,
                 action="inbox.delete",

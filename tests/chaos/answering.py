@@ -1,0 +1,64 @@
+"""A process of the service, and another in its place whenever it is killed. Each is a fork of one that has loaded everything: there are many deaths.
+
+Usage: python -m tests.chaos.answering, with the settings in the environment. It tells its port; SIGTERM ends it.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from socket import socket
+
+from fastapi import FastAPI
+
+from fairpost.api.app import build_app
+from fairpost.api.serve import listener_on, serving, write_line
+from fairpost.service import open_service
+from fairpost.settings import read_settings
+
+
+@contextmanager
+def answering(settings: Mapping[str, str]) -> Iterator[int]:
+    """Its port."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOST_", "PG"))}
+    with subprocess.Popen(
+        [sys.executable, "-m", __name__], env={**env, **settings}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+async def _serve(app: FastAPI, listener: socket) -> None:
+    async with open_service(read_settings()) as service:
+        app.state.service = service
+        async with serving(app, listener):
+            await asyncio.Event().wait()
+
+
+def main() -> None:
+    listener = listener_on("127.0.0.1", 0)
+    app = build_app(None, log=write_line)
+    app.openapi()
+    sys.stdout.write(f"{listener.getsockname()[1]}\n")
+    sys.stdout.flush()
+    while pid := os.fork():
+        signal.signal(signal.SIGTERM, lambda *_, pid=pid: _end(pid))
+        if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != -signal.SIGKILL:
+            sys.exit(1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    asyncio.run(_serve(app, listener))
+
+
+def _end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
