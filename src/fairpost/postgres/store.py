@@ -106,9 +106,10 @@ _COLUMNS = ", ".join(
     for name in (
         *("name", "address", "display_name", "pool", "provider", "status", "status_reason", "status_until"),
         *_LIMITS,
+        "revision AS account_revision",
     )
 )
-_SEEN = f"SELECT l.*, {_COLUMNS}, a.revision AS account_revision, fairpost.transport_of(a.id) AS transport"
+_SEEN = f"SELECT l.*, {_COLUMNS}, fairpost.transport_of(a.id) AS transport"
 _ACCOUNTS = f"{_SEEN} FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"
 
 
