@@ -82,12 +82,12 @@ def test_without_a_host_there_is_no_account(home: Path) -> None:
         ({}, 25, Security.OFFERED),
         ({"SMTP_PORT": "1025"}, 1025, Security.OFFERED),
         ({"SMTP_PORT": "465"}, 465, Security.IMPLICIT),
-        ({"SMTP_TLS": "implicit"}, 465, Security.IMPLICIT),
-        ({"SMTP_TLS": "none"}, 25, Security.NONE),
+        ({"FAIRPOST_SMTP_TLS": "implicit"}, 465, Security.IMPLICIT),
+        ({"FAIRPOST_SMTP_TLS": "none"}, 25, Security.NONE),
         (LOGIN, 587, Security.STARTTLS),
         ({**LOGIN, "SMTP_PORT": "465"}, 465, Security.IMPLICIT),
         ({**LOGIN, "SMTP_PORT": "2525"}, 2525, Security.STARTTLS),
-        ({**LOGIN, "SMTP_TLS": "offered"}, 587, Security.OFFERED),
+        ({**LOGIN, "FAIRPOST_SMTP_TLS": "offered"}, 587, Security.OFFERED),
     ],
 )
 def test_port_and_encryption_go_by_what_is_said(
@@ -137,6 +137,37 @@ async def test_at_a_provider_that_is_known_it_begins_with_its_limits(store: Stor
     await start(store, home, SMTP_FROM_ADDRESS="vetchium@gmail.com")
     account = await only_account(store)
     assert (account.provider, account.limits.daily_max) == ("gmail", 500)
+
+
+async def test_limits_that_nobody_changed_go_with_the_provider(store: Store, home: Path) -> None:
+    await start(store, home)
+    said = await start(store, home, SMTP_FROM_ADDRESS="vetchium@gmail.com")
+    assert said == "account env: brought in line with the environment (address, limits of its provider)"
+    account = await only_account(store)
+    assert (account.provider, account.limits.daily_max, account.limits.batch_max) == ("gmail", 500, 50)
+    await store.change_account("env", {"daily_max": 400})
+    await start(store, home)
+    account = await only_account(store)
+    assert (account.provider, account.limits.daily_max) == ("gmail", 400), "people have set them"
+
+
+async def test_a_change_that_was_made_meanwhile_is_looked_at_first(
+    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the server of one engine would be stored with the password of another."""
+    await start(store, home, **LOGIN)
+    others = iter([{**LOGIN, "SMTP_HOST": "second.test", "SMTP_PASSWORD": "second"}])
+    change = Store.change_account
+
+    async def late(self: Store, *given: Any, **more: Any) -> Any:
+        if (before := next(others, None)) is not None:
+            await start(store, home, **before)
+        return await change(self, *given, **more)
+
+    monkeypatch.setattr(Store, "change_account", late)
+    await start(store, home, **{**LOGIN, "SMTP_HOST": "first.test"})
+    account = await only_account(store)
+    assert (server_of(account).host, password_of(account, home)) == ("first.test", LOGIN["SMTP_PASSWORD"])
 
 
 async def test_its_password_is_sealed(store: Store, home: Path) -> None:
@@ -299,7 +330,7 @@ async def test_what_sql_enqueues_goes_out_without_another_command(
     store: Store, url: str, tmp_path: Path, inbox: InboxServer
 ) -> None:
     await enqueue(store, "ann@there.test")
-    with engine(url, tmp_path, variables(inbox, **LOGIN, SMTP_TLS="none")) as running:
+    with engine(url, tmp_path, variables(inbox, **LOGIN, FAIRPOST_SMTP_TLS="none")) as running:
         mail = await arrived(store, "ann@there.test")
         assert (mail.sender, mail.from_header) == ("noreply@vetchium.test", "Vetchium <noreply@vetchium.test>")
         assert mail.auth_user == "ann"
@@ -337,7 +368,7 @@ async def test_engines_without_the_variables_leave_it_as_it_is(
 async def test_two_real_engines_that_start_at_once_make_one(
     store: Store, url: str, tmp_path: Path, inbox: InboxServer
 ) -> None:
-    said = variables(inbox, **LOGIN, SMTP_TLS="none")
+    said = variables(inbox, **LOGIN, FAIRPOST_SMTP_TLS="none")
     with engine(url, tmp_path, said) as first, engine(url, tmp_path, said) as second:
         await until(lambda: first.is_ready() and second.is_ready(), "both are ready")
         assert first.said("made from the environment") + second.said("made from the environment") == 1

@@ -248,7 +248,6 @@ def test_what_breaks_the_rule_of_a_setting_is_refused(variable: str, texts: list
         ("EMAIL_WORKER_BATCH_SIZE", "10", "FAIRPOST_SMTP_BATCH_SIZE", "10"),
         ("SMTP_HOST", "mailpit", "FAIRPOST_SMTP_HOST", "mailpit"),
         ("SMTP_PORT", "1025", "FAIRPOST_SMTP_PORT", "1025"),
-        ("SMTP_TLS", "none", "FAIRPOST_SMTP_TLS", "none"),
         ("SMTP_USER", "ann", "FAIRPOST_SMTP_USER", "ann"),
         ("SMTP_USERNAME", "ann", "FAIRPOST_SMTP_USER", "ann"),
         ("SMTP_PASSWORD", "geheim", "FAIRPOST_SMTP_PASSWORD", "geheim"),

@@ -1,18 +1,20 @@
 """The account that the environment gives (FAIRPOST_SMTP_HOST and its neighbours): made, or brought in line, when an engine starts.
 
 The variables own its server, its password, its sender, and its batch where that is set. Its limits, pool and status
-are data like those of every account: people change them, and no start of an engine changes them back.
+are data like those of every account: people change them, and no start of an engine changes them back. Limits that
+nobody changed are those of its provider, also when the address moves to another.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 
 from fairpost.model.account import Account, AccountStatus, Limits
-from fairpost.model.errors import FairpostError, NotFound, SettingsError
+from fairpost.model.errors import ChangedMeanwhile, FairpostError, NotFound, SettingsError
 from fairpost.model.transport import ENVIRONMENT, Security, SmtpSettings, write_transport
 from fairpost.policy.slices import sliced
 from fairpost.postgres.store import Store
@@ -24,6 +26,7 @@ from fairpost.vault.rotation import write_sealed
 from fairpost.vault.vault import Vault
 
 POOL = "default"
+TRIES = 5
 SERVER = ("transport", "secret")  # of an account's changes
 
 
@@ -84,13 +87,14 @@ def is_of_environment(account: Account) -> bool:
     return isinstance(account.transport, SmtpSettings) and account.transport.origin == ENVIRONMENT
 
 
-def changes_to(account: Account, given: GivenAccount, vault: Vault) -> dict[str, Any]:
+def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Path) -> dict[str, Any]:
     """What the variables say otherwise, by columns; a `secret` is the password, not sealed yet. Empty: nothing.
     Raises VaultError where the stored password cannot be opened: another key here is a mistake, and no reason to seal with it."""
     old = account.transport
     assert isinstance(old, SmtpSettings)
     said: dict[str, Any] = {"address": given.address, "display_name": given.display_name}
     changes = {name: value for name, value in said.items() if value != getattr(account, name)}
+    changes |= _other_terms(account, given, home) if given.regions == 1 else {}
     if given.batch_max not in (None, account.limits.batch_max):
         changes["batch_max"] = given.batch_max
     if replace(old, secret=None) != given.server:
@@ -103,9 +107,35 @@ def changes_to(account: Account, given: GivenAccount, vault: Vault) -> dict[str,
     return changes
 
 
+def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str, Any]:
+    """Of the provider that the address moves to. Empty: it is the same one, or people have set the limits."""
+    (before, begun), (after, limits) = (_terms(address, home) for address in (account.address, given.address))
+    if (
+        before == after
+        or account.provider != before
+        or account.limits != replace(begun, batch_max=account.limits.batch_max)
+    ):
+        return {}
+    return {"provider": after} | {name: value for name, value in asdict(limits).items() if name != "batch_max"}
+
+
+def _terms(address: str, home: Path) -> tuple[str | None, Limits]:
+    """The provider that an address is known to be at, and the limits that an account there begins with; none where nobody
+    knows: such a server is rented or run for this, and says itself when it has enough."""
+    preset = by_domain(read_presets(home / "providers.toml"), address.rpartition("@")[2])
+    return (preset.name, preset.limits) if preset else (None, Limits())
+
+
 async def bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str | None:
     """What was done, or is to be done about it; None: everything is as the variables say, and nothing was written."""
     given = await as_stored(store, given)
+    for _ in range(TRIES):
+        with suppress(ChangedMeanwhile):  # by another engine, or by people: they count, too
+            return await _bring_in_line(store, given, vault, home=home)
+    raise FairpostError("others are changing it all the time")
+
+
+async def _bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str | None:
     account = await find(store, given.name)
     if account is None:
         try:
@@ -117,7 +147,7 @@ async def bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home
             f"there is an account {given.name} that people look after: the environment's is not made. Remove that one "
             f"(fairpost account remove {given.name}), or call this one otherwise: FAIRPOST_SMTP_ACCOUNT"
         )
-    changes = changes_to(account, given, vault)
+    changes = changes_to(account, given, vault, home=home)
     if not changes:
         return None
     await _change(store, account, changes, vault)
@@ -144,6 +174,7 @@ def in_words(changes: dict[str, Any]) -> str:
         "address": "address",
         "display_name": "name",
         "batch_max": "batch",
+        "provider": "limits of its provider",
         "transport": "server",
         "secret": "password",
         "status": "active again",
@@ -152,10 +183,7 @@ def in_words(changes: dict[str, Any]) -> str:
 
 
 async def _add(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str:
-    """With its provider's limits where its address is known by its domain, and else with none: such a server is rented
-    or run for this, and says itself when it has enough."""
-    preset = by_domain(read_presets(home / "providers.toml"), given.address.rpartition("@")[2])
-    limits = preset.limits if preset else Limits()
+    provider, limits = _terms(given.address, home)
     whole = replace(limits, batch_max=given.batch_max or limits.batch_max)
     percent = 100 // given.regions
     mine = _part(whole, percent)
@@ -169,7 +197,7 @@ async def _add(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -
                 pool=POOL,
                 display_name=given.display_name,
                 limits=mine,
-                provider=preset.name if preset else None,
+                provider=provider,
                 transport=replace(given.server, secret=sealed),
                 id_=id_,
                 keys=keys,
@@ -194,10 +222,10 @@ def _part(whole: Limits, percent: int) -> Limits:
 async def _change(store: Store, account: Account, changes: dict[str, Any], vault: Vault) -> None:
     password = changes.get("secret")
     if password is None:
-        await store.change_account(account.name, changes)
+        await store.change_account(account.name, changes, revision=account.revision)
         return
 
     async def write(sealed: str, keys: Sequence[str]) -> None:
-        await store.change_account(account.name, {**changes, "secret": sealed}, keys=keys)
+        await store.change_account(account.name, {**changes, "secret": sealed}, keys=keys, revision=account.revision)
 
     await write_sealed(store, vault, password, account_id=account.id, write=write)

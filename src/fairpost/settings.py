@@ -248,7 +248,7 @@ def _duration(text: str) -> timedelta | None:
 
 def _interval(text: str) -> timedelta | None:
     """As Go writes them: 500ms, 5s, 1m30s."""
-    if not re.fullmatch(r"([0-9]{1,9}(\.[0-9]{1,9})?(ms|[smh]))+", text):
+    if not re.fullmatch(r"([0-9]{1,9}(\.[0-9]{1,9})?(ms|[smh])){1,4}", text):
         return None
     length = sum(
         (float(n) * PARTS[unit] for n, _, unit in re.findall(r"([0-9]+(\.[0-9]+)?)(ms|[smh])", text)), timedelta()
@@ -542,7 +542,7 @@ SETTINGS = (
         name="engine",
         default="on",
         rule="on or off",
-        help="Whether `fairpost work` and `fairpost up` send. With off they say so, and do everything else.",
+        help="Whether `fairpost work` and `fairpost up` send. With off, `up` runs everything else, and `work` only waits to be ended.",
         read={"on": True, "off": False}.get,
         aliases=(Alias("EMAIL_WORKER_ENABLED", "true or false", _true_or_false(True, False)),),
     ),
@@ -550,7 +550,7 @@ SETTINGS = (
         name="poll_interval",
         default="1s",
         rule=POLL_RULE,
-        help="How often an engine looks for work that it is not told about.",
+        help="How long at most from one look of an engine to the next, for work that it is not told about. It looks every two seconds anyway.",
         read=_interval,
         aliases=(Alias("EMAIL_WORKER_POLL_INTERVAL", POLL_RULE, _interval),),
     ),
@@ -576,7 +576,6 @@ SETTINGS = (
         rule=TLS_RULE,
         help="How its connections are encrypted. Where it is not set: implicit on port 465, starttls with a user, else offered: where the server can.",
         read=_one_of(Security),
-        aliases=(Alias("SMTP_TLS", TLS_RULE, _one_of(Security)),),
     ),
     Setting(
         name="smtp_user",

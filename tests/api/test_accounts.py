@@ -261,6 +261,13 @@ async def test_only_what_is_given_changes(api: Api, client: httpx.AsyncClient, s
     # Without a login there is nothing to keep.
     bare = await client.patch("/api/accounts/sales", json={"smtp": {"host": "smtp.two.example"}})
     assert bare.json()["data"]["server"]["has_secret"] is False
+    tokens = {"kind": "google-refresh-token", "client_id": "id", "client_secret": "s", "refresh_token": "t"}
+    with_tokens = {"host": "smtp.gmail.com", "security": "starttls", "oauth": tokens}
+    assert (await client.patch("/api/accounts/sales", json={"smtp": with_tokens})).status_code == 200
+    kept = await client.patch("/api/accounts/sales", json={"smtp": {"host": "smtp.gmail.com"}})
+    assert kept.json()["data"]["server"]["oauth"] == "google-refresh-token"
+    none = await client.patch("/api/accounts/sales", json={"smtp": {"host": "smtp.gmail.com", "user": None}})
+    assert (none.json()["data"]["server"]["user"], none.json()["data"]["server"]["oauth"]) == (None, None)
     for wrong, status in (
         ({"address": "ann@elsewhere.example"}, 422),
         ({"pool": "other/default"}, 422),

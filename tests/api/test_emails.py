@@ -68,6 +68,10 @@ async def test_cancel_and_retry_and_resolve_say_what_they_cannot_do(api: Api, cl
     id_ = (await client.post("/api/emails", json=HELLO)).json()["data"]["id"]
     assert (await client.post(f"/api/emails/{id_}/retry")).json()["error"]["code"] == "conflict"
     assert (await client.post(f"/api/emails/{id_}/resolve", json={"decision": "sent"})).status_code == 409
+    again = await client.post(f"/api/emails/{id_}/resolve", json={"decision": "resend"})
+    assert again.json()["data"] == {"id": id_, "state": "ready", "changed": False}, (
+        "who lost the answer hears that it is so"
+    )
     cancelled = await client.post(f"/api/emails/{id_}/cancel", json={"reason": "wrong address"})
     assert cancelled.json() == {"success": True, "data": {"id": id_, "state": "cancelled", "changed": True}}
     assert (await client.get(f"/api/emails/{id_}")).json()["data"]["reason"] == "wrong address"

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from fairpost.deliver.channel import Channel, Lines, Word
-from fairpost.deliver.orchestrator import BEAT_S_MAX, FAULTS_MAX, LOOK_S, STUCK_S_MAX, Hand, Orchestrator
+from fairpost.deliver.orchestrator import BEAT_S_MAX, FAULTS_MAX, LOOK_S, LOOK_S_MAX, STUCK_S_MAX, Hand, Orchestrator
 from fairpost.deliver.process import WorkerOptions
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
 from fairpost.model.transport import SmtpSettings
 from fairpost.postgres.store import Store
 from fairpost.system import clock
-from tests.chaos.driver import eventually
 
 SERVER = SmtpSettings(host="127.0.0.1", port=9)
 
@@ -87,36 +86,11 @@ async def test_an_account_with_work_gets_a_process_and_one_without_does_not(stor
     assert asked_to_fork(nursery) == [], "it is on its way"
 
 
-async def test_one_that_looks_seldom_says_all_the_while_that_it_is_here(store: Store, nursery: Any) -> None:
-    orchestrator = mind(store, nursery, look_s=600.0)
-    assert 500 < await orchestrator.step() <= 600
-    await store.value("DELETE FROM fairpost.engines")
-    waiting = asyncio.create_task(orchestrator._wait(600))
-    await eventually(lambda: store.value("SELECT count(*) FROM fairpost.engines WHERE asleep"), "it says so", s_max=10)
-    assert not waiting.done()
-    orchestrator._news.set()
-    await asyncio.wait_for(waiting, 5)
-
-
-async def test_one_that_looks_seldom_looks_before_it_says_that_it_sleeps(store: Store, nursery: Any) -> None:
-    """Else what was enqueued before it slept would wait for the next look: nobody told it."""
-    orchestrator = mind(store, nursery, look_s=600.0)
-    orchestrator._ours[AccountId(1)] = False
-    orchestrator._routes[AccountId(1)] = {"default"}
-    await orchestrator.step()
-    assert not await store.value("SELECT asleep FROM fairpost.engines")
-    orchestrator._ours.clear()
-    await asyncio.wait_for(orchestrator._wait(600), 10)
-    assert not await store.value("SELECT asleep FROM fairpost.engines")
-    await orchestrator.step()
-    assert await store.value("SELECT asleep FROM fairpost.engines")
-
-
-async def test_one_that_looks_seldom_looks_when_something_becomes_due(store: Store, nursery: Any) -> None:
+async def test_it_looks_as_often_as_it_is_told_and_often_enough_to_be_counted_on(store: Store, nursery: Any) -> None:
     await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
-    due_at = (clock.now() + timedelta(seconds=30)).isoformat()
+    due_at = (clock.now() + timedelta(seconds=60)).isoformat()
     await store.enqueue_many([{"to": "ann@there.test", "subject": "s", "text": "t", "due_at": due_at}])
-    assert 20 < await mind(store, nursery, look_s=600.0).step() <= 30
+    assert [await mind(store, nursery, look_s=s).step() for s in (0.2, LOOK_S, 600.0)] == [0.2, LOOK_S, LOOK_S_MAX]
 
 
 async def test_packed_accounts_share_a_process(store: Store, nursery: Any) -> None:

@@ -2,7 +2,29 @@
 
 import asyncio
 
-from fairpost.observe.recent import Recents
+import pytest
+
+from fairpost.observe.recent import KEPT_S_MAX, Recent, Recents
+from fairpost.system import clock
+
+
+async def test_a_look_that_took_long_is_kept_for_longer_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    recent: Recent[float] = Recent(kept_s=1.0, cost_max=0.1)
+    now_s = 0.0
+    monkeypatch.setattr(clock, "monotonic", lambda: now_s)
+
+    async def look(took_s: float) -> float:
+        nonlocal now_s
+        now_s += took_s
+        return now_s
+
+    assert await recent.look(lambda: look(0.5)) == 0.5
+    now_s = 5.4
+    assert await recent.look(lambda: look(20)) == 0.5
+    now_s = 5.5
+    assert await recent.look(lambda: look(20)) == 25.5
+    now_s = 25.5 + KEPT_S_MAX
+    assert await recent.look(lambda: look(0)) == now_s
 
 
 async def test_however_many_ask_one_looks_for_each_name() -> None:

@@ -121,12 +121,23 @@ def failure(error: ApiError) -> JSONResponse:
     return JSONResponse({"success": False, "error": fault}, status_code=error.status, headers=error.headers)
 
 
+_FAILURE = {"$ref": "#/components/schemas/Failure"}
+
+
+def failure_schemas() -> dict[str, Any]:
+    """What `failures` refers to. Given as a model, the framework would build it anew for each status of each path."""
+    schema = Failure.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {**schema.pop("$defs"), "Failure": schema}
+
+
 def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
     """For the document: what this path may answer beside what it promises, with the codes that any path may."""
     found: dict[int | str, dict[str, Any]] = {}
     for code in dict.fromkeys((*codes, *EVERYWHERE)):
         kind = CODES[code]
-        known = found.setdefault(kind.status, {"model": Failure, "description": ""})
+        known = found.setdefault(
+            kind.status, {"description": "", "content": {"application/json": {"schema": _FAILURE}}}
+        )
         known["description"] = f"{known['description']}\n\n`{code}`: {kind.meaning}".strip()
     return found
 

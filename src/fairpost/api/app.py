@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from fairpost import __version__
-from fairpost.api.answers import failure
+from fairpost.api.answers import failure, failure_schemas
 from fairpost.api.early import EarlyAccess
 from fairpost.api.errors import CODES, DETAILS_MAX, ApiError, without_commands
 from fairpost.api.gate import Gate
@@ -94,9 +94,16 @@ ROUTES: tuple[Any, ...] = (
 TAGS = [each.TAG for each in ROUTES if hasattr(each, "TAG")]
 
 
+class App(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            super().openapi()["components"]["schemas"] |= failure_schemas()
+        return super().openapi()
+
+
 def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI:
     """`service` None: only its document is wanted."""
-    app = FastAPI(
+    app = App(
         title="Fairpost",
         version=__version__,
         description=DESCRIPTION,

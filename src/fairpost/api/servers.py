@@ -141,13 +141,15 @@ def _smtp(old: TransportSettings | None, given: SmtpIn, mailbox: str) -> tuple[S
         if server.user is None:
             raise invalid("smtp.user", "is needed with a password")
     else:
-        server = _with_kept_login(old, server)
+        server = _with_kept_login(old, server, is_without="user" in given.model_fields_set and given.user is None)
     if server.user is not None and server.security not in (Security.IMPLICIT, Security.STARTTLS):
         raise invalid("smtp.security", "must be implicit or starttls: a login does not go out unencrypted")
     return server, secret
 
 
-def _with_kept_login(old: TransportSettings | None, server: SmtpSettings) -> SmtpSettings:
+def _with_kept_login(old: TransportSettings | None, server: SmtpSettings, *, is_without: bool) -> SmtpSettings:
+    if is_without:
+        return server
     kept = old if isinstance(old, SmtpSettings) and old.secret and old.host == server.host else None
     if kept is not None and (server.user == kept.user or (server.user is None and kept.oauth is not None)):
         return replace(server, user=kept.user, oauth=kept.oauth)

@@ -134,7 +134,7 @@ async def _environment(store: "Store", settings: Settings, vault: "Vault") -> "E
         account = await find(store, given.name)
         if account is None or not is_of_environment(account):
             return Environment(account=given.name, is_there=account is not None)
-        changes = changes_to(account, await as_stored(store, given), vault)
+        changes = changes_to(account, await as_stored(store, given), vault, home=settings.home)
     except FairpostError as error:
         return Environment(account=settings.smtp_account, trouble=str(error))
     return Environment(account=given.name, is_there=True, is_theirs=True, differs=in_words(changes))

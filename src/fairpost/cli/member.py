@@ -160,11 +160,7 @@ def _lowered(
             await workspaces.write_audit(
                 one, workspace=workspace, who=BY, action=action, subject=changed.address, detail=detail
             )
-            is_manager = changed.role is Role.MANAGER and changed.disabled_at is None
-            keys = [] if is_manager else await key_makers.open_keys_of(one, changed, now=await one.now())
-            if revoke_keys:
-                await key_makers.revoke_all(one, keys, who=BY)
-            return Lowered(changed, keys)
+            return Lowered(changed, await key_makers.keys_left_by(one, changed, revoke=revoke_keys, who=BY))
 
     return people_view.with_person(workspace, address, work)
 

@@ -9,7 +9,7 @@ import math
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +28,7 @@ from fairpost.system.vitals import vitals_of
 
 AFTER_WAKING_S = 0.05
 LOOK_S = 1.0  # unless set otherwise: the net under everything that should have told us
-PULSE_S = 1.0  # however seldom it looks: so often it says that it is here, and sees who hangs
+LOOK_S_MAX = 2.0  # other engines count on one that was here in the last five seconds
 BEAT_S_MAX = 30.0  # a worker that says nothing for so long hangs
 STUCK_S_MAX = 900.0  # busy, and not an e-mail further: five minutes beyond the longest that a server is waited for
 REAP_S = 5.0
@@ -70,7 +70,7 @@ class Orchestrator:
         self._options = options
         self._nursery = nursery
         self._processes_max = processes_max
-        self._look_s = look_s
+        self._look_s = min(look_s, LOOK_S_MAX)
         self._log = log
         self._lines = Lines()
         self._fds: list[int] = []
@@ -83,7 +83,6 @@ class Orchestrator:
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._is_ending = False
-        self._is_asleep = False  # as it was told last
         self._reaped_s = 0.0
         self._epochs: dict[AccountId, Epoch] = {}  # of the leases that our workers hold
         self._lost_leases: dict[int, list[Lease]] = {}  # of processes that are gone, and not yet proven dead
@@ -100,7 +99,9 @@ class Orchestrator:
         listener = asyncio.create_task(self._listen()) if not self._options.poll_only else None
         while not self._is_ending:
             self._news.clear()
-            await self._wait(await self._or_rest(self.step()))
+            wait_s = await self._step_or_rest()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), wait_s)
         if listener is not None:
             listener.cancel()
         await self._let_all_finish()
@@ -111,34 +112,25 @@ class Orchestrator:
         self._is_ending = True
         self._news.set()
 
-    async def _or_rest(self, step: Awaitable[float]) -> float:
+    async def _step_or_rest(self) -> float:
         try:
-            return await step
+            return await self.step()
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             self._log(f"the database does not answer: {error or type(error).__name__}")
-            return PULSE_S
-
-    async def _wait(self, wait_s: float) -> None:
-        """Until there is news, or so long."""
-        while not self._news.is_set() and wait_s > 0:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), min(wait_s, PULSE_S))
-            wait_s -= PULSE_S
-            if not self._news.is_set() and wait_s > 0:
-                wait_s = min(wait_s, await self._or_rest(self._pulse()))
-
-    async def _pulse(self) -> float:
-        """What cannot wait for the next look; how long that may still wait. To say otherwise whether it sleeps, it must look."""
-        await self._tend()
-        await self._store.engine_here(self._options.owner, asleep=self._is_asleep)
-        return math.inf if self._has_time() is self._is_asleep else 0.0
+            return LOOK_S
 
     async def step(self) -> float:
         """One look; how long to wait for the next, if nothing happens."""
-        await self._tend()
+        self._kill_the_hanging()
+        if clock.monotonic() > self._reaped_s + REAP_S:
+            self._reaped_s = clock.monotonic()
+            await self._store.reap_leases()
+            for account_id in await self._store.accounts_in_doubt():
+                await resolve_doubts(self._store, account_id)
+            self._to_ask = await self._store.accounts_to_ask()
+            await self._store.engine_uses(self._options.owner, vitals_of([os.getpid(), os.getppid(), *self._hands]))
         # Asleep first, look after: whoever enqueues in between either wakes us or is seen.
-        self._is_asleep = self._has_time()
-        engines = await self._store.engine_here(self._options.owner, asleep=self._is_asleep)
+        engines = await self._store.engine_here(self._options.owner, asleep=self._has_time())
         routes = await self._store.routes_with_work()
         stations = [s for s in await self._store.stations() if s.account.transport is not None]
         self._routes = {s.account.id: {s.account.pool, f"@{s.account.name}"} for s in stations}
@@ -157,16 +149,6 @@ class Orchestrator:
         moments = [route.next_at for route in routes if route.next_at] + ([planned.next_at] if planned.next_at else [])
         ahead_s = (min(moments) - now).total_seconds() if moments else math.inf
         return max(0.0, min(self._look_s, ahead_s))
-
-    async def _tend(self) -> None:
-        self._kill_the_hanging()
-        if clock.monotonic() > self._reaped_s + REAP_S:
-            self._reaped_s = clock.monotonic()
-            await self._store.reap_leases()
-            for account_id in await self._store.accounts_in_doubt():
-                await resolve_doubts(self._store, account_id)
-            self._to_ask = await self._store.accounts_to_ask()
-            await self._store.engine_uses(self._options.owner, vitals_of([os.getpid(), os.getppid(), *self._hands]))
 
     def _has_time(self) -> bool:
         return not self._ours or any(self._ours.values()) or len(self._ours) < len(self._routes)
@@ -341,7 +323,7 @@ class Orchestrator:
                 conn.add_termination_listener(lambda _, lost=lost: lost.set())
                 await conn.add_listener("fairpost", self._notified)
                 await lost.wait()
-            await asyncio.sleep(PULSE_S)
+            await asyncio.sleep(LOOK_S)
 
     def _notified(self, _conn: Any, _pid: int, _channel: str, route: str) -> None:
         """Straight to a worker that sleeps on this route: one is enough for one e-mail, and several would wait for each

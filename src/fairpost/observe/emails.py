@@ -12,7 +12,7 @@ from fairpost.model.ids import EmailId
 from fairpost.model.states import DoubtPolicy, EmailClass, State
 from fairpost.postgres.store import Store
 
-FIELDS_BYTES_MAX = 20_000  # of one e-mail among many, as they are stored
+FIELDS_CHARS_MAX = 4_000  # of one e-mail among many: a long list can take long to go through
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +169,8 @@ async def fields_of(store: Store, ids: Sequence[EmailId]) -> dict[EmailId, Mappi
                  UNION ALL
                  SELECT e.id, e.fields, e.content_id FROM unnest($1::bigint[]) n(id) JOIN fairpost.emails e USING (id)) x
            JOIN fairpost.contents c ON c.id = x.content_id
-           WHERE c.is_template AND coalesce(pg_column_size(x.fields), 0) <= $2""",
-        *(list(ids), FIELDS_BYTES_MAX),
+           WHERE c.is_template AND coalesce(length(x.fields::text), 0) <= $2""",
+        *(list(ids), FIELDS_CHARS_MAX),
     )
     return {EmailId(row["id"]): json.loads(row["fields"] or "{}") for row in rows}
 

@@ -9,9 +9,11 @@ from fairpost.system import clock
 
 T = TypeVar("T")
 
+KEPT_S_MAX = 10.0
+
 
 class Recent(Generic[T]):
-    """`cost_max`: of the time, looking may take; a look that takes long is kept for longer."""
+    """`cost_max`: of the time, looking may take; a look that takes long is kept for longer, up to KEPT_S_MAX."""
 
     def __init__(self, *, kept_s: float, cost_max: float = 1.0) -> None:
         self._kept_s = kept_s
@@ -26,7 +28,7 @@ class Recent(Generic[T]):
             if began_s >= self._fresh_until_s:
                 self._found = await look()
                 now_s = clock.monotonic()
-                self._fresh_until_s = now_s + max(self._kept_s, (now_s - began_s) / self._cost_max)
+                self._fresh_until_s = now_s + max(self._kept_s, min(KEPT_S_MAX, (now_s - began_s) / self._cost_max))
             return self._found
 
 

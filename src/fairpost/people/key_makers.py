@@ -39,6 +39,18 @@ async def made_keys(store: "Store", workspace: str) -> list[MadeKey]:
     return [_made(key, makers.get(key.id), members.get(makers.get(key.id, ""))) for key in keys]
 
 
+async def keys_left_by(
+    store: "Store", person: Person, *, revoke: bool, who: str, request_id: str | None = None
+) -> list[ApiKey]:
+    """Those of a member who may make none any more, as he is now; revoked in the commit of the store, where that is wanted."""
+    if person.role is Role.MANAGER and person.disabled_at is None:
+        return []
+    left = await open_keys_of(store, person, now=await store.now())
+    if revoke:
+        await revoke_all(store, left, who=who, request_id=request_id)
+    return left
+
+
 async def open_keys_of(store: "Store", person: Person, *, now: datetime) -> list[ApiKey]:
     """Those that this member made and that still open."""
     assert person.workspace is not None

@@ -43,10 +43,9 @@ from fairpost.system.failpoints import failpoint
 from fairpost.system.vitals import Vitals
 
 CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
-LIMITS_KEPT, TRANSPORTS_KEPT = (
-    1_024,
-    16_384,
-)  # as read before: whoever looks at all accounts each second finds nearly all of them as they were
+# As read before: whoever looks at all accounts each second finds nearly all of them as they were.
+LIMITS_KEPT, TRANSPORTS_KEPT = 1_024, 16_384
+KEPT_CHARS_MAX = 4_000  # of a transport: a key within can make it long
 
 BeginVerdict = Literal[
     "begun", "stale", "gone", "held", "closed", "parked", "inactive", "changed", "suppressed", "expired"
@@ -632,7 +631,9 @@ def _account(row: Any) -> Account:
             if row["rest_until"]
             else None,
         ),
-        transport=_transport(row["transport"]),
+        transport=_transport(row["transport"])
+        if len(row["transport"]) <= KEPT_CHARS_MAX
+        else read_transport(json.loads(row["transport"])),
         status_until=row["status_until"],
         provider=row["provider"],
         revision=row["account_revision"],

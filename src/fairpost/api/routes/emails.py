@@ -449,6 +449,9 @@ class Resolution(Given):
     decision: Annotated[Literal["sent", "failed", "resend"], Field(description="What is known of it, or what to do.")]
 
 
+DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.READY, State.SCHEDULED)}
+
+
 @router.post(
     "/{email_id}/resolve", summary="Decide on one that is in doubt", responses=failures("not_found", "conflict")
 )
@@ -464,7 +467,7 @@ async def resolve(email_id: EmailIdPath, resolution: Resolution, caller: Sends) 
 
 def _resolved_before(email: ShownEmail, resolution: Resolution) -> Answer[EmailMoved]:
     """Who has lost the answer asks again, and hears that it is so."""
-    if email.state != resolution.decision:
+    if email.state not in DECIDED[resolution.decision]:
         words = f"It is {email.state}, and not in doubt. Nothing was changed."
         raise ApiError("conflict", words, details={"state": email.state})
     return Answer(data=EmailMoved(id=email.id, state=email.state, changed=False))

@@ -129,18 +129,19 @@ async def _lowered(
     action: str,
     **detail: str,
 ) -> Answer[MemberChanged]:
+    is_over = keys == "revoke"
     async with caller.owner.together() as one:
         person = await _find(one, caller, address)
-        changed = person_out(await change(one, person))
+        changed = await change(one, person)
+        if isinstance(changed, Refused):
+            raise refusal(changed)
         await caller.audit(one, action, person.address, **detail)
-        is_manager = changed.role is Role.MANAGER and changed.disabled_at is None
-        left = [] if is_manager else await key_makers.open_keys_of(one, person, now=await one.now())
-        if keys == "revoke":
-            await key_makers.revoke_all(one, left, who=caller.who, request_id=caller.request_id)
+        left = await key_makers.keys_left_by(one, changed, revoke=is_over, who=caller.who, request_id=caller.request_id)
     told = [key_out(key) for key in left]
-    is_over = keys == "revoke"
     return Answer(
-        data=MemberChanged(**changed.model_dump(), keys=[] if is_over else told, keys_revoked=told if is_over else [])
+        data=MemberChanged(
+            **person_out(changed).model_dump(), keys=[] if is_over else told, keys_revoked=told if is_over else []
+        )
     )
 
 

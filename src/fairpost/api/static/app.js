@@ -192,7 +192,7 @@ async function follow(url) {
 addEventListener("pageshow", (event) => event.persisted && location.reload()); // brought back as it was: somebody may have signed out since
 addEventListener("popstate", async ({ state }) => {
   if (!session) return;
-  if (!state) { // nobody numbered it: a place on the same page, mostly
+  if (state?.place === undefined) { // nobody numbered it: a place on the same page, mostly
     history.replaceState({ place: (place += 1) }, "");
     return void (address === location.pathname + location.search || arrive());
   }
@@ -258,6 +258,7 @@ async function suggest(input, fitting) {
 }
 
 async function signOut() {
+  if (!(await mayLeave())) return;
   await post("/api/auth/sign-out");
   location.assign("/sign-in");
 }

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { entry, field } from "./parts.js";
-import { guarded, saved } from "./unsaved.js";
+import { guarded, typed } from "./unsaved.js";
 
 // fields: those of dialog(), named as the API names them; and {type: "choices", options: [[value, words]], value: [value…]}.
 // isShort: fields stand beside each other where there is room. isGuarded: nobody leaves it by mistake before it is saved.
@@ -15,12 +15,11 @@ export function form(key, fields, { yes, act, beside = null, oninput = null, isS
     if (!go || go.getAttribute("aria-busy") === "true") return;
     clear(box, said);
     go.setAttribute("aria-busy", "true");
-    const before = box.saved;
-    if (isGuarded) saved(box); // what is typed from now on is not
+    const sent = typed(box); // what is typed from now on is not saved
     try {
       await box.act(entered(box, fields), box);
+      box.saved = sent;
     } catch (error) {
-      box.saved = before;
       refuse(box, said, error);
     } finally {
       go.removeAttribute("aria-busy");

@@ -2,7 +2,7 @@
 
 import { h, svg } from "./dom.js";
 import { chosen, query } from "./ask.js";
-import { guarded, isChanged, saved } from "./unsaved.js";
+import { guarded, isChanged } from "./unsaved.js";
 import { ago, at, duration, number, percent, whole, words } from "./words.js";
 
 // ── places ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,13 +136,10 @@ export function dialog(title, { text, fields = [], yes = "OK", no = "Cancel", to
       event.preventDefault();
       const entered = Object.fromEntries(fields.map((each) => [each.name, entry(form.elements[each.name], each)]));
       go.setAttribute("aria-busy", "true");
-      const before = form.saved;
-      if (isGuarded) saved(form);
       try {
         await act(entered);
         close(entered);
       } catch (error) {
-        form.saved = before;
         words_.textContent = error.message;
         words_.hidden = false;
       } finally {

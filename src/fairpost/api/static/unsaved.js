@@ -1,6 +1,6 @@
 // What somebody has typed and not saved. A form is guarded by `guarded(form)`: whoever leaves the page, or closes it, is asked first if anything in it has changed.
 
-const words = (form) => JSON.stringify([...new FormData(form)].map(([name, value]) => [name, value.name ?? value]));
+export const typed = (form) => JSON.stringify([...new FormData(form)].map(([name, value]) => [name, value.name ?? value]));
 
 export function guarded(form) {
   form.setAttribute("data-guarded", "");
@@ -9,8 +9,8 @@ export function guarded(form) {
 }
 
 // From here on it is as it should be.
-export const saved = (form) => (form.saved = words(form));
-export const isChanged = (form) => form.hasAttribute("data-guarded") && form.saved !== words(form);
+const saved = (form) => (form.saved = typed(form));
+export const isChanged = (form) => form.hasAttribute("data-guarded") && form.saved !== typed(form);
 export const isUnsaved = () => [...document.querySelectorAll("form[data-guarded]")].some(isChanged);
 export const forget = () => document.querySelectorAll("form[data-guarded]").forEach(saved);
 

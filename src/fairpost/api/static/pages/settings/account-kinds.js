@@ -32,7 +32,7 @@ export const loginOf = (server) => server.oauth ?? (server.user ? "password" : "
 export function providerOf(server) {
   if (server?.kind === "gmail") return PROVIDERS[0];
   if (server?.oauth?.startsWith("microsoft")) return PROVIDERS[2];
-  return server && (server.oauth || /\.(gmail|google)\.com$/.test(server.host)) ? PROVIDERS[1] : PROVIDERS[3];
+  return server && (server.oauth || (server.user && /\.(gmail|google)\.com$/.test(server.host))) ? PROVIDERS[1] : PROVIDERS[3];
 }
 
 // `server`: what it has, or what the provider is known to have. `isKept`: its secrets stay where nothing is typed.

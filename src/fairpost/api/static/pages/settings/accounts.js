@@ -127,6 +127,7 @@ async function bodyOf(given, { place }, login, kept) {
   const server = (body[place] ??= {});
   if (hasTokens(login)) server.oauth = { kind: login, ...server.oauth };
   if (login === "password") server.user ??= body.address;
+  if (login === "none") server.user = null;
   if (kept && isSame(server, kept, given)) {
     delete server.oauth; // what was sealed stays
     if (place === "gmail") delete body.gmail;
@@ -145,7 +146,9 @@ async function add(ctx, body) {
   await verify(ctx, ctx.state.added);
 }
 
-async function change(ctx, body) {
+// Only what was changed: others may have changed the rest meanwhile.
+async function change(ctx, given) {
+  const body = Object.fromEntries(Object.entries(given).filter(([name, value]) => value !== ctx.data.account[name]));
   const { name } = await ask(`/api/accounts/${segment(ctx.data.account.name)}`, { method: "PATCH", body });
   Object.assign(ctx.state, { login: null, typed: null, saved: (ctx.state.saved ?? 0) + 1 }); // no secret stays in a field
   await ctx.reload();
