@@ -114,6 +114,7 @@ SHOTS = (
     Shot("inbox-mail", "/inbox/{mail}", "iframe.mail", screens=(DESKTOP, DESKTOP_DARK, PHONE)),
     Shot("inbox-checks", "/inbox/{careless}/checks", "text=To think about"),
     Shot("template", f"/settings/templates/summer-menu?{SHOP}", "iframe"),
+    Shot("new-account", f"/settings/accounts?with=gmail-api&{SHOP}", "text=Add and verify"),
     Shot("keys", f"/settings/keys?{SHOP}", ROW),
     Shot("installation", "/settings/installation", ROW),
     Shot("now-lost", "/", ".live.is-lost", _lose_the_connection),
