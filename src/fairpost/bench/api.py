@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from statistics import median
 from typing import Any
@@ -55,10 +55,7 @@ async def bench_api(
             running_server("-m", "fairpost", "api", *listen, url=own) as port,
         ):
             key = await _key(store)
-            progress("database_submit_per_s: the statements of a request alone")
-            figures["database_submit_per_s"] = await _submitted_per_s(
-                own, key, seconds=seconds, connections=connections
-            )
+            figures |= await _statements_per_s(own, key, progress, seconds=seconds, connections=connections)
             progress("api_single_per_s: an e-mail a request")
             await _asked(port, "single", key, seconds=WARM_S, connections=connections)
             asked = await _asked(port, "single", key, seconds=seconds, connections=connections)
@@ -86,26 +83,56 @@ async def _database_alone(url: str, progress: Progress, *, seconds: float, conne
     return {"database_single_per_s": single, "database_bulk_per_s": bulk}
 
 
-async def _submitted_per_s(url: str, key: str, *, seconds: float, connections: int) -> float:
-    """What a request asks of the database, and nothing else: enter with the key, submit an e-mail."""
+async def _statements_per_s(
+    url: str, key: str, progress: Progress, *, seconds: float, connections: int
+) -> dict[str, float]:
+    """What a request asks of the database, and nothing else: part by part, and together."""
     _, _, key_id, secret = key.split("_", 3)
+
+    async def enter(store: Store, _: str) -> None:
+        await workspaces.enter(store, key_id, secret)
+
+    async def submit(store: Store, mail: str) -> None:
+        await store.fetch("SELECT * FROM fairpost.submit($1, $2)", "bench", mail)
+
+    async def submit_limited(store: Store, mail: str) -> None:
+        await store.fetch("SELECT * FROM fairpost.submit($1, $2, $3, $3)", "bench", mail, LIMIT)
+
+    async def request(store: Store, mail: str) -> None:
+        await enter(store, mail)
+        await submit_limited(store, mail)
+
+    parts = {
+        "database_enter_per_s": enter,
+        "database_submit_unlimited_per_s": submit,
+        "database_submit_limited_per_s": submit_limited,
+        "database_submit_per_s": request,
+    }
+    figures: dict[str, float] = {}
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(Store.open(url, connections_max=1)) for _ in range(connections)]
+        for name, ask in parts.items():
+            progress(f"{name}: the statements of a request alone")
+            figures[name] = await _asked_per_s(stores, name, ask, seconds=seconds)
+    return figures
+
+
+async def _asked_per_s(
+    stores: Sequence[Store], name: str, ask: Callable[[Store, str], Awaitable[None]], *, seconds: float
+) -> float:
     done = 0
+    started_s = clock.monotonic()
 
     async def work(number: int, store: Store) -> None:
         nonlocal done
         turn = 0
         while clock.monotonic() < started_s + seconds:
-            await workspaces.enter(store, key_id, secret)
-            mail = json.dumps([email(f"submitted-{number}-{turn}")])
-            await store.fetch("SELECT * FROM fairpost.submit($1, $2, $3, $3)", "bench", mail, LIMIT)
+            await ask(store, json.dumps([email(f"{name}-{number}-{turn}")]))
             turn += 1
             done += 1
 
-    async with AsyncExitStack() as stack:
-        stores = [await stack.enter_async_context(Store.open(url, connections_max=1)) for _ in range(connections)]
-        started_s = clock.monotonic()
-        await asyncio.gather(*(work(number, store) for number, store in enumerate(stores)))
-        return done / (clock.monotonic() - started_s)
+    await asyncio.gather(*(work(number, store) for number, store in enumerate(stores)))
+    return done / (clock.monotonic() - started_s)
 
 
 async def _key(store: Store) -> str:

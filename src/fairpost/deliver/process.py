@@ -23,7 +23,7 @@ from fairpost.postgres.store import Store
 from fairpost.transport.port import ClosableTransport
 
 BEAT_S = 5.0
-LOOK_AGAIN_S = 20.0  # the orchestrator looks every second, and wakes
+LOOK_AGAIN_S = 20.0  # the orchestrator looks every second or two, and wakes
 END_S_MAX = 5.0  # told to end at once, the database may still hear of it for so long
 CONNECTIONS_MAX = 8  # to the database, however many accounts
 AT_ONCE = 70  # exit code: ended at once, what was under way is in doubt

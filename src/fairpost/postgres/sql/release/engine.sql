@@ -34,7 +34,7 @@ BEGIN
 END $$;
 
 -- Wakes sleeping engines when the transaction commits. A NOTIFY takes a lock of the whole database at commit: it is
--- sent only while somebody sleeps, and never for many e-mails at once; a look every second finds what was missed.
+-- sent only while somebody sleeps, and never for many e-mails at once; a look every second or two finds what was missed.
 CREATE OR REPLACE FUNCTION fairpost.wake_engines(emails jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
