@@ -1,4 +1,8 @@
-"""`fairpost up` as people start it: a process of its own, in a home of its own, until somebody ends it."""
+"""`fairpost up` as people start it: a process of its own, until a signal ends it.
+
+One of them, in a home of its own, serves all tests that only look. The others use the shared server where the embedded
+one is not their subject: a server of its own takes seconds to make.
+"""
 
 import os
 import pty
@@ -14,17 +18,26 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fairpost.demo.first_act import CONTENT, SENDERS
+from fairpost.cli.up import is_demo_wanted
+from fairpost.demo.first_act import CONTENT, OTHERS
+from fairpost.demo.second_act import HELD_BECAUSE
 from fairpost.demo.stage import FIRST_ACT, PARTS
+from fairpost.model.errors import FairpostError
+from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.settings import read_settings
 from fairpost.system import clock
 from tests.cli.conftest import PROCESS_S_MAX, PROGRAM, Cli, new_home, process_environment, send, until
 
 pytestmark = pytest.mark.slow
 
-TOTAL = sum(SENDERS.values())
-DONE = "queued its 400 e-mails first"
-GOES_ON = "A quiet demonstration goes on"
-MIDWAY = r"demo-flood [1-9]\d*/400"  # some of them, in the first line that has any
+FLOOD = 60  # enough that the others are done before it
+MANY = 2_000  # not over before it is ended
+TOTAL = FLOOD + sum(OTHERS.values())
+READY = r"(?m)^ready"
+DONE = "fairpost inbox list"  # named when the first act is over
+GOES_ON = "fairpost campaign list --workspace demo-shop"  # named when the second act begins
+MIDWAY = rf"demo-flood [1-9]\d*/{MANY}"  # some of them, in the first line that has any
+DEMO = ("--demo", "--demo-emails", str(FLOOD))
 
 
 SEEN = """
@@ -93,18 +106,17 @@ def shown() -> Iterator[Shown]:
         cli = Cli({"FAIRPOST_HOME": str(home)})
         cli.ok("account", "add", "sales", "--from", "sales@post.test")
         mine = [send(cli), send(cli, "--workspace", "demo-flood")]
-        with up(cli) as process:
+        with up(cli, *DEMO) as process:
             lines = read_until(process, DONE).splitlines()
             yield Shown(cli, home, process, lines, mine)
 
 
 def test_it_says_when_it_is_ready_and_shows_the_engine_at_work(shown: Shown) -> None:
-    (ready,) = [line for line in shown.lines if line.startswith("ready")]
+    (ready,) = [line for line in shown.lines if re.match(READY, line)]
     assert "smtp://127.0.0.1:" in ready
     assert "fairpost email send" in ready
-    (link,) = [line for line in shown.lines if line.startswith("for good: ")]
-    assert re.match(r"for good: http://127\.0\.0\.1:\d+/setup\?token=[\w-]{43} ", link)
-    assert f"demo-flood {SENDERS['demo-flood']}/{SENDERS['demo-flood']}" in shown.lines[-2]
+    (link,) = [line for line in shown.lines if "/setup?token=" in line]
+    assert re.search(r"http://127\.0\.0\.1:\d+/setup\?token=[\w-]{43} ", link)
 
 
 def test_the_small_are_done_long_before_the_flood(shown: Shown) -> None:
@@ -128,8 +140,9 @@ def test_mail_without_an_account_that_can_send_is_left_alone(shown: Shown) -> No
 
 
 def test_a_second_one_in_the_same_home_says_that_one_is_running(shown: Shown) -> None:
-    second = shown.cli.run("up", code=1)
-    assert f"error: fairpost up is already running in {shown.home} (process {shown.process.pid})" in second
+    second = shown.cli.error("up")
+    assert str(shown.home) in second
+    assert str(shown.process.pid) in second
 
 
 def test_it_sends_what_is_enqueued_while_it_runs(shown: Shown) -> None:
@@ -147,84 +160,88 @@ def test_then_it_goes_on_quietly_and_there_is_something_to_see_of_everything(sho
         until(lambda: conn.execute(SEEN).fetchone() == (True,) * 4, "there is something of everything")
     status = shown.cli.json("status")
     assert {account["name"] for account in status["accounts"]} == {"sales", *PARTS}
-    assert [hold["reason"] for hold in status["holds"]] == ["three readers complained about his offers"]
+    assert [hold["reason"] for hold in status["holds"]] == [HELD_BECAUSE]
     (draft, running) = shown.cli.json("campaign", "list", "--workspace", "demo-shop")
     assert (draft["state"], running["state"]) == ("draft", "running")
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_it_can_be_ended_midway_and_started_again(at_home: Cli, home: Path, signum: signal.Signals) -> None:
-    with up(at_home) as first:
-        read_until(first, MIDWAY)
-        assert "stopped: " in end(first, signum)
-    assert engines(home) == []
-    status = at_home.json("status")  # starts the database again: it was ended too
-    assert [account["driven_by"] for account in status["accounts"]] == [None] * len(FIRST_ACT)
-    assert [status["queue"][name] for name in ("waiting", "claimed", "sending", "in_doubt")] == [0, 0, 0, 0]
-    assert 0 < status["finished_24h"]["sent"] < TOTAL
-    with up(at_home) as again:
+def test_killed_it_leaves_no_engine_behind_and_the_next_goes_on(shown: Shown) -> None:
+    """Last of those that look: it ends what they look at."""
+    shown.process.kill()
+    shown.process.communicate()
+    until(lambda: engines(shown.home) == [], "the engine is gone")
+    with up(shown.cli, *DEMO) as again:
         read_until(again, GOES_ON)
-        end(again)
-    status = at_home.json("status")
-    assert [status["queue"][name] for name in ("waiting", "claimed", "sending")] == [0, 0, 0]
-    assert status["holds"] == []
-
-
-def test_it_can_be_ended_while_the_database_starts(at_home: Cli) -> None:
-    with up(at_home) as first:
-        read_until(first, "starting the database")
-        assert "stopped: " in end(first)
-    with up(at_home, "--no-demo") as again:
-        read_until(again, "ready: ")
-        assert "demo" not in end(again)
-
-
-def test_killed_it_leaves_no_engine_behind_and_the_next_goes_on(at_home: Cli, home: Path) -> None:
-    with up(at_home) as first:
-        read_until(first, GOES_ON)
-        first.kill()
-        first.communicate()
-    until(lambda: engines(home) == [], "the engine is gone")
-    with up(at_home) as again:
-        read_until(again, GOES_ON)
-        campaigns = at_home.json("campaign", "list", "--workspace", "demo-shop")
+        campaigns = shown.cli.json("campaign", "list", "--workspace", "demo-shop")
         assert {each["name"]: each["state"] for each in campaigns} == {
             "spring-sale": "running",
             "autumn-tasting": "draft",
         }
         end(again)
-    assert at_home.json("status")["queue"]["waiting"] == 0
+    waiting = [email["id"] for email in shown.cli.json("email", "list", "--state", "ready")]
+    assert sorted(waiting) == sorted(shown.mine)  # nothing of the demonstration's
 
 
-def test_a_database_elsewhere_gets_no_demonstration_unasked(cli: Cli) -> None:
-    with up(cli) as first:
-        read_until(first, "ready: ")
+def test_it_can_be_ended_midway_and_started_again_on_a_terminal(cli: Cli) -> None:
+    home = Path(cli.environment["FAIRPOST_HOME"])
+    with up(cli, "--demo", "--demo-emails", str(MANY)) as first:
+        read_until(first, MIDWAY)
+        end(first, signal.SIGTERM)
+    assert engines(home) == []
+    status = cli.json("status")
+    assert [account["driven_by"] for account in status["accounts"]] == [None] * len(FIRST_ACT)
+    assert [status["queue"][name] for name in ("waiting", "claimed", "sending", "in_doubt")] == [0, 0, 0, 0]
+    assert 0 < status["finished_24h"]["sent"] < MANY
+    text = on_a_terminal(cli, "up", *DEMO)
+    assert set(re.findall(r"demo-(?:quick|steady|slow|flood|ann)", text)) == {
+        *("demo-quick", "demo-steady", "demo-slow"),  # the accounts
+        *("demo-flood", "demo-ann"),  # and the senders
+    }
+    assert CONTENT["subject"] in text  # of what arrives in the inbox
+    assert "\x1b[1A" in text  # each picture is drawn over the last one
+    status = cli.json("status")
+    assert [status["queue"][name] for name in ("waiting", "claimed", "sending")] == [0, 0, 0]
+    assert status["holds"] == []
+
+
+def on_a_terminal(cli: Cli, *arguments: str) -> str:
+    """What is drawn until the second act begins; then it is ended by Ctrl-C."""
+    ours, theirs = pty.openpty()
+    environment = process_environment({**cli.environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"})
+    process = subprocess.Popen([*PROGRAM, *arguments], env=environment, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    text = _read_terminal(ours, GOES_ON)
+    process.send_signal(signal.SIGINT)
+    _read_terminal(ours, "stopped")
+    assert process.wait(PROCESS_S_MAX) == 0
+    os.close(ours)
+    return text
+
+
+def test_it_can_be_ended_while_the_database_starts(at_home: Cli, home: Path) -> None:
+    with up(at_home) as first:
+        read_until(first, "database")  # the first line
         end(first)
-    assert cli.json("account", "list") == []
-    with up(cli, "--demo") as again:
-        assert f"demo-ann {SENDERS['demo-ann']}/{SENDERS['demo-ann']}" in read_until(again, DONE)
-        end(again)
+    assert not EmbeddedServer(home).status().running
+    with up(at_home, "--no-demo") as again:
+        assert "demo" not in read_until(again, READY) + end(again)
+    assert not EmbeddedServer(home).status().running
+
+
+def test_a_database_elsewhere_gets_no_demonstration_unasked() -> None:
+    embedded, elsewhere = read_settings({}), read_settings({"FAIRPOST_DATABASE_URL": "postgresql://db.test/mail"})
+    assert is_demo_wanted(embedded, None)
+    assert not is_demo_wanted(elsewhere, None)
+    assert is_demo_wanted(elsewhere, True)
+    without_engine = read_settings({"FAIRPOST_ENGINE": "off"})
+    assert not is_demo_wanted(without_engine, None)
+    with pytest.raises(FairpostError):
+        is_demo_wanted(without_engine, True)
 
 
 def test_a_database_elsewhere_is_not_migrated_unasked(blank_url: str, tmp_path: Path) -> None:
     blank = Cli({"FAIRPOST_DATABASE_URL": blank_url, "FAIRPOST_HOME": str(tmp_path)})
-    assert "Run: fairpost db migrate" in blank.run("up", code=1)
-
-
-def test_on_a_terminal_there_is_a_live_picture(cli: Cli) -> None:
-    ours, theirs = pty.openpty()
-    environment = process_environment({**cli.environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"})
-    shown = subprocess.Popen([*PROGRAM, "up", "--demo"], env=environment, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    text = _read_terminal(ours, DONE)
-    shown.send_signal(signal.SIGINT)
-    _read_terminal(ours, "stopped: ")
-    assert shown.wait(PROCESS_S_MAX) == 0
-    os.close(ours)
-    for title in ("Who waits, who is served", "What each account does", "What arrives in the inbox"):
-        assert title in text
-    assert "every 200 ms" in text
-    assert "\x1b[1A" in text  # drawn over the last one
+    assert "fairpost db migrate" in blank.error("up")
 
 
 def _read_terminal(terminal: int, until: str) -> str:

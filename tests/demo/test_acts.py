@@ -10,23 +10,26 @@ import pytest
 from fairpost.campaigns import launching
 from fairpost.deliver.runner import Runner
 from fairpost.demo.campaign import DRAFT, RUNNING
-from fairpost.demo.first_act import SENDERS, FirstAct
+from fairpost.demo.first_act import OTHERS, FirstAct
 from fairpost.demo.letters import Letters
 from fairpost.demo.readers import PEOPLE, reader
-from fairpost.demo.second_act import HELD_BACK, HELD_BECAUSE, HELD_USER, HOURLY_AT_FIRST, SecondAct
+from fairpost.demo.second_act import HELD_BACK, HELD_BECAUSE, HELD_USER, HOURLY_AT_FIRST, SecondAct, clear
 from fairpost.demo.stage import CLUB, HOURLY_POOL, PARTS, POOLS, ROUTES, SHOP, WORKSPACES, put_workspaces
 from fairpost.inbox.server import InboxServer, ServerOptions
-from fairpost.model.account import Limits
+from fairpost.model.account import Limits, Usage
 from fairpost.model.errors import FairpostError
 from fairpost.model.transport import Security, SmtpSettings
+from fairpost.model.verdict import Sent
 from fairpost.policy.limits import NotBefore, Reason, standing
 from fairpost.postgres import campaigns, workspaces
 from fairpost.postgres.store import Store
 from fairpost.system import chance, clock
 from fairpost.templates.portals import BUILT_IN, load_portals
 from fairpost.transport.factory import server_of, smtp_settings
+from fairpost.transport.scripted import OK
 from fairpost.transport.smtp import SmtpTransport
 
+FLOOD = 20
 NOWHERE = SmtpSettings(host="127.0.0.1", port=9, security=Security.NONE)
 
 
@@ -39,7 +42,7 @@ async def inbox(store: Store) -> AsyncIterator[InboxServer]:
 
 
 def acts(store: Store, server: SmtpSettings = NOWHERE, seed: str = "1") -> tuple[FirstAct, SecondAct]:
-    return FirstAct(store, server), SecondAct(store, server, dice=chance.dice(seed))
+    return FirstAct(store, server, flood=FLOOD), SecondAct(store, server, dice=chance.dice(seed))
 
 
 async def begun(store: Store, server: SmtpSettings = NOWHERE) -> SecondAct:
@@ -110,7 +113,7 @@ async def test_within_moments_every_page_has_something_to_show(store: Store, inb
     now = await store.now()
     states = {row["state"]: row["n"] for row in await store.fetch(_STATES, list(WORKSPACES))}
     assert states.get("in_doubt") == 1, states
-    assert states["sent"] > sum(SENDERS.values())
+    assert states["sent"] > FLOOD + sum(OTHERS.values())
     assert states["bounced"] >= 2
     assert (
         await store.value("SELECT count(*) FROM fairpost.queue q WHERE q.attempts = 1 AND q.waiting") > 0
@@ -146,10 +149,10 @@ async def test_what_a_person_has_paused_stays_paused(store: Store) -> None:
 
 
 async def test_a_draft_that_a_person_has_launched_is_followed_by_another(store: Store) -> None:
-    second = await begun(store)
+    await begun(store)
     draft = await campaigns.campaign_named(store, SHOP, DRAFT)
     await launching.launch(store, draft, skip_incomplete=False, by="me", now=await store.now())
-    await second.end()
+    await clear(store)
     await begun(store)
     states = {
         each.name: str(each.state) for each in await campaigns.campaigns(store, SHOP) if each.name.startswith(DRAFT)
@@ -177,9 +180,9 @@ async def test_what_waits_is_cancelled_at_the_end_and_nothing_else_is_touched(st
     await store.enqueue_many([mine, {**mine, "workspace": SHOP}, {**mine, "workspace": "acme"}])
     await store.hold("acme", "user", HELD_USER, reason="mine")
     server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
-    second = await begun(store, server)
+    await begun(store, server)
     await send_all(store, "demo-quick")
-    await second.end()
+    await clear(store)
     assert await unfinished(store, *ROUTES) == 0
     assert await store.value("SELECT count(*) FROM fairpost.queue q WHERE q.waiting") == 3
     holds = await store.fetch(
@@ -190,9 +193,25 @@ async def test_what_waits_is_cancelled_at_the_end_and_nothing_else_is_touched(st
     assert shop == {RUNNING: "cancelled", DRAFT: "draft"}
 
 
+async def test_the_hold_of_a_campaign_that_was_still_sending_is_lifted_once_it_has_sent(store: Store) -> None:
+    await begun(store)
+    account = await store.account_named("demo-campaign")
+    lease = await store.take_lease(account.id, owner="test", seconds=60)
+    assert lease is not None
+    (claimed,) = (await store.claim(lease, limit=1)).ids
+    await store.begin(lease, claimed, usage=Usage())
+    await clear(store)
+    assert await unfinished(store, *ROUTES) == 1
+    await store.settle(lease, claimed, Sent(), OK)
+    await clear(store)
+    assert await store.value("SELECT count(*) FROM fairpost.rules r WHERE r.held_until > now()") == 0
+
+
 async def test_after_an_end_the_next_start_has_a_campaign_again(store: Store) -> None:
-    await (await begun(store)).end()
-    await (await begun(store)).end()
+    await begun(store)
+    await clear(store)
+    await begun(store)
+    await clear(store)
     await begun(store)
     shop = {each.name: str(each.state) for each in await campaigns.campaigns(store, SHOP)}
     assert shop == {
@@ -227,7 +246,7 @@ async def test_it_ends_when_it_is_told_to(store: Store) -> None:
         over.set()
         return 0.5
 
-    first, second = FirstAct(store, NOWHERE), SecondAct(store, NOWHERE, dice=dice)
+    first, second = FirstAct(store, NOWHERE, flood=FLOOD), SecondAct(store, NOWHERE, dice=dice)
     await first.begin()
     await second.begin()
     over.clear()

@@ -24,6 +24,8 @@ FRAMES_EVERY_S = 0.2
 LINES_EVERY_S = 1.0
 BAR_CHARS = 30
 API_PORT = 8080
+DEMO_EMAILS = 400
+DEMO_EMAILS_MAX = 10_000
 INBOX_PORTS = (1025, 0)  # any that is free, where somebody has the usual one
 READY_S_MAX = 60.0
 END_S_MAX = 30.0
@@ -33,6 +35,12 @@ def up(
     demo: Annotated[
         bool | None, typer.Option("--demo/--no-demo", help="[default: yes on the embedded database, else no]")
     ] = None,
+    demo_emails: Annotated[
+        int,
+        typer.Option(
+            min=1, max=DEMO_EMAILS_MAX, metavar="N", help="E-mails queued by the demonstration's largest sender."
+        ),
+    ] = DEMO_EMAILS,
     browser: Annotated[
         bool | None,
         typer.Option(
@@ -54,12 +62,17 @@ def up(
 
     settings = read_settings()
     given_account(settings)
-    if demo and not settings.engine:
+    with_demo = is_demo_wanted(settings, demo)
+    asyncio.run(_up(settings, demo_emails if with_demo else 0, _has_desktop() if browser is None else browser))
+
+
+def is_demo_wanted(settings: Settings, asked: bool | None) -> bool:
+    """Unasked, only on the embedded database: on yours it would leave its traces."""
+    if asked and not settings.engine:
         raise FairpostError(
             "The demonstration needs the engine, and FAIRPOST_ENGINE is off. Set it to on, or: --no-demo"
         )
-    with_demo = settings.database_url is None and settings.engine if demo is None else demo
-    asyncio.run(_up(settings, with_demo, _has_desktop() if browser is None else browser))
+    return settings.database_url is None and settings.engine if asked is None else asked
 
 
 def _has_desktop() -> bool:
@@ -71,7 +84,8 @@ def _has_desktop() -> bool:
     return sys.stdout.isatty() and is_graphic
 
 
-async def _up(settings: Settings, with_demo: bool, with_browser: bool) -> None:
+async def _up(settings: Settings, demo_emails: int, with_browser: bool) -> None:
+    """`demo_emails`: 0 for no demonstration."""
     from fairpost.app import embedded, open_home, open_store, prepare_database
     from fairpost.demo.stage import put_workspaces
     from fairpost.people.membership import first_admin_link, local_operator_link
@@ -85,6 +99,7 @@ async def _up(settings: Settings, with_demo: bool, with_browser: bool) -> None:
             async with (
                 open_store(settings) as store,
                 _inbox(store) as inbox,
+                _cleared_stage(store) if demo_emails else nullcontext(),
                 _api(settings) as api_url,
                 _engine(settings.home, over) if settings.engine else nullcontext(),
             ):
@@ -93,13 +108,13 @@ async def _up(settings: Settings, with_demo: bool, with_browser: bool) -> None:
                         first_admin=await first_admin_link(home, api_url),
                         here=await local_operator_link(home, api_url) if settings.home_database_url is None else None,
                     )
-                if with_demo and settings.regions is None:  # with regions, a name belongs to one of them for good
+                if demo_emails and settings.regions is None:  # with regions, a name belongs to one of them for good
                     await put_workspaces(store)
                 _say_ready(inbox, url, api_url, links, with_engine=settings.engine)
                 if with_browser:
                     _open(links.here or api_url)
-                if with_demo and not over.is_set():
-                    await _demonstrate(store, inbox, api_url, over)
+                if demo_emails and not over.is_set():
+                    await _demonstrate(store, inbox, api_url, over, demo_emails)
                 await over.wait()
         finally:
             if not was_running:
@@ -154,6 +169,17 @@ async def _inbox(store: "Store") -> "AsyncIterator[InboxServer]":
         yield server
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def _cleared_stage(store: "Store") -> AsyncIterator[None]:
+    """Clears the demonstration away after the engine has ended: until then some of it may be on its way out."""
+    from fairpost.demo import second_act
+
+    try:
+        yield
+    finally:
+        await second_act.clear(store)
 
 
 @asynccontextmanager
@@ -273,28 +299,27 @@ def _open(link: str) -> None:
         webbrowser.open(link)
 
 
-async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over: "asyncio.Event") -> None:
+async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over: "asyncio.Event", emails: int) -> None:
     from fairpost.demo.first_act import FirstAct
-    from fairpost.demo.second_act import LASTS_S, SecondAct
+    from fairpost.demo.second_act import LASTS_S, SecondAct, clear
     from fairpost.model.transport import Security, SmtpSettings
     from fairpost.system import chance
 
     server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
-    first, second = FirstAct(store, server), SecondAct(store, server, dice=chance.roll)
+    first = FirstAct(store, server, flood=emails)
+    second = SecondAct(store, server, dice=chance.roll)
     await first.begin()
-    try:
-        await _watch(first, over)
-        if over.is_set():
-            return
-        await second.begin()
-        typer.echo(
-            f"A quiet demonstration goes on for {LASTS_S // 60} minutes, with a campaign and everything that can go wrong: "
-            f"look at {api_url}, or: fairpost status, fairpost campaign list --workspace demo-shop"
-        )
-        await second.run(over)
-    finally:
-        await second.end()
+    await _watch(first, over)
+    if over.is_set():
+        return
+    await second.begin()
+    typer.echo(
+        f"A quiet demonstration goes on for {LASTS_S // 60} minutes, with a campaign and everything that can go wrong: "
+        f"look at {api_url}, or: fairpost status, fairpost campaign list --workspace demo-shop"
+    )
+    await second.run(over)
     if not over.is_set():
+        await clear(store)
         typer.echo("The demonstration is over, and what was waiting of it is cancelled. Everything else goes on.")
 
 

@@ -11,7 +11,7 @@ from fairpost.policy.limits import NotBefore, admit
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 
-SENDERS = {FLOOD: 400, SHOP: 40, CLUB: 15, ANN: 5}  # in the order they arrive
+OTHERS = {SHOP: 40, CLUB: 15, ANN: 5}  # after the flood, in this order
 MAILS_SHOWN = 5
 
 CONTENT = {
@@ -43,12 +43,12 @@ class AtWork:
 
 @dataclass(slots=True)
 class Progress:
-    senders: dict[str, Served] = field(default_factory=lambda: {name: Served(n) for name, n in SENDERS.items()})
+    senders: dict[str, Served]
     accounts: dict[str, AtWork] = field(default_factory=dict)
     mails: list[Mail] = field(default_factory=list)  # the newest in the inbox
     started_s: float = 0.0
     elapsed_s: float = 0.0
-    left: int = sum(SENDERS.values())  # still to be sent
+    left: int | None = None  # still to be sent; unknown before the first look
 
     @property
     def is_done(self) -> bool:
@@ -56,8 +56,9 @@ class Progress:
 
 
 class FirstAct:
-    def __init__(self, store: Store, server: SmtpSettings) -> None:
-        self.progress = Progress()
+    def __init__(self, store: Store, server: SmtpSettings, *, flood: int) -> None:
+        totals = {FLOOD: flood, **OTHERS}
+        self.progress = Progress({name: Served(total) for name, total in totals.items()})
         self._store = store
         self._server = server
         self._first_id = 0
@@ -73,9 +74,9 @@ class FirstAct:
         self._last_mail = MailId(await self._store.value("SELECT coalesce(max(id), 0) FROM fairpost.inbox"))
         self._first_id = await self._store.value("SELECT fairpost.new_id()")
         content = await self._store.value("SELECT fairpost.put_content($1)", json.dumps(CONTENT))
-        for sender, total in SENDERS.items():
+        for sender, served in self.progress.senders.items():
             email = {"workspace": sender, "pool": POOL, "stream": "demo", "content_id": content}
-            await self._store.enqueue_many([{**email, "to": f"reader{n}@demo.invalid"} for n in range(total)])
+            await self._store.enqueue_many([{**email, "to": f"reader{n}@demo.invalid"} for n in range(served.total)])
         self.progress.started_s = clock.monotonic()
 
     async def look(self) -> Progress:
@@ -85,12 +86,12 @@ class FirstAct:
         progress.left = await self._store.value(
             """SELECT count(*) FROM fairpost.queue q
                WHERE q.workspace = ANY ($1) AND q.id >= $2 AND q.route = $3 AND q.state <> 'in_doubt'""",
-            *(list(SENDERS), self._first_id, POOL),
+            *(list(progress.senders), self._first_id, POOL),
         )
         rows = await self._store.fetch(  # after what is left: who is not there is counted here
             """SELECT e.workspace, count(*) AS n FROM fairpost.emails e
                WHERE e.workspace = ANY ($1) AND e.id >= $2 AND e.state = 'sent' AND e.route = $3 GROUP BY 1""",
-            *(list(SENDERS), self._first_id, POOL),
+            *(list(progress.senders), self._first_id, POOL),
         )
         for row in rows:
             self._count(progress.senders[row["workspace"]], row["n"])

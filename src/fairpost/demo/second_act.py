@@ -70,11 +70,6 @@ class SecondAct:
         letter = self._next_letter()
         await self._enqueue([letter], pool=await self._pool())
 
-    async def end(self) -> None:
-        """Nothing of it waits any more, and nobody is held back."""
-        await stage.clear(self._store)
-        await self._store.release(CLUB, "user", HELD_USER)
-
     def _next_letter(self) -> Letter:
         assert self._letters is not None, "begin comes first"
         letter = self._letters.letter(self._number, now=clock.now())
@@ -95,3 +90,9 @@ class SecondAct:
 
     async def _enqueue(self, letters: Sequence[Letter], *, pool: str = POOL) -> None:
         await self._store.enqueue_many([{**letter, "pool": pool} for letter in letters])
+
+
+async def clear(store: Store) -> None:
+    """Cancels what still waits of the demonstration, and lifts its hold."""
+    await stage.clear(store)
+    await store.release(CLUB, "user", HELD_USER)

@@ -113,11 +113,14 @@ async def cancel_waiting(store: Store, routes: Collection[str]) -> None:
 
 
 async def clear(store: Store) -> None:
-    """Nothing of the demonstration waits any more, for its turn or for a decision. Drafts stay."""
+    """Nothing of the demonstration waits any more, for its turn or for a decision. Drafts stay.
+
+    A campaign with an e-mail on its way out keeps its hold until that e-mail is done: call again when no engine runs."""
     for workspace in WORKSPACES:
         for campaign in await campaigns.campaigns(store, workspace):
-            if campaign.route in ROUTES and campaign.state not in (*IS_OVER, CampaignState.DRAFT):
-                await campaigns.cancel(store, campaign, reason=ENDED, by=BY)
+            if campaign.route in ROUTES and campaign.state is not CampaignState.DRAFT:
+                if campaign.state not in IS_OVER:
+                    await campaigns.cancel(store, campaign, reason=ENDED, by=BY)
                 while not await campaigns.clear(store, campaign.id, most=CLEARED_MAX):
                     pass
     await cancel_waiting(store, ROUTES)
