@@ -9,13 +9,16 @@ import itertools
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
@@ -25,13 +28,19 @@ from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.migrations import migrate
 from fairpost.postgres.postmaster import is_alive
 from fairpost.postgres.store import Store
+from tests import timing
 from tests.simulation.world import broken_promises
+from tests.thorough import IS_FREE
 
 T = TypeVar("T")
 
+# `make test` tries the same examples each time, so that it fails for a change and not by chance; `make fuzz` tries others.
 settings.register_profile(
     "fairpost",
     deadline=None,
+    derandomize=not IS_FREE,
+    database=None,
+    max_examples=100 if IS_FREE else 40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("fairpost")
@@ -54,18 +63,27 @@ COPYING = "STRATEGY FILE_COPY" if IN_MEMORY else ""  # where writing is cheap, w
 
 HOME_PREFIX = "fairpost-test-"  # then the process that made it
 
+# Trusted by clients that are told nothing else. Reading the system's authorities takes 40 ms of CPU for each client.
+NO_AUTHORITY = Path(__file__).with_name("no-authority.pem")
+
 PROCESSES_MAX = 8
 
-# What one process runs from its beginning to its end: tests that share something which takes long to make, and worlds of
-# many processes, two of which at once would only test the patience of the machine. (The groups that xdist has itself
-# do nothing with pytest 9.2.)
-TOGETHER = ("tests/browser/", "tests/chaos/", "tests/cli/test_up.py")
+# Tests of one file run in one process, in their order: they may share what takes long to make. So do these folders: one
+# has a browser, the other worlds of many processes, two of which at once would only test the patience of the machine.
+TOGETHER = ("tests/browser/", "tests/chaos/")
 
 _numbers = itertools.count(1)
 
 
 def at_database(url: str, name: str) -> str:
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    timing.register(config)
+    os.environ["SSL_CERT_FILE"] = str(NO_AUTHORITY)
+    os.environ.pop("SSL_CERT_DIR", None)
+    config.option.loadscopereorder = False  # the order is ours: see pytest_collection_modifyitems
 
 
 async def _on(url: str, work: Callable[["asyncpg.Connection"], Awaitable[T]]) -> T:
@@ -84,11 +102,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if is_one_file or TEST_URL else min(2 * (os.cpu_count() or 1), PROCESSES_MAX)
 
 
+def unit_of(nodeid: str) -> str:
+    """What one process runs from its beginning to its end."""
+    return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+
+
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
-    """Test by test to whoever is free, but for what stays together: that begins first."""
+    """Unit by unit to the next process that is free."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)
+        return unit_of(nodeid)
 
     def remove_node(self, node: Any) -> str | None:
         """A process is gone: the test that it died of has failed, and is not given to the next one."""
@@ -121,9 +144,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """When shared among processes, what takes long begins first: at the end, nobody is to be waited for."""
+    """When shared among processes, what takes long begins first, so that no process is waited for at the end."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        units_s = Counter[str]()
+        for file, seconds in timing.read_record()["files_s"].items():
+            units_s[unit_of(file)] += seconds
+        items.sort(key=lambda item: -units_s[unit_of(item.nodeid)])
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -140,47 +166,93 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """The shared server, with a template database that holds the newest schema.
+    """The server that the tests of this process share, with a database `pattern` that holds the newest schema.
 
     FAIRPOST_TEST_URL names another server to test against, by a superuser who may create databases.
     """
     if TEST_URL:
-        asyncio.run(_on(TEST_URL, lambda conn: conn.execute("DROP DATABASE IF EXISTS pattern")))
-        yield from _with_pattern(TEST_URL)
+        yield _with_pattern(TEST_URL)
         return
     prefix = f"{HOME_PREFIX}{os.getpid()}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=MEMORY if IN_MEMORY else None) as home:
         server = EmbeddedServer(Path(home), settings=TEST_SETTINGS)
         url = server.start()
+        timing.count_server(server.status().pid or 0)
         try:
-            yield from _with_pattern(url)
+            yield _with_pattern(url)
         finally:
             server.stop("immediate")
 
 
-def _with_pattern(url: str) -> Iterator[str]:
-    asyncio.run(_on(url, lambda conn: conn.execute("CREATE DATABASE pattern")))
+def _with_pattern(url: str) -> str:
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("DROP DATABASE IF EXISTS pattern")
+        conn.execute("CREATE DATABASE pattern")
     asyncio.run(_on(at_database(url, "pattern"), migrate))
-    yield url
+    return url
+
+
+class Databases:
+    """Copies of the pattern, made ahead by a thread of their own, so that no test waits for one."""
+
+    def __init__(self, server_url: str) -> None:
+        self._server_url = server_url
+        self._conn = psycopg.connect(server_url, autocommit=True)
+        self._thread = ThreadPoolExecutor(1)
+        self._next = self._thread.submit(self._copy, "pattern")
+        self._dropped: list[Future[None]] = []
+
+    @contextmanager
+    def new(self) -> Iterator[str]:
+        """With the newest schema and nothing in it; its URL."""
+        ready, self._next = self._next, self._thread.submit(self._copy, "pattern")
+        yield from self._lent(ready.result())
+
+    @contextmanager
+    def blank(self) -> Iterator[str]:
+        """Empty: no schema of ours in it."""
+        yield from self._lent(self._thread.submit(self._copy, "template1").result())
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._conn.close()
+        for dropped in self._dropped:
+            dropped.result()
+
+    def _lent(self, name: str) -> Iterator[str]:
+        try:
+            yield at_database(self._server_url, name)
+        finally:
+            self._dropped.append(self._thread.submit(self._drop, name))
+
+    def _copy(self, template: str) -> str:
+        name = f"test_{next(_numbers)}"
+        self._conn.execute(f"CREATE DATABASE {name} TEMPLATE {template} {COPYING}")
+        return name
+
+    def _drop(self, name: str) -> None:
+        self._conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def databases(server_url: str) -> Iterator[Databases]:
+    made = Databases(server_url)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def blank_url(server_url: str) -> Iterator[str]:
+def blank_url(databases: Databases) -> Iterator[str]:
     """An empty database: no schema of ours in it."""
-    yield from _database(server_url, "template1")
+    with databases.blank() as url:
+        yield url
 
 
 @pytest.fixture
-def url(server_url: str) -> Iterator[str]:
+def url(databases: Databases) -> Iterator[str]:
     """A database with the newest schema and nothing in it."""
-    yield from _database(server_url, "pattern")
-
-
-def _database(server_url: str, template: str) -> Iterator[str]:
-    name = f"test_{next(_numbers)}"
-    asyncio.run(_on(server_url, lambda conn: conn.execute(f"CREATE DATABASE {name} TEMPLATE {template} {COPYING}")))
-    yield at_database(server_url, name)
-    asyncio.run(_on(server_url, lambda conn: conn.execute(f"DROP DATABASE {name} WITH (FORCE)")))
+    with databases.new() as url:
+        yield url
 
 
 @pytest.fixture

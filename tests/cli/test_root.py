@@ -26,13 +26,14 @@ def test_the_version_is_printed(bare: Cli) -> None:
     assert bare.ok("--version") == f"fairpost {__version__}\n"
 
 
-@pytest.mark.parametrize("path", commands(), ids=" ".join)
-def test_the_help_of_every_command_has_a_summary_and_an_example(bare: Cli, path: tuple[str, ...]) -> None:
-    usage, _, rest = bare.ok(*path, "--help").partition("\n\n")
-    assert usage.startswith("Usage:")
-    assert rest.split("\n")[0].strip().endswith(".")
-    assert "Example: " in rest
-    assert "fairpost " in rest.split("Example: ")[1]
+def test_the_help_of_every_command_has_a_summary_and_an_example(bare: Cli) -> None:
+    wrong = []
+    for path in commands():
+        usage, _, rest = bare.ok(*path, "--help").partition("\n\n")
+        summary, _, example = rest.partition("Example: ")
+        if not (usage.startswith("Usage:") and summary.split("\n")[0].strip().endswith(".") and "fairpost " in example):
+            wrong.append(" ".join(path))
+    assert wrong == []
 
 
 def test_help_needs_nothing_heavy() -> None:
@@ -42,15 +43,26 @@ def test_help_needs_nothing_heavy() -> None:
     loaded = set(done.stderr.split())
     assert "typer" in loaded
     assert (
-        not {"asyncpg", "psycopg", "fastapi", "uvicorn", "pydantic", "minijinja", "cryptography", "httpx", "jinja2"}
+        not {
+            "aiosmtpd",
+            "asyncpg",
+            "psycopg",
+            "fastapi",
+            "uvicorn",
+            "pydantic",
+            "minijinja",
+            "cryptography",
+            "httpx",
+            "jinja2",
+        }
         & loaded
     )
     assert not {f"fairpost.cli.{place.partition(':')[0]}" for place, _ in COMMANDS.values()} & loaded
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_line_of_a_command_in_the_help_is_its_own_first_one(name: str) -> None:
-    assert command(name).help.partition("\n\n")[0] == COMMANDS[name][1]
+def test_the_line_of_a_command_in_the_help_is_its_own_first_one() -> None:
+    own = {name: command(name).help.partition("\n\n")[0] for name in COMMANDS}
+    assert own == {name: line for name, (_, line) in COMMANDS.items()}
 
 
 def test_without_a_command_the_help_is_shown(bare: Cli) -> None:

@@ -4,11 +4,9 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
-
 from fairpost.model.account import AccountStatus
 from fairpost.transport.urls import OPTIONS, SCHEMES, parse_smtp_url
-from tests.docs.test_commands import COMMANDS, options
+from tests.docs.test_commands import what_is_wrong
 
 PAGE = (Path(__file__).parents[2] / "docs" / "accounts.md").read_text("utf-8")
 EXAMPLES = [
@@ -22,12 +20,9 @@ def test_every_state_is_explained() -> None:
     ]
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_can_be_typed_as_it_is(example: str) -> None:
-    words = shlex.split(example)
-    (name,) = [name for name in COMMANDS if words[: len(name.split())] == name.split()]
-    assert {word for word in words if word.startswith("--")} <= options(COMMANDS[name])
-    for url in [word for word in words if "://" in word]:
+def test_every_example_can_be_typed_as_it_is() -> None:
+    assert [wrong for example in EXAMPLES if (wrong := what_is_wrong(example))] == []
+    for url in [word for example in EXAMPLES for word in shlex.split(example) if "://" in word]:
         parse_smtp_url(url)
 
 

@@ -2,26 +2,23 @@
 
 from pathlib import Path
 
-import pytest
-
 from fairpost.api.errors import CODES
 from tests.api.served import document
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_a_code_is_explained(code: str) -> None:
-    assert f"| `{code}` | {CODES[code].status} | {CODES[code].meaning} |" in PAGE
+def test_every_code_is_explained() -> None:
+    rows = [f"| `{name}` | {code.status} | {code.meaning} |" for name, code in CODES.items()]
+    assert [row for row in rows if row not in PAGE] == []
 
 
 def _paths() -> list[str]:
     return sorted(f"{method.upper()} {path}" for path, methods in document()["paths"].items() for method in methods)
 
 
-@pytest.mark.parametrize("path", _paths())
-def test_a_path_is_listed(path: str) -> None:
-    assert f"| `{path}` |" in PAGE
+def test_every_path_is_listed() -> None:
+    assert [path for path in _paths() if f"| `{path}` |" not in PAGE] == []
 
 
 def test_no_path_is_listed_that_is_not_there() -> None:

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from fairpost.emulate.control import CONTROLS
 from fairpost.emulate.faults import REASONS, Kind, What, parse_all
 from fairpost.emulate.methods import METHODS
@@ -12,14 +10,13 @@ from fairpost.emulate.methods import METHODS
 PAGE = (Path(__file__).parents[2] / "docs" / "emulate.md").read_text()
 
 
-@pytest.mark.parametrize("name", [*Kind, *What, *REASONS])
-def test_every_action_and_reason_is_explained(name: str) -> None:
-    assert f"`{name}`" in PAGE
+def test_every_action_and_reason_is_explained() -> None:
+    assert [name for name in (*Kind, *What, *REASONS) if f"`{name}`" not in PAGE] == []
 
 
-@pytest.mark.parametrize("path", sorted({route.path for route in CONTROLS}))
-def test_every_address_of_the_control_is_named(path: str) -> None:
-    assert re.search(rf" {re.escape(path)}[`?]", PAGE)
+def test_every_address_of_the_control_is_named() -> None:
+    paths = {route.path for route in CONTROLS}
+    assert [path for path in paths if not re.search(rf" {re.escape(path)}[`?]", PAGE)] == []
 
 
 def test_every_method_is_named() -> None:

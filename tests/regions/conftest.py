@@ -1,7 +1,7 @@
 """Three regions and a home, each a database of its own."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.cli.conftest import cli as cli
 from tests.cli.conftest import no_settings_of_ours as no_settings_of_ours
-from tests.conftest import _database
+from tests.conftest import Databases
 
 NAMES = ("eu", "us", "ap")
 
@@ -42,12 +42,9 @@ def written(urls: dict[str, str]) -> str:
     return ",".join(f"{name}={url}" for name, url in urls.items())
 
 
-database = contextmanager(_database)
-
-
 @pytest.fixture
-def regions(server_url: str, tmp_path: Path) -> Iterator[Regions]:
+def regions(databases: Databases, tmp_path: Path) -> Iterator[Regions]:
     with ExitStack() as stack:
-        urls = {name: stack.enter_context(database(server_url, "pattern")) for name in NAMES}
-        home_url = stack.enter_context(database(server_url, "pattern"))
+        urls = {name: stack.enter_context(databases.new()) for name in NAMES}
+        home_url = stack.enter_context(databases.new())
         yield Regions(urls, home_url, tmp_path / "home")

@@ -87,7 +87,7 @@ async function route(y = 0) {
   if (here === null) return replace(ctx, empty("There is no such page.", h("a", { href: to("/") }, "To the beginning")));
   try {
     ctx.page = (await here.module()).default;
-  } catch (error) {
+  } catch {
     const again = async () => { await ask("/api/auth/session"); location.reload(); }; // not before somebody answers
     return replace(ctx, trouble(new Error("This page could not be loaded: Fairpost does not answer, or the connection is lost."), again));
   }
