@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check lint types bench peers fuzz chaos screenshots
+.PHONY: help setup up test record check lint types bench peers fuzz mutants chaos screenshots
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
@@ -30,9 +30,13 @@ up: $(STAMP)  ## start everything and show it at work
 test: $(STAMP)  ## run all tests (some: ARGS='tests/cli -k pause')
 	@$(BIN)/python -m pytest -n auto $(ARGS)
 
+record: $(STAMP)  ## run all tests, and record in tests/recorded.json what they cost
+	@FAIRPOST_TEST_RECORD=1 $(BIN)/python -m pytest -n auto
+
 lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/oxlint --quiet src/fairpost/api/static
 
 types: $(STAMP)
 	@$(BIN)/mypy
@@ -52,9 +56,12 @@ FUZZ_S ?= 60
 FUZZ_TIMES ?= 4
 
 fuzz: $(STAMP)  ## try FUZZ_TIMES as much of what chance brings, and throw bytes at the SMTP wire for FUZZ_S seconds
-	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) $(BIN)/python -m pytest -n auto -m thorough --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
+	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) $(BIN)/python -m pytest -n auto -m 'thorough or hypothesis' --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
 	@PYTHONPATH=. $(BIN)/python tests/smtp/fuzz_wire.py -max_total_time=$(FUZZ_S) -max_len=4096 -dict=tests/smtp/wire.dict -timeout=10 -rss_limit_mb=1024 -close_fd_mask=1
+
+mutants: $(STAMP)  ## plant faults in a copy of the core and check that the tests catch each one (some: ARGS='--only lease')
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 check: lint types peers test  ## lint, types and tests: what CI runs
 

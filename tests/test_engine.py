@@ -1,11 +1,13 @@
-"""What an engine does beside sending: it remembers its database, and buries engines that were killed."""
+"""What an engine does beside sending: it remembers its database, forgets old history, and buries engines that were killed."""
 
 import json
 from pathlib import Path
 
-from fairpost.engine import Watch, _announce
+from fairpost.deliver.retention import HistoryWatch
+from fairpost.engine import Watch, engines_folder, watches_of
 from fairpost.postgres.store import Store
 from fairpost.settings import read_settings
+from fairpost.system.presence import Presence, announced
 
 
 def watch_of(store: Store, home: Path, said: list[str]) -> Watch:
@@ -30,19 +32,23 @@ async def test_a_database_that_went_back_in_time_is_paused_by_the_engine_that_wa
     await watch.bury_the_dead()
     await store.value("DELETE FROM fairpost.witnesses")  # as a snapshot from before would have it
     await watch.look()
-    assert "it has gone back in time" in said[0]
+    assert len(said) == 1
     assert await store.value("SELECT count(*) FROM fairpost.pauses WHERE restored") == 1
 
 
 async def test_an_engine_that_is_gone_is_buried_and_one_that_lives_is_not(store: Store, tmp_path: Path) -> None:
-    settings = read_settings({"FAIRPOST_HOME": str(tmp_path)})
-    living, dead = _announce(settings, "here:1:a"), _announce(settings, "here:2:b")
-    assert living is not None
-    assert dead is not None
-    dead._file.with_name("kept").hardlink_to(dead._file)
-    dead.withdraw()
-    dead._file.with_name("kept").rename(dead._file)  # the file without its lock: what a kill leaves behind
+    folder = engines_folder(read_settings({"FAIRPOST_HOME": str(tmp_path)}))
+    living = Presence.announce(folder, "here:1:a")
+    Presence.announce(folder, "here:2:b").withdraw()
+    (folder / "here:2:b").touch()  # the file without its lock: what a kill leaves behind
     await watch_of(store, tmp_path, []).bury_the_dead()
-    assert living._file.exists()
-    assert not dead._file.exists()
+    assert announced(folder) == ["here:1:a"]
     living.withdraw()
+
+
+async def test_an_engine_drops_the_months_that_its_settings_do_not_keep(store: Store, tmp_path: Path) -> None:
+    settings = read_settings({"FAIRPOST_HOME": str(tmp_path), "FAIRPOST_RETENTION_DAYS": "30"})
+    await store.value("SELECT fairpost.make_partitions('2020-01-15Z')")
+    (history,) = [watch for watch in watches_of(store, settings, print) if isinstance(watch, HistoryWatch)]
+    await history.step()
+    assert await store.value("SELECT to_regclass('fairpost.emails_2020_03') IS NULL")

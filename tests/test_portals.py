@@ -2,6 +2,7 @@
 
 import shutil
 import time
+import tomllib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 
 from fairpost import portals
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.portals import KEPT_CHARS_MAX, WorkspacePortals, portals_at
+from fairpost.portals import KEPT_CHARS_MAX, Kept, Saved, WorkspacePortals, portals_at
 from fairpost.postgres import portal_overrides
 from fairpost.postgres.store import Store
 from fairpost.templates.folder import BrokenTemplates
 from fairpost.templates.portals import BUILT_IN, WORDS_BYTES_MAX, Words, load_portals
 from fairpost.templates.rendering import Unrenderable
+from tests.thorough import times
 
 SOON_S_MAX = (
     60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
@@ -85,15 +87,16 @@ async def test_urgency_fields_and_expiry_are_those_of_the_files(ours: WorkspaceP
     assert (template.is_urgent, template.expires_after) == (of_files.is_urgent, of_files.expires_after)
     assert template.fields == of_files.fields
     assert template.where == "workspace shop"
-    with pytest.raises(Unrenderable, match="code missing"):
+    with pytest.raises(Unrenderable, match="code"):
         await ours.portal_email("shop", "hub", "tfa", {})
-    with pytest.raises(Unrenderable, match="has no field kode"):
+    with pytest.raises(Unrenderable, match="kode"):
         await ours.portal_email("shop", "hub", "tfa", CODE | {"kode": "1"})
 
 
 async def test_without_a_preheader_that_of_the_files_is_used(ours: WorkspacePortals) -> None:
     await ours.put_override("shop", "hub", "tfa", replace(OWN, preheader=None))
-    assert "Type it in to finish signing in." in ((await ours.portal_email("shop", "hub", "tfa", CODE)).html or "")
+    of_files = tomllib.loads((BUILT_IN / "hub" / "tfa" / "meta.toml").read_text())["preheader"]
+    assert of_files.partition(" {{")[0] in ((await ours.portal_email("shop", "hub", "tfa", CODE)).html or "")
     assert (await ours.words("shop", "hub", "tfa")).preheader is None
 
 
@@ -165,22 +168,24 @@ async def test_what_was_compiled_is_kept_until_it_changes(
     assert await ours.template("shop", "hub", "tfa") is not first
 
 
-async def test_so_many_are_kept_and_no_more(ours: WorkspacePortals, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_many_are_kept_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    ours = WorkspacePortals(store, LOADED, kept=kept)
     monkeypatch.setattr(portals, "KEPT_MAX", 3)
     for number in range(5):
         await ours.put_override(f"shop{number}", "hub", "tfa", OWN)
         await ours.portal_email(f"shop{number}", "hub", "tfa", CODE)
-    assert len(ours._kept) == 3
+    assert len(kept) == 3
     long = replace(OWN, html="<p>{{ code }}" + "x" * 50_000 + "</p>")
     monkeypatch.setattr(portals, "KEPT_CHARS_MAX", 60_000)
     for workspace in ("a", "b"):
         await ours.put_override(workspace, "hub", "tfa", long)
         assert "482913" in (await ours.portal_email(workspace, "hub", "tfa", CODE)).subject
-    assert len(ours._kept) == 1
-    assert ours._kept._chars <= 60_000 < KEPT_CHARS_MAX
+    assert len(kept) == 1
+    assert kept.chars <= 60_000 < KEPT_CHARS_MAX
     await ours.remove_override("b", "hub", "tfa")
     await ours.portal_email("b", "hub", "tfa", CODE)
-    assert (len(ours._kept), ours._kept._chars) == (0, 0)
+    assert (len(kept), kept.chars) == (0, 0)
 
 
 async def test_words_that_the_files_do_not_bear_any_more_are_passed_over_and_told(
@@ -199,7 +204,7 @@ async def test_words_that_the_files_do_not_bear_any_more_are_passed_over_and_tol
             "hub", "tfa", CODE
         ).subject
     (override,) = await changed.overrides("shop")
-    assert "place is not known" in str(override.problem)
+    assert "place" in str(override.problem)
 
 
 async def test_one_whose_type_is_gone_is_listed_and_can_be_removed(store: Store, tmp_path: Path) -> None:
@@ -208,7 +213,7 @@ async def test_one_whose_type_is_gone_is_listed_and_can_be_removed(store: Store,
     await before.put_override("shop", "hub", "newsletter", OWN)
     after = WorkspacePortals(store, LOADED)
     (override,) = await after.overrides("shop")
-    assert "There is no template 'newsletter'" in str(override.problem)
+    assert "newsletter" in str(override.problem)
     with pytest.raises(NotFound):
         await after.portal_email("shop", "hub", "newsletter", CODE)
     assert await after.remove_override("shop", "hub", "newsletter")
@@ -217,78 +222,80 @@ async def test_one_whose_type_is_gone_is_listed_and_can_be_removed(store: Store,
 
 # ── what is refused ───────────────────────────────────────────────────────────────────────────────────────
 
-BROKEN: list[tuple[str, str, str]] = [
-    ("html", "<p>{{ code }}</p>\n<p>never closed", "html, line 2, column 1: <p> is never closed"),
-    ("html", "<p>{{ code }}</p>\n\n <html></html>", "html, line 3, column 2: in the portal's layout: <html> cannot stand"),
-    ("html", "\n\n<html></html>", "html, line 3, column 1: in the portal's layout: <html> cannot stand"),
-    ("html", "<script>alert(1)</script>", "html, line 1, column 1: <script> has no place in an e-mail"),
-    ("html", "<style>p { }</style>", "html, line 1, column 1: <style> can only stand right in <head>"),
-    ("html", '<p onclick="x">{{ code }}</p>', "html, line 1, column 3: onclick has no place in an e-mail"),
-    ("html", '<a href="{{ code }}">x</a>', "html, line 1, column 10: href must be a field of kind url"),
-    ("html", '<a href="javascript:x">x</a>', "html, line 1, column 10: href must be a field of kind url"),
-    ("text", "Your code\nis {{ kode }}", "text, line 2, column 7: kode is not known: hub/tfa has first_name, valid_for"),
-    ("text", "Hello {{ first_name }}", 'text, line 1, column 10: first_name may be missing: write {{ first_name or "som'),
-    ("text", "a\n{{ (place or 'a') | int }}", 'text, line 2, column 21: a value does not fit "(place or \'a\') | int"'),
-    ("text", "{{ code", 'text, line 1, column 1: "{{" is never closed'),
-    ("text", "a\0b", "text, line 1, column 2: the character U+0000 is no text"),
-    ("text", "a\ud800", "text, line 1, column 2: there is half a character"),
-    ("subject", "one\ntwo", "subject, line 1, column 1: a subject is one line"),
-    ("subject", "  ", "subject, line 1, column 1: a subject is one line"),
-    ("subject", "\ufdd0content\ufdd0", "subject, line 1, column 1: the character U+FDD0 is no text"),
-    ("preheader", "one\ntwo", "preheader, line 1, column 1: it must be one line of text"),
-    ("preheader", "see {{ kode }}", "preheader, line 1, column 8: kode is not known"),
-    ("html", "x" * (WORDS_BYTES_MAX + 1), "html: it has 102,401 bytes, and at most 102,400 are allowed"),
-]  # fmt: skip
+Place = tuple[int, int]  # line and column; 0 is the part as a whole
+
+BROKEN: list[tuple[str, str, Place, str]] = [
+    ("html", "<p>{{ code }}</p>\n<p>never closed", (2, 1), "<p>"),
+    ("html", "<p>{{ code }}</p>\n\n <html></html>", (3, 2), "<html>"),
+    ("html", "\n\n<html></html>", (3, 1), "<html>"),
+    ("html", "<script>alert(1)</script>", (1, 1), "<script>"),
+    ("html", "<style>p { }</style>", (1, 1), "<style>"),
+    ("html", '<p onclick="x">{{ code }}</p>', (1, 3), "onclick"),
+    ("html", '<a href="{{ code }}">x</a>', (1, 10), "href"),
+    ("html", '<a href="javascript:x">x</a>', (1, 10), "href"),
+    ("text", "Your code\nis {{ kode }}", (2, 7), "first_name, valid_for"),
+    ("text", "Hello {{ first_name }}", (1, 10), "{{ first_name or "),
+    ("text", "a\n{{ (place or 'a') | int }}", (2, 21), "\"(place or 'a') | int\""),
+    ("text", "{{ code", (1, 1), '"{{"'),
+    ("text", "a\0b", (1, 2), "U+0000"),
+    ("text", "a\ud800", (1, 2), ""),
+    ("subject", "one\ntwo", (1, 1), ""),
+    ("subject", "  ", (1, 1), ""),
+    ("subject", "\ufdd0content\ufdd0", (1, 1), "U+FDD0"),
+    ("preheader", "one\ntwo", (1, 1), ""),
+    ("preheader", "see {{ kode }}", (1, 8), "kode"),
+    ("html", "x" * (WORDS_BYTES_MAX + 1), (0, 0), "102,400"),
+]
 
 # Everything by which templates of this family of languages have been broken out of.
-HOSTILE: list[tuple[str, str]] = [
-    ("{{ ''.__class__ }}", 'column 6: "." cannot be used between braces'),
-    ("{{ code.__class__.__mro__ }}", "column 4: code.__class__.__mro__ is not known"),
-    ("{{ portal.__class__ }}", "column 4: portal.__class__ is not known"),
-    ("{{ portal.name.__class__ }}", "portal.name.__class__ missing"),
-    ("{{ portal.links.__len__ }}", "portal.links.__len__ missing"),
-    ("{{ portal['name'] }}", 'column 10: "[" cannot be used between braces'),
-    ("{{ portal.name.upper() }}", 'column 21: "(" cannot be used here'),
-    ("{{ code | attr('__class__') }}", 'column 11: there is no "attr"'),
-    ("{{ code | safe }}", 'column 11: there is no "safe"'),
-    ("{{ code | map(attribute='x') }}", '"=" cannot be used between braces'),
-    ("{{ self }}", 'column 4: "self" cannot be used here'),
-    ("{{ super() }}", 'column 4: "super" cannot be used here'),
-    ("{{ debug() }}", 'column 9: "(" cannot be used here'),
-    ("{{ namespace }}", "column 4: namespace is not known"),
-    ("{{ config }}{{ request }}{{ environ }}", "column 4: config is not known"),
-    ("{{ portal }}", "column 4: portal is not known"),
-    ("{{ portal.colours }}", "print what is in it, not the whole"),
-    ("{% include '/etc/passwd' %}", 'column 1: "include" is not available: there are only if and for'),
-    ("{% include 'html' %}", 'column 1: "include" is not available'),
-    ("{% import 'subject' as s %}", 'column 1: "import" is not available'),
-    ("{% from 'text' import x %}", 'column 1: "from" is not available'),
-    ("{% extends 'html' %}", 'column 1: "extends" is not available'),
-    ("{% set x = 1 %}", 'column 1: "set" is not available'),
-    ("{% do x %}", 'column 1: "do" is not available'),
-    ("{% raw %}{{ x }}{% endraw %}", 'column 1: "raw" is not available'),
-    ("{% autoescape false %}{% endautoescape %}", 'column 1: "autoescape" is not available'),
-    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", 'column 1: "macro" is not available'),
-    ("{% for i in range(1000000000) %}x{% endfor %}", 'column 18: "(" cannot be used here'),
-    ("{% for i in portal.links recursive %}{{ loop(i) }}{% endfor %}", '"recursive" cannot be used here'),
-    ("{% for i in portal.links %}" * 17 + "x" + "{% endfor %}" * 17, "at most 16 if and for can be in each other"),
-    ("{{ 'a' * 1000000000 }}", 'column 8: "*" cannot be used between braces'),
-    ("{{ 9 ** 9 }}", 'column 6: "*" cannot be used between braces'),
-    ("{{ 'a' ~ 'b' }}", 'column 8: "~" cannot be used between braces'),
-    ("{{ 'a' + 'b' }}", 'column 8: "+" cannot be used between braces'),
-    ("{{ 'a' % 9 }}", 'column 1: "{{" is never closed'),
-    ("{{ 'aa' | replace('a', 'aaaa') }}", 'column 11: there is no "replace"'),
-    ("{{ 'a' | indent(999999999) }}", 'column 10: there is no "indent"'),
-    ("{{ '%999999999d' | format(1) }}", 'there is no "format"'),
-    ("{{ 'a' | center(999999999) }}", 'there is no "center"'),
-    ("{{ [1, 2] }}", 'column 4: "[" cannot be used between braces'),
-    ("{{ {'a': 1} }}", '"{{" is never closed'),
-    ("{{ " + "(" * 99 + "1" + ")" * 99 + " }}", "at most 100 words and signs"),
-    ("{{ 'a'" + " | urlencode" * 60 + " }}", "at most 100 words and signs"),
-    ("{# " + "x" * 99, "begins a remark that is never closed"),
-    ("{% endif %}", 'column 1: "endif" stands alone'),
-    ("{% if code %}", 'column 1: "if" is never closed'),
-]  # fmt: skip
+HOSTILE: list[tuple[str, int | None, str]] = [  # the column where it is found, and what is named
+    ("{{ ''.__class__ }}", 6, '"."'),
+    ("{{ code.__class__.__mro__ }}", 4, "code.__class__.__mro__"),
+    ("{{ portal.__class__ }}", 4, "portal.__class__"),
+    ("{{ portal.name.__class__ }}", None, "portal.name.__class__"),
+    ("{{ portal.links.__len__ }}", None, "portal.links.__len__"),
+    ("{{ portal['name'] }}", 10, '"["'),
+    ("{{ portal.name.upper() }}", 21, '"("'),
+    ("{{ code | attr('__class__') }}", 11, '"attr"'),
+    ("{{ code | safe }}", 11, '"safe"'),
+    ("{{ code | map(attribute='x') }}", None, '"="'),
+    ("{{ self }}", 4, '"self"'),
+    ("{{ super() }}", 4, '"super"'),
+    ("{{ debug() }}", 9, '"("'),
+    ("{{ namespace }}", 4, "namespace"),
+    ("{{ config }}{{ request }}{{ environ }}", 4, "config"),
+    ("{{ portal }}", 4, "portal"),
+    ("{{ portal.colours }}", None, ""),
+    ("{% include '/etc/passwd' %}", 1, '"include"'),
+    ("{% include 'html' %}", 1, '"include"'),
+    ("{% import 'subject' as s %}", 1, '"import"'),
+    ("{% from 'text' import x %}", 1, '"from"'),
+    ("{% extends 'html' %}", 1, '"extends"'),
+    ("{% set x = 1 %}", 1, '"set"'),
+    ("{% do x %}", 1, '"do"'),
+    ("{% raw %}{{ x }}{% endraw %}", 1, '"raw"'),
+    ("{% autoescape false %}{% endautoescape %}", 1, '"autoescape"'),
+    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", 1, '"macro"'),
+    ("{% for i in range(1000000000) %}x{% endfor %}", 18, '"("'),
+    ("{% for i in portal.links recursive %}{{ loop(i) }}{% endfor %}", None, '"recursive"'),
+    ("{% for i in portal.links %}" * 17 + "x" + "{% endfor %}" * 17, None, "16"),
+    ("{{ 'a' * 1000000000 }}", 8, '"*"'),
+    ("{{ 9 ** 9 }}", 6, '"*"'),
+    ("{{ 'a' ~ 'b' }}", 8, '"~"'),
+    ("{{ 'a' + 'b' }}", 8, '"+"'),
+    ("{{ 'a' % 9 }}", 1, '"{{"'),
+    ("{{ 'aa' | replace('a', 'aaaa') }}", 11, '"replace"'),
+    ("{{ 'a' | indent(999999999) }}", 10, '"indent"'),
+    ("{{ '%999999999d' | format(1) }}", None, '"format"'),
+    ("{{ 'a' | center(999999999) }}", None, '"center"'),
+    ("{{ [1, 2] }}", 4, '"["'),
+    ("{{ {'a': 1} }}", None, '"{{"'),
+    ("{{ " + "(" * 99 + "1" + ")" * 99 + " }}", None, "100"),
+    ("{{ 'a'" + " | urlencode" * 60 + " }}", None, "100"),
+    ("{# " + "x" * 99, 1, ""),
+    ("{% endif %}", 1, '"endif"'),
+    ("{% if code %}", 1, '"if"'),
+]
 
 
 ENDLESS = [
@@ -300,67 +307,75 @@ ENDLESS = [
 ]
 
 
-@pytest.mark.parametrize(("part", "words", "said"), BROKEN)
+async def refusal(ours: WorkspacePortals, part: str, words: str) -> BrokenTemplates:
+    with pytest.raises(BrokenTemplates) as broken:
+        await ours.put_override("shop", "hub", "tfa", replace(OWN, **{part: words}))
+    return broken.value
+
+
+def found_at(broken: BrokenTemplates, part: str) -> dict[Place, str]:
+    return {(each.line, each.column): each.message for each in broken.problems if each.file == part}
+
+
 async def test_what_is_broken_is_refused_with_its_place_and_nothing_is_changed(
-    ours: WorkspacePortals, store: Store, part: str, words: str, said: str
+    ours: WorkspacePortals, store: Store
 ) -> None:
     await ours.put_override("shop", "hub", "tfa", OWN)
     before = await rows(store)
-    with pytest.raises(BrokenTemplates) as broken:
-        await ours.put_override("shop", "hub", "tfa", replace(OWN, **{part: words}))
-    assert said in str(broken.value)
-    assert "nothing was changed" in str(broken.value)
+    wrong = []
+    for part, words, place, fact in BROKEN:
+        found = found_at(await refusal(ours, part, words), part)
+        if place not in found or fact not in found[place]:
+            wrong.append((part, words[:40], found))
+    assert wrong == []
     assert await rows(store) == before
 
 
 @pytest.mark.parametrize("part", ["subject", "text", "html"])
-@pytest.mark.parametrize(("words", "said"), HOSTILE, ids=[words[:40] for words, _ in HOSTILE])
-async def test_no_words_get_out_of_their_place(
-    ours: WorkspacePortals, store: Store, part: str, words: str, said: str
-) -> None:
+async def test_no_words_get_out_of_their_place(ours: WorkspacePortals, store: Store, part: str) -> None:
     started_s = time.process_time()
-    with pytest.raises(BrokenTemplates) as broken:
-        await ours.put_override("shop", "hub", "tfa", replace(OWN, **{part: words}))
-    assert said in str(broken.value)
+    wrong = []
+    for words, column, fact in HOSTILE:
+        found = found_at(await refusal(ours, part, words), part)
+        if not any(fact in message for place, message in found.items() if column in (None, place[1])):
+            wrong.append((words[:40], found))
+    assert wrong == []
     assert time.process_time() - started_s < SOON_S_MAX
     assert await rows(store) == []
 
 
 @pytest.mark.parametrize("part", ["subject", "text", "html"])
-@pytest.mark.parametrize("words", ENDLESS, ids=range(len(ENDLESS)))
-async def test_no_words_run_forever_or_fill_the_memory(
-    ours: WorkspacePortals, store: Store, part: str, words: str
-) -> None:
+async def test_no_words_run_forever_or_fill_the_memory(ours: WorkspacePortals, store: Store, part: str) -> None:
     started_s = time.process_time()
-    with pytest.raises(BrokenTemplates, match=rf"{part}: (it takes too many steps|the {part} becomes longer than)"):
-        await ours.put_override("shop", "hub", "tfa", replace(OWN, **{part: words}))
+    for number, words in enumerate(ENDLESS if part == "text" else ENDLESS[:3]):
+        assert found_at(await refusal(ours, part, words), part), number
     assert time.process_time() - started_s < SOON_S_MAX
     assert await rows(store) == []
 
 
-@pytest.mark.parametrize(
-    "path", ["portal.name.__class__", "portal.links.__len__", "portal.links.0.items", "portal.links.pop"]
-)
-async def test_what_python_knows_of_a_value_is_nothing_to_a_template(ours: WorkspacePortals, path: str) -> None:
-    await ours.put_override("shop", "hub", "tfa", replace(OWN, subject=f'{{{{ {path} or "nothing" }}}}'))
-    assert (await ours.portal_email("shop", "hub", "tfa", CODE)).subject == "nothing"
+async def test_what_python_knows_of_a_value_is_nothing_to_a_template(ours: WorkspacePortals) -> None:
+    for path in ("portal.name.__class__", "portal.links.__len__", "portal.links.0.items", "portal.links.pop"):
+        await ours.put_override("shop", "hub", "tfa", replace(OWN, subject=f'{{{{ {path} or "nothing" }}}}'))
+        assert (await ours.portal_email("shop", "hub", "tfa", CODE)).subject == "nothing", path
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "<", "<!--", "<p>", "</p>", "<p ", "<b></b>", "{", "{{", "{#", "{##}", "&", "{% if code %}<b></b>{% endif %}",
-        '<a href="https://example.com/{{ code | urlencode }}">x</a>', "{{ zz }}<b>", '<p style="color: red"></p>',
-    ],
-)  # fmt: skip
-async def test_no_words_take_long_to_check(ours: WorkspacePortals, piece: str) -> None:
-    started_s = time.process_time()
-    try:
-        await ours.put_override("shop", "hub", "tfa", replace(OWN, html=piece * (WORDS_BYTES_MAX // len(piece))))
-        await ours.portal_email("shop", "hub", "tfa", CODE)
-    except (BrokenTemplates, Unrenderable):
-        pass
-    assert time.process_time() - started_s < SOON_S_MAX
+PIECES = [
+    "<", "<!--", "<p>", "</p>", "<p ", "<b></b>", "{", "{{", "{#", "{##}", "&", "{% if code %}<b></b>{% endif %}",
+    '<a href="https://example.com/{{ code | urlencode }}">x</a>', "{{ zz }}<b>", '<p style="color: red"></p>',
+]  # fmt: skip
+
+
+@pytest.mark.thorough
+async def test_no_words_take_long_to_check(ours: WorkspacePortals) -> None:
+    bytes_ = min(WORDS_BYTES_MAX, times(WORDS_BYTES_MAX // 4))
+    for piece in PIECES:
+        started_s = time.process_time()
+        try:
+            await ours.put_override("shop", "hub", "tfa", replace(OWN, html=piece * (bytes_ // len(piece))))
+            await ours.portal_email("shop", "hub", "tfa", CODE)
+        except (BrokenTemplates, Unrenderable):
+            pass
+        assert time.process_time() - started_s < SOON_S_MAX * bytes_ / WORDS_BYTES_MAX, piece
 
 
 async def test_what_grows_with_a_value_is_stopped_when_it_is_filled_in(ours: WorkspacePortals) -> None:
@@ -369,7 +384,7 @@ async def test_what_grows_with_a_value_is_stopped_when_it_is_filled_in(ours: Wor
     words = replace(OWN, text="{% if place == 'Atlantis' %}" + endless + "{% endif %}{{ code }}")
     await ours.put_override("shop", "hub", "tfa", words)
     assert (await ours.portal_email("shop", "hub", "tfa", CODE)).text
-    with pytest.raises(Unrenderable, match="too many steps"):
+    with pytest.raises(Unrenderable):
         await ours.portal_email("shop", "hub", "tfa", CODE | {"place": "Atlantis"})
 
 
@@ -380,14 +395,19 @@ async def test_fields_stay_text_in_a_workspaces_html(ours: WorkspacePortals) -> 
     assert "{{ code }}" in (said.html or "")
 
 
+def unprinted(saved: Saved) -> set[str]:
+    """The fields that its warnings name."""
+    return {word for each in saved.warnings if each.file == "hub/tfa" for word in each.message.split()}
+
+
 @pytest.mark.parametrize("part", ["subject", "text", "html", "preheader"])
 async def test_a_field_that_nothing_prints_is_told(ours: WorkspacePortals, part: str) -> None:
     words = Words(subject="Hi", text="Hi", html="<p>Hi</p>", preheader="Hi")
     saved = await ours.put_override("shop", "hub", "tfa", words)
-    assert "hub/tfa: nothing prints code" in [str(each) for each in saved.warnings]
+    assert unprinted(saved) >= {"code", "first_name"}
     printed = "<p>{{ code }}</p>" if part == "html" else "{{ code }}"
     saved = await ours.put_override("shop", "hub", "tfa", replace(words, **{part: printed}))
-    assert "hub/tfa: nothing prints code" not in [str(each) for each in saved.warnings]
+    assert "code" not in unprinted(saved)
 
 
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -398,9 +418,8 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
-async def test_only_names_of_the_files_are_known(ours: WorkspacePortals, store: Store, name: str) -> None:
-    for portal, mail_type in ((name, "tfa"), ("hub", name), (name, name)):
+async def test_only_names_of_the_files_are_known(ours: WorkspacePortals, store: Store) -> None:
+    for portal, mail_type in (pair for name in NAMES for pair in ((name, "tfa"), ("hub", name), (name, name))):
         for call in (
             ours.put_override("shop", portal, mail_type, OWN),
             ours.remove_override("shop", portal, mail_type),
@@ -441,5 +460,5 @@ async def test_it_is_queued_in_the_workspaces_words(ours: WorkspacePortals, stor
     assert (row["class"], row["workspace"]) == ("urgent", "shop")
     assert abs(row["life"].total_seconds() - 600) < 5
     assert await store.value("SELECT subject FROM fairpost.contents") == "482913, says the shop"
-    with pytest.raises(FairpostError, match="is not an e-mail address"):
+    with pytest.raises(FairpostError, match="nonsense"):
         await ours.send("shop", "hub", "tfa", CODE, to="nonsense")

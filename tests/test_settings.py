@@ -1,5 +1,6 @@
 """Settings are checked once, and a wrong one is named with its rule."""
 
+import errno
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -44,20 +45,21 @@ def test_a_relative_home_is_made_absolute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "message"),
+    ("variable", "value", "rule"),
     [
-        ("FAIRPOST_HOME", "/etc/hostname", "must be a directory, or a path where one can be made, got /etc/hostname"),
-        ("FAIRPOST_HOME", "~nobody-at-all/x", "must be a directory"),
-        ("FAIRPOST_DATABASE_URL", "mysql://h/d", "must be a URL that begins with postgresql://, got mysql://h/d"),
-        ("FAIRPOST_WORKSPACE", "*", "must be 1..200 characters on one line, and not *, got *"),
-        ("FAIRPOST_WORKSPACE", "a\nb", "must be 1..200 characters"),
-        ("FAIRPOST_WORKSPACE", "x" * 201, "must be 1..200 characters"),
+        ("FAIRPOST_HOME", "/etc/hostname", ""),
+        ("FAIRPOST_HOME", "~nobody-at-all/x", ""),
+        ("FAIRPOST_DATABASE_URL", "mysql://h/d", "postgresql://"),
+        ("FAIRPOST_WORKSPACE", "*", "1..200"),
+        ("FAIRPOST_WORKSPACE", "a\nb", "1..200"),
+        ("FAIRPOST_WORKSPACE", "x" * 201, "1..200"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_key_and_rule(variable: str, value: str, message: str) -> None:
-    with pytest.raises(SettingsError) as error:
-        read_settings({variable: value})
-    assert f"{variable} {message}" in str(error.value)
+def test_a_wrong_value_is_named_with_its_key_and_rule(variable: str, value: str, rule: str) -> None:
+    said = refusal({variable: value})
+    assert said.startswith(variable)
+    assert rule in said
+    assert value in said
 
 
 def test_no_password_ends_up_in_an_error() -> None:
@@ -103,8 +105,9 @@ def test_everything_may_be_redirected_to_one_address(address: str) -> None:
     ],
 )
 def test_a_redirect_that_is_not_one_address_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="FAIRPOST_REDIRECT_ALL must be one e-mail address in ASCII, got"):
-        read_settings({"FAIRPOST_REDIRECT_ALL": text})
+    said = refusal({"FAIRPOST_REDIRECT_ALL": text})
+    assert said.startswith("FAIRPOST_REDIRECT_ALL")
+    assert text in said
 
 
 def test_the_defaults_of_fairness_are_those_of_the_policies() -> None:
@@ -227,9 +230,10 @@ def test_fairness_can_be_set(variable: str, text: str, value: Any) -> None:
 def test_what_breaks_the_rule_of_a_setting_is_refused(variable: str, texts: list[str]) -> None:
     (rule,) = [setting.rule for setting in SETTINGS if setting.variable == variable]
     for text in texts:
-        with pytest.raises(SettingsError) as error:
-            read_settings({variable: text})
-        assert str(error.value) == f"{variable} must be {rule}, got {text}"
+        said = refusal({variable: text})
+        assert said.startswith(variable)
+        assert rule in said
+        assert said.endswith(text)
 
 
 @pytest.mark.parametrize(
@@ -267,11 +271,11 @@ def test_where_both_names_are_set_ours_counts() -> None:
 
 @pytest.mark.parametrize("text", ["two\nlines", "x" * 10_001, "\udcff"])
 def test_a_password_that_is_refused_is_not_shown(text: str) -> None:
-    with pytest.raises(SettingsError) as error:
-        read_settings({"SMTP_PASSWORD": text})
-    assert str(error.value) == (
-        f"SMTP_PASSWORD must be one line of 1..10000 bytes in UTF-8, got {len(text)} characters, which are not shown"
-    )
+    said = refusal({"SMTP_PASSWORD": text})
+    assert said.startswith("SMTP_PASSWORD")
+    assert "1..10000" in said
+    assert f" {len(text)} " in said
+    assert text not in said
 
 
 def test_of_two_other_names_the_first_counts() -> None:
@@ -289,16 +293,17 @@ def test_any_text_is_taken_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("alias", "text", "rule"),
     [
-        ("SMTP_FAIR_QUEUE_ENABLED", "on", "true or false"),
-        ("SMTP_ABUSE_THRESHOLD", "101", "a whole number, 0..100"),
+        ("SMTP_FAIR_QUEUE_ENABLED", "on", "true"),
+        ("SMTP_ABUSE_THRESHOLD", "101", "0..100"),
         ("SMTP_MAX_THROTTLE_DURATION", "24h", "milliseconds, 1..2592000000"),
         ("SMTP_MAX_THROTTLE_DURATION", "2592000001", "milliseconds, 1..2592000000"),
     ],
 )
 def test_an_error_names_the_variable_that_was_read(alias: str, text: str, rule: str) -> None:
-    with pytest.raises(SettingsError) as error:
-        read_settings({alias: text})
-    assert str(error.value) == f"{alias} must be {rule}, got {text}"
+    said = refusal({alias: text})
+    assert said.startswith(alias)
+    assert rule in said
+    assert said.endswith(text)
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -345,64 +350,66 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_default(tm
 
 
 def test_an_empty_file_and_an_empty_name_of_one_set_nothing(tmp_path: Path) -> None:
-    assert read_settings(written(tmp_path, "# all as it is\n")) == read_settings({})
+    assert read_settings(written(tmp_path, "# nothing\n")) == read_settings({})
     assert read_settings({"FAIRPOST_CONFIG": ""}) == read_settings({})
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "facts"),
     [
-        ("abuse_threshold = 101", ": abuse_threshold must be a whole number, 0..100, got 101"),
-        ("abuse_threshold = 5.0", ": abuse_threshold must be a whole number, 0..100, got 5.0"),
-        ("fair_queue = true", ": fair_queue must be on, off or a percentage such as 50%, got true"),
-        ("throttle_max = 2030-01-01", "30d at most, got a date or time"),
-        ("paid_plans = {gold = 1}", ": paid_plans must be names of 1..100 characters, with commas, got a table"),
-        ('paid_plans = ["gold,silver"]', "got a list with more in it than numbers, and texts without commas"),
-        ("paid_plans = [true]", "got a list with more in it"),
-        ('paid_plans = ["gold", ""]', "got a list with more in it"),
-        ("paid_plans = []", ": paid_plans is empty; leave it out"),
-        ('redirect_all = ""', ": redirect_all is empty; leave it out"),
-        (
-            f"max_queue = 0x{'f' * 50_000}",
-            ": max_queue must be a whole number, 1..1000000000, got a number beyond 64 bits",
-        ),
-        ("abuse_treshold = 1", ": there is no setting abuse_treshold; did you mean abuse_threshold?"),
-        ('FAIRPOST_WORKSPACE = "a"', ": there is no setting FAIRPOST_WORKSPACE; did you mean workspace?"),
-        ("colour = 1", ": there is no setting colour; docs/settings.md has them all"),
-        ("[fairpost]\nmax_queue = 1", ": there is no setting fairpost: settings stand at the top, under no heading"),
-        ("max_queue = 1\nhome =\n", " is not TOML: Invalid value (at line 2, column 7)"),
-        ("max_queue = 1\nmax_queue = 2\n", " is not TOML: Cannot overwrite a value (at line 2, column 14)"),
-        (f"max_queue = {'[' * 50_000}", " is not TOML: "),
-        (f"max_queue = {'9' * 50_000}", " is not TOML: "),
-        (b"workspace = '\xff'", " is not TOML: it is not in UTF-8"),
-        (f"# {'x' * FILE_BYTES_MAX}", f" has more than {FILE_BYTES_MAX} bytes"),
+        ("abuse_threshold = 101", ["abuse_threshold", "0..100", "101"]),
+        ("abuse_threshold = 5.0", ["abuse_threshold", "0..100", "5.0"]),
+        ("fair_queue = true", ["fair_queue", "50%", "true"]),
+        ("throttle_max = 2030-01-01", ["throttle_max", "30d"]),
+        ("paid_plans = {gold = 1}", ["paid_plans", "1..100"]),
+        ('paid_plans = ["gold,silver"]', ["paid_plans"]),
+        ("paid_plans = [true]", ["paid_plans"]),
+        ('paid_plans = ["gold", ""]', ["paid_plans"]),
+        ("paid_plans = []", ["paid_plans"]),
+        ('redirect_all = ""', ["redirect_all"]),
+        (f"max_queue = 0x{'f' * 50_000}", ["max_queue", "1..1000000000", "64"]),
+        ("abuse_treshold = 1", ["abuse_treshold", "abuse_threshold"]),
+        ('FAIRPOST_WORKSPACE = "a"', ["FAIRPOST_WORKSPACE", "workspace"]),
+        ("colour = 1", ["colour", "docs/settings.md"]),
+        ("[fairpost]\nmax_queue = 1", ["fairpost"]),
+        ("max_queue = 1\nhome =\n", ["TOML", "line 2, column 7"]),
+        ("max_queue = 1\nmax_queue = 2\n", ["TOML", "line 2, column 14"]),
+        (f"max_queue = {'[' * 50_000}", ["TOML"]),
+        (f"max_queue = {'9' * 50_000}", ["TOML"]),
+        (b"workspace = '\xff'", ["TOML", "UTF-8"]),
+        (f"# {'x' * FILE_BYTES_MAX}", [str(FILE_BYTES_MAX)]),
     ],
-    ids=lambda value: None if len(value) > 100 else value,
+    ids=lambda value: None if len(value) > 100 else value if isinstance(value, str) else "",
 )
-def test_a_wrong_file_is_refused_with_its_path_key_and_reason(tmp_path: Path, text: str | bytes, why: str) -> None:
+def test_a_wrong_file_is_refused_with_its_path_key_and_reason(
+    tmp_path: Path, text: str | bytes, facts: list[str]
+) -> None:
     environ = written(tmp_path, text)
-    assert refusal(environ).startswith(environ["FAIRPOST_CONFIG"])
-    assert why in refusal(environ)
+    path, _, why = refusal(environ).partition("fairpost.toml")
+    assert path + "fairpost.toml" == environ["FAIRPOST_CONFIG"]
+    assert [fact for fact in facts if fact not in why] == []
+    assert len(why) < 1_000
 
 
 def test_what_the_environment_overrules_must_be_right_too(tmp_path: Path) -> None:
     environ = written(tmp_path, "max_queue = 0")
-    assert "max_queue must be" in refusal({**environ, "FAIRPOST_MAX_QUEUE": "7"})
+    assert "max_queue" in refusal({**environ, "FAIRPOST_MAX_QUEUE": "7"})
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none.toml"
-    assert refusal({"FAIRPOST_CONFIG": str(missing)}) == (
-        f"FAIRPOST_CONFIG names {missing}, which cannot be read: No such file or directory"
-    )
-    assert "Is a directory" in refusal({"FAIRPOST_CONFIG": str(tmp_path)})
+    for path, why in ((missing, errno.ENOENT), (tmp_path, errno.EISDIR)):
+        said = refusal({"FAIRPOST_CONFIG": str(path)})
+        assert said.startswith("FAIRPOST_CONFIG")
+        assert str(path) in said
+        assert os.strerror(why) in said
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
     environ = written(tmp_path, "")
     Path(environ["FAIRPOST_CONFIG"]).chmod(0)
-    assert "Permission denied" in refusal(environ)
+    assert os.strerror(errno.EACCES) in refusal(environ)
 
 
 @pytest.mark.parametrize(

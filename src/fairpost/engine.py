@@ -96,7 +96,8 @@ async def _think(
     asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)  # readable means: the parent is gone
     async with open_store(settings, connections_max=3, through_bouncer=options.poll_only) as store:
         url = await server_url(settings)
-        watch = Watch(store, settings, log)
+        watches = watches_of(store, settings, log)
+        watch, sender_watch = watches[:2]
         await watch.look()
         await watch.bury_the_dead()
         await _provide_account(store, settings, log)
@@ -110,18 +111,26 @@ async def _think(
             look_s=settings.poll_interval.total_seconds(),
             log=log,
         )
-        sender_watch = SenderWatch(store, _sender_options(settings), log)
-        campaign_watch = CampaignWatch(store, log)
-        course_watch = CourseWatch(store, log)
-        history_watch = HistoryWatch(store, settings.retention, log)
         await sender_watch.start()
         whose = f"the region {settings.region}" if settings.regions else "this database"
         log(f"ready: engine {name} drives the accounts of {whose}")
-        watches = (watch, sender_watch, campaign_watch, course_watch, history_watch)
         watching = [asyncio.create_task(each.run()) for each in watches]
         await orchestrator.run()
         for task in watching:
             task.cancel()
+
+
+def watches_of(
+    store: Store, settings: Settings, log: Callable[[str], None]
+) -> tuple["Watch", SenderWatch, CampaignWatch, CourseWatch, HistoryWatch]:
+    """What an engine runs beside the orchestrator."""
+    return (
+        Watch(store, settings, log),
+        SenderWatch(store, _sender_options(settings), log),
+        CampaignWatch(store, log),
+        CourseWatch(store, log),
+        HistoryWatch(store, settings.retention, log),
+    )
 
 
 async def _provide_account(store: Store, settings: Settings, log: Callable[[str], None]) -> None:

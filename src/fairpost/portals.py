@@ -9,6 +9,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,13 @@ KEPT_CHARS_MAX = 33_554_432  # of all of them: styles in the tags can make ten t
 def portals_at(home: Path) -> Portals:
     """The files: the operator's in this home before the built-in ones. Raises BrokenTemplates."""
     folder = home / OPERATORS_FOLDER
-    return load_portals(BUILT_IN, folder) if folder.is_dir() else load_portals(BUILT_IN)
+    return load_portals(BUILT_IN, folder) if folder.is_dir() else built_in_portals()
+
+
+@cache
+def built_in_portals() -> Portals:
+    """Part of the package: read once in a process, for it takes a while."""
+    return load_portals(BUILT_IN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +63,7 @@ class WorkspacePortals:
         """`kept`: compiled templates that others of this process have, too."""
         self.portals = portals
         self._store = store
-        self._kept = kept or Kept()
+        self._kept = Kept() if kept is None else kept  # an empty one is false
 
     # ── a workspace's own words ───────────────────────────────────────────────────────────────────────────
 
@@ -186,7 +193,7 @@ class Kept:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[str, str, str], _Compiled] = OrderedDict()
-        self._chars = 0
+        self.chars = 0  # of all that is kept
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -199,11 +206,11 @@ class Kept:
     def put(self, key: tuple[str, str, str], compiled: _Compiled) -> _Compiled:
         self.forget(key)
         self._entries[key] = compiled
-        self._chars += compiled.chars
-        while len(self._entries) > KEPT_MAX or self._chars > KEPT_CHARS_MAX:
+        self.chars += compiled.chars
+        while len(self._entries) > KEPT_MAX or self.chars > KEPT_CHARS_MAX:
             self.forget(next(iter(self._entries)))
         return compiled
 
     def forget(self, key: tuple[str, str, str]) -> None:
         if (entry := self._entries.pop(key, None)) is not None:
-            self._chars -= entry.chars
+            self.chars -= entry.chars

@@ -22,10 +22,11 @@ from fairpost.app import (
 from fairpost.model.errors import MigrationError, RegionUnavailable
 from fairpost.postgres.store import Store
 from fairpost.postgres.tenants import require_role
-from fairpost.regions.stores import RegionStores
+from fairpost.regions.stores import ANSWER_S_MAX, RegionStores
 from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
+    from dns.asyncresolver import Resolver
     from fastapi import FastAPI
 
     from fairpost.api.service import Service
@@ -36,17 +37,30 @@ HOME_CONNECTIONS_MAX = 4
 
 
 @asynccontextmanager
-async def open_service(settings: Settings, *, log: Callable[[str], None] = write_line) -> AsyncIterator["Service"]:
-    """`log` hears of regions that fail, of those that are back, and of faults in what is live."""
+async def open_service(
+    settings: Settings,
+    *,
+    log: Callable[[str], None] = write_line,
+    answer_s_max: float = ANSWER_S_MAX,
+    resolver: "Resolver | None" = None,
+) -> AsyncIterator["Service"]:
+    """`log` hears of regions that fail, of those that are back, and of faults in what is live. `answer_s_max`: how long a
+    database may take to answer before its region counts as away. `resolver`: of domains; None: the system's."""
     from fairpost.api.service import Service
 
     url = await home_url(settings)
     with in_plain_words(url):
         async with (
             Store.open(url, connections_max=HOME_CONNECTIONS_MAX) as home,
-            RegionStores(directory_of(settings), connections_max=CONNECTIONS_MAX, is_for_tenants=True) as stores,
             RegionStores(
-                directory_of(settings), connections_max=ENTRANCES_MAX, is_for_tenants=True, log=log
+                directory_of(settings), connections_max=CONNECTIONS_MAX, answer_s_max=answer_s_max, is_for_tenants=True
+            ) as stores,
+            RegionStores(
+                directory_of(settings),
+                connections_max=ENTRANCES_MAX,
+                answer_s_max=answer_s_max,
+                is_for_tenants=True,
+                log=log,
             ) as entrances,
         ):
             yield Service(
@@ -58,6 +72,7 @@ async def open_service(settings: Settings, *, log: Callable[[str], None] = write
                 mail=service_mail(settings),
                 guard=network_guard(settings),
                 policy=sender_policy(settings),
+                resolver=resolver,
                 log=log,
             )
 

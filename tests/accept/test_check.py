@@ -117,12 +117,11 @@ NO_ADDRESSES = [
 
 
 def test_what_is_no_address_is_refused_wherever_it_stands(judge: Judge) -> None:
-    for address in NO_ADDRESSES:
-        for kind in ("to", "cc", "bcc"):
-            judge.refuses(f"{kind}[1]", hello(**{kind: ["ann@example.com", address]}))
-        if address is not None and not isinstance(address, list):
-            for field in ADDRESS_FIELDS:
-                judge.refuses(field, hello(**{field: address}))
+    for kind in ("to", "cc", "bcc"):
+        judge.refuses(f"{kind}[1]", *(hello(**{kind: ["ann@example.com", address]}) for address in NO_ADDRESSES))
+    single = [address for address in NO_ADDRESSES if address is not None and not isinstance(address, list)]
+    for field in ADDRESS_FIELDS:
+        judge.refuses(field, *(hello(**{field: address}) for address in single))
 
 
 ADDRESSES: dict[str, dict[str, str]] = {
@@ -170,7 +169,7 @@ pieces = st.sampled_from([*'@.<>"\\ ,;:()-+_', "ann", "example.com", "ä", "\r\n
 addresslike = st.lists(pieces | words, max_size=8).map("".join) | st.builds("{} <{}@{}>".format, words, words, words)
 
 
-@settings(max_examples=500)
+@settings(max_examples=times(150))
 @given(address=addresslike | st.fixed_dictionaries({"address": addresslike, "name": words}))
 def test_an_accepted_address_is_clean_and_stays_the_same(judge: Judge, address: Any) -> None:
     parsed = judge.parse(address)
@@ -221,12 +220,9 @@ for _field in ADDRESS_FIELDS:
 
 def test_no_control_character_gets_in_anywhere(judge: Judge) -> None:
     for field, email_with in PLACES:
-        for control in CONTROLS:
-            if (field, control) != ("headers.X-A", "\t"):
-                judge.refuses(
-                    field,
-                    *(email_with(x) for x in (control, f"a{control}b", f"a{control}", f"\r\nBcc: eve@x.org{control}")),
-                )
+        controls = [control for control in CONTROLS if (field, control) != ("headers.X-A", "\t")]
+        texts = [(c, f"a{c}b", f"a{c}", f"\r\nBcc: eve@x.org{c}") for c in controls]
+        judge.refuses(field, *(email_with(text) for four in texts for text in four))
 
 
 def test_bodies_and_fields_may_contain_any_character(judge: Judge) -> None:
@@ -308,7 +304,7 @@ def test_the_limit_passes_and_one_more_is_refused(judge: Judge) -> None:
 
 
 def test_what_is_far_too_long_is_refused_with_a_short_word(judge: Judge) -> None:
-    long = "x" * 1_000_000
+    long = "x" * 50_000
     emails = [email_with(long) for _, email_with in PLACES] + [hello(**{long: 1}), hello(headers={long: "a"})]
     for judgement in judge.all(emails):
         assert judgement.id is None
@@ -317,7 +313,7 @@ def test_what_is_far_too_long_is_refused_with_a_short_word(judge: Judge) -> None
 
 def test_ten_thousand_emails_are_one_call_and_one_more_is_not(judge: Judge) -> None:
     judge.accepts(*[HELLO] * 10_000)
-    with pytest.raises(psycopg.DatabaseError, match="a list of at most 10000") as refused:
+    with pytest.raises(psycopg.DatabaseError, match="10000") as refused:
         judge.all([HELLO] * 10_001)
     assert refused.value.sqlstate == "FP001"
 
@@ -502,7 +498,7 @@ anything = st.recursive(
 emails = st.dictionaries(st.sampled_from(FIELDS), anything, max_size=5).map(lambda more: {**HELLO, **more})
 
 
-@settings(max_examples=500)
+@settings(max_examples=times(100))
 @given(batch=st.lists(emails | st.dictionaries(names, anything, max_size=5) | anything, min_size=1, max_size=5))
 def test_any_json_gives_a_result_or_a_complaint_and_never_an_error(judge: Judge, batch: list[Any]) -> None:
     for email, judgement in zip(batch, judge.all(batch), strict=True):
@@ -528,7 +524,7 @@ nearly_plain = st.fixed_dictionaries(
 
 
 @pytest.mark.thorough
-@settings(max_examples=times(75))
+@settings(max_examples=times(25))
 @given(batch=st.lists(nearly_plain, min_size=20, max_size=20))
 def test_what_is_plain_at_first_sight_has_nothing_wrong_with_it(judge: Judge, batch: list[Any]) -> None:
     """The short way in never lets through what the long way would stop, and reads it the same."""
@@ -560,7 +556,7 @@ def test_a_bad_email_in_the_middle_keeps_nobody_else_out(judge: Judge) -> None:
 def test_a_refused_email_writes_nothing_into_any_table(judge: Judge) -> None:
     before = counts(judge.conn)
     bad = {**attached(data="no base64!"), "idempotency_key": "k"}
-    with pytest.raises(psycopg.DatabaseError, match=r"attachments\[0\].data: must be base64 text") as refused:
+    with pytest.raises(psycopg.DatabaseError, match=r"attachments\[0\].data: .*base64") as refused:
         judge.conn.execute("SELECT fairpost.enqueue(%s::text::jsonb)", [json.dumps(bad)])
     assert refused.value.sqlstate == "FP001"
     assert json.loads(refused.value.diag.message_detail or "")["field"] == "attachments[0].data"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_type, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_type, get_type_hints
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
@@ -56,6 +56,7 @@ class Caller:
 
 
 Flavour = Callable[[str], AbstractContextManager[Caller]]
+Others: TypeAlias = "psycopg.Connection[Any]"
 
 
 @contextmanager
@@ -268,28 +269,20 @@ def quiet(conn: Any) -> Any:
     return conn
 
 
-@pytest.fixture(params=FLAVOURS)
-def caller(request: pytest.FixtureRequest, file_url: str) -> Iterator[Caller]:
-    with FLAVOURS[request.param](file_url) as caller:
-        caller.begin()
-        yield caller
-        caller.rollback()
-
-
 @pytest.fixture(scope="module")
-def others(file_url: str) -> Iterator["psycopg.Connection[Any]"]:
+def others(file_url: str) -> Iterator[Others]:
     """Somebody else, who sees what is committed and nothing more."""
     with psycopg.connect(file_url, autocommit=True) as conn:
         conn.execute("CREATE TABLE notes (word text)")
         yield conn
 
 
-def queued(others: "psycopg.Connection[Any]", *ids: int) -> list[int]:
+def queued(others: Others, *ids: int) -> list[int]:
     rows = others.execute("SELECT id FROM fairpost.queue WHERE id = ANY (%s) ORDER BY id", [list(ids)])
     return [row[0] for row in rows]
 
 
-def test_an_email_appears_when_the_caller_commits(caller: Caller, others: "psycopg.Connection[Any]") -> None:
+def an_email_appears_when_the_caller_commits(caller: Caller, others: Others, name: str) -> None:
     sent = caller.enqueue(**HELLO)
     assert sent == Enqueued(id=sent.id, new=True)
     assert queued(others, sent.id) == []
@@ -297,50 +290,66 @@ def test_an_email_appears_when_the_caller_commits(caller: Caller, others: "psyco
     assert queued(others, sent.id) == [sent.id]
 
 
-def test_an_email_is_forgotten_when_the_caller_rolls_back(caller: Caller, others: "psycopg.Connection[Any]") -> None:
+def an_email_is_forgotten_when_the_caller_rolls_back(caller: Caller, others: Others, name: str) -> None:
     sent = caller.enqueue(**HELLO)
     caller.rollback()
     assert queued(others, sent.id) == []
 
 
-def test_a_known_key_gives_the_first_id(caller: Caller, request: pytest.FixtureRequest) -> None:
-    key = request.node.name
-    first = caller.enqueue(**HELLO, idempotency_key=key)
-    assert caller.enqueue(**HELLO, idempotency_key=key) == Enqueued(first.id, new=False)
+def a_known_key_gives_the_first_id(caller: Caller, others: Others, name: str) -> None:
+    first = caller.enqueue(**HELLO, idempotency_key=name)
+    assert caller.enqueue(**HELLO, idempotency_key=name) == Enqueued(first.id, new=False)
     caller.commit()
     caller.begin()
-    assert caller.enqueue(**HELLO, idempotency_key=key) == Enqueued(first.id, new=False)
+    assert caller.enqueue(**HELLO, idempotency_key=name) == Enqueued(first.id, new=False)
 
 
-def test_a_refused_email_leaves_the_transaction_usable(
-    caller: Caller, others: "psycopg.Connection[Any]", request: pytest.FixtureRequest
-) -> None:
-    word = request.node.name
-    caller.execute(f"INSERT INTO notes VALUES ('{word}')")
-    with pytest.raises(InvalidEmail, match=r"^to: .* is not an e-mail address$") as refused:
+def a_refused_email_leaves_the_transaction_usable(caller: Caller, others: Others, name: str) -> None:
+    caller.execute(f"INSERT INTO notes VALUES ('{name}')")
+    with pytest.raises(InvalidEmail, match='"nobody"') as refused:
         caller.enqueue(to="nobody", subject="Hello", text="Hi")
     assert refused.value.field == "to"
-    with pytest.raises(InvalidEmail, match=r"^subject: must not contain NUL") as refused:
+    with pytest.raises(InvalidEmail, match="NUL") as refused:
         caller.enqueue(to="ann@example.com", subject="Hel\0lo", text="Hi")
     assert refused.value.field == "subject"
     sent = caller.enqueue(**HELLO)
-    caller.execute(f"INSERT INTO notes VALUES ('{word}')")
+    caller.execute(f"INSERT INTO notes VALUES ('{name}')")
     caller.commit()
-    assert others.execute("SELECT count(*) FROM notes WHERE word = %s", [word]).fetchone() == (2,)
+    assert others.execute("SELECT count(*) FROM notes WHERE word = %s", [name]).fetchone() == (2,)
     assert queued(others, sent.id) == [sent.id]
 
 
-def test_many_emails_give_a_result_each(caller: Caller, others: "psycopg.Connection[Any]") -> None:
+def many_emails_give_a_result_each(caller: Caller, others: Others, name: str) -> None:
     first, bad, unsayable, last = caller.enqueue_many(
         Email(**HELLO), {**HELLO, "from": "x"}, {**HELLO, "text": "\ud800"}, {**HELLO, "from_": "b@x.org"}
     )
-    assert bad == Rejected("from", '"x" is not an e-mail address')
-    assert unsayable == Rejected("text", "must not contain lone surrogates: they are halves of characters")
+    assert isinstance(bad, Rejected)
+    assert (bad.field, '"x"' in bad.message) == ("from", True)
+    assert isinstance(unsayable, Rejected)
+    assert (unsayable.field, "surrogates" in unsayable.message) == ("text", True)
     caller.commit()
     assert queued(others, first.id, last.id) == [first.id, last.id]
 
 
-def test_autocommit_stays_what_it_was(file_url: str, others: "psycopg.Connection[Any]") -> None:
+CONTRACT = (
+    an_email_appears_when_the_caller_commits,
+    an_email_is_forgotten_when_the_caller_rolls_back,
+    a_known_key_gives_the_first_id,
+    a_refused_email_leaves_the_transaction_usable,
+    many_emails_give_a_result_each,
+)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_the_contract_holds_over_every_connection(flavour: str, file_url: str, others: Others) -> None:
+    with FLAVOURS[flavour](file_url) as caller:
+        for promise in CONTRACT:
+            caller.begin()
+            promise(caller, others, flavour)
+            caller.rollback()
+
+
+def test_autocommit_stays_what_it_was(file_url: str, others: Others) -> None:
     with closing(psycopg.connect(file_url, autocommit=True)) as conn:
         sent = enqueue(conn, **HELLO)
         assert conn.autocommit
@@ -348,16 +357,14 @@ def test_autocommit_stays_what_it_was(file_url: str, others: "psycopg.Connection
     assert queued(others, sent.id) == [sent.id]
 
 
-def test_a_psycopg_pipeline_is_no_obstacle(file_url: str, others: "psycopg.Connection[Any]") -> None:
+def test_a_psycopg_pipeline_is_no_obstacle(file_url: str, others: Others) -> None:
     with psycopg.connect(file_url) as conn, conn.pipeline():
         conn.execute("SELECT 1")
         sent = enqueue(conn, **HELLO)
     assert queued(others, sent.id) == [sent.id]
 
 
-def test_a_refused_email_does_not_break_an_atomic_block_of_django(
-    file_url: str, others: "psycopg.Connection[Any]"
-) -> None:
+def test_a_refused_email_does_not_break_an_atomic_block_of_django(file_url: str, others: Others) -> None:
     with FLAVOURS["django-connection"](file_url) as caller, django.db.transaction.atomic():
         with pytest.raises(InvalidEmail):
             caller.enqueue(to="nobody", subject="Hello", text="Hi")
@@ -365,7 +372,7 @@ def test_a_refused_email_does_not_break_an_atomic_block_of_django(
     assert queued(others, sent.id) == [sent.id]
 
 
-def test_every_example_in_the_docs_works(file_url: str, others: "psycopg.Connection[Any]") -> None:
+def test_every_example_in_the_docs_works(file_url: str, others: Others) -> None:
     others.execute("CREATE TABLE orders (customer text)")
     examples = re.findall(r"```(\w+)\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
     assert len(examples) > 10
@@ -391,7 +398,7 @@ def run_example(code: str) -> None:
                 runner.run(disposed)
 
 
-def enqueued_so_far(others: "psycopg.Connection[Any]") -> int:
+def enqueued_so_far(others: Others) -> int:
     row = others.execute("SELECT count(*) FROM fairpost.queue").fetchone()
     assert row
     return int(row[0])

@@ -13,6 +13,7 @@ from fairpost.model.account import Limits
 from fairpost.model.sender import SenderId
 from fairpost.postgres import senders
 from fairpost.postgres.store import Store
+from tests.facts import missing
 from tests.observe.reading import rows_read
 from tests.simulation.world import draft
 
@@ -36,9 +37,7 @@ async def test_the_first_that_find_room_are_taken_and_the_others_are_told_when(s
     assert [row["error"] is None for row in rows] == [True] * 6 + [False] * 3
     error = json.loads(rows[-1]["error"])
     assert error["field"] == "user"
-    assert error["message"] == (
-        "has sent too much: 10 of 10 e-mails in 24 hours are used up; there is room again at 2030-01-11T09:00:00Z"
-    )
+    assert missing(error["message"], "10 of 10", "24 hours", "2030-01-11T09:00:00Z") == []
     assert datetime.fromisoformat(error["until"]) == datetime(2030, 1, 11, 9, tzinfo=UTC), (
         "when the first four are a day old"
     )
@@ -106,15 +105,17 @@ async def test_the_waiting_are_bounded_staged_or_not(store: Store) -> None:
     await store.value("SELECT fairpost.stage('{default}', $1)", NOW)
     rows = await store.enqueue_many(emails, waiting_max=10, now=NOW)
     assert accepted(rows) == 2
-    assert "10 e-mails of this user are waiting, and 10 may" in rows[-1]["error"]
-    assert "when some of it has gone out" in rows[-1]["error"], "nothing went out yet, so nobody can say when"
+    error = json.loads(rows[-1]["error"])
+    assert missing(error["message"], "10 ", " 10 ") == []
+    assert error.get("until") is None, "nothing went out yet, so it cannot be said when there is room"
     await store.value(
         """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, sent)
            VALUES ('w1', 'ann', fairpost.hour_of($1), '#1', 60)""",
         NOW,
     )
     rows = await store.enqueue_many(emails[:1], waiting_max=10, now=NOW)
-    assert "there is room again at 2030-01-10T12:31:00Z" in rows[-1]["error"], "at sixty an hour, one takes a minute"
+    until = datetime.fromisoformat(json.loads(rows[-1]["error"])["until"])
+    assert until == datetime(2030, 1, 10, 12, 31, tzinfo=UTC), "at sixty an hour, one takes a minute"
 
 
 async def test_in_python_the_refusal_has_the_moment(store: Store, url: str) -> None:
@@ -126,7 +127,7 @@ async def test_in_python_the_refusal_has_the_moment(store: Store, url: str) -> N
         assert isinstance(first, Enqueued)
         assert isinstance(second, Rejected)
         assert second.until is not None
-        with pytest.raises(InvalidEmail, match=r"^user: has sent too much: 1 of 1 e-mails") as refused:
+        with pytest.raises(InvalidEmail, match=r"^user: .*\b1 of 1\b") as refused:
             await enqueue(conn, to="p@there.test", subject="s", text="t", workspace="w1", user="ann")
         assert refused.value.until == second.until
     finally:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jsonschema_rs
 from hypothesis import strategies as st
 
 NDJSON = "application/x-ndjson"
@@ -102,9 +103,7 @@ def requests(operation: Operation, words: Sequence[str]) -> st.SearchStrategy[As
             if place is None:
                 continue
             value = draw(
-                _in_path(parameter["schema"], words)
-                if parameter["in"] == "path"
-                else values(parameter["schema"], words)
+                _in_path(parameter, words) if parameter["in"] == "path" else values(parameter["schema"], words)
             )
             if value is None:
                 continue
@@ -118,8 +117,54 @@ def requests(operation: Operation, words: Sequence[str]) -> st.SearchStrategy[As
     return asked()
 
 
-def _in_path(schema: JSON, words: Sequence[str]) -> st.SearchStrategy[Any]:
-    """Any word can be tried, also where a number is wanted."""
+ODD: tuple[Any, ...] = (None, True, -1, 1.5, "", "x" * 70_000, [], {}, [[]], {"a": []})
+
+
+def wrong_bodies(schema: JSON, *, each: int) -> list[Any]:
+    """Bodies that the schema does not allow: of another kind, with a property too many or too few, and with odd values
+    in every property, `each` of them."""
+    good = smallest(schema)
+    bodies: list[Any] = list(ODD)
+    if isinstance(good, dict):
+        bodies.append({**good, "no_such_property": 1})
+        bodies += [{name: value for name, value in good.items() if name != left_out} for left_out in good]
+        for place, name in enumerate(_object(schema).get("properties", {})):
+            bodies += [{**good, name: ODD[(place + n) % len(ODD)]} for n in range(each)]
+    is_allowed = jsonschema_rs.validator_for(schema).is_valid
+    return [body for body in bodies if not is_allowed(body)]
+
+
+def smallest(schema: JSON) -> Any:
+    """A value with what is required and no more."""
+    if "const" in schema or "enum" in schema:
+        return schema["const"] if "const" in schema else schema["enum"][0]
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
+        return smallest(next((one for one in choices if one.get("type") == "object"), choices[0]))
+    match schema.get("type"):
+        case "object":
+            return {name: smallest(schema["properties"][name]) for name in schema.get("required", ())}
+        case "array":
+            return [smallest(schema["items"])] * schema.get("minItems", 0)
+        case "string":
+            return "x" * schema.get("minLength", 1)
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return True
+    return None
+
+
+def _object(schema: JSON) -> JSON:
+    choices: list[JSON] = schema.get("anyOf") or schema.get("oneOf") or [schema]
+    return next((one for one in choices if one.get("type") == "object"), {})
+
+
+def _in_path(parameter: JSON, words: Sequence[str]) -> st.SearchStrategy[Any]:
+    """Any word can be tried, also where a number is wanted; an address or a domain more often where one is."""
+    mark = {"address": "@", "domain": "."}.get(parameter["name"])
+    if mark and (fitting := [word for word in words if mark in word and (mark == "@" or "@" not in word)]):
+        return st.sampled_from(fitting) | st.sampled_from(words)
+    schema = parameter["schema"]
     return st.sampled_from(words) if schema.get("type") in ("integer", "number") else values(schema, words)
 
 

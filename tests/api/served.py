@@ -13,14 +13,13 @@ from fastapi import FastAPI
 
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
-from fairpost.api.service import Service
 from fairpost.postgres.store import Store
 from fairpost.service import open_service
 from fairpost.settings import Settings
 
 T = TypeVar("T")
 
-ANSWER_S_MAX = 120
+ANSWER_S_MAX = 120  # a database that is slow because the machine is busy is not away
 
 
 @cache
@@ -59,9 +58,7 @@ def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda ap
     problems: list[BaseException] = []
 
     async def serve() -> None:
-        async with open_service(settings) as service:
-            _without_network(service)
-            _patient(service)
+        async with open_service(settings, answer_s_max=ANSWER_S_MAX, resolver=_without_network()) as service:
             it.store = service.home
             it.app = build_app(service, log=it.log.append)
             prepare(it.app)
@@ -93,16 +90,10 @@ def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda ap
             raise problems[0]
 
 
-def _patient(service: Service) -> None:
-    """A database that is slow because the machine is busy is not away."""
-    for stores in (service.stores, service.entrances):
-        stores._answer_s_max = ANSWER_S_MAX
-
-
-def _without_network(service: Service) -> None:
-    """Nobody is asked about domains."""
+def _without_network() -> Resolver:
+    """No name server is asked about domains."""
     nobody = Resolver(configure=False)
     nobody.nameservers = ["127.0.0.1"]
     nobody.port = 9
     nobody.lifetime = 0.2
-    object.__setattr__(service, "resolver", nobody)
+    return nobody

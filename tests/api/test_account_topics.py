@@ -17,6 +17,7 @@ from fairpost.observe import now as observe_now
 from fairpost.observe import status
 from fairpost.observe.accounts import AccountNow
 from fairpost.observe.recent import Recent
+from fairpost.policy.reply_rules import GONE
 from fairpost.postgres.store import Store
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
@@ -98,7 +99,7 @@ async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> 
         assert told["warm_up"].startswith("<svg")
         (failure,) = told["failures"]
         assert (failure["email_id"], failure["code"], failure["outcome"]) == (str(row["id"]), 550, "bounced")
-        assert failure["why"] == "There is no such mailbox, or it is closed."
+        assert failure["why"] == f"{GONE.why}."
         for name in ("nobody", "acme/sales", "../own"):
             async with watching(member, f"/api/live/account?name={name}") as stream:
                 assert (await stream.state()) == {"account": None}

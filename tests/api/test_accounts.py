@@ -13,7 +13,7 @@ from fairpost.model.account import Limits
 from fairpost.model.transport import SmtpSettings
 from fairpost.model.workspace import Scope
 from fairpost.settings import Settings
-from tests.api.conftest import Api
+from tests.api.conftest import Api, fields_of
 
 PASSWORD = "correct horse battery staple"
 SMTP = {"host": "smtp.acme.example", "user": "sales@acme.example", "password": PASSWORD}
@@ -118,61 +118,60 @@ async def test_pools_show_who_is_in_them(api: Api, client: httpx.AsyncClient) ->
     }
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        ({"address": "nobody"}, "address"),
-        ({"address": "ann@elsewhere.example"}, "address"),
-        ({"address": "ann@acme.example.evil.example"}, "address"),
-        ({"provider": "no-such"}, "provider"),
-        ({"display_name": "a\nb"}, "display_name"),
-        ({"limits": {"daily_max": 0}}, "limits.daily_max"),
-        ({"limits": {"delay_ms": 5000, "gap_max_ms": 10}}, "limits"),
-        ({"limits": {"warm_up": {}}}, "limits"),
-        ({"limits": {"colour": 1}}, "limits.colour"),
-        ({"smtp": {"host": "localhost"}}, "smtp.host"),
-        ({"smtp": {"host": "db.localhost"}}, "smtp.host"),
-        ({"smtp": {"host": "127.0.0.1"}}, "smtp.host"),
-        ({"smtp": {"host": "127.1"}}, "smtp.host"),
-        ({"smtp": {"host": "2130706433"}}, "smtp.host"),
-        ({"smtp": {"host": "0x7f.1"}}, "smtp.host"),
-        ({"smtp": {"host": "10.0.0.1"}}, "smtp.host"),
-        ({"smtp": {"host": "169.254.169.254"}}, "smtp.host"),
-        ({"smtp": {"host": "::1"}}, "smtp.host"),
-        ({"smtp": {"host": "::ffff:10.0.0.1"}}, "smtp.host"),
-        ({"smtp": {"host": "fe80::1"}}, "smtp.host"),
-        ({"smtp": {"host": "smtp.example.com/x"}}, "smtp.host"),
-        ({"smtp": {"host": "smtp example"}}, "smtp.host"),
-        ({"smtp": {"host": "smtp..example"}}, "smtp.host"),
-        ({"smtp": {"host": "localhost."}}, "smtp.host"),
-        ({"smtp": {"host": "s.example", "port": 0}}, "smtp.port"),
-        ({"smtp": {"host": "s.example", "user": "ann"}}, "smtp.password"),
-        ({"smtp": {"host": "s.example", "password": PASSWORD}}, "smtp.user"),
-        ({"smtp": {**SMTP, "password": "a\nb"}}, "smtp.password"),
-        ({"smtp": {**SMTP, "security": "none"}}, "smtp.security"),
-        ({"smtp": {**SMTP, "security": "offered"}}, "smtp.security"),
-        ({"smtp": {**SMTP, "ca_file": "/etc/passwd"}}, "smtp.ca_file"),
-        ({"smtp": {"host": "s.example", "oauth": {"kind": "microsoft-client", "client_id": "a"}}}, "smtp.oauth.tenant"),
-        (
-            {
-                "smtp": {
-                    "host": "s.example",
-                    "oauth": {"kind": "google-refresh-token", "client_id": "a", "token_uri": "x"},
-                }
-            },
-            "smtp.oauth.token_uri",
-        ),
-        ({"gmail": {"oauth": {"kind": "google-service-account", "key": "{}"}}}, "gmail.oauth.key"),
-        ({"gmail": {"oauth": {"kind": "microsoft-client"}}}, "gmail.oauth.kind"),
-    ],
-)
-async def test_what_is_wrong_is_named_and_nothing_is_added(
-    api: Api, client: httpx.AsyncClient, wrong: dict[str, Any], field: str
-) -> None:
-    answer = await client.post("/api/accounts", json={"name": "sales", "address": "sales@acme.example", **wrong})
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["error"]["details"][0]["field"] == field
-    assert PASSWORD not in answer.text
+WRONG_ACCOUNTS: list[tuple[dict[str, Any], str]] = [
+    ({"address": "nobody"}, "address"),
+    ({"address": "ann@elsewhere.example"}, "address"),
+    ({"address": "ann@acme.example.evil.example"}, "address"),
+    ({"provider": "no-such"}, "provider"),
+    ({"display_name": "a\nb"}, "display_name"),
+    ({"limits": {"daily_max": 0}}, "limits.daily_max"),
+    ({"limits": {"delay_ms": 5000, "gap_max_ms": 10}}, "limits"),
+    ({"limits": {"warm_up": {}}}, "limits"),
+    ({"limits": {"colour": 1}}, "limits.colour"),
+    ({"smtp": {"host": "localhost"}}, "smtp.host"),
+    ({"smtp": {"host": "db.localhost"}}, "smtp.host"),
+    ({"smtp": {"host": "127.0.0.1"}}, "smtp.host"),
+    ({"smtp": {"host": "127.1"}}, "smtp.host"),
+    ({"smtp": {"host": "2130706433"}}, "smtp.host"),
+    ({"smtp": {"host": "0x7f.1"}}, "smtp.host"),
+    ({"smtp": {"host": "10.0.0.1"}}, "smtp.host"),
+    ({"smtp": {"host": "169.254.169.254"}}, "smtp.host"),
+    ({"smtp": {"host": "::1"}}, "smtp.host"),
+    ({"smtp": {"host": "::ffff:10.0.0.1"}}, "smtp.host"),
+    ({"smtp": {"host": "fe80::1"}}, "smtp.host"),
+    ({"smtp": {"host": "smtp.example.com/x"}}, "smtp.host"),
+    ({"smtp": {"host": "smtp example"}}, "smtp.host"),
+    ({"smtp": {"host": "smtp..example"}}, "smtp.host"),
+    ({"smtp": {"host": "localhost."}}, "smtp.host"),
+    ({"smtp": {"host": "s.example", "port": 0}}, "smtp.port"),
+    ({"smtp": {"host": "s.example", "user": "ann"}}, "smtp.password"),
+    ({"smtp": {"host": "s.example", "password": PASSWORD}}, "smtp.user"),
+    ({"smtp": {**SMTP, "password": "a\nb"}}, "smtp.password"),
+    ({"smtp": {**SMTP, "security": "none"}}, "smtp.security"),
+    ({"smtp": {**SMTP, "security": "offered"}}, "smtp.security"),
+    ({"smtp": {**SMTP, "ca_file": "/etc/passwd"}}, "smtp.ca_file"),
+    ({"smtp": {"host": "s.example", "oauth": {"kind": "microsoft-client", "client_id": "a"}}}, "smtp.oauth.tenant"),
+    (
+        {
+            "smtp": {
+                "host": "s.example",
+                "oauth": {"kind": "google-refresh-token", "client_id": "a", "token_uri": "x"},
+            }
+        },
+        "smtp.oauth.token_uri",
+    ),
+    ({"gmail": {"oauth": {"kind": "google-service-account", "key": "{}"}}}, "gmail.oauth.key"),
+    ({"gmail": {"oauth": {"kind": "microsoft-client"}}}, "gmail.oauth.kind"),
+]
+
+
+async def test_what_is_wrong_is_named_and_nothing_is_added(api: Api, client: httpx.AsyncClient) -> None:
+    wrong = []
+    for given, field in WRONG_ACCOUNTS:
+        answer = await client.post("/api/accounts", json={"name": "sales", "address": "sales@acme.example", **given})
+        if fields_of(answer)[:1] != [field] or PASSWORD in answer.text:
+            wrong.append((given, answer.text))
+    assert wrong == []
     assert await api.store.value("SELECT count(*) FROM fairpost.accounts") == 0
 
 

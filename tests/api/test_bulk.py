@@ -7,7 +7,7 @@ import httpx2 as httpx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpost.api.routes.bulk import CHUNK_LINES, LINES_MAX, _checked
+from fairpost.api.routes.bulk import CHUNK_LINES, LINES_MAX, checked_line
 from tests.api.conftest import Api
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -79,7 +79,7 @@ async def test_a_client_that_goes_away_leaves_nothing(api: Api, client: httpx.As
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 @settings(max_examples=300)
 def test_any_line_is_json_that_postgres_can_read_or_refused(text: bytes) -> None:
-    checked = _checked(text, "k")
+    checked = checked_line(text, "k")
     if isinstance(checked, str):
         email = json.loads(checked)
         assert isinstance(email, dict)

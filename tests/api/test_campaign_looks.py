@@ -39,7 +39,8 @@ async def test_a_campaign_is_seen_from_its_draft_to_its_end(api: Api, acme: http
         assert (draft["pool"], draft["lists"], draft["delays_s"]) == ("default", ["customers"], [0])
         await acme.post("/api/campaigns/spring/launch")
         running = await state_when(stream, state="running", waiting=PEOPLE)
-        assert running["headline"] == {"tone": "bad", "text": "Running: no engine is running.", "until": None}
+        assert (running["headline"]["tone"], running["headline"]["until"]) == ("bad", None)
+        assert "engine" in running["headline"]["text"]
         assert running["states"] == {"ready": PEOPLE}
         assert "now" in running["chart"]
         assert running["course"] == []
@@ -50,7 +51,7 @@ async def test_a_campaign_is_seen_from_its_draft_to_its_end(api: Api, acme: http
         assert later["counted_at"] is None  # of this moment, though no engine counts
         assert [step["sent"] for step in later["steps"]] == [7]
         await acme.post("/api/campaigns/spring/pause", json={"reason": "by Ann"})
-        assert (await state_when(stream, state="paused"))["headline"]["text"] == "Paused: by Ann."
+        assert (await state_when(stream, state="paused"))["headline"]["text"].endswith(": by Ann.")
 
 
 async def test_a_workspace_sees_its_own_and_an_admin_the_newest_of_all(api: Api, acme: httpx.AsyncClient) -> None:  # noqa: F811
@@ -67,7 +68,7 @@ async def test_a_workspace_sees_its_own_and_an_admin_the_newest_of_all(api: Api,
             ("spring", 2 * PEOPLE, 2 * PEOPLE)
         ]
         await finish(api, "sent", 5)
-        await line_when(stream, id="spring", sent=5, waits_for="no engine is running")
+        await line_when(stream, id="spring", sent=5)
     async with signed_in(api, None, Role.ADMIN) as client:
         async with watching(client, "/api/live/campaigns") as stream:
             found = [(line["workspace"], line["id"], line["state"]) for line in (await stream.state())["campaigns"]]
@@ -87,7 +88,7 @@ async def test_the_operators_accounts_have_no_names_in_it(api: Api, acme: httpx.
     for path in ("/api/live/campaign?name=spring", "/api/live/campaigns"):
         async with watching(acme, path) as stream:
             told = json.dumps(await stream.state())
-            assert "a shared account" in told
+            assert "shared account" in told
             assert "big-relay" not in told
             assert "secret" not in told
 

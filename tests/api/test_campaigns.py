@@ -16,7 +16,7 @@ from fairpost.model.workspace import Scope
 from fairpost.policy.forecast import Unforeseen, none_in_writing
 from fairpost.postgres import campaigns, workspaces
 from fairpost.postgres.prospects import import_prospects
-from tests.api.conftest import Api
+from tests.api.conftest import Api, fields_of
 
 HELLO = {"subject": 'Hello {{ first_name or "there" }}', "text": "From {{ company }}"}
 DRAFT: dict[str, Any] = {"sequence": "series", "lists": ["customers"]}
@@ -98,7 +98,8 @@ async def test_a_draft_is_made_changed_and_removed(api: Api, acme: httpx.AsyncCl
     made = await acme.put("/api/campaigns/spring", json=DRAFT)
     assert made.status_code == 201, made.text
     data = made.json()["data"]
-    assert (data["id"], data["state"], data["waits_for"]) == ("spring", "draft", "not launched yet")
+    assert (data["id"], data["state"]) == ("spring", "draft")
+    assert "launch" in data["waits_for"]
     assert (data["pool"], data["account"], data["gap"]) == ("default", None, {"min_s": 30, "max_s": 90})
     assert [(s["template"], s["delay_s"], s["emails"]) for s in data["steps"]] == [
         ("hello", 0, {}),
@@ -168,48 +169,49 @@ async def test_many_who_write_the_same_draft_at_once_make_one(api: Api, acme: ht
     assert await api.store.value("SELECT count(*) FROM fairpost.campaigns") == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"sequence": "nothing"}, "sequence"),
-        ({"sequence": None}, "sequence"),
-        ({"steps": [{"template": "hello"}]}, "sequence"),
-        ({"lists": []}, "lists"),
-        ({"lists": ["customers", "nobody"]}, "lists.1"),
-        ({"lists": ["customers", "customers"]}, "lists"),
-        ({"pool": "unlent"}, "pool"),
-        ({"pool": "other/default"}, "pool"),
-        ({"pool": "@big-relay"}, "pool"),
-        ({"account": "big-relay"}, "account"),
-        ({"account": "other/theirs"}, "account"),
-        ({"account": "theirs"}, "account"),
-        ({"account": "a", "pool": "default"}, "account"),
-        ({"gap": {"min_s": 9, "max_s": 5}}, "gap.max_s"),
-        ({"gap": {"min_s": 0, "max_s": 1e9}}, "gap.max_s"),
-        ({"user": "a\nb"}, "user"),
-        ({"user": "a" * 201}, "user"),
-        ({"starts_at": "2099-03-01T09:00:00"}, "starts_at"),
-        ({"starts_at": "0001-01-01T00:00:00+14:00"}, "starts_at"),
-        ({"starts_at": 12345}, "starts_at"),
-        ({"by_recipients_clock": "yes"}, "by_recipients_clock"),
-        ({"colour": "red"}, "colour"),
-        ({"sequence": None, "steps": [{"template": "nothing"}]}, "steps.0.template"),
-        ({"sequence": None, "steps": [{"template": "hello", "text": "x"}]}, "steps.0.text"),
-        ({"sequence": None, "steps": [{"text": "x"}]}, "steps.0.subject"),
-        ({"sequence": None, "steps": [{"subject": "x"}]}, "steps.0.text"),
-        ({"sequence": None, "steps": [{"subject": "{{", "text": "x"}]}, "steps.0.subject"),
-        ({"sequence": None, "steps": [{"template": "hello"}, {"template": "hello"}]}, "steps.1.delay"),
-    ],
-)
-async def test_a_wrong_draft_names_the_field(
-    api: Api, acme: httpx.AsyncClient, change: dict[str, Any], field: str
-) -> None:
+WRONG_DRAFTS: list[tuple[dict[str, Any], str]] = [
+    ({"sequence": "nothing"}, "sequence"),
+    ({"sequence": None}, "sequence"),
+    ({"steps": [{"template": "hello"}]}, "sequence"),
+    ({"lists": []}, "lists"),
+    ({"lists": ["customers", "nobody"]}, "lists.1"),
+    ({"lists": ["customers", "customers"]}, "lists"),
+    ({"pool": "unlent"}, "pool"),
+    ({"pool": "other/default"}, "pool"),
+    ({"pool": "@big-relay"}, "pool"),
+    ({"account": "big-relay"}, "account"),
+    ({"account": "other/theirs"}, "account"),
+    ({"account": "theirs"}, "account"),
+    ({"account": "a", "pool": "default"}, "account"),
+    ({"gap": {"min_s": 9, "max_s": 5}}, "gap.max_s"),
+    ({"gap": {"min_s": 0, "max_s": 1e9}}, "gap.max_s"),
+    ({"user": "a\nb"}, "user"),
+    ({"user": "a" * 201}, "user"),
+    ({"starts_at": "2099-03-01T09:00:00"}, "starts_at"),
+    ({"starts_at": "0001-01-01T00:00:00+14:00"}, "starts_at"),
+    ({"starts_at": 12345}, "starts_at"),
+    ({"by_recipients_clock": "yes"}, "by_recipients_clock"),
+    ({"colour": "red"}, "colour"),
+    ({"sequence": None, "steps": [{"template": "nothing"}]}, "steps.0.template"),
+    ({"sequence": None, "steps": [{"template": "hello", "text": "x"}]}, "steps.0.text"),
+    ({"sequence": None, "steps": [{"text": "x"}]}, "steps.0.subject"),
+    ({"sequence": None, "steps": [{"subject": "x"}]}, "steps.0.text"),
+    ({"sequence": None, "steps": [{"subject": "{{", "text": "x"}]}, "steps.0.subject"),
+    ({"sequence": None, "steps": [{"template": "hello"}, {"template": "hello"}]}, "steps.1.delay"),
+]
+
+
+async def test_a_wrong_draft_names_the_field(api: Api, acme: httpx.AsyncClient) -> None:
     await add_account(api, "relay-2", "unlent")
     await workspaces.add_workspace(api.store, "other")
     await add_account(api, "other/theirs", "other/default")
-    error = await refused(await acme.put("/api/campaigns/spring", json={**DRAFT, **change}), 422, "invalid")
-    details = [each["field"] for each in error["details"]]
-    assert any(each == field or each.startswith(f"{field}.") for each in details), details
+    wrong = []
+    for change, field in WRONG_DRAFTS:
+        answer = await acme.put("/api/campaigns/spring", json={**DRAFT, **change})
+        is_named = any(each == field or each.startswith(f"{field}.") for each in fields_of(answer))
+        if not is_named or "fairpost " in answer.text:
+            wrong.append((change, answer.text))
+    assert wrong == []
     assert (await acme.get("/api/campaigns")).json()["data"]["items"] == []
     assert (await acme.get("/api/templates")).json()["data"]["items"][0]["name"] == "again"
     assert await audited(api) == []
@@ -262,7 +264,7 @@ async def test_a_launch_schedules_everybody_and_again_nobody(api: Api, acme: htt
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'acme'") == 2 * PEOPLE
     shown = (await acme.get("/api/campaigns/spring")).json()["data"]
     assert [step["emails"] for step in shown["steps"]] == [{"ready": PEOPLE}, {"to_follow": PEOPLE}]
-    assert shown["waits_for"] == "no engine is running"
+    assert "engine" in shown["waits_for"]
     assert shown["planned_at"] is not None
     twice = await acme.post("/api/campaigns/spring/launch")
     assert (twice.status_code, twice.json()["data"]["scheduled"]) == (200, 0)
@@ -317,26 +319,26 @@ async def test_whoever_lacks_a_field_stops_the_launch_or_is_left_out(api: Api, a
     answer = await acme.post("/api/campaigns/spring/launch", json={"skip_incomplete": True})
     data = answer.json()["data"]
     assert (data["scheduled"], data["left_out"], len(data["errors"])) == (2 * PEOPLE, 2, 2)
-    assert data["errors"][0] == f"p{PEOPLE}@there.test: lacks a field that the templates need"
+    assert data["errors"][0].startswith(f"p{PEOPLE}@there.test: ")
 
 
 async def test_a_launch_needs_people_and_accounts_that_are_still_lent(api: Api, acme: httpx.AsyncClient) -> None:
     await acme.put("/api/campaigns/spring", json=DRAFT)
     await workspaces.set_pools(api.store, "acme", [])
     error = await refused(await acme.post("/api/campaigns/spring/launch"), 409, "conflict")
-    assert error["message"] == "Pool default is not there for this workspace any more. Nothing was changed."
+    assert "default" in error["message"]
     await workspaces.set_pools(api.store, "acme", ["default"])
     await api.store.remove_account("big-relay")
     error = await refused(await acme.post("/api/campaigns/spring/launch"), 409, "conflict")
-    assert error["message"] == "There is no account in pool default that could send it. Nothing was changed."
+    assert "default" in error["message"]
     await add_account(api, "acme/own", "acme/sales")
     await acme.put("/api/campaigns/own", json={**DRAFT, "account": "own"})
     await api.store.remove_account("acme/own")
     error = await refused(await acme.post("/api/campaigns/own/launch"), 409, "conflict")
-    assert error["message"] == "There is no account own that could send it. Nothing was changed."
+    assert "account own" in error["message"]
     await api.store.value("DELETE FROM fairpost.list_members")
     error = await refused(await acme.post("/api/campaigns/spring/launch"), 409, "conflict")
-    assert error["message"] == "Nobody is on customers. Nothing was changed."
+    assert "customers" in error["message"]
     assert await audited(api) == ["campaign.add", "campaign.add"]
 
 
@@ -350,7 +352,7 @@ async def test_the_door_itself_lets_no_workspace_launch_through_accounts_of_othe
         await api.store.value("UPDATE fairpost.campaigns SET route = $1", route)
         tenant = api.store.of_tenant("acme")
         campaign = await campaigns.campaign_named(tenant, "acme", "spring")
-        with pytest.raises(asyncpg.PostgresError, match="accounts of others"):
+        with pytest.raises(asyncpg.PostgresError):
             await campaigns.launch(tenant, campaign, [], required=[], zones=[], skip_incomplete=False, by="a test")
         await refused(await acme.post("/api/campaigns/spring/launch"), 409, "conflict")
     assert (await acme.get("/api/campaigns/spring")).json()["data"]["state"] == "draft"
@@ -374,7 +376,7 @@ async def test_pause_resume_and_cancel(api: Api, acme: httpx.AsyncClient) -> Non
     assert paused.json()["data"] == {"id": "spring", "state": "paused", "changed": True}
     assert (await acme.post("/api/campaigns/spring/pause")).json()["data"]["changed"] is False
     shown = (await acme.get("/api/campaigns/spring")).json()["data"]
-    assert (shown["reason"], shown["waits_for"]) == ("wrong price", "paused: wrong price")
+    assert (shown["reason"], shown["waits_for"].endswith(": wrong price")) == ("wrong price", True)
     await refused(await acme.post("/api/campaigns/spring/schedule"), 409, "conflict")
     await refused(await acme.post("/api/campaigns/spring/launch"), 409, "conflict")
     held = "SELECT held_until = 'infinity' FROM fairpost.rules WHERE workspace = 'acme' AND level = 'stream'"
@@ -487,7 +489,7 @@ async def test_a_preview_is_what_one_prospect_will_get(api: Api, acme: httpx.Asy
     error = await refused(
         await acme.post("/api/campaigns/spring/preview", json={"to": "p99@there.test"}), 422, "invalid"
     )
-    assert error["details"] == [{"field": "to.company", "message": "is missing"}]
+    assert [each["field"] for each in error["details"]] == ["to.company"]
     await api.store.value("DELETE FROM fairpost.list_members")
     await refused(await acme.post("/api/campaigns/spring/preview"), 409, "conflict")
     await api.store.remove_account("big-relay")
@@ -546,7 +548,8 @@ async def test_it_is_stopped_for_one_person(api: Api, acme: httpx.AsyncClient) -
     again = (await acme.post("/api/campaigns/spring/schedule")).json()["data"]
     assert again["scheduled"] == 0
     gone = (await acme.get("/api/campaigns/spring/recipients", params={"state": "cancelled"})).json()["data"]["items"]
-    assert [(each["address"], each["reason"]) for each in gone] == [("p5@there.test", "has replied")] * 2
+    assert [each["address"] for each in gone] == ["p5@there.test"] * 2
+    assert all(each["reason"] for each in gone)
 
 
 async def test_a_campaign_that_failed_says_so_in_the_words_of_its_workspace(api: Api, acme: httpx.AsyncClient) -> None:
@@ -555,8 +558,8 @@ async def test_a_campaign_that_failed_says_so_in_the_words_of_its_workspace(api:
     await api.store.remove_account("acme/own")
     await campaigns.advance(api.store)
     shown = (await acme.get("/api/campaigns/spring")).json()["data"]
-    assert (shown["state"], shown["reason"]) == ("failed", "there is no account in pool sales any more")
-    assert shown["waits_for"] == shown["reason"]
+    assert (shown["state"], shown["waits_for"]) == ("failed", shown["reason"])
+    assert "pool sales" in shown["reason"]
 
 
 # ── walls ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -630,7 +633,7 @@ async def test_a_course_has_what_was_foreseen_what_came_and_what_is_to_come(api:
     await acme.put("/api/campaigns/spring", json=DRAFT)
     draft = (await acme.get("/api/campaigns/spring/course")).json()["data"]
     assert (draft["forecast"], draft["outlook"], draft["counted_at"], draft["course"]) == (None, None, None, [])
-    assert draft["waits_for"] == "not launched yet"
+    assert "launch" in draft["waits_for"]
     assert (await acme.post("/api/campaigns/spring/launch")).status_code == 200
     await finish(api, "failed", most=3)
     await CourseWatch(api.store, log=print).step()
@@ -662,9 +665,8 @@ async def test_why_nothing_was_foreseen_names_no_account_of_the_operator(api: Ap
     assert "big-relay" not in answer.text
     forecast = answer.json()["data"]["forecast"]
     assert (forecast["points"], forecast["done_at"], forecast["emails"]) == ([], None, None)
-    assert forecast["why_none"].startswith(
-        "A shared account would never send: its units_per_minute must be at least 100"
-    )
+    for fact in ("shared account", "units_per_minute", "100"):
+        assert fact in forecast["why_none"]
 
 
 async def test_a_course_calls_its_own_accounts_by_their_short_names(api: Api, acme: httpx.AsyncClient) -> None:

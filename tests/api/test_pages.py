@@ -6,7 +6,6 @@ import re
 from base64 import b64encode
 
 import httpx2 as httpx
-import pytest
 
 from fairpost.api.routes.pages import FILES, FRAMES, POLICY, SHELL
 from tests.api.conftest import Api
@@ -89,22 +88,16 @@ async def test_the_frame_for_mail_has_no_origin_and_runs_nothing_of_the_mail(api
     assert "unsafe" not in POLICY
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".html")])
-def test_a_page_has_no_script_or_style_of_its_own(name: str) -> None:
-    html = FILES[name].content.decode()
-    assert not re.search(r"https?://", html)  # and nothing of others
-    if name not in FRAMES:  # whose policy knows the one that is in it
-        assert not re.search(r"<script(?![^>]*\bsrc=)", html)
-    assert "<style" not in html
-    assert not re.search(r"\son\w+=", html)
-
-
-@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".js") or name in FRAMES])
-def test_a_script_writes_no_markup(name: str) -> None:
-    """Words become text: what strangers wrote cannot become a page of ours."""
-    assert not re.search(
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", FILES[name].content.decode()
-    )
+def test_a_page_has_no_script_or_style_of_its_own() -> None:
+    """Scripts in files are checked by the linter (.oxlintrc.json); it does not read those in a page."""
+    allowed_once = {name: 1 if name in FRAMES else 0 for name in FILES if name.endswith(".html")}  # its policy knows it
+    for name, scripts in allowed_once.items():
+        html = FILES[name].content.decode()
+        assert len(re.findall(r"<script(?![^>]*\bsrc=)", html)) <= scripts, name
+        found = re.findall(
+            r"https?://|<style|\son\w+=|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", html
+        )
+        assert found == [], name
 
 
 SCRIPTS = {name: file.content.decode() for name, file in FILES.items() if name.endswith(".js")}

@@ -10,7 +10,7 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.model.workspace import Scope
-from tests.api.conftest import Api
+from tests.api.conftest import Api, fields_of
 
 PEOPLE = "email,first_name,timezone,id\nann@example.com,Ann,Europe/Berlin,1\nbob@example.com,Bob,,2\n"
 CSV = {"Content-Type": "text/csv"}
@@ -80,40 +80,41 @@ async def test_bad_lines_are_named_and_nothing_changes(api: Api, client: httpx.A
     assert (taken["added"], taken["bad"], taken["bad_lines"][0]["line"]) == (2, 1, 3)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        "[]",
-        '"ann@example.com"',
-        "{}",
-        '{"address": 5}',
-        '{"address": "ann@example.com", "colour": "red"}',
-        '{"address": "ann@example.com", "fields": []}',
-        '{"address": "ann@example.com", "fields": {"a b": "c"}}',
-        '{"address": "ann@example.com", "fields": {"email": "c"}}',
-        '{"address": "ann@example.com", "fields": {"a": ["c"]}}',
-        '{"address": "ann@example.com", "fields": {"a": "\\u0000"}}',
-        '{"address": "ann@example.com", "fields": {"a": "\\ud800"}}',
-        '{"address": "ann@example.com", "fields": {"a": NaN}}',
-        '{"address": "ann@example.com", "fields": {"a": "' + "x" * 70_000 + '"}}',
-        '{"address": "ann@example.com", "timezone": "Mars"}',
-        '{"address": "ann@example.com", "id": "a:b"}',
-        '{"address": "ann@example.com", "id": true}',
-        "[" * 100_000,
-        '{"address": "ann@example.com", "id": ' + "1" * 5_000 + "}",
-        '{"address": "' + "a" * 1_100_000 + '"}',
-    ],
-    ids=range(20),
-)
-async def test_a_bad_line_of_json_is_bad_and_no_more(client: httpx.AsyncClient, line: str) -> None:
-    answer = await upload(client, f"{line}\n" + '{"address": "bob@example.com"}\n', headers=LINES)
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["error"]["details"][0]["field"] == "line 1"
-    taken = await upload(
-        client, f"{line}\n" + '{"address": "bob@example.com"}\n', headers=LINES, params={"skip_bad": "true"}
-    )
-    assert (taken.json()["data"]["added"], taken.json()["data"]["bad"]) == (1, 1)
+BAD_LINES: list[str] = [
+    "{",
+    "[]",
+    '"ann@example.com"',
+    "{}",
+    '{"address": 5}',
+    '{"address": "ann@example.com", "colour": "red"}',
+    '{"address": "ann@example.com", "fields": []}',
+    '{"address": "ann@example.com", "fields": {"a b": "c"}}',
+    '{"address": "ann@example.com", "fields": {"email": "c"}}',
+    '{"address": "ann@example.com", "fields": {"a": ["c"]}}',
+    '{"address": "ann@example.com", "fields": {"a": "\\u0000"}}',
+    '{"address": "ann@example.com", "fields": {"a": "\\ud800"}}',
+    '{"address": "ann@example.com", "fields": {"a": NaN}}',
+    '{"address": "ann@example.com", "fields": {"a": "' + "x" * 70_000 + '"}}',
+    '{"address": "ann@example.com", "timezone": "Mars"}',
+    '{"address": "ann@example.com", "id": "a:b"}',
+    '{"address": "ann@example.com", "id": true}',
+    "[" * 100_000,
+    '{"address": "ann@example.com", "id": ' + "1" * 5_000 + "}",
+    '{"address": "' + "a" * 1_100_000 + '"}',
+]
+
+
+async def test_a_bad_line_of_json_is_bad_and_no_more(api: Api, client: httpx.AsyncClient) -> None:
+    wrong = []
+    for line in BAD_LINES:
+        content = f"{line}\n" + '{"address": "bob@example.com"}\n'
+        refused = await upload(client, content, headers=LINES)
+        added = await api.store.value("SELECT count(*) FROM fairpost.prospects")
+        taken = (await upload(client, content, headers=LINES, params={"skip_bad": "true"})).json()["data"]
+        await api.store.value("SELECT fairpost.remove_prospects(array_agg(id)) FROM fairpost.prospects")
+        if (fields_of(refused)[:1], added, taken["added"], taken["bad"]) != (["line 1"], 0, 1, 1):
+            wrong.append((line[:100], refused.text[:200], taken))
+    assert wrong == []
 
 
 async def test_what_is_no_list_is_refused(api: Api, client: httpx.AsyncClient) -> None:
@@ -168,15 +169,14 @@ async def test_a_list_that_is_too_long_is_refused_before_it_is_read(api: Api, cl
 
 
 async def test_a_long_list_keeps_nobody_waiting(client: httpx.AsyncClient) -> None:
-    content = "email,first_name\n" + "".join(f"p{n}@example.com,Name {n}\n" for n in range(40_000))
+    people, answered = 15_000, 0
+    content = "email,first_name\n" + "".join(f"p{n}@example.com,Name {n}\n" for n in range(people))
     long = asyncio.create_task(upload(client, content))
-    waits = []
     while not long.done():
-        began = asyncio.get_running_loop().time()
         assert (await client.get("/healthz")).status_code == 200
-        waits.append(asyncio.get_running_loop().time() - began)
-    assert (await long).json()["data"]["added"] == 40_000
-    assert len(waits) > 3
+        answered += 1
+    assert (await long).json()["data"]["added"] == people
+    assert answered > 3
     found, cursor = 0, None
     while True:
         params = {"limit": "200"} | ({"cursor": cursor} if cursor else {})

@@ -4,11 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx2 as httpx
-import pytest
 
 from fairpost.model.workspace import Scope
 from fairpost.system import clock
-from tests.api.conftest import Api
+from tests.api.conftest import Api, fields_of
 from tests.api.test_campaigns import PEOPLE, add_account, launched, prepare
 
 OFFICE = {
@@ -51,35 +50,37 @@ async def test_it_is_set_and_says_what_it_means(api: Api, client: httpx.AsyncCli
     assert [row["action"] for row in audited] == ["schedule.set"] * 2
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        ({"timezone": "Berlin"}, "timezone"),
-        ({"timezone": "Europe/Berlin\0"}, "timezone"),
-        ({"timezone": "../../etc/passwd"}, "timezone"),
-        ({"window": {"days": []}}, "window.days"),
-        ({"window": {"days": [8]}}, "window.days.0"),
-        ({"window": {"days": ["mon"]}}, "window.days.0"),
-        ({"window": {"start": "25:00"}}, "window.start"),
-        ({"window": {"end": "9"}}, "window.end"),
-        ({"window": {"holidays": ["soon"]}}, "window.holidays.0"),
-        ({"window": {"holidays": [20300101]}}, "window.holidays.0"),
-        ({"window": {"holidays": ["0001-01-01"]}}, "window.holidays.0"),
-        ({"window": {"holidays": ["2030-01-01"] * 1001}}, "window.holidays"),
-        ({"quota": {"daily_max": 0}}, "quota.daily_max"),
-        ({"quota": {"daily_max": 10**12}}, "quota.daily_max"),
-        ({"quota": {"daily_max": True}}, "quota.daily_max"),
-        ({"quota": {"ramp_up_days": 10}}, "quota.daily_max"),
-        ({"quota": {"daily_max": 5, "ramp_up_days": 366}}, "quota.ramp_up_days"),
-        ({"quota": {"daily_max": 5, "ramp_up_percents": [0]}}, "quota.ramp_up_percents.0"),
-        ({"quota": {"daily_max": 5, "ramp_up_days": 5, "ramp_up_percents": [10]}}, "quota.ramp_up_days"),
-        ({"colour": "red"}, "colour"),
-    ],
-)
-async def test_a_wrong_one_names_the_field(client: httpx.AsyncClient, wrong: dict[str, Any], field: str) -> None:
-    answer = await client.put("/api/schedule", json=wrong)
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["error"]["details"][0]["field"] == field
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"timezone": "Berlin"}, "timezone"),
+    ({"timezone": "Europe/Berlin\0"}, "timezone"),
+    ({"timezone": "../../etc/passwd"}, "timezone"),
+    ({"window": {"days": []}}, "window.days"),
+    ({"window": {"days": [8]}}, "window.days.0"),
+    ({"window": {"days": ["mon"]}}, "window.days.0"),
+    ({"window": {"start": "25:00"}}, "window.start"),
+    ({"window": {"end": "9"}}, "window.end"),
+    ({"window": {"holidays": ["soon"]}}, "window.holidays.0"),
+    ({"window": {"holidays": [20300101]}}, "window.holidays.0"),
+    ({"window": {"holidays": ["0001-01-01"]}}, "window.holidays.0"),
+    ({"window": {"holidays": ["2030-01-01"] * 1001}}, "window.holidays"),
+    ({"quota": {"daily_max": 0}}, "quota.daily_max"),
+    ({"quota": {"daily_max": 10**12}}, "quota.daily_max"),
+    ({"quota": {"daily_max": True}}, "quota.daily_max"),
+    ({"quota": {"ramp_up_days": 10}}, "quota.daily_max"),
+    ({"quota": {"daily_max": 5, "ramp_up_days": 366}}, "quota.ramp_up_days"),
+    ({"quota": {"daily_max": 5, "ramp_up_percents": [0]}}, "quota.ramp_up_percents.0"),
+    ({"quota": {"daily_max": 5, "ramp_up_days": 5, "ramp_up_percents": [10]}}, "quota.ramp_up_days"),
+    ({"colour": "red"}, "colour"),
+]
+
+
+async def test_a_wrong_one_names_the_field(client: httpx.AsyncClient) -> None:
+    wrong = []
+    for given, field in WRONG:
+        answer = await client.put("/api/schedule", json=given)
+        if fields_of(answer)[:1] != [field]:
+            wrong.append((given, answer.text))
+    assert wrong == []
     assert (await client.get("/api/schedule")).json()["data"]["is_set"] is False
 
 
@@ -107,7 +108,7 @@ async def test_a_quota_counts_and_holds_for_campaigns(api: Api, client: httpx.As
     today = (await client.get("/api/schedule/quota")).json()["data"]["days"][0]
     assert (today["allowed"], today["used"]) == (5, 5)
     shown = (await client.get("/api/campaigns/spring")).json()["data"]
-    assert shown["waits_for"].startswith("the daily quota is used up: 5 of 5; goes on ")
+    assert "5 of 5" in shown["waits_for"]
     assert shown["waits_until"] == today["ends_at"]
     assert shown["steps"][0]["emails"] == {"ready": PEOPLE}
 

@@ -92,11 +92,12 @@ async def furnished(client: httpx.AsyncClient) -> httpx.AsyncClient:
 async def test_strange_names_are_answered(api: Api, furnished: httpx.AsyncClient) -> None:
     for method, path in PATHS:
         for name in STRANGE_NAMES:
-            for body in (b"{}", b"[]", b'{"reason": "x"}', b"{"):
+            bodies = (b"{}", b"[]", b'{"reason": "x"}', b"{")
+            for body in (None,) if method in ("GET", "DELETE") else bodies:
                 answer = await furnished.request(
                     method,
                     path.format(quote(name, safe="")),
-                    content=None if method in ("GET", "DELETE") else body,
+                    content=body,
                     headers={"Content-Type": "application/json"},
                 )
                 assert answer.status_code < 500, (method, path, name, answer.text)

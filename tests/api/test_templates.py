@@ -1,13 +1,13 @@
 """Templates and sequences over HTTP."""
 
 import asyncio
+from itertools import product
 from typing import Any
 
 import httpx2 as httpx
-import pytest
 
 from fairpost.model.workspace import Scope
-from tests.api.conftest import Api
+from tests.api.conftest import Api, fields_of
 
 HELLO = {"subject": 'Hello {{ first_name or "there" }}', "text": "{{ company }} is great."}
 
@@ -31,23 +31,25 @@ async def test_of_many_who_write_it_at_once_one_was_the_first(client: httpx.Asyn
     assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        ({"subject": "", "text": "x"}, "subject"),
-        ({"subject": "x"}, "text"),
-        ({"subject": "x", "text": "  "}, "text"),
-        ({"subject": "x", "html": ""}, "html"),
-        ({"subject": "x", "text": "x", "colour": "red"}, "colour"),
-        ({"subject": "x", "text": "a\0b"}, "text"),
-        ({"subject": 5, "text": "x"}, "subject"),
-        ({"text": "x"}, "subject"),
-    ],
-)
-async def test_a_wrong_one_names_the_field(client: httpx.AsyncClient, wrong: dict[str, Any], field: str) -> None:
-    answer = await client.put("/api/templates/hello", json=wrong)
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["error"]["details"][0]["field"] == field
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"subject": "", "text": "x"}, "subject"),
+    ({"subject": "x"}, "text"),
+    ({"subject": "x", "text": "  "}, "text"),
+    ({"subject": "x", "html": ""}, "html"),
+    ({"subject": "x", "text": "x", "colour": "red"}, "colour"),
+    ({"subject": "x", "text": "a\0b"}, "text"),
+    ({"subject": 5, "text": "x"}, "subject"),
+    ({"text": "x"}, "subject"),
+]
+
+
+async def test_a_wrong_one_names_the_field(client: httpx.AsyncClient) -> None:
+    wrong = []
+    for given, field in WRONG:
+        answer = await client.put("/api/templates/hello", json=given)
+        if fields_of(answer)[:1] != [field]:
+            wrong.append((given, answer.text))
+    assert wrong == []
     assert (await client.get("/api/templates/hello")).status_code == 404
 
 
@@ -109,7 +111,7 @@ async def test_a_preview_fills_in_what_is_given_or_something_made_up(client: htt
     assert made_up["values"] == {"company": "Example Ltd", "first_name": "Ada"}
     missing = await client.post("/api/templates/hello/preview", json={"values": {}})
     assert missing.status_code == 422
-    assert missing.json()["error"]["details"] == [{"field": "values.company", "message": "is missing"}]
+    assert [each["field"] for each in missing.json()["error"]["details"]] == ["values.company"]
 
 
 async def test_words_can_be_seen_before_they_are_kept(api: Api, client: httpx.AsyncClient) -> None:
@@ -135,30 +137,33 @@ async def test_words_can_be_seen_with_the_fields_of_a_prospect(api: Api, client:
 
     lacking = {"words": {**words, "text": "{{ company }}"}, "prospect": "ann@example.com"}
     refused = (await client.post("/api/templates/hello/preview", json=lacking)).json()["error"]
-    assert refused["details"] == [{"field": "prospect.company", "message": "is missing"}]
+    assert [each["field"] for each in refused["details"]] == ["prospect.company"]
     assert (await client.post("/api/templates/hello/preview", json={**asked, "values": {}})).status_code == 422
     async with api.client(await api.workspace("other")) as others:
         assert (await others.post("/api/templates/hello/preview", json=asked)).status_code == 404
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"values": {"company": "\\ud800"}}',
-        b'{"values": {"company": ' + b"[" * 5000 + b"]" * 5000 + b"}}",
-        b'{"values": {"company": ' + b"[" * 60 + b"]" * 60 + b"}}",
-        b'{"values": {"company": NaN}}',
-        b'{"values": {"company": 1' + b"0" * 400 + b"}}",
-        b'{"values": {"company": {"a": 1}}}',
-        b'{"values": []}',
-    ],
-)
-async def test_values_of_any_kind_are_no_fault_of_ours(client: httpx.AsyncClient, body: bytes) -> None:
+ODD_VALUES: list[bytes] = [
+    b'{"values": {"company": "\\ud800"}}',
+    b'{"values": {"company": ' + b"[" * 5000 + b"]" * 5000 + b"}}",
+    b'{"values": {"company": ' + b"[" * 60 + b"]" * 60 + b"}}",
+    b'{"values": {"company": NaN}}',
+    b'{"values": {"company": 1' + b"0" * 400 + b"}}",
+    b'{"values": {"company": {"a": 1}}}',
+    b'{"values": []}',
+]
+
+
+async def test_values_of_any_kind_are_no_fault_of_ours(client: httpx.AsyncClient) -> None:
     await client.put("/api/templates/hello", json=HELLO)
-    answer = await client.post(
-        "/api/templates/hello/preview", content=body, headers={"Content-Type": "application/json"}
-    )
-    assert answer.status_code in (200, 400, 422), answer.text
+    wrong = []
+    for body in ODD_VALUES:
+        answer = await client.post(
+            "/api/templates/hello/preview", content=body, headers={"Content-Type": "application/json"}
+        )
+        if answer.status_code not in (200, 400, 422):
+            wrong.append((body[:100], answer.text))
+    assert wrong == []
 
 
 async def test_a_sequence_is_new_once_and_then_changed_or_the_same(api: Api, client: httpx.AsyncClient) -> None:
@@ -179,29 +184,29 @@ async def test_a_sequence_is_new_once_and_then_changed_or_the_same(api: Api, cli
     assert (await _audited(api))[2:] == ["sequence.add", "sequence.change"]
 
 
-@pytest.mark.parametrize(
-    ("steps", "field"),
-    [
-        ([], "steps"),
-        ([{"template": "a", "delay": "3d"}], "steps.0.delay"),
-        ([{"template": "a"}, {"template": "a"}], "steps.1.delay"),
-        ([{"template": "a"}, {"template": "a", "delay": "soon"}], "steps.1.delay"),
-        ([{"template": "a"}, {"template": "a", "delay": "900d"}], "steps.1.delay"),
-        ([{"template": "a"}, {"template": "a", "delay": "3d", "delay_s": 5}], "steps.1.delay"),
-        ([{"template": "a"}, {"template": "a", "delay_s": -1}], "steps.1.delay_s"),
-        ([{"template": "a"}, {"template": "a", "delay_s": 10**9}], "steps.1.delay_s"),
-        ([{"template": "a"}, {"template": "nobody", "delay": "1d"}], "steps.1.template"),
-        ([{"template": "../etc"}], "steps.0.template"),
-        ([{"template": "a"}] * 101, "steps"),
-    ],
-)
-async def test_a_wrong_sequence_names_the_field(
-    client: httpx.AsyncClient, steps: list[dict[str, Any]], field: str
-) -> None:
+WRONG_SEQUENCES: list[tuple[list[dict[str, Any]], str]] = [
+    ([], "steps"),
+    ([{"template": "a", "delay": "3d"}], "steps.0.delay"),
+    ([{"template": "a"}, {"template": "a"}], "steps.1.delay"),
+    ([{"template": "a"}, {"template": "a", "delay": "soon"}], "steps.1.delay"),
+    ([{"template": "a"}, {"template": "a", "delay": "900d"}], "steps.1.delay"),
+    ([{"template": "a"}, {"template": "a", "delay": "3d", "delay_s": 5}], "steps.1.delay"),
+    ([{"template": "a"}, {"template": "a", "delay_s": -1}], "steps.1.delay_s"),
+    ([{"template": "a"}, {"template": "a", "delay_s": 10**9}], "steps.1.delay_s"),
+    ([{"template": "a"}, {"template": "nobody", "delay": "1d"}], "steps.1.template"),
+    ([{"template": "../etc"}], "steps.0.template"),
+    ([{"template": "a"}] * 101, "steps"),
+]
+
+
+async def test_a_wrong_sequence_names_the_field(client: httpx.AsyncClient) -> None:
     await client.put("/api/templates/a", json=HELLO)
-    answer = await client.put("/api/sequences/spring", json={"steps": steps})
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["error"]["details"][0]["field"] == field
+    wrong = []
+    for steps, field in WRONG_SEQUENCES:
+        answer = await client.put("/api/sequences/spring", json={"steps": steps})
+        if fields_of(answer)[:1] != [field]:
+            wrong.append((steps, answer.text))
+    assert wrong == []
     assert (await client.get("/api/sequences/spring")).status_code == 404
 
 
@@ -238,11 +243,12 @@ async def _audited(api: Api) -> list[str]:
     return [row["action"] for row in await api.store.fetch("SELECT action FROM fairpost.audit ORDER BY id")]
 
 
-@pytest.mark.parametrize("text", ["{{ a" + ".a" * 400_000 + " }}", "{{ a" + ".19" * 8 + " }}"])
-async def test_words_that_would_bring_the_service_down_are_refused(api: Api, text: str) -> None:
+async def test_words_that_would_bring_the_service_down_are_refused(api: Api) -> None:
     await api.workspace("acme")
+    texts = ("{{ a" + ".a" * 400_000 + " }}", "{{ a" + ".19" * 8 + " }}")
+    paths = ("/api/templates/hello/preview", "/api/portals/hub/tfa/preview")
     async with api.client("acme", scopes=[Scope.READ]) as reader:
-        for path in ("/api/templates/hello/preview", "/api/portals/hub/tfa/preview"):
+        for path, text in product(paths, texts):
             refused = await reader.post(path, json={"words": {"subject": "s", "text": text, "html": "<p>h</p>"}})
             assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid"), refused.text
         assert (await reader.get("/api/workspace")).status_code == 200

@@ -369,7 +369,7 @@ async def test_functions_with_their_owners_rights_do_nothing_to_another_workspac
                     name,
                     values,
                 )
-            assert await neighbours.lost(store) == {}, (name, values)
+        assert await neighbours.lost(store) == {}, name
     new = {table: found - before[table] for table, found in (await rows_of(store)).items()}
     assert [row for row in new["queue"] if f"{B}/" in row or "@house" in row] == []
 

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, BrowserContext, async_playwright, expe
 
 from tests.peers import fetch
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WAIT_S_MAX = 30  # for anything that a page is to show; the machine may be busy
 
 FLAGS = (

@@ -1,10 +1,12 @@
 """Pages of a real service in a real browser.
 
-All of this folder runs in one event loop and one process, with one Chromium: starting it takes a second, a context of it 50 ms.
+All of this folder runs in one event loop and one process, with one Chromium and one service: starting the browser takes a
+second, a context of it 50 ms.
 """
 
 import inspect
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,17 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page
 
+from fairpost.api.topics import TOPICS
 from fairpost.settings import read_settings
-from tests.api.conftest import Api, answering
+from tests.api.conftest import Api
 from tests.browser.chromium import DESKTOP, PHONE_DARK, SCREENS, ChromiumMissing, Screen, chromium
 from tests.browser.chromium import context as context_on
 from tests.browser.faults import Faults
+from tests.browser.service import House, opened
+from tests.conftest import Databases
 
 HERE = Path(__file__).parent
+LIVE_EVERY_S = 0.25
 
 on_every_screen = pytest.mark.parametrize("screen", SCREENS, ids=str)
 on_two_screens = pytest.mark.parametrize("screen", [DESKTOP, PHONE_DARK], ids=str)  # the most different ones
@@ -50,10 +56,26 @@ async def browser() -> AsyncIterator[Browser]:
         pytest.skip(str(error))
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def house(databases: Databases) -> AsyncIterator[House]:
+    with databases.new() as url:
+        async with opened(url) as house:
+            yield house
+
+
 @pytest.fixture
-async def api(url: str, tmp_path: Path) -> AsyncIterator[Api]:
-    settings = read_settings({"FAIRPOST_HOME": str(tmp_path), "FAIRPOST_DATABASE_URL": url})
-    async with answering(settings) as api:
+def url(house: House) -> str:
+    """Of the database behind `api`, for an engine that works on it."""
+    return house.database_url
+
+
+@pytest.fixture
+async def api(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Api]:
+    """A service on a database with nothing in it. What is live is looked at more often than usual: tests wait for it."""
+    often = {name: replace(watched, every_s=LIVE_EVERY_S) for name, watched in TOPICS.items()}
+    monkeypatch.setattr("fairpost.api.routes.live.TOPICS", often)
+    settings = read_settings({"FAIRPOST_HOME": str(tmp_path), "FAIRPOST_DATABASE_URL": house.database_url})
+    async with house.empty(settings) as api:
         yield api
 
 

@@ -94,7 +94,7 @@ class Demonstration:
         try:
             await until(engine.is_ready, "the engine is ready", s_max=WAIT_S_MAX)
             second = SecondAct(self._store, server, dice=chance.dice("pictures"))
-            rush = FirstAct(self._store, server)
+            rush = FirstAct(self._store, server, flood=400)
             await rush.begin()
             await eventually(lambda: _is_done(rush), "the rush is over", s_max=WAIT_S_MAX)
             await second.begin()

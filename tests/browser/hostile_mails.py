@@ -35,7 +35,7 @@ class Beacon:
         async with asyncio.timeout(HEARD_S_MAX):
             await self._heard[path].wait()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             path = head.split(" ")[1]
@@ -55,7 +55,7 @@ class Beacon:
 @asynccontextmanager
 async def lit() -> AsyncIterator[Beacon]:
     beacon = Beacon()
-    server = await asyncio.start_server(beacon._answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(beacon.answer, "127.0.0.1", 0)
     beacon.port = server.sockets[0].getsockname()[1]
     try:
         yield beacon

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from fairpost.emulate.server import GmailEmulator
 from fairpost.inbox.server import InboxServer, ServerOptions
@@ -24,9 +24,9 @@ from tests.api.test_account_topics import add_many
 from tests.browser.axe import check_accessibility
 from tests.browser.chromium import PHONE_DARK
 from tests.browser.faults import Faults
+from tests.browser.pages import fits
 from tests.browser.signing_in import add_admin, add_member, signed_in
-from tests.browser.test_people import fits
-from tests.browser.test_settings import entry
+from tests.browser.test_settings import entry, refused
 from tests.deliver.test_runner import NO_SUCH_USER, deliver
 
 
@@ -65,9 +65,9 @@ async def test_a_manager_pauses_an_account_and_nothing_goes_out_until_it_is_resu
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/accounts")
     await page.get_by_role("button", name="Pause sales").click()
-    await page.get_by_label("Why?").fill("new password on Monday")
+    await page.get_by_label("Why?").fill("new password")
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-    await expect(page.get_by_role("row", name="sales").get_by_text("new password on Monday")).to_be_visible()
+    await expect(page.get_by_role("row", name="sales").get_by_text("new password")).to_be_visible()
     assert (await api.store.account_named("acme/sales")).status == "paused"
 
     email = await enqueue(api)
@@ -78,7 +78,7 @@ async def test_a_manager_pauses_an_account_and_nothing_goes_out_until_it_is_resu
     await expect(page.get_by_role("button", name="Pause sales")).to_be_visible()
     assert len((await deliver(api.store, account)).delivered) == 1
     assert await state(api, email) == "sent"
-    await expect(page.get_by_text("today: 1, no limit")).to_be_visible()
+    await expect(page.locator('[data-key="meter today"]')).to_contain_text("1")
     await check_accessibility(page)
 
 
@@ -93,19 +93,30 @@ async def test_an_account_tells_what_it_was_told_and_its_limits_are_changed(
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/accounts")
     await page.get_by_role("link", name="sales").click()
-    await expect(page.get_by_text("There is no such mailbox, or it is closed.")).to_be_visible()
-    await expect(page.get_by_text("today: 1 of 10")).to_be_visible()
+    failure = page.get_by_role("region", name="The last failures").locator("tbody tr")
+    await expect(failure).to_contain_text("550")
+    await expect(failure.locator("td").last).not_to_have_class("nothing")  # what that means
+    await expect(used(page, "today", of=10)).to_have_attribute("aria-valuenow", "1")
     await expect(page.get_by_role("img", name="What the account may send")).to_be_visible()
     await page.get_by_role("button", name="Change the limits").click()
     await page.get_by_label("E-mails an hour").fill("7")
     await page.get_by_label("first day").fill("25")
     await page.get_by_role("button", name="Change", exact=True).click()
-    await expect(page.get_by_text("today: 1 of 25")).to_be_visible()
-    await expect(page.get_by_text("this hour: 1 of 7")).to_be_visible()
+    await expect(used(page, "today", of=25)).to_have_attribute("aria-valuenow", "1")
+    await expect(used(page, "this hour", of=7)).to_have_attribute("aria-valuenow", "1")
     limits = (await api.store.account_named("acme/sales")).limits
     assert (limits.hourly_max, limits.daily_max, limits.warm_up) == (7, 50, WarmUp(start=25, step=10))
     await check_accessibility(page)
-    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert await fits(page)
+
+
+def used(page: Page, limit: str, *, of: int) -> Locator:
+    return page.get_by_role("meter", name=limit).and_(page.locator(f'[aria-valuemax="{of}"]'))
+
+
+def verified(page: Page, *, is_well: bool = True) -> Locator:
+    """What came of trying a server."""
+    return page.locator(f'[data-key="verified"].{"good" if is_well else "bad"}')
 
 
 async def choose(page: Page, provider: str) -> None:
@@ -149,13 +160,13 @@ async def test_the_first_account_is_added_and_tried_and_its_server_changed(
     await check_accessibility(page)
     await page.get_by_role("button", name="Add and verify").click()
     await expect(entry(page, "E-mail address")).to_have_attribute("aria-invalid", "true")
-    await expect(page.get_by_text("elsewhere.example is not a domain")).to_be_visible()
+    await expect(refused(page, "address")).to_contain_text("elsewhere.example")
     await entry(page, "E-mail address").fill("news@acme.example")
     await page.get_by_role("button", name="Add and verify").click()
     await expect(entry(page, "Server")).to_have_attribute("aria-invalid", "true")
     await entry(page, "Port").fill(str(server.port))
     await page.get_by_role("button", name="Add and verify").click()
-    await expect(page.get_by_role("status").filter(has_text="It connected and signed in")).to_be_visible()
+    await expect(verified(page)).to_be_visible()
     account = await api.store.account_named("acme/news")
     assert (account.address, account.pool, account.transport) == ("news@acme.example", "acme/default", server)
     assert (account.provider, account.limits.hourly_max, account.limits.daily_max) == ("custom", 200, 70)
@@ -167,7 +178,7 @@ async def test_the_first_account_is_added_and_tried_and_its_server_changed(
     await entry(page, "Name that recipients see").fill("The news")
     await entry(page, "Port").fill("1")
     await page.get_by_role("button", name="Change and verify").click()
-    await expect(page.get_by_role("status").filter(has_text="It failed at connect")).to_be_visible()
+    await expect(verified(page, is_well=False).locator(".badge.bad")).to_have_text("connect")
     changed = await api.store.account_named("acme/news")
     assert (changed.display_name, changed.transport) == ("The news", replace(server, port=1))
     assert changed.limits == account.limits
@@ -193,12 +204,11 @@ async def test_an_account_of_the_gmail_api_is_added_with_a_key_file_and_tried(
         file = {"name": "key.json", "mimeType": "application/json", "buffer": b"{}"}
         await entry(page, "Key file").set_input_files(file)  # type: ignore[arg-type]
         await page.get_by_role("button", name="Add and verify").click()
-        await expect(page.get_by_text("is not the key file of a Google service account")).to_be_visible()
         await expect(entry(page, "Key file")).to_have_attribute("aria-invalid", "true")
         (tmp_path / "key.json").write_text(key)
         await entry(page, "Key file").set_input_files(tmp_path / "key.json")
         await page.get_by_role("button", name="Add and verify").click()
-        await expect(page.get_by_role("status").filter(has_text="It connected and signed in")).to_be_visible()
+        await expect(verified(page)).to_be_visible()
         account = await api.store.account_named("acme/ann")
         assert isinstance(account.transport, GmailSettings)
         assert account.transport.oauth.kind is OauthKind.GOOGLE_SERVICE_ACCOUNT
@@ -209,7 +219,7 @@ async def test_an_account_of_the_gmail_api_is_added_with_a_key_file_and_tried(
         await page.goto("/settings/accounts/ann")
         await entry(page, "Name that recipients see").fill("Ann Lee")
         await page.get_by_role("button", name="Change and verify").click()
-        await expect(page.get_by_role("status").filter(has_text="It connected and signed in")).to_be_visible()
+        await expect(verified(page)).to_be_visible()
         assert (await api.store.account_named("acme/ann")).display_name == "Ann Lee"
         assert await secret_of(api, "acme/ann") == key
         token = google.refresh_token("ann@acme.example")
@@ -219,7 +229,7 @@ async def test_an_account_of_the_gmail_api_is_added_with_a_key_file_and_tried(
         await entry(page, "Refresh token").fill(token["refresh_token"])
         await page.get_by_role("button", name="Change and verify").click()
         await expect(entry(page, "Refresh token")).to_have_value("")
-        await expect(page.get_by_role("status").filter(has_text="It connected and signed in")).to_be_visible()
+        await expect(verified(page)).to_be_visible()
         assert token["refresh_token"] in await secret_of(api, "acme/ann")
         assert token["refresh_token"] not in await page.content()
 
@@ -242,7 +252,7 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
                 "error": {
                     "code": "invalid",
                     "message": "no",
-                    "details": [{"field": "smtp.oauth.client_secret", "message": "has expired"}],
+                    "details": [{"field": "smtp.oauth.client_secret", "message": "expired"}],
                 },
             },
         )
@@ -257,7 +267,7 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
     await entry(page, "Client secret").fill("very secret")
     await page.route("**/api/accounts", hear)
     await page.get_by_role("button", name="Add and verify").click()
-    await expect(page.get_by_text("has expired")).to_be_visible()
+    await expect(refused(page, "smtp.oauth.client_secret")).to_contain_text("expired")
     assert await fits(page)
     await check_accessibility(page)
     oauth = {
@@ -305,18 +315,18 @@ async def test_an_admin_sees_all_accounts_finds_one_and_tries_its_server(
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("row")).to_have_count(2)
     await page.get_by_role("button", name="Verify own").click()
-    await expect(page.get_by_role("status").filter(has_text="it can send")).to_be_visible()
+    await expect(verified(page)).to_be_visible()
     await page.get_by_role("link", name="own", exact=True).click()
     await expect(page.get_by_role("heading", name="own", exact=True)).to_be_visible()
     await page.goto("/accounts/acme/sales")
     await page.get_by_role("button", name="Pause acme/sales").click()
     await page.get_by_label("Why?").fill("complaints")
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-    await expect(page.get_by_text("Nothing goes out through it")).to_be_visible()
+    await expect(page.locator(".headline")).to_contain_text("complaints")
     assert (await api.store.account_named("acme/sales")).status_reason == "complaints"
 
 
-MANY = 2_000
+MANY = 300  # accounts, more than are listed, and workspaces, more than are offered
 
 
 async def test_of_very_many_one_is_found_at_once(api: Api, page: Page) -> None:
@@ -326,17 +336,17 @@ async def test_of_very_many_one_is_found_at_once(api: Api, page: Page) -> None:
     await page.goto("/accounts")
     await expect(page.get_by_role("heading", name=f"The first 100 of {MANY:,}")).to_be_visible()
     await expect(page.get_by_role("main").locator("tbody tr")).to_have_count(100)
-    await page.get_by_role("searchbox").fill("mail1234@")
+    await page.get_by_role("searchbox").fill("mail234@")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("main").locator("tbody tr")).to_have_count(1)
     await page.get_by_role("button", name="Workspace: all workspaces").click()
     name = page.get_by_role("combobox", name="Workspace")
-    await name.fill("w123")
+    await name.fill("w12")
     await expect(page.locator("#fitting option")).to_have_count(11)
     await check_accessibility(page)
-    await name.fill("w1234")
+    await name.fill("w234")
     await page.get_by_role("button", name="Choose", exact=True).click()
-    await page.wait_for_url("**/accounts?workspace=w1234")
+    await page.wait_for_url("**/accounts?workspace=w234")
     await expect(page.get_by_role("heading", name="1 account")).to_be_visible()
 
 

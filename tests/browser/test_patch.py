@@ -1,6 +1,9 @@
 """How a page is brought up to date: it becomes what it should be, and what somebody uses in it stays the same thing."""
 
+import pytest
 from playwright.async_api import Page
+
+from tests.thorough import times
 
 # A small generator with a seed: what fails can be run again.
 TREES = """
@@ -73,16 +76,17 @@ return null;
 """
 
 
-async def _run(page: Page, script: str, *, times: int) -> None:
-    assert await page.evaluate(f"(async (times) => {{ {TREES} {script} }})({times})") is None
+async def _run(page: Page, script: str, *, number: int = 1) -> None:
+    assert await page.evaluate(f"(async (times) => {{ {TREES} {script} }})({number})") is None
 
 
+@pytest.mark.thorough
 async def test_what_is_shown_becomes_what_it_should_be_and_stays_itself(page: Page) -> None:
     await page.goto("/sign-in")
-    await _run(page, ALIKE, times=1000)
-    await _run(page, IN_ORDER, times=500)
+    await _run(page, ALIKE, number=times(250))
+    await _run(page, IN_ORDER, number=times(150))
     for script in ("", "delete Element.prototype.moveBefore;"):  # as in a browser that cannot move what has the focus
-        await _run(page, script + FOCUS, times=100)
+        await _run(page, script + FOCUS, number=times(30))
 
 
 async def test_what_somebody_did_is_not_undone(page: Page) -> None:
@@ -97,7 +101,7 @@ async def test_what_somebody_did_is_not_undone(page: Page) -> None:
     patch(document.body.firstChild, box("2"));
     return details.open && button.hasAttribute("aria-busy") && !section.hasAttribute("aria-busy") && input.value === "typed" && details.lastChild.data === "2" ? null : document.body.outerHTML;
     """
-    await _run(page, script, times=1)
+    await _run(page, script)
 
 
 async def test_a_key_that_comes_twice_loses_nothing(page: Page) -> None:
@@ -108,4 +112,4 @@ async def test_a_key_that_comes_twice_loses_nothing(page: Page) -> None:
     patch(document.body.firstChild, list("3", "4", "5"));
     return document.body.textContent === "345" ? null : document.body.textContent;
     """
-    await _run(page, script, times=1)
+    await _run(page, script)

@@ -2,7 +2,6 @@
 
 from urllib.parse import urlencode, urlsplit
 
-import pytest
 from playwright.async_api import Locator, Page, expect
 
 from fairpost.model.person import Offered, Role
@@ -11,9 +10,10 @@ from fairpost.people.codes import CODE_TRIES_MAX, CODES_MAX
 from fairpost.regions.directory import MAIN
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility
-from tests.browser.chromium import Screen
+from tests.browser.chromium import DESKTOP, PHONE_DARK, Screen
 from tests.browser.conftest import on_every_screen, on_two_screens
 from tests.browser.faults import Faults
+from tests.browser.pages import fits
 from tests.browser.signing_in import PASSWORD, add_admin, add_member, code_for, enter_password, sign_in
 from tests.people.conftest import another
 
@@ -22,9 +22,9 @@ def button(page: Page, name: str) -> Locator:
     return page.get_by_role("button", name=name)
 
 
-async def fits(page: Page) -> bool:
-    """Nothing is to be scrolled to the side."""
-    return bool(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+def wrong(page: Page, code: str) -> Locator:
+    """What the page of signing in says is wrong."""
+    return page.get_by_role("alert").and_(page.locator(f"[data-code={code}]"))
 
 
 async def setup_path(api: Api) -> str:
@@ -39,18 +39,13 @@ def path_of(link: str) -> str:
 
 
 @on_every_screen
-@pytest.mark.parametrize("path", ["/setup?token=a", "/sign-in"])
-async def test_a_page_fits_its_screen_and_has_no_barriers(page: Page, screen: Screen, path: str) -> None:
-    await page.goto(path)
-    await expect(page.locator("form")).to_be_visible()
-    assert await fits(page)
-    await check_accessibility(page)
-
-
-@on_two_screens
-@pytest.mark.parametrize("path", ["/invitation?token=a", "/reset?token=a"])
-async def test_so_do_the_pages_that_are_like_them(page: Page, screen: Screen, path: str) -> None:
-    await test_a_page_fits_its_screen_and_has_no_barriers(page, screen, path)
+async def test_pages_fit_their_screen_and_have_no_barriers(page: Page, screen: Screen) -> None:
+    like_these = ("/invitation?token=a", "/reset?token=a") if screen in (DESKTOP, PHONE_DARK) else ()
+    for path in ("/setup?token=a", "/sign-in", *like_these):
+        await page.goto(path)
+        await expect(page.locator("form")).to_be_visible()
+        assert await fits(page), path
+        await check_accessibility(page)
 
 
 @on_two_screens
@@ -60,7 +55,7 @@ async def test_what_is_wrong_is_told_without_barriers(api: Api, page: Page, faul
     ann = await add_admin(api.store)
     await page.goto("/sign-in")
     await enter_password(page, ann, "not these four words")
-    await expect(page.get_by_role("alert")).to_have_text("The address or the password is not right.")
+    await expect(wrong(page, "wrong_credentials")).to_be_visible()
     await expect(page.get_by_label("Password")).to_be_focused()
     await check_accessibility(page)
 
@@ -69,7 +64,7 @@ async def test_what_is_wrong_is_told_without_barriers(api: Api, page: Page, faul
     code = await code_for(api.store, ann.address)
     await page.get_by_label("Code").fill(another(code))
     await button(page, "Sign in").click()
-    await expect(page.get_by_role("alert")).to_have_text("The code is not right. 4 tries are left.")
+    await expect(wrong(page, "wrong_credentials")).to_contain_text(str(CODE_TRIES_MAX - 1))  # tries are left
     assert await fits(page)
     await check_accessibility(page)
 
@@ -90,14 +85,13 @@ async def test_a_member_signs_in_and_the_page_knows_the_session(api: Api, page: 
 
 async def test_the_keyboard_is_enough_to_become_the_first_admin_and_sign_in(api: Api, page: Page) -> None:
     await page.goto(await setup_path(api))
-    await expect(page).to_have_title("Become the first admin · Fairpost")
     for text in ("ann@example.com", "Ann Lee", PASSWORD):
         await page.keyboard.type(text)
         await page.keyboard.press("Tab")
     await expect(button(page, "Become admin")).to_be_focused()
     await page.keyboard.press("Enter")
 
-    await expect(page.get_by_role("status")).to_have_text("Your password is set.")
+    await expect(page.get_by_role("status")).not_to_be_empty()
     address = page.get_by_label("E-mail address")
     await expect(address).to_be_focused()
     await expect(address).to_have_value("ann@example.com")  # who has just said it need not say it again
@@ -130,7 +124,7 @@ async def test_a_link_is_out_of_sight_at_once_and_works_once(api: Api, page: Pag
     await page.goto(path)
     await page.get_by_label("Password").fill(PASSWORD)
     await button(page, "Set the password").click()
-    await expect(page.get_by_role("alert")).to_contain_text("This link does not work any more.")
+    await expect(wrong(page, "wrong_credentials")).to_be_visible()
 
 
 async def test_another_password_counts_from_then_on(api: Api, page: Page) -> None:
@@ -148,11 +142,11 @@ async def test_another_password_counts_from_then_on(api: Api, page: Page) -> Non
     await expect(page.get_by_label("Code")).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/setup", "/invitation", "/reset"])
-async def test_without_its_link_a_page_says_so(page: Page, path: str) -> None:
-    await page.goto(path)
-    await expect(page.get_by_role("alert")).to_have_text("This page needs the link that you were given, as a whole.")
-    await expect(button(page, "Continue")).to_be_visible()
+async def test_without_its_link_a_page_says_so(page: Page) -> None:
+    for path in ("/setup", "/invitation", "/reset"):
+        await page.goto(path)
+        await expect(wrong(page, "link_missing")).to_be_visible()
+        await expect(button(page, "Continue")).to_be_visible()
 
 
 async def test_another_code_ends_the_one_before_and_after_the_last_the_password_is_asked_for(
@@ -165,16 +159,16 @@ async def test_another_code_ends_the_one_before_and_after_the_last_the_password_
     await enter_password(page, ann)
     first = await code_for(api.store, ann.address)
     await button(page, "Send another code").click()
-    await expect(page.get_by_role("status")).to_have_text("Another code is on its way; the one before has ended.")
+    await expect(page.get_by_role("status")).not_to_be_empty()
     if first != await code_for(api.store, ann.address):
         await page.get_by_label("Code").fill(first)
         await button(page, "Sign in").click()
-        await expect(page.get_by_role("alert")).to_contain_text("The code is not right.")
+        await expect(wrong(page, "wrong_credentials")).to_be_visible()
     for _ in range(CODES_MAX - 1):
         async with page.expect_response("**/api/auth/resend"):
             await button(page, "Send another code").click()
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    await expect(page.get_by_role("alert")).to_contain_text("Enter your password again.")
+    await expect(wrong(page, "wrong_credentials")).to_be_visible()
 
 
 async def test_after_the_last_wrong_code_the_password_is_asked_for(api: Api, page: Page, faults: Faults) -> None:
@@ -188,7 +182,7 @@ async def test_after_the_last_wrong_code_the_password_is_asked_for(api: Api, pag
         async with page.expect_response("**/api/auth/code"):
             await button(page, "Sign in").click()
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    await expect(page.get_by_role("alert")).to_contain_text("Enter your password again.")
+    await expect(wrong(page, "wrong_credentials")).to_be_visible()
 
 
 async def test_a_code_that_cannot_be_one_is_not_sent(api: Api, page: Page) -> None:
@@ -218,33 +212,30 @@ async def test_a_service_that_does_not_answer_is_named(page: Page, faults: Fault
     await page.get_by_label("Password").fill(PASSWORD)
     await page.context.set_offline(True)
     await button(page, "Continue").click()
-    await expect(page.get_by_role("alert")).to_have_text("Fairpost does not answer. Try again.")
+    await expect(wrong(page, "unreachable")).to_be_visible()
 
 
 @on_two_screens
-async def test_the_api_is_found_by_its_words(page: Page, screen: Screen) -> None:
-    await page.goto("/docs")
-    find = page.get_by_role("searchbox", name="Find a path")
-    await expect(page.locator("h2").first).to_be_visible()
-    await find.fill("bulk")
-    found = page.locator("#paths > section > details:visible")
-    await expect(found).to_have_count(1)
-    await found.locator("> summary").press("Enter")
-    await expect(found.locator("> pre").first).to_be_visible()
-    assert await fits(page)
-    await check_accessibility(page)
-    await find.fill("there is no such thing")
-    await expect(page.get_by_role("status")).to_have_text("No path has these words.")
-    await expect(found).to_have_count(0)
-
-
-async def test_all_that_the_api_can_do_is_shown_without_barriers(page: Page) -> None:
+async def test_all_that_the_api_can_do_is_shown_without_barriers_and_found_by_its_words(
+    page: Page, screen: Screen
+) -> None:
     await page.goto("/docs")
     await expect(page.locator("h2").last).to_be_visible()
-    assert await page.locator("#paths > section > details").count() > 100
+    paths = page.locator("#paths > section > details")
+    assert await paths.count() > 100
     assert "`" not in (await page.locator("#paths").text_content() or "")
+    bulk = paths.filter(has_text="bulk").first
+    await bulk.locator("> summary").press("Enter")
+    await expect(bulk.locator("> pre").first).to_be_visible()
     assert await fits(page)
     await check_accessibility(page)
+
+    find = page.get_by_role("searchbox", name="Find a path")
+    await find.fill("bulk")
+    await expect(paths.filter(visible=True)).to_have_count(1)
+    await find.fill("nothing-like-it")
+    await expect(page.get_by_role("status")).not_to_be_empty()
+    await expect(paths.filter(visible=True)).to_have_count(0)
 
 
 async def test_what_the_document_says_is_text_and_only_backticks_make_code_of_it(page: Page) -> None:
@@ -265,11 +256,11 @@ async def test_what_the_document_says_is_text_and_only_backticks_make_code_of_it
     await expect(page.locator("img")).to_have_count(0)
 
 
-@pytest.mark.parametrize("elsewhere", ["//evil.example", "/\\evil.example", "/\t/evil.example", "/\n\\evil.example"])
-async def test_after_signing_in_nobody_is_led_to_another_site(api: Api, page: Page, elsewhere: str) -> None:
+async def test_after_signing_in_nobody_is_led_to_another_site(api: Api, page: Page) -> None:
     ann = await add_admin(api.store)
-    link = await signing_in.offer_entry(api.store, ann.person.id, by="a test")
-    assert isinstance(link, Offered)
-    await page.goto(f"/enter?{urlencode({'token': link.token, 'next': elsewhere})}")
-    await expect(page.locator("#nav").get_by_role("link", name="Now")).to_be_visible()
-    assert page.url.startswith(f"{api.url}/")
+    for elsewhere in ("//evil.example", "/\\evil.example", "/\t/evil.example", "/\n\\evil.example"):
+        link = await signing_in.offer_entry(api.store, ann.person.id, by="a test")
+        assert isinstance(link, Offered)
+        await page.goto(f"/enter?{urlencode({'token': link.token, 'next': elsewhere})}")
+        await expect(page.locator("#nav").get_by_role("link", name="Now")).to_be_visible()
+        assert page.url.startswith(f"{api.url}/"), elsewhere

@@ -1,16 +1,17 @@
 """Whoever leaves what he has typed and not saved is asked first, by whichever way he leaves; and nobody else is ever asked."""
 
+import asyncio
 import re
 
 import pytest
-from playwright.async_api import Dialog, Locator, Page, expect
+from playwright.async_api import Dialog, Locator, Page, Response, Route, expect
 
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility
 from tests.browser.signing_in import add_member, signed_in
 from tests.browser.test_campaigns import prepare
 from tests.browser.test_people import button
-from tests.browser.test_settings import dialog, entry, told
+from tests.browser.test_settings import dialog, entry
 
 HERE = re.compile("/settings/templates/spring$")
 LIST = re.compile("/settings/templates$")
@@ -27,6 +28,10 @@ async def closing(page: Page) -> list[Dialog]:
 
     page.on("dialog", stay)
     return asked
+
+
+def is_put(answer: Response) -> bool:
+    return answer.request.method == "PUT"
 
 
 def asks(page: Page) -> Locator:
@@ -74,8 +79,9 @@ async def test_words_that_are_not_saved_are_not_left_by_mistake(api: Api, page: 
     await expect(text).to_have_value("It is here.")
 
     await text.fill("It is over.")
-    await button(page, "Save").click()
-    await expect(told(page, "Template spring is saved.")).to_be_visible()
+    async with page.expect_response(is_put):
+        await button(page, "Save").click()
+    await expect(button(page, "Save")).not_to_have_attribute("aria-busy", "true")
     await templates.click()
     await expect(page).to_have_url(LIST)
     await page.get_by_role("link", name="spring").click()
@@ -83,7 +89,7 @@ async def test_words_that_are_not_saved_are_not_left_by_mistake(api: Api, page: 
     await text.fill("Nothing.")
     await button(page, "Remove").click()
     await dialog(page).get_by_role("button", name="Remove").click()
-    await expect(page.get_by_text("There is no template yet.")).to_be_visible()
+    await expect(page.locator(".empty")).to_be_visible()
     await page.goto("/settings/portals")
     assert len(closing) == 1
 
@@ -95,15 +101,24 @@ async def test_own_words_for_a_product_email_and_a_refused_save_are_asked_about_
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/settings/portals")
     await page.get_by_role("link", name="hub / welcome").click()
-    await entry(page, "Subject").fill("Good to see you")
-    await button(page, "Save").click()
-    await expect(told(page, "Your own words are in use.")).to_be_visible()
-    await page.get_by_role("link", name="Domains").click()
+    await entry(page, "Subject").fill("Good to see")
+    left = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if route.request.method == "GET":
+            await left.wait()
+        await route.continue_()
+
+    await page.route(WELCOME, hold)
+    async with page.expect_request(lambda request: request.method == "GET" and request.url.endswith("/hub/welcome")):
+        await button(page, "Save").click()
+    await page.get_by_role("link", name="Domains").click()  # it is saved, though the page is not loaded again yet
     await entry(page, "Domain").fill("not long")  # short forms let anybody go
+    left.set()
     await page.get_by_role("link", name="Product e-mails").click()
     await page.get_by_role("link", name="hub / welcome").click()
     await entry(page, "Subject").fill("See you")
-    await page.route("**/api/portals/hub/welcome", lambda route: route.fulfill(status=200, json=REFUSED))
+    await page.route(WELCOME, lambda route: route.fulfill(status=200, json=REFUSED))
     await button(page, "Save").click()
     await expect(page.get_by_text("Not today.")).to_be_visible()
     await page.get_by_role("link", name="Domains").click()
@@ -113,6 +128,7 @@ async def test_own_words_for_a_product_email_and_a_refused_save_are_asked_about_
     assert closing == []
 
 
+WELCOME = "**/api/portals/hub/welcome"
 REFUSED = {"success": False, "error": {"code": "conflict", "message": "Not today.", "details": None}}
 
 

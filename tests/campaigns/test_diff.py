@@ -17,6 +17,7 @@ from fairpost.campaigns.writer import to_toml
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.window import Quota, SendingWindow
 from fairpost.templates.rendering import Template
+from tests.thorough import times
 
 NOW = datetime(2027, 1, 4, 12, tzinfo=UTC)
 
@@ -120,7 +121,7 @@ def test_what_is_written_is_read_as_the_same_and_would_change_nothing(before: Ca
     assert diff(before, after) == ()
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(15))
 @given(campaigns())
 def test_what_is_written_is_read_as_the_same_with_the_line_ends_of_windows(before: CampaignFile) -> None:
     assert read(to_toml(before).replace("\n", "\r\n")) == before
@@ -198,7 +199,7 @@ def test_a_window_that_ends_as_it_begins_is_the_whole_day() -> None:
 # ── changes ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(15))
 @given(campaigns(), campaigns())
 def test_what_differs_is_told_and_only_that(before: CampaignFile, after: CampaignFile) -> None:
     changes = diff(before, after)
@@ -328,12 +329,12 @@ def test_a_moment_is_the_same_on_any_clock() -> None:
 
 def test_a_text_of_very_many_lines_is_counted_instead() -> None:
     long = "line\n" * LINES_COMPARED_MAX
-    assert told(campaign(long), campaign(f"{long}more")) == [
-        "- step 1 text: 2,001 lines",
-        "+ step 1 text: 2,001 lines, new from line 2,001 on",
-    ]
-    assert told(campaign(long), campaign(f"{long}\n"))[1] == "+ step 1 text: 2,002 lines, new from line 2,002 on"
-    assert told(None, campaign(long))[-1] == "+ step 1 text: 2,001 lines"
+    removed, added = told(campaign(long), campaign(f"{long}more"))
+    assert removed.startswith("- step 1 text: 2,001 ")
+    assert added.startswith("+ step 1 text: 2,001 ")
+    assert added.count("2,001") == 2, "how many, and from which on they are new"
+    assert told(campaign(long), campaign(f"{long}\n"))[1].count("2,002") == 2
+    assert told(None, campaign(long))[-1].startswith("+ step 1 text: 2,001 ")
 
 
 def test_texts_that_have_little_in_common_are_compared_within_seconds() -> None:

@@ -24,6 +24,7 @@ from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.window import Quota, SendingWindow
 from fairpost.templates.reader import TEMPLATE_CHARS_MAX
 from fairpost.templates.rendering import Template
+from tests.facts import missing
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "campaign.toml"
@@ -160,241 +161,250 @@ def test_a_template_may_lie_anywhere(tmp_path: Path) -> None:
 
 # ── what is wrong ─────────────────────────────────────────────────────────────────────────────────────────
 
-NAME_RULE = "must be 1..100 letters, digits or . _ - and begin with a letter or digit, got"
+
+def tells(problem: str, *facts: str) -> bool:
+    """Whether it begins with the first, which says where, and has the others."""
+    return problem.startswith(facts[0]) and all(fact in problem for fact in facts)
 
 
 @pytest.mark.parametrize(
-    ("line", "problem"),
+    ("line", "facts"),
     [
-        ('name = "a:b"', f'name {NAME_RULE} "a:b"'),
-        ('name = ""', f'name {NAME_RULE} ""'),
-        (f'name = "{"x" * 101}"', f'name {NAME_RULE} "{"x" * 60}…"'),
-        ("name = 7", 'name must be text in quotes, like "spring", got 7'),
-        ("name = 0x" + "f" * 9_999, 'name must be text in quotes, like "spring", got a huge number'),
-        (r'user = "a\u0000"', r"user must not have \u0000 in it: no database takes that"),
-        ('workspace = ""', 'workspace must be the name of one workspace, got ""'),
-        ('workspace = "*"', 'workspace must be the name of one workspace, got "*"'),
-        (r'workspace = "a\nb"', r'workspace must be one line of at most 200 characters, got "a\nb"'),
-        ("workspace = true", 'workspace must be text in quotes, like "acme", got true'),
-        (f'user = "{"x" * 201}"', f'user must be one line of at most 200 characters, got "{"x" * 60}…"'),
-        ("user = 1.5", 'user must be text in quotes, like "ann", got 1.5'),
-        ("list = 7", 'list must be text in quotes, like "spring", got 7'),
-        ('list = ["a", "b"]', "list must be one name, got a list of 2: for several write lists = …"),
-        ('list = "a b"', f'list {NAME_RULE} "a b"'),
-        ('lists = "a"', 'lists must be 1..100 names in brackets, like ["customers"], got "a"'),
-        ("lists = []", 'lists must be 1..100 names in brackets, like ["customers"], got an empty list'),
-        (f"lists = {['a'] * 101}", 'lists must be 1..100 names in brackets, like ["customers"], got a list of 101'),
-        ('lists = ["a", "b", "a"]', 'lists must have each name once, got "a" twice'),
-        ('lists = ["a", {}]', 'lists must be text in quotes, like "spring", got a table'),
-        ('pool = "@sales"', 'pool must be the name of a pool, got "@sales": for one account write account = …'),
-        ('pool = ""', 'pool must be the name of a pool, got "": for one account write account = …'),
-        (f'pool = "{"x" * 101}"', f'pool must be one line of at most 100 characters, got "{"x" * 60}…"'),
-        ('account = "@sales"', f'account {NAME_RULE} "@sales"'),
-        ('pool = "a"\naccount = "b"', "pool and account must not both be there: take one of them out"),
-        ("start = 2027-03-01", "start must be a moment like 2027-03-01T09:00:00+01:00, without quotes, got 2027-03-01"),
-        ('start = "now"', 'start must be a moment like 2027-03-01T09:00:00+01:00, without quotes, got "now"'),
+        ('name = "a:b"', ("name", "100", '"a:b"')),
+        ('name = ""', ("name", "100", '""')),
+        (f'name = "{"x" * 101}"', ("name", "100", '"' + "x" * 60 + '…"')),
+        ("name = 7", ("name", '"spring"', "7")),
+        ("name = 0x" + "f" * 9_999, ("name", '"spring"')),
+        (r'user = "a\u0000"', ("user", r"\u0000")),
+        ('workspace = ""', ("workspace", '""')),
+        ('workspace = "*"', ("workspace", '"*"')),
+        (r'workspace = "a\nb"', ("workspace", "200", r'"a\nb"')),
+        ("workspace = true", ("workspace", '"acme"', "true")),
+        (f'user = "{"x" * 201}"', ("user", "200", '"' + "x" * 60 + '…"')),
+        ("user = 1.5", ("user", '"ann"', "1.5")),
+        ("list = 7", ("list", '"spring"', "7")),
+        ('list = ["a", "b"]', ("list", "2", "lists")),
+        ('list = "a b"', ("list", "100", '"a b"')),
+        ('lists = "a"', ("lists", "1..100", '["customers"]', '"a"')),
+        ("lists = []", ("lists", "1..100", '["customers"]')),
+        (f"lists = {['a'] * 101}", ("lists", "1..100", '["customers"]', "101")),
+        ('lists = ["a", "b", "a"]', ("lists", '"a"')),
+        ('lists = ["a", {}]', ("lists", '"spring"')),
+        ('pool = "@sales"', ("pool", '"@sales"', "account")),
+        ('pool = ""', ("pool", '""', "account")),
+        (f'pool = "{"x" * 101}"', ("pool", "100", '"' + "x" * 60 + '…"')),
+        ('account = "@sales"', ("account", "100", '"@sales"')),
+        ('pool = "a"\naccount = "b"', ("pool", "account")),
+        ("start = 2027-03-01", ("start", "2027-03-01T09:00:00+01:00", "2027-03-01")),
+        ('start = "now"', ("start", "2027-03-01T09:00:00+01:00", '"now"')),
         (
             "start = 2027-03-01T09:00:00",
-            "start must say how far its clock is from UTC, like 2027-03-01T09:00:00+01:00, got 2027-03-01T09:00:00",
+            ("start", "UTC", "2027-03-01T09:00:00+01:00", "2027-03-01T09:00:00"),
         ),
-        ("start = 0001-01-01T00:00:00+01:00", "start must lie in the years 1970..2199, got 0001-01-01T00:00:00+01:00"),
-        ("start = 2199-12-31T23:00:00-05:00", "start must lie in the years 1970..2199, got 2199-12-31T23:00:00-05:00"),
-        ("gap = 60", 'gap must be text in quotes, like "30-90", got 60'),
-        ('gap = "90-30"', 'gap must have the smaller number first, got "90-30"'),
-        ('clock = "mine"', 'clock must be "workspace" or "recipient", got "mine"'),
-        ("clock = 09:00:00", 'clock must be "workspace" or "recipient", got 09:00:00'),
-        ("schedule = 1", "schedule must be one table: write [schedule] above its keys, got 1"),
-        ("[[schedule]]", "schedule must be one table: write [schedule] above its keys, got a list of 1"),
-        ("step = 1", "step must be a list of tables: write [[step]] in double brackets, got 1"),
-        ("[step]", "step must be a list of tables: write [[step]] in double brackets, got a table"),
-        ("step = []", "step must be there at least once: write [[step]], and under it subject and text"),
-        ("step = [1]", "step 1 must be a table: write [[step]] above its keys, got 1"),
-        ('worksapce = "acme"', '"worksapce" is not known: did you mean workspace?'),
-        ("[[steps]]", '"steps" is not known: did you mean step?'),
+        ("start = 0001-01-01T00:00:00+01:00", ("start", "1970..2199", "0001-01-01T00:00:00+01:00")),
+        ("start = 2199-12-31T23:00:00-05:00", ("start", "1970..2199", "2199-12-31T23:00:00-05:00")),
+        ("gap = 60", ("gap", '"30-90"', "60")),
+        ('gap = "90-30"', ("gap", '"90-30"')),
+        ('clock = "mine"', ("clock", '"workspace"', '"recipient"', '"mine"')),
+        ("clock = 09:00:00", ("clock", '"workspace"', '"recipient"', "09:00:00")),
+        ("schedule = 1", ("schedule", "[schedule]", "1")),
+        ("[[schedule]]", ("schedule", "[schedule]", "1")),
+        ("step = 1", ("step", "[[step]]", "1")),
+        ("[step]", ("step", "[[step]]")),
+        ("step = []", ("step", "[[step]]", "subject")),
+        ("step = [1]", ("step 1", "[[step]]", "1")),
+        ('worksapce = "acme"', ('"worksapce"', "workspace")),
+        ("[[steps]]", ('"steps"', " step")),
         (
             '"q\\n" = 1',
-            r'"q\n" is not known: known are name, workspace, list, lists, pool, account, start, user, gap, clock, schedule, step',
+            (r'"q\n"', "name", "workspace", "list", "lists", "pool", "account", "start", "user", "gap", "clock", "schedule", "step"),
         ),
-        ("quota = 1", "quota must stand under [schedule]"),
-        ('delay = "3d"', "delay must stand under [[step]]"),
+        ("quota = 1", ("quota", "[schedule]")),
+        ('delay = "3d"', ("delay", "[[step]]")),
     ],
 )  # fmt: skip
-def test_what_is_wrong_at_the_top_is_said(line: str, problem: str) -> None:
+def test_what_is_wrong_at_the_top_is_said(line: str, facts: tuple[str, ...]) -> None:
     key = re.split(r"\W+", line.strip('["'))[0]
     rest = [each for each in TOP.splitlines() if each.split()[0] not in (key, key.removesuffix("s"))]
-    assert problems("\n".join([*rest, line, "" if key == "step" else STEP])) == [problem]
+    (problem,) = problems("\n".join([*rest, line, "" if key == "step" else STEP]))
+    assert tells(problem, *facts), problem
 
 
 def test_what_must_be_there_is_asked_for() -> None:
-    assert problems("") == [
-        'name must be given, like name = "spring"',
-        'lists must be given, like lists = ["customers"]: whom to write to',
-        "step must be there at least once: write [[step]], and under it subject and text",
-    ]
+    name, lists, step = problems("")
+    assert tells(name, "name", 'name = "spring"')
+    assert tells(lists, "lists", 'lists = ["customers"]')
+    assert tells(step, "step", "[[step]]", "subject", "text")
 
 
 def test_list_and_lists_are_one_too_many() -> None:
-    assert problems(f'lists = ["a"]\n{TOP}{STEP}') == ["lists and list must not both be there: take one of them out"]
+    (problem,) = problems(f'lists = ["a"]\n{TOP}{STEP}')
+    assert tells(problem, "lists", " list ")
 
 
 @pytest.mark.parametrize(
-    ("line", "problem"),
+    ("line", "facts"),
     [
-        ('timezone = "Berlin"', 'timezone must be a name like Europe/Berlin, got "Berlin"'),
-        ('timezone = ""', 'timezone must be a name like Europe/Berlin, got ""'),
-        ('timezone = "Europe"', 'timezone must be a name like Europe/Berlin, got "Europe"'),
-        ('timezone = "../x"', 'timezone must be a name like Europe/Berlin, got "../x"'),
-        ("timezone = 1", 'timezone must be text in quotes, like "Europe/Berlin", got 1'),
-        ('days = "mo-fr"', 'days must be days like mon-fri or mon,wed,fri, got "mo-fr"'),
-        ("days = []", 'days must be text in quotes, like "mon-fri", got an empty list'),
-        ("days = [1, 2]", 'days must be text in quotes, like "mon-fri", got a list of 2'),
-        ('hours = "9-17"', 'hours must be times like 09:00-17:00, or "all", got "9-17"'),
-        ("hours = 09:00:00", 'hours must be text in quotes, like "09:00-17:00", got 09:00:00'),
+        ('timezone = "Berlin"', ("timezone", "Europe/Berlin", '"Berlin"')),
+        ('timezone = ""', ("timezone", "Europe/Berlin", '""')),
+        ('timezone = "Europe"', ("timezone", "Europe/Berlin", '"Europe"')),
+        ('timezone = "../x"', ("timezone", "Europe/Berlin", '"../x"')),
+        ("timezone = 1", ("timezone", '"Europe/Berlin"', "1")),
+        ('days = "mo-fr"', ("days", "mon-fri", "mon,wed,fri", '"mo-fr"')),
+        ("days = []", ("days", '"mon-fri"')),
+        ("days = [1, 2]", ("days", '"mon-fri"', "2")),
+        ('hours = "9-17"', ("hours", "09:00-17:00", '"all"', '"9-17"')),
+        ("hours = 09:00:00", ("hours", '"09:00-17:00"', "09:00:00")),
         (
             'hours = "09:00-09:00"',
-            'hours must end at another time than they begin, got "09:00-09:00": the whole day is "all"',
+            ("hours", '"09:00-09:00"', '"all"'),
         ),
         (
             "holidays = 2027-04-05",
-            "holidays must be at most 1,000 dates in brackets, like [2027-04-05], got 2027-04-05",
+            ("holidays", "1,000", "2027-04-05"),
         ),
         (
             f"holidays = [{'2027-04-05,' * 1_001}]",
-            "holidays must be at most 1,000 dates in brackets, like [2027-04-05], got a list of 1,001",
+            ("holidays", "1,000", "2027-04-05", "1,001"),
         ),
-        ('holidays = ["2027-04-05"]', 'holidays must be dates like 2027-04-05, without quotes, got "2027-04-05"'),
+        ('holidays = ["2027-04-05"]', ("holidays", "2027-04-05", '"2027-04-05"')),
         (
             "holidays = [2027-04-05T00:00:00]",
-            "holidays must be dates like 2027-04-05, without quotes, got 2027-04-05T00:00:00",
+            ("holidays", "2027-04-05", "2027-04-05T00:00:00"),
         ),
-        ("quota = 0", "quota must be at least 1, or none for no quota, got 0: nothing would ever be sent"),
-        ("quota = true", 'quota must be a whole number of 1..1000000000 e-mails a day, or "none", got true'),
-        ("quota = 1.5", 'quota must be a whole number of 1..1000000000 e-mails a day, or "none", got 1.5'),
+        ("quota = 0", ("quota", "1", "0")),
+        ("quota = true", ("quota", "1..1000000000", '"none"', "true")),
+        ("quota = 1.5", ("quota", "1..1000000000", '"none"', "1.5")),
         (
             "quota = 2000000000\nramp_up = true",
-            'quota must be a whole number of 1..1000000000 e-mails a day, or "none", got a huge number',
+            ("quota", "1..1000000000", '"none"'),
         ),
-        ("ramp_up = true", "quota must be set for a ramp-up: it says what to grow to, got none"),
-        ("quota = 9\nramp_up = 366", "ramp_up (days) must be 0..365, got 366"),
-        ("quota = 9\nramp_up = -1", "ramp_up (days) must be 0..365, got -1"),
-        ("quota = 9\nramp_up = [50, 0]", "ramp_up (percents) must be 1..100 each, got 0"),
-        (f"quota = 9\nramp_up = {[1] * 366}", "ramp_up (percents) must be for at most 365 days, got 366"),
+        ("ramp_up = true", ("quota", "ramp-up")),
+        ("quota = 9\nramp_up = 366", ("ramp_up", "0..365", "366", "days")),
+        ("quota = 9\nramp_up = -1", ("ramp_up", "0..365", "-1", "days")),
+        ("quota = 9\nramp_up = [50, 0]", ("ramp_up", "1..100", "0")),
+        (f"quota = 9\nramp_up = {[1] * 366}", ("ramp_up", "365", "366")),
         (
             "quota = 9\nramp_up = []",
-            "ramp_up must be true, a number of days, or percents like [10, 20, 50], got an empty list",
+            ("ramp_up", "true", "[10, 20, 50]"),
         ),
         (
             'ramp_up = "fast"',
-            'ramp_up must be days like 10d, percents like 10%,20%,50%, "yes" or "none", got "fast"',
+            ("ramp_up", "10d", "10%,20%,50%", '"yes"', '"none"', '"fast"'),
         ),
-        ('timezome = "UTC"', '"timezome" is not known: did you mean timezone?'),
-        ('gap = "none"', "gap must stand at the top of the file, above [schedule] and [[step]]"),
-        ('text = "Hello"', "text must stand under [[step]]"),
-        ("zzz = 1", '"zzz" is not known: known are timezone, days, hours, holidays, quota, ramp_up'),
+        ('timezome = "UTC"', ('"timezome"', "timezone")),
+        ('gap = "none"', ("gap", "[schedule]", "[[step]]")),
+        ('text = "Hello"', ("text", "[[step]]")),
+        ("zzz = 1", ('"zzz"', "ramp_up", "timezone", "days", "hours", "holidays", "quota")),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_the_schedule_is_said(line: str, problem: str) -> None:
-    assert problems(f"{TOP}[schedule]\n{line}\n{STEP}") == [f"schedule: {problem}"]
+def test_what_is_wrong_with_the_schedule_is_said(line: str, facts: tuple[str, ...]) -> None:
+    (problem,) = problems(f"{TOP}[schedule]\n{line}\n{STEP}")
+    assert tells(problem, f"schedule: {facts[0]}", *facts[1:]), problem
 
 
 def test_a_schedule_with_no_day_left_is_refused() -> None:
     mondays = ", ".join(str(date.fromordinal(NOW.toordinal() + 7 * week)) for week in range(60))
-    found = problems(f'{TOP}[schedule]\ndays = "mon"\nholidays = [{mondays}]\n{STEP}')
-    assert found == ["schedule: holidays must leave a day open within a year, got none before 2028-01-05"]
+    (problem,) = problems(f'{TOP}[schedule]\ndays = "mon"\nholidays = [{mondays}]\n{STEP}')
+    assert tells(problem, "schedule: holidays", "2028-01-05")
 
 
 @pytest.mark.parametrize(
-    ("lines", "problem"),
+    ("lines", "facts"),
     [
-        ('text = "Hello"', 'subject must be given, like subject = "Hello"'),
-        ('subject = "Hello"', "text or html must be given (or text_file, html_file), or else template"),
-        ('subject = 1\ntext = "Hello"', 'subject must be text in quotes, like "Hello", got 1'),
-        ('subject = "Hello"\ntext = ["Hello"]', 'text must be text in quotes, like "Hello", got a list of 1'),
-        ('subject = "Hello"\ntext = " \\n"', "text must not be empty: write something, or take it out"),
-        ('subject = "Hello"\ntext = "Hello"\nhtml = ""', "html must not be empty: write something, or take it out"),
+        ('text = "Hello"', ("subject", '"Hello"')),
+        ('subject = "Hello"', ("text", "html", "text_file", "html_file", "template")),
+        ('subject = 1\ntext = "Hello"', ("subject", '"Hello"', "1")),
+        ('subject = "Hello"\ntext = ["Hello"]', ("text", '"Hello"', "1")),
+        ('subject = "Hello"\ntext = " \\n"', ("text",)),
+        ('subject = "Hello"\ntext = "Hello"\nhtml = ""', ("html",)),
         (
             'subject = "Hello"\ntext = "Hello"\ntext_file = "x"',
-            "text and text_file must not both be there: take one of them out",
+            ("text", "text_file"),
         ),
         (
             'subject = "Hello"\nhtml = "Hello"\nhtml_file = "x"',
-            "html and html_file must not both be there: take one of them out",
+            ("html", "html_file"),
         ),
         (
             'template = "a"\nsubject = "Hello"\nhtml = "Hello"',
-            "template names one that is kept, so subject, html must not be there: take out either",
+            ("template", "subject", "html"),
         ),
-        ('template = "a:1"', f'template {NAME_RULE} "a:1"'),
+        ('template = "a:1"', ("template", "100", '"a:1"')),
         (
             'subject = "Hello {{ name"\ntext = "Hello"',
-            'subject, line 1, column 7: "{{" is never closed: write "}}" where it ends',
+            ("subject", "line 1, column 7", '"{{"', '"}}"'),
         ),
         (
             'subject = "Hello"\ntext = """\nHello\n  {% iff name %}"""',
-            'text, line 2, column 3: "iff" is not available: there are only if and for',
+            ("text", "line 2, column 3", '"iff"'),
         ),
-        ('subject = "Hello"\ntext = "Hello"\nsubjekt = "x"', '"subjekt" is not known: did you mean subject?'),
+        ('subject = "Hello"\ntext = "Hello"\nsubjekt = "x"', ('"subjekt"', "subject")),
         (
             'subject = "Hello"\ntext = "Hello"\nworkspace = "x"',
-            "workspace must stand at the top of the file, above [schedule] and [[step]]",
+            ("workspace", "[schedule]", "[[step]]"),
         ),
-        ('subject = "Hello"\ntext = "Hello"\nquota = 1', "quota must stand under [schedule]"),
+        ('subject = "Hello"\ntext = "Hello"\nquota = 1', ("quota", "[schedule]")),
         (
             'subject = "Hello"\ntext_file = 7',
-            'text_file must be text in quotes, like "templates/hello.txt", got 7',
+            ("text_file", '"templates/hello.txt"', "7"),
         ),
         (
             'subject = "Hello"\ntext_file = "nowhere.txt"',
-            "text_file \"nowhere.txt\" is not there: the path begins at the folder of the campaign's file",
+            ("text_file", '"nowhere.txt"'),
         ),
         (
             'subject = "Hello"\nhtml_file = "docs"',
-            "html_file \"docs\" is no file: the path begins at the folder of the campaign's file",
+            ("html_file", '"docs"'),
         ),
         (
             f'subject = "Hello"\ntext_file = "{"x" * 300}"',
-            f'text_file "{"x" * 60}…" cannot be read: File name too long',
+            ("text_file", '"' + "x" * 60 + '…"'),
         ),
         (
             f'subject = "Hello"\ntext_file = "{"x/" * 501}"',
-            f'text_file must be one line of at most 1,000 characters, got "{"x/" * 30}…"',
+            ("text_file", "1,000", '"' + "x/" * 30 + '…"'),
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_step_is_said(lines: str, problem: str) -> None:
-    assert problems(f"{TOP}[[step]]\n{lines}") == [f"step 1: {problem}"]
-    assert problems(f'{TOP}{STEP}[[step]]\ndelay = "3d"\n{lines}') == [f"step 2: {problem}"]
+def test_what_is_wrong_with_a_step_is_said(lines: str, facts: tuple[str, ...]) -> None:
+    (first,) = problems(f"{TOP}[[step]]\n{lines}")
+    (second,) = problems(f'{TOP}{STEP}[[step]]\ndelay = "3d"\n{lines}')
+    assert tells(first, f"step 1: {facts[0]}", *facts[1:]), first
+    assert tells(second, f"step 2: {facts[0]}", *facts[1:]), second
 
 
 def test_the_first_step_has_no_delay_and_every_other_one_has() -> None:
-    assert problems(TOP + SECOND + STEP) == [
-        "step 1: delay must not be there: the first step is sent at the start; take it out, or use start",
-        'step 2: delay must be given, like delay = "3d": how long after the step before',
-    ]
+    first, second = problems(TOP + SECOND + STEP)
+    assert tells(first, "step 1: delay", "start")
+    assert tells(second, "step 2: delay", 'delay = "3d"')
 
 
 @pytest.mark.parametrize(
-    ("delay", "problem"),
+    ("delay", "facts"),
     [
-        ('"3 days"', 'delay must be a time like 3d, 12h, 30m or "1d 12h", got "3 days"'),
-        ('"400d"', 'delay must be at most 366d, got "400d"'),
-        ("3", 'delay must be text in quotes, like "3d", got 3'),
+        ('"3 days"', ("delay", "3d", "12h", "30m", '"1d 12h"', '"3 days"')),
+        ('"400d"', ("delay", "366d", '"400d"')),
+        ("3", ("delay", '"3d"', "3")),
     ],
 )
-def test_what_is_wrong_with_a_delay_is_said(delay: str, problem: str) -> None:
-    assert problems(f"{TOP}{STEP}{SECOND}".replace('"3d"', delay)) == [f"step 2: {problem}"]
+def test_what_is_wrong_with_a_delay_is_said(delay: str, facts: tuple[str, ...]) -> None:
+    (problem,) = problems(f"{TOP}{STEP}{SECOND}".replace('"3d"', delay))
+    assert tells(problem, f"step 2: {facts[0]}", *facts[1:]), problem
 
 
 def test_steps_have_a_limit() -> None:
     assert len(read(TOP + STEP + SECOND * (STEPS_MAX - 1)).steps) == STEPS_MAX
-    assert problems(TOP + STEP + SECOND * 200) == ["step must be there at most 100 times, got 201"]
+    (problem,) = problems(TOP + STEP + SECOND * 200)
+    assert tells(problem, "step", f"{STEPS_MAX}", "201")
 
 
 def test_every_part_of_a_template_is_looked_at() -> None:
     bad = "{{ x"
     found = problems(f'{TOP}[[step]]\nsubject = "{bad}"\ntext = "{bad}"\nhtml = "{bad}"')
-    why = 'line 1, column 1: "{{" is never closed: write "}}" where it ends'
-    assert found == [f"step 1: {part}, {why}" for part in ("subject", "text", "html")]
+    assert len(found) == 3
+    for problem, part in zip(found, ("subject", "text", "html"), strict=True):
+        assert tells(problem, f"step 1: {part}, line 1, column 1", '"{{"')
 
 
 def test_ten_problems_are_all_told() -> None:
@@ -420,7 +430,7 @@ def test_ten_problems_are_all_told() -> None:
         template = "follow up"
         """
     )
-    assert [re.sub(r" (must|is|and|,).*|, line.*", "", each) for each in found] == [
+    places = [
         '"worksapce"',
         "name",
         "lists",
@@ -435,12 +445,14 @@ def test_ten_problems_are_all_told() -> None:
         "step 2: delay",
         "step 2: template",
     ]
+    assert len(found) == len(places)
+    assert [place for place, problem in zip(places, found, strict=True) if not problem.startswith(place)] == []
 
 
 def test_of_a_thousand_unknown_keys_the_first_are_told() -> None:
     found = problems("".join(f"zz{n} = 1\n" for n in range(1_000)) + TOP + STEP)
     assert len(found) == 21
-    assert found[-1] == "and 980 more keys that are not known"
+    assert "980" in found[-1]
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -460,36 +472,38 @@ def written(folder: Path, data: bytes | str) -> Path:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "spring.toml") == "cannot be read: No such file or directory"
+    assert "No such file or directory" in refusal(tmp_path / "spring.toml")
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == "is a folder: name a file in it"
+    assert "folder" in refusal(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     path = written(tmp_path, TOP + STEP)
     path.chmod(0)
-    assert refusal(path) == "cannot be read: Permission denied"
+    assert "Permission denied" in refusal(path)
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("text", "fact"),
     [
-        ('name = "spring"\nlists = [\n', "is not TOML: Invalid value (at end of document)"),
-        ("name = spring\n", "is not TOML: Invalid value (at line 1, column 8)"),
-        ('name = "a"\n\nname = "b"\n', "is not TOML: Cannot overwrite a value (at line 3, column 11)"),
-        ("start = 2027-02-30T00:00:00Z\n", "is not TOML: Invalid date or datetime (at line 1, column 9)"),
-        ("x = " + "[" * 100_000, "is not TOML of use: its brackets go too deep"),
+        ('name = "spring"\nlists = [\n', "end of document"),
+        ("name = spring\n", "line 1, column 8"),
+        ('name = "a"\n\nname = "b"\n', "line 3, column 11"),
+        ("start = 2027-02-30T00:00:00Z\n", "line 1, column 9"),
+        ("x = " + "[" * 100_000, "brackets"),
     ],
 )
-def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
-    assert refusal(written(tmp_path, text)) == problem
+def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str, fact: str) -> None:
+    told = refusal(written(tmp_path, text))
+    assert "TOML" in told
+    assert fact in told
 
 
 def test_a_number_that_no_machine_holds_is_no_toml(tmp_path: Path) -> None:
-    assert refusal(written(tmp_path, f"x = {'9' * 10_000}")).startswith("is not TOML: Exceeds the limit")
+    assert "TOML" in refusal(written(tmp_path, f"x = {'9' * 10_000}"))
 
 
 def test_a_mark_at_the_beginning_is_no_matter(tmp_path: Path) -> None:
@@ -498,18 +512,21 @@ def test_a_mark_at_the_beginning_is_no_matter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_utf_16_is_told_apart(tmp_path: Path, encoding: str) -> None:
-    assert refusal(written(tmp_path, (TOP + STEP).encode(encoding))) == "is UTF-16, or no text: save it as UTF-8"
+    told = refusal(written(tmp_path, (TOP + STEP).encode(encoding)))
+    assert "UTF-16" in told
+    assert "UTF-8" in told
 
 
 def test_latin_1_is_told_with_its_line(tmp_path: Path) -> None:
     data = f'{TOP}user = "Zoë"\n{STEP}'.encode("latin-1")
-    assert refusal(written(tmp_path, data)) == "is not UTF-8: line 3 has the byte 0xeb; save it as UTF-8"
+    told = refusal(written(tmp_path, data))
+    assert missing(told, "UTF-8", "line 3", "0xeb") == []
 
 
 def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = written(tmp_path, "")
     os.truncate(path, FILE_BYTES_MAX + 1)
-    assert refusal(path) == "is too long: it must have at most 16,777,216 bytes"
+    assert f"{FILE_BYTES_MAX:,} bytes" in refusal(path)
 
 
 def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
@@ -527,25 +544,23 @@ def named(folder: Path, data: bytes) -> list[str]:
 
 def test_a_template_in_a_file_is_held_to_the_same(tmp_path: Path) -> None:
     place = 'step 1: text_file "hello.txt"'
-    assert named(tmp_path, "Zoë".encode("utf-16")) == [f"{place} is UTF-16, or no text: save it as UTF-8"]
-    assert named(tmp_path, b"\nZo\xeb") == [f"{place} is not UTF-8: line 2 has the byte 0xeb; save it as UTF-8"]
-    assert named(tmp_path, b"\n") == ["step 1: text_file must not be empty: write something, or take it out"]
-    assert named(tmp_path, b"Hello\n  {{ x | y }}") == [
-        f'{place}, line 2, column 10: there is no "y": use one of capitalize, d, default, float, int, join, length,'
-        " lower, round, title, trim, upper, urlencode"
-    ]
-    assert named(tmp_path, b"x" * (TEMPLATE_CHARS_MAX + 1)) == [
-        f"{place}, line 1, column 1: it has 1,048,577 characters, and at most 1,048,576 are allowed"
-    ]
-    assert named(tmp_path, b"x" * (TEMPLATE_BYTES_MAX + 1)) == [
-        f"{place} is too long: it must have at most 4,194,304 bytes"
-    ]
+    cases: dict[bytes, tuple[str, ...]] = {
+        "Zoë".encode("utf-16"): (place, "UTF-16", "UTF-8"),
+        b"\nZo\xeb": (place, "UTF-8", "line 2", "0xeb"),
+        b"\n": ("step 1: text_file",),
+        b"Hello\n  {{ x | y }}": (f"{place}, line 2, column 10", '"y"', "capitalize", "urlencode"),
+        b"x" * (TEMPLATE_CHARS_MAX + 1): (f"{place}, line 1, column 1", "1,048,577", f"{TEMPLATE_CHARS_MAX:,}"),
+        b"x" * (TEMPLATE_BYTES_MAX + 1): (place, f"{TEMPLATE_BYTES_MAX:,} bytes"),
+    }
+    for data, facts in cases.items():
+        (problem,) = named(tmp_path, data)
+        assert tells(problem, *facts), problem
 
 
 def test_a_pipe_is_no_template(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "hello.txt")
     (problem,) = problems(f'{TOP}[[step]]\nsubject = "Hello"\ntext_file = "hello.txt"', tmp_path)
-    assert problem.startswith('step 1: text_file "hello.txt" is no file: ')
+    assert problem.startswith('step 1: text_file "hello.txt"')
 
 
 # ── anything at all ───────────────────────────────────────────────────────────────────────────────────────
@@ -606,6 +621,6 @@ def test_the_page_shows_problems_as_they_are_told() -> None:
 
 def test_the_page_names_the_limits() -> None:
     assert f"up to {STEPS_MAX}." in PAGE
-    assert f"may have {FILE_BYTES_MAX >> 20} MB" in PAGE
-    assert f"names {TEMPLATE_BYTES_MAX >> 20} MB" in PAGE
+    assert f"{FILE_BYTES_MAX >> 20} MB" in PAGE
+    assert f"{TEMPLATE_BYTES_MAX >> 20} MB" in PAGE
     assert f"{TEMPLATE_CHARS_MAX:,} characters" in PAGE

@@ -42,7 +42,7 @@ def file_of(text: str, **more: str) -> CampaignFile:
 async def test_a_file_that_cannot_be_applied_changes_nothing(world: World, dry_run: bool) -> None:
     await world.set_schedule(office_hours())
     before = await schedules.schedule_of(world.store, WORKSPACE)
-    with pytest.raises(FairpostError, match="There is no list nobody-here"):
+    with pytest.raises(FairpostError, match=r"\bnobody-here\b"):
         await apply(world.store, file_of(FILE, list="nobody-here"), dry_run=dry_run, now=MONDAY)
     assert await schedules.schedule_of(world.store, WORKSPACE) == before
     assert await templates.templates(world.store, WORKSPACE) == []
@@ -54,14 +54,14 @@ async def test_a_campaigns_own_sequence_never_replaces_one_made_by_hand(world: W
     await world.draft("spring", sequence="spring", delays=(timedelta(days=3),))
     await world.store.value("DELETE FROM fairpost.campaigns")
     by_hand = await templates.sequence_named(world.store, WORKSPACE, "spring")
-    with pytest.raises(FairpostError, match="There is a sequence spring already"):
+    with pytest.raises(FairpostError, match=r"\bspring\b"):
         await apply(world.store, file_of(FILE), dry_run=False, now=MONDAY)
     assert await templates.sequence_named(world.store, WORKSPACE, "spring") == by_hand
     await apply(world.store, file_of(FILE.replace("spring", "summer")), dry_run=False, now=MONDAY)
-    with pytest.raises(FairpostError, match="belongs to the campaign of that name"):
+    with pytest.raises(FairpostError, match=r"\bsummer\b"):
         await templates.put_sequence(world.store, WORKSPACE, "summer", [Step(template="spring-1")])
     own = own_template("summer", 1)
-    with pytest.raises(FairpostError, match="is a campaign's own words"):
+    with pytest.raises(FairpostError, match="fairpost campaign apply FILE"):
         await templates.put_template(world.store, WORKSPACE, own, subject="other", text="other", html=None)
 
 
@@ -92,9 +92,8 @@ async def test_one_workspace_in_trouble_does_not_stop_the_others(world: World) -
     assert (await world.again(broken)).state is CampaignState.COMPLETED
     failed = await world.again(unplanned)
     assert failed.state is CampaignState.FAILED
-    assert failed.reason is not None
-    assert failed.reason.startswith("it could not be planned:")
-    assert len([line for line in said if "planning campaign" in line]) == 1
+    assert "queue" in (failed.reason or ""), "what the database said"
+    assert len([line for line in said if f"campaign {unplanned.id}" in line]) == 1
 
 
 async def launching_without_people(world: World, campaign_id: int) -> None:
@@ -250,7 +249,8 @@ async def test_what_was_planned_before_planning_failed_waits_until_it_goes_on(wo
     await campaigns.fail_planning(world.store, launched.id, "no room")
     await world.run(days=0.1)
     assert world.post.sent == []
-    assert (await world.again(campaign)).reason == "it could not be planned: no room"
+    failed = await world.again(campaign)
+    assert (failed.state, (failed.reason or "").endswith(": no room")) == (CampaignState.FAILED, True)
     (route,) = await world.store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", world.clock.now)
     assert (route["waiting"], route["due"]) == (2, False)
     await campaigns.resume(world.store, campaign, by="test")

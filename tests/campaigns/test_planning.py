@@ -16,6 +16,7 @@ from fairpost.model.window import Quota
 from fairpost.postgres import campaigns, prospects, schedules
 from fairpost.postgres.campaigns import Planned
 from fairpost.postgres.store import Store
+from fairpost.simulate.drive import Drive
 from fairpost.system import clock
 from tests.campaigns.world import BERLIN, LIST, MONDAY, WORKSPACE, World, office_hours
 
@@ -109,9 +110,7 @@ async def test_mail_goes_out_while_the_rest_is_still_planned(world: World) -> No
     await world.add_people(30)
     campaign = await launched(world)
     await campaigns.plan_batch(world.store, campaign.id, most=10)
-    drive = world.drive()
-    drive._mind = None
-    await drive.run(until=MONDAY + DAY)
+    await Drive(world.store, world.clock, world.accounts).run(until=MONDAY + DAY)  # no engine beside it
     assert len(world.post.sent) == 10
     await campaigns.advance(world.store)
     assert (await world.again(campaign)).state is CampaignState.RUNNING, "not completed: it is not planned to its end"
@@ -279,9 +278,7 @@ async def test_scheduled_again_just_when_it_is_completed_it_is_planned_to_its_en
     await world.add_people(1)
     campaign = await world.draft()
     await world.launch(campaign)
-    drive = world.drive()
-    drive._mind = None
-    await drive.run(until=MONDAY + DAY)
+    await Drive(world.store, world.clock, world.accounts).run(until=MONDAY + DAY)  # no engine beside it
     await world.add_people(3)
     asking, advancing = await asyncpg.connect(url), await asyncpg.connect(url)
     try:

@@ -27,6 +27,7 @@ from fairpost.campaigns.words import (
     weekdays_in_words,
 )
 from fairpost.model.campaign import Gap
+from tests.facts import missing
 
 CLOCKS = st.builds(time, hour=st.integers(0, 23), minute=st.integers(0, 59), second=st.sampled_from([0, 1, 59]))
 PAUSES = st.floats(0, GAP_S_MAX)
@@ -56,12 +57,13 @@ def test_a_duration_is_written_in_units(text: str, seconds: int) -> None:
     "text", ["", " ", "3", "3 days", "d", "-3d", "1.5d", "12h 1d", "1d 1d", "٣d", "soon", "9999999999s"]
 )
 def test_what_is_no_duration_is_told_how_to_write_one(text: str) -> None:
-    with pytest.raises(ValueError, match=r'^must be a time like 3d, 12h, 30m or "1d 12h", got "'):
+    with pytest.raises(ValueError, match=r'3d, 12h, 30m .*"1d 12h".*"') as refused:
         duration_s(text)
+    assert shown(text) in str(refused.value)
 
 
 def test_a_duration_ends_after_a_year() -> None:
-    with pytest.raises(ValueError, match=r'^must be at most 366d, got "366d 1s"$'):
+    with pytest.raises(ValueError, match=r'366d\b.*"366d 1s"'):
         duration_s("366d 1s")
 
 
@@ -91,7 +93,7 @@ def test_days_are_written_as_names_and_spans(text: str, days: set[int]) -> None:
 def test_what_are_no_days_is_told_how_to_write_them(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         weekdays(text)
-    assert str(refused.value) == f'must be days like mon-fri or mon,wed,fri, got "{text}"'
+    assert missing(str(refused.value), "mon-fri", "mon,wed,fri", f'"{text}"') == []
 
 
 @given(st.frozensets(st.integers(1, 7), min_size=1))
@@ -127,13 +129,11 @@ def test_hours_are_from_one_time_to_another(text: str, start: time, end: time) -
 def test_what_are_no_hours_is_told_how_to_write_them(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         hours(text)
-    assert str(refused.value) == f'must be times like 09:00-17:00, or "all", got "{text}"'
+    assert missing(str(refused.value), "09:00-17:00", '"all"', f'"{text}"') == []
 
 
 def test_hours_that_end_as_they_begin_are_more_likely_a_slip_than_a_day() -> None:
-    with pytest.raises(
-        ValueError, match=r'^must end at another time than they begin, got "09:00-09:00": the whole day'
-    ):
+    with pytest.raises(ValueError, match=r'"09:00-09:00".*"all"'):
         hours("09:00-09:00")
 
 
@@ -160,19 +160,19 @@ def test_a_gap_is_written_in_seconds(text: str, pause: Gap | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "facts"),
     [
-        ("", 'must be seconds like 30-90, or "none", got ""'),
-        ("1m-2m", 'must be seconds like 30-90, or "none", got "1m-2m"'),
-        ("-5", 'must be seconds like 30-90, or "none", got "-5"'),
-        ("90-30", 'must have the smaller number first, got "90-30"'),
-        ("1-86401", 'must be at most 86400 seconds, which is a day, got "1-86401"'),
+        ("", ("30-90", '"none"')),
+        ("1m-2m", ("30-90", '"none"')),
+        ("-5", ("30-90", '"none"')),
+        ("90-30", ()),
+        ("1-86401", ("86400",)),
     ],
 )
-def test_what_is_no_gap_is_told_why(text: str, why: str) -> None:
+def test_what_is_no_gap_is_told_why(text: str, facts: tuple[str, ...]) -> None:
     with pytest.raises(ValueError) as refused:
         gap(text)
-    assert str(refused.value) == why
+    assert missing(str(refused.value), *facts, f'"{text}"') == []
 
 
 @given(PAUSES, PAUSES)
@@ -205,7 +205,8 @@ def test_a_ramp_up_is_a_number_of_days_or_the_share_of_each(text: str, days: int
 def test_what_is_no_ramp_up_is_told_how_to_write_one(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         ramp_up(text)
-    assert str(refused.value) == f'must be days like 10d, percents like 10%,20%,50%, "yes" or "none", got "{text}"'
+    facts = ("10d", "10%,20%,50%", '"yes"', '"none"', f'"{text}"')
+    assert missing(str(refused.value), *facts) == []
 
 
 @given(
@@ -220,16 +221,16 @@ def test_a_ramp_up_is_read_as_it_was_printed(ramp: tuple[int, tuple[int, ...]]) 
 
 @pytest.mark.parametrize("read", [duration_s, weekdays, hours, gap, ramp_up])
 def test_a_novel_is_refused_by_its_length(read: Callable[[str], Any]) -> None:
-    with pytest.raises(ValueError, match=f"^must have at most {CHARS_MAX:,} characters, got 1,000,000$"):
+    with pytest.raises(ValueError, match=f"{CHARS_MAX:,} .*1,000,000"):
         read(" " * 1_000_000)
 
 
 @given(st.text(), st.sampled_from([duration_s, weekdays, hours, gap, ramp_up]))
-def test_any_text_is_read_or_refused_with_words(text: str, read: Callable[[str], Any]) -> None:
+def test_any_text_is_read_or_refused_in_one_line(text: str, read: Callable[[str], Any]) -> None:
     try:
         read(text)
     except ValueError as error:
-        assert re.fullmatch("must .*", str(error))  # noqa: PT017 - it need not be raised
+        assert re.fullmatch(".+", str(error))  # noqa: PT017 - it need not be raised
 
 
 def test_what_is_shown_is_short_and_on_one_line() -> None:

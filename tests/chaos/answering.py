@@ -4,6 +4,7 @@ Usage: python -m tests.chaos.answering, with the settings in the environment. It
 """
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from fastapi import FastAPI
 
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving, write_line
+from fairpost.portals import built_in_portals
 from fairpost.service import open_service
 from fairpost.settings import read_settings
 
@@ -44,7 +46,8 @@ async def _serve(app: FastAPI, listener: socket) -> None:
 def main() -> None:
     listener = listener_on("127.0.0.1", 0)
     app = build_app(None, log=write_line)
-    app.openapi()
+    built_in_portals()
+    gc.freeze()  # what is there now stays shared with the forks
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     while pid := os.fork():

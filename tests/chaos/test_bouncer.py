@@ -7,24 +7,23 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from fairpost.postgres.embedded import NAME
 from fairpost.postgres.identity import choose_identity
-from fairpost.postgres.postmaster import read_pid_file
-from tests.chaos.driver import ENGINE, Stuck, World, until
+from tests.chaos.driver import ENGINE, LONG_KILLS, Stuck, World, until
 from tests.chaos.processes import signal_to
 from tests.chaos.verdicts import Aftermath
 from tests.peers.fetch import SYSTEM, Software, peers_home
 
 PROGRAM = "usr/sbin/pgbouncer"
 PORT = 6432
-KILLS = 4
+KILLS = 10 if LONG_KILLS else 2
 
 CONFIGURATION = """
 [databases]
-{name} = host={host} port=5432 user={name}
+{name} = host={host} port={server_port} user={user}
 [pgbouncer]
 listen_port = {port}
 unix_socket_dir = {folder}
@@ -46,19 +45,27 @@ def software() -> Software:
 
 
 @contextmanager
-def bouncer(world: World) -> Iterator[str]:
+def bouncer(url: str, data_dir: Path) -> Iterator[str]:
     """The URL through it. It refuses to be root, as PostgreSQL does, and gets by in the same way."""
-    program, data_dir = software(), world.server.status().data_dir
-    postmaster = read_pid_file(data_dir)
-    assert postmaster is not None
+    program, parts = software(), urlsplit(url)
+    options, name = parse_qs(parts.query), parts.path.lstrip("/")
     with tempfile.TemporaryDirectory(prefix="fpb") as folder:
         ini = Path(folder, "pgbouncer.ini")
-        ini.write_text(CONFIGURATION.format(name=NAME, host=postmaster.socket_dir, port=PORT, folder=folder))
+        ini.write_text(
+            CONFIGURATION.format(
+                name=name,
+                host=options["host"][0],
+                server_port=options.get("port", ["5432"])[0],
+                user=parts.username,
+                port=PORT,
+                folder=folder,
+            )
+        )
         identity = choose_identity(data_dir.parent, data_dir)
         command = [*identity.prefix, str(program.root / program.programs[0]), "-q", str(ini)]
         process = subprocess.Popen(command, env=program.environment(), stderr=subprocess.DEVNULL)
         try:
-            yield f"postgresql://{NAME}@/{NAME}?host={folder}&port={PORT}"
+            yield f"postgresql://{parts.username}@/{name}?host={folder}&port={PORT}"
         finally:
             process.terminate()
             process.wait()
@@ -66,10 +73,10 @@ def bouncer(world: World) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc")
-async def test_behind_pgbouncer_nothing_is_lost_and_nothing_repeated(tmp_path: Path) -> None:
+async def test_behind_pgbouncer_nothing_is_lost_and_nothing_repeated(url: str, tmp_path: Path) -> None:
     software()
-    async with World.made(tmp_path, seed=11) as world:
-        with bouncer(world) as world.url:
+    async with World.made(tmp_path, url, seed=11) as world:
+        with bouncer(url, Path(await world.store.value("SHOW data_directory"))) as world.url:
             await world.fill_up()
             engine = await world.start_engine(*ENGINE, "--poll-only")
             try:

@@ -1,21 +1,21 @@
-"""Two engines on one database: they share the accounts, and one alone takes them all."""
+"""Two engines on one database share the accounts, and one alone takes them all. Accounts may also share a process."""
 
 import math
 import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fairpost.model.account import Limits
 from fairpost.system import clock
-from tests.chaos.driver import LEASE_S, ORPHANS_S_MAX, STUCK_S, Stuck, World, until
+from tests.chaos.driver import ENGINE, LONG_KILLS, STUCK_S, Stuck, World, eventually, until
 from tests.chaos.processes import Engine, signal_to, still_alive
 from tests.chaos.verdicts import Aftermath
 
-SENDERS = {f"a{i}": Limits(delay_ms=20) for i in range(6)}
-FORGOTTEN_S = 5  # an engine that says nothing for so long is no longer counted
-FEW_S = 30
+SENDERS = {f"a{i}": Limits(delay_ms=100) for i in range(4)}
+SHARE = math.ceil(len(SENDERS) / 2)
+LONG_LEASES = ("--lease-s", "600", "--idle-s", "60")
+COUNTED = "SELECT count(*) FROM fairpost.engines WHERE seen_at > clock_timestamp() - interval '5 seconds'"
 
 pytestmark = [
     pytest.mark.slow,
@@ -23,83 +23,75 @@ pytestmark = [
 ]
 
 
-async def drives(world: World, engine: Engine, accounts: int, *, s_max: float = STUCK_S) -> None:
+async def drives(world: World, engine: Engine, accounts: int) -> None:
     """Until the engine drives so many, with work for all of them the whole time."""
-    deadline_s = clock.monotonic() + s_max
+    deadline_s = clock.monotonic() + STUCK_S
     while len(set(engine.workers().values())) != accounts:
         if clock.monotonic() > deadline_s:
-            raise Stuck(f"drives {sorted(engine.workers().values())} after {s_max:.0f} s, and not {accounts} accounts")
+            raise Stuck(
+                f"drives {sorted(engine.workers().values())} after {STUCK_S:.0f} s, and not {accounts} accounts"
+            )
         await world.progress(1)
 
 
-async def test_two_engines_share_the_accounts_and_the_survivor_takes_them_all(tmp_path: Path) -> None:
-    async with World.made(tmp_path, seed=11, senders=SENDERS) as world:
+async def owners(world: World) -> set[str]:
+    """The engines that hold a lease."""
+    sql = "SELECT DISTINCT owner FROM fairpost.leases WHERE until > clock_timestamp()"
+    return {row["owner"] for row in await world.fetch(sql)}
+
+
+async def all_adds_up(world: World, *, broken: int) -> None:
+    await world.drain()
+    after = await Aftermath.of(world.store, world.recorder, keys=world.keys, broken=broken, frozen=world.done.frozen)
+    assert after.offences() == []
+
+
+async def test_two_engines_share_the_accounts_and_the_survivor_takes_them_all_once_the_other_is_dead(
+    url: str, tmp_path: Path
+) -> None:
+    async with World.made(tmp_path, url, seed=11, senders=SENDERS) as world:
         await world.fill_up()
-        one = await world.start_engine()
+        one = await world.start_engine(*LONG_LEASES)
         await drives(world, one, len(SENDERS))
-        other = await world.start_engine()
-        share = math.ceil(len(SENDERS) / 2)
-        await drives(world, one, share)
-        await drives(world, other, share)
-        for _ in range(10):
-            await world.progress(20)
-            assert not set(one.workers().values()) & set(other.workers().values())
-            assert max(len(one.workers()), len(other.workers())) <= share
-        orphans = other.kill()
-        await until(lambda: not still_alive(orphans), "orphans end", s_max=ORPHANS_S_MAX)
-        await drives(world, one, len(SENDERS), s_max=max(LEASE_S, FORGOTTEN_S) + FEW_S)
-        await world.drain()
-        after = await Aftermath.of(
-            world.store, world.recorder, keys=world.keys, broken=len(orphans) - 1, frozen=world.done.frozen
-        )
-        assert after.offences() == []
-
-
-def is_gone(pid: int) -> bool:
-    return not still_alive([pid])
-
-
-async def test_accounts_packed_into_one_process_keep_every_promise_when_it_is_killed(tmp_path: Path) -> None:
-    kills = 3
-    async with World.made(tmp_path, seed=12, senders=SENDERS) as world:
-        await world.fill_up()
-        packed = ("--accounts-per-process", str(len(SENDERS)))
-        engine = await world.start_engine("--lease-s", str(LEASE_S), "--idle-s", "5", *packed)
-        for _ in range(kills):
-            await world.progress(40)
-            (worker,) = engine.workers()
-            signal_to(worker, signal.SIGKILL)
-            await until(partial(is_gone, worker), "the worker is dead")
-        await world.drain()
-        after = await Aftermath.of(
-            world.store, world.recorder, keys=world.keys, broken=kills * len(SENDERS), frozen=world.done.frozen
-        )
-        assert after.offences() == []
-
-
-LONG_LEASES = ("--lease-s", "600", "--idle-s", "5")
-
-
-async def test_what_a_killed_engine_held_is_free_for_the_next_one_on_the_machine(tmp_path: Path) -> None:
-    async with World.made(tmp_path, seed=13, senders=SENDERS) as world:
-        await world.fill_up()
-        engine = await world.start_engine(*LONG_LEASES)
-        await drives(world, engine, len(SENDERS))
-        everybody = engine.children()
-        for pid in everybody:  # frozen first: nobody gives anything back in good order
-            signal_to(pid, signal.SIGSTOP)
-        engine.kill()
+        (survivor,) = await owners(world)
         other = await world.start_engine(*LONG_LEASES)
-        for _ in range(20):
-            await world.store.value("SELECT pg_sleep(0.1)")
-            assert other.workers() == {}, "the frozen ones still live, and might go on"
-        assert other.said("was killed") == 0
+        await drives(world, one, SHARE)
+        await drives(world, other, SHARE)
+        for _ in range(3):
+            await world.progress(10)
+            assert not set(one.workers().values()) & set(other.workers().values())
+            assert max(len(one.workers()), len(other.workers())) <= SHARE
+
+        everybody = other.children()
+        for pid in everybody:  # frozen first, so that nothing is given back in good order
+            signal_to(pid, signal.SIGSTOP)
+        other.kill()
+        await eventually(lambda: alone(world), "the other engine is no longer counted")
+        await world.engines_look_again()
+        assert len(set(one.workers().values())) == SHARE, "the frozen ones still live, and might go on"
+        assert len(await owners(world)) == 2
         for pid in everybody:
             signal_to(pid, signal.SIGKILL)
-        await drives(world, other, len(SENDERS))
-        assert other.said("its 6 accounts are free") == 1
-        await world.drain()
-        after = await Aftermath.of(
-            world.store, world.recorder, keys=world.keys, broken=len(SENDERS), frozen=world.done.frozen
-        )
-        assert after.offences() == []
+        await drives(world, one, len(SENDERS))
+        assert await owners(world) == {survivor}
+        await all_adds_up(world, broken=SHARE)
+
+
+async def alone(world: World) -> bool:
+    return bool(await world.store.value(COUNTED) == 1)
+
+
+async def test_accounts_packed_into_one_process_keep_every_promise_when_it_is_killed(url: str, tmp_path: Path) -> None:
+    kills = 10 if LONG_KILLS else 2
+    async with World.made(tmp_path, url, seed=12, senders=SENDERS) as world:
+        await world.fill_up()
+        engine = await world.start_engine(*ENGINE, "--accounts-per-process", str(len(SENDERS)))
+        killed: list[int] = []
+        for _ in range(kills):
+            await world.progress(10)
+            await until(lambda: set(engine.workers()) - set(killed), "a worker is connected")
+            (worker,) = engine.workers()
+            signal_to(worker, signal.SIGKILL)
+            killed.append(worker)
+            await until(lambda: not still_alive(killed), "the worker is dead")
+        await all_adds_up(world, broken=kills * len(SENDERS))

@@ -1,43 +1,38 @@
-"""A worker killed exactly between two steps: for each step, what it leaves behind.
+"""A worker killed exactly between two steps: for each step, what it leaves behind, and how the next one goes on.
 
-All points are tried at once, each with an engine, a database and a recorder of its own; the tests look at the results.
+The worker that dies is a process; the one that takes over runs here. Once, a whole engine does it all by itself.
 """
 
-import asyncio
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-import asyncpg
 import pytest
 
-from fairpost.app import vault_of
 from fairpost.deliver import runner
 from fairpost.model.account import Limits
+from fairpost.model.ids import AccountId
 from fairpost.postgres.store import Store
-from fairpost.settings import read_settings
+from fairpost.transport.factory import transport_of
 from fairpost.vault.rotation import write_sealed
 from tests.chaos.driver import eventually, through, until
 from tests.chaos.processes import Engine
 from tests.chaos.recorder import Cut, Manners, Recorder
 from tests.chaos.verdicts import Aftermath
-from tests.conftest import at_database
+from tests.chaos.victims import drive, ended, fork, run_account, vault_at
 from tests.simulation.world import draft
 
-EMAILS = 30
-ENGINE = ("--lease-s", "2", "--idle-s", "5")
+EMAILS = 8
 ACCOUNT = "quick"
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc"),
-]
+SMALL_BATCHES = Limits(batch_max=4)
+ONE_BY_ONE = Limits(batch_max=1)  # settling one and beginning the next are two commits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +42,9 @@ class Death:
     nth: int = 3
     in_doubt: int
     arrived: int = 0
-    limits: Limits = field(default_factory=lambda: Limits(batch_max=20))
+    limits: Limits = SMALL_BATCHES
     prepare: Callable[[Recorder], None] = lambda _: None
-    mended_by: dict[str, object] | None = None  # what a person changes of the account, and of the server, afterwards
+    mended_by: dict[str, object] = field(default_factory=dict)  # what a person changes of the account afterwards
 
 
 def hang_up_once(recorder: Recorder) -> None:
@@ -60,112 +55,101 @@ def refuse_login(recorder: Recorder) -> None:
     recorder.manners = Manners(refuse_login=True)
 
 
-PAUSES = Limits(delay_ms=300)  # so that settling one and beginning the next are two commits
-
 POINTS = {
     "after_lease": Death(nth=1, in_doubt=0),
     "after_claim": Death(nth=2, in_doubt=0),
     "after_load": Death(nth=2, in_doubt=0),
-    "after_begin": Death(nth=3, in_doubt=1, limits=PAUSES),
+    "after_begin": Death(in_doubt=1, limits=ONE_BY_ONE),
     "before_send": Death(in_doubt=1),
     "before_dot": Death(in_doubt=1),
     "after_send": Death(in_doubt=1, arrived=1),
-    "after_settle": Death(in_doubt=0, limits=PAUSES),
+    "after_settle": Death(in_doubt=0, limits=ONE_BY_ONE),
     "after_settle_and_begin": Death(in_doubt=1),
     "after_book": Death(nth=1, in_doubt=0),
     "after_give_back": Death(nth=1, in_doubt=0, prepare=hang_up_once),
     "after_rest": Death(nth=1, in_doubt=0, prepare=hang_up_once),
     "after_suspend": Death(nth=1, in_doubt=0, prepare=refuse_login, mended_by={"status": "active"}),
-    "after_status": Death(nth=1, in_doubt=0, limits=Limits(daily_max=10), mended_by={"daily_max": None}),
+    "after_status": Death(nth=1, in_doubt=0, limits=Limits(daily_max=5), mended_by={"daily_max": None}),
 }
 
 
-@dataclass
-class Trial:
-    """One point, one engine."""
-
-    point: str
-    death: Death
-    url: str
-    folder: Path
-    recorder: Recorder = field(default_factory=Recorder)
-
-    async def run(self) -> Aftermath:
-        self.death.prepare(self.recorder)
-        with self.recorder.running():
-            async with Store.open(self.url) as store:
-                await self._add_account(store)
-                emails = [draft(to=f"p{i}@x.test", on_doubt="hold", idempotency_key=f"k{i}") for i in range(EMAILS)]
-                await store.enqueue_many(emails)
-                engine = self._start_engine()
-                try:
-                    await self._until_over(store, engine)
-                finally:
-                    engine.end()
-                keys = {email["idempotency_key"] for email in emails}
-                return await Aftermath.of(store, self.recorder, keys=keys, broken=1, frozen=Counter())
-
-    async def _add_account(self, store: Store) -> None:
-        """With a password: a server that refuses it is one of the cases."""
-        id_ = await store.next_account_id()
-
-        async def write(sealed: str, keys: object) -> None:
-            transport = replace(through(self.recorder, ACCOUNT), user="u", secret=sealed)
-            await store.add_account(
-                ACCOUNT, address="a@post.test", limits=self.death.limits, transport=transport, id_=id_
-            )
-
-        vault = vault_of(read_settings({"FAIRPOST_HOME": str(self.folder)}))
-        await write_sealed(store, vault, "secret", account_id=id_, write=write)
-
-    def _start_engine(self) -> Engine:
-        self._file.touch()
-        env = {"FAIRPOST_FAILPOINT": f"{self.point}:{self.death.nth}", "FAIRPOST_FAILPOINT_FILE": str(self._file)}
-        return Engine.start(self.url, self.recorder, self.folder, *ENGINE, env=env)
-
-    @property
-    def _file(self) -> Path:
-        return self.folder / "alive"
-
-    async def _until_over(self, store: Store, engine: Engine) -> None:
-        await until(lambda: engine.is_ready() and not self._file.exists(), f"a worker dies {self.point}", s_max=60)
-        if self.death.mended_by is not None:
-            self.recorder.manners = Manners()
-            await store.change_account(ACCOUNT, self.death.mended_by)
-        left = "SELECT count(*) = 0 FROM fairpost.queue WHERE state <> 'in_doubt'"
-        await eventually(lambda: store.value(left), f"all is sent after the death {self.point}", s_max=60)
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    with Recorder().running() as recorder:
+        yield recorder
 
 
-async def try_all(server_url: str, folder: Path) -> dict[str, Aftermath | BaseException]:
-    conn = await asyncpg.connect(server_url)
-    trials = []
-    for point, death in POINTS.items():
-        await conn.execute(f"CREATE DATABASE chaos_{point} TEMPLATE pattern")
-        (folder / point).mkdir()
-        trials.append(Trial(point, death, at_database(server_url, f"chaos_{point}"), folder / point))
-    outcomes = await asyncio.gather(*(trial.run() for trial in trials), return_exceptions=True)
-    for point in POINTS:
-        await conn.execute(f"DROP DATABASE chaos_{point} WITH (FORCE)")
-    await conn.close()
-    return dict(zip(POINTS, outcomes, strict=True))
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with Store.open(url) as store:
+        yield store
 
 
-@pytest.fixture(scope="module")
-def outcomes(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Aftermath | BaseException]:
-    return asyncio.run(try_all(server_url, tmp_path_factory.mktemp("f")))
+async def add_account(store: Store, recorder: Recorder, home: Path, limits: Limits) -> AccountId:
+    """With a password: a server that refuses it is one of the cases."""
+    id_ = await store.next_account_id()
+
+    async def write(sealed: str, keys: object) -> None:
+        transport = replace(through(recorder, ACCOUNT), user="u", secret=sealed)
+        await store.add_account(ACCOUNT, address="a@post.test", limits=limits, transport=transport, id_=id_)
+
+    await write_sealed(store, vault_at(home), "secret", account_id=id_, write=write)
+    return id_
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_worker_killed_here_repeats_nothing_and_leaves_no_more_than_this_in_doubt(
-    outcomes: dict[str, Aftermath | BaseException], point: str
-) -> None:
-    after, death = outcomes[point], POINTS[point]
-    if isinstance(after, BaseException):
-        raise after
+def emails() -> list[dict[str, Any]]:
+    return [draft(to=f"p{i}@x.test", on_doubt="hold", idempotency_key=f"k{i}") for i in range(EMAILS)]
+
+
+async def let_time_pass(store: Store) -> None:
+    """Until the lease of the dead one has run out, and the account need not rest any more."""
+    await store.value("UPDATE fairpost.leases SET until = clock_timestamp(), rest_until = NULL")
+
+
+async def check(store: Store, recorder: Recorder, death: Death) -> None:
+    keys = {email["idempotency_key"] for email in emails()}
+    after = await Aftermath.of(store, recorder, keys=keys, broken=1, frozen=Counter())
     in_doubt = [id_ for id_, row in after.emails.items() if row["state"] == "in_doubt"]
     assert after.offences() == []
     assert len(in_doubt) == death.in_doubt
     assert sum(len(after.arrived[id_]) for id_ in in_doubt) == death.arrived
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_worker_killed_here_repeats_nothing_and_leaves_no_more_than_this_in_doubt(
+    url: str, store: Store, recorder: Recorder, tmp_path: Path, point: str
+) -> None:
+    death = POINTS[point]
+    account = await add_account(store, recorder, tmp_path, death.limits)
+    await store.enqueue_many(emails())
+    death.prepare(recorder)
+    assert await ended(fork(drive, url, account, tmp_path, f"{point}:{death.nth}")) == -signal.SIGKILL
+    recorder.manners = Manners()
+    if death.mended_by:
+        await store.change_account(ACCOUNT, death.mended_by)
+    await let_time_pass(store)
+    await run_account(store, account, transport_of(await store.account(account), vault_at(tmp_path)))
+    await check(store, recorder, death)
+
+
+@pytest.mark.slow
+async def test_an_engine_goes_on_by_itself_after_a_worker_was_killed(
+    url: str, store: Store, recorder: Recorder, tmp_path: Path
+) -> None:
+    point, death = "after_send", POINTS["after_send"]
+    await add_account(store, recorder, tmp_path, death.limits)
+    await store.enqueue_many(emails())
+    file = tmp_path / "alive"
+    file.touch()
+    env = {"FAIRPOST_FAILPOINT": f"{point}:{death.nth}", "FAIRPOST_FAILPOINT_FILE": str(file)}
+    engine = Engine.start(url, recorder, tmp_path, "--lease-s", "60", env=env)
+    try:
+        await until(lambda: engine.is_ready() and not file.exists(), f"a worker dies {point}")
+        left = "SELECT count(*) = 0 FROM fairpost.queue WHERE state <> 'in_doubt'"
+        await eventually(lambda: store.value(left), "all is sent")
+    finally:
+        engine.end()
+    await check(store, recorder, death)
 
 
 def test_every_point_of_the_runner_is_tried() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +10,10 @@ from fairpost.deliver.runner import Runner
 from fairpost.deliver.worker import AccountWorker, Progress
 from fairpost.model.account import Account, Lease, Limits
 from fairpost.model.email import Outgoing
-from fairpost.model.report import Report
+from fairpost.model.report import Reached, Report
 from fairpost.postgres.store import Claim, Store
 from fairpost.transport.port import Permission
 from fairpost.transport.scripted import ScriptedTransport
-from tests.chaos.driver import World, eventually
-from tests.chaos.recorder import Cut
 from tests.simulation.world import draft
 
 
@@ -58,17 +55,17 @@ async def test_the_pause_between_two_sends_counts_from_the_begin_however_long_th
         assert second - first >= delay
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc")
 async def test_an_email_in_doubt_that_may_be_resent_is_resent_also_by_an_account_with_nothing_else_to_do(
-    tmp_path: Path,
+    store: Store,
 ) -> None:
-    async with World.made(tmp_path, seed=1, senders={"anna": Limits()}) as world:
-        await world.start_engine("--lease-s", "2", "--idle-s", "1")
-        world.recorder.cut_next(Cut.AFTER_DOT)
-        await world.enqueue([draft(on_doubt="resend", idempotency_key="k")])
-        waits_again = "SELECT state = 'waiting' AND attempts = 1 FROM fairpost.queue"
-        await eventually(lambda: world.store.value(waits_again), "it waits to be sent again")
+    """By the worker that left it in doubt, and not only when another one begins."""
+    account = await store.add_account("anna", address="a@post.test", limits=Limits())
+    await store.enqueue_many([draft(on_doubt="resend")])
+    runner = await Runner.start(store, ScriptedTransport([Report(reached=Reached.AFTER_DOT)]), account, owner="one")
+    assert runner is not None
+    await runner.run_until_idle()
+    assert tuple((await store.fetch("SELECT state::text, attempts FROM fairpost.queue"))[0]) == ("waiting", 1)
+    await runner.stop()
 
 
 class Counting(ScriptedTransport):

@@ -1,70 +1,65 @@
-"""Real processes killed with SIGKILL, PostgreSQL among them: nothing committed is lost, nothing is sent twice."""
+"""Workers and PostgreSQL killed at any moment: nothing committed is lost, nothing is sent twice."""
 
 import asyncio
+import multiprocessing
 import os
 import random
-import select
 import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from multiprocessing.context import ForkServerProcess
 
-import asyncpg
 import pytest
 
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
 from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
 from fairpost.postgres.store import Store
-from tests.chaos.worker import LEASE_S
+from tests.chaos.conftest import database_on
+from tests.chaos.driver import LONG_KILLS
+from tests.chaos.victims import LEASE_S, fork, send_into_pipe
 from tests.simulation.world import broken_promises, draft
 
-WORKER = Path(__file__).with_name("worker.py")
 SEED = int(os.environ.get("FAIRPOST_SEED", "11"))
-EMAILS = 1500
+EMAILS = 1500 if LONG_KILLS else 150
+WORKERS_KILLED = 10 if LONG_KILLS else 3
+SERVERS_KILLED = 4 if LONG_KILLS else 1
 ACCOUNTS = 2
 
 
 class World:
     """The outside: every message that left a worker arrives here, whatever became of the worker."""
 
-    def __init__(self) -> None:
-        self._read, self._write = os.pipe()
-        self._rest = b""
+    def __init__(self, url: str, seed: int) -> None:
+        self.url = url
+        self.dice = random.Random(seed)
+        self.accounts = asyncio.run(lay_out(url))
         self.out: Counter[int] = Counter()
+        self._read, self._write = multiprocessing.Pipe(duplex=False)
+        self._rest = b""
 
-    def start_worker(self, url: str, account: AccountId) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, str(WORKER), url, str(account), str(self._write)]
-        return subprocess.Popen(command, pass_fds=(self._write,), stderr=subprocess.DEVNULL)
+    def start_worker(self, account: AccountId) -> ForkServerProcess:
+        return fork(send_into_pipe, self.url, account, self._write)
 
-    def listen(self, seconds: float) -> None:
+    def listen(self, seconds: float) -> bool:
         """Takes in what arrives, at the latest after so long."""
-        if select.select([self._read], [], [], seconds)[0]:
-            *lines, self._rest = (self._rest + os.read(self._read, 65536)).split(b"\n")
-            self.out.update(int(line) for line in lines)
+        if not self._read.poll(seconds):
+            return False
+        *lines, self._rest = (self._rest + os.read(self._read.fileno(), 65536)).split(b"\n")
+        self.out.update(int(line) for line in lines)
+        return True
+
+    def deaths(self, n: int) -> list[int]:
+        """How many messages are out by the time of each."""
+        return sorted(self.dice.sample(range(EMAILS // 50, EMAILS * 4 // 5), n))
 
     def close(self) -> None:
-        while select.select([self._read], [], [], 0)[0]:
-            self.listen(0)
-        os.close(self._read)
-        os.close(self._write)
-
-
-@pytest.fixture
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """A server of its own, with fsync as in production: this one is going to be killed."""
-    server = EmbeddedServer(tmp_path_factory.mktemp("c"))
-    yield server
-    server.stop("immediate")
+        while self.listen(0):
+            pass
+        self._read.close()
+        self._write.close()
 
 
 async def lay_out(url: str) -> list[AccountId]:
-    conn = await asyncpg.connect(url)
-    await migrate(conn)
-    await conn.close()
     async with Store.open(url) as store:
         limits = Limits(batch_max=20)
         ids = [await store.add_account(f"a{i}", address="a@post.test", limits=limits) for i in range(ACCOUNTS)]
@@ -88,43 +83,42 @@ async def check(url: str, out: Counter[int], deaths: int) -> None:
         assert await broken_promises(store) == {}
 
 
-@pytest.mark.slow
-def test_workers_killed_at_any_moment_lose_nothing_and_repeat_nothing(server: EmbeddedServer) -> None:
-    dice, world, url = random.Random(SEED), World(), server.start()
-    accounts = asyncio.run(lay_out(url))
-    workers = {account: world.start_worker(url, account) for account in accounts}
-    to_come = sorted(dice.sample(range(20, EMAILS - 200), 10))  # so many are out when somebody dies
+def test_workers_killed_at_any_moment_lose_nothing_and_repeat_nothing(url: str) -> None:
+    world = World(url, SEED)
+    workers = {account: world.start_worker(account) for account in world.accounts}
+    to_come = world.deaths(WORKERS_KILLED)
     deaths = 0
-    while to_come or any(worker.poll() is None for worker in workers.values()):
+    while to_come or any(worker.is_alive() for worker in workers.values()):
         world.listen(0.1)
-        if to_come and sum(world.out.values()) >= to_come[0]:
-            victim = workers[dice.choice(accounts)]
+        if to_come and world.out.total() >= to_come[0]:
+            victim = workers[world.dice.choice(world.accounts)]
             victim.kill()
-            deaths += victim.wait() == -signal.SIGKILL
+            victim.join()
+            deaths += victim.exitcode == -signal.SIGKILL
             del to_come[0]
         for account, worker in workers.items():
-            if worker.poll() not in (None, 0):
-                workers[account] = world.start_worker(url, account)
+            if worker.exitcode not in (None, 0):
+                workers[account] = world.start_worker(account)
     world.close()
-    assert deaths >= 8
+    assert deaths >= WORKERS_KILLED - 2
     asyncio.run(check(url, world.out, deaths))
 
 
 @pytest.mark.slow
-def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(server: EmbeddedServer) -> None:
-    dice, world, url = random.Random(SEED), World(), server.start()
-    accounts = asyncio.run(lay_out(url))
-    deaths = sorted(dice.sample(range(20, EMAILS - 300), 4))
-    for out_by_then in [*deaths, EMAILS]:
-        workers = [world.start_worker(url, account) for account in accounts]
-        while sum(world.out.values()) < out_by_then and any(worker.poll() is None for worker in workers):
+def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(mortal: EmbeddedServer) -> None:
+    url = asyncio.run(database_on(mortal))
+    world = World(url, SEED)
+    for out_by_then in [*world.deaths(SERVERS_KILLED), EMAILS]:
+        workers = [world.start_worker(account) for account in world.accounts]
+        while world.out.total() < out_by_then and any(worker.is_alive() for worker in workers):
             world.listen(0.1)
         if out_by_then < EMAILS:
-            pid = server.status().pid
+            pid = mortal.status().pid
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
         for worker in workers:
-            worker.wait(timeout=150)  # they end by themselves: done, or their connection is gone
-        assert server.start() == url
+            worker.join(timeout=150)  # they end by themselves: done, or their connection is gone
+            assert worker.exitcode is not None
+        mortal.start()
     world.close()
-    asyncio.run(check(url, world.out, len(deaths) * ACCOUNTS))
+    asyncio.run(check(url, world.out, SERVERS_KILLED * ACCOUNTS))

@@ -1,12 +1,13 @@
 """What an engine's mind does beside driving accounts, killed after each of its commits: the next one goes on, and nothing is done twice."""
 
 import asyncio
-import os
 import re
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import asyncpg
@@ -29,10 +30,8 @@ from fairpost.system import clock
 from fairpost.transport.scripted import ScriptedTransport
 from tests.campaigns.test_course import finish
 from tests.campaigns.world import MONDAY, World, office_hours
-from tests.chaos.looking import Mind
+from tests.chaos.victims import Part, ended, fork, look
 from tests.deliver.test_senders import BAD, START, a_burst, answer, notices, tier_of
-
-pytestmark = pytest.mark.slow
 
 KILLED = -signal.SIGKILL
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -53,10 +52,22 @@ def world(store: Store) -> Iterator[World]:
         yield World(store, manual)
 
 
+@dataclass(frozen=True)
+class Mind:
+    url: str
+
+    def begin(self, part: Part, *, dies: str | None = None) -> ForkServerProcess:
+        """A look in a process of its own, at the moment that our clock shows. `dies`: at this failpoint."""
+        return fork(look, self.url, part, clock.now(), dies)
+
+    async def look(self, part: Part, *, dies: str | None = None) -> int:
+        """How it ended."""
+        return await ended(self.begin(part, dies=dies))
+
+
 @pytest.fixture
-async def mind(url: str, tmp_path: Path) -> AsyncIterator[Mind]:
-    async with Mind.made(url, tmp_path) as mind:
-        yield mind
+def mind(url: str) -> Mind:
+    return Mind(url)
 
 
 # ── the courses of campaigns ──────────────────────────────────────────────────────────────────────────────
@@ -151,10 +162,10 @@ async def test_a_course_is_true_and_goes_on_wherever_its_counter_dies(world: Wor
     conn = await asyncpg.connect(url)
     async with conn.transaction():
         await conn.execute("LOCK TABLE fairpost.campaign_course")
-        counting = await mind.begin("courses")
+        counting = mind.begin("courses")
         await until(world.store, "EXISTS", "AND a.wait_event_type = 'Lock'")
-        os.kill(counting, signal.SIGKILL)
-        assert await mind.ended() == KILLED
+        counting.kill()
+        assert await ended(counting) == KILLED
     await conn.close()
     await until(world.store, "NOT EXISTS")
     await course.is_true()

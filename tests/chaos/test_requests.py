@@ -328,8 +328,8 @@ async def test_a_command_killed_while_it_empties_the_inbox_leaves_all_mails_or_n
     assert left in (mails, [])
     for number, mail in enumerate(reversed(left)):
         assert (await open_mail(store, mail.id))[1].startswith(f"Subject: {number}\r\n".encode())
-    again = await asyncio.to_thread(cli.run, "inbox", "delete", "--all", "--yes")
-    assert again == f"deleted {len(left)} mails\n"
+    again = await asyncio.to_thread(cli.ok, "inbox", "delete", "--all", "--yes")
+    assert str(len(left)) in again
     assert await list_mails(store) == []
 
 

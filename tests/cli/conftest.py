@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,10 @@ from typer.testing import CliRunner
 
 from fairpost.cli import app
 from fairpost.postgres.embedded import EmbeddedServer
+from tests.facts import missing as missing
 
 PROGRAM = [sys.executable, "-c", "from fairpost.cli import main; main()"]
+Case = tuple[Sequence[object], Sequence[str]]  # a command, and the facts that its error must name
 PROCESS_S_MAX = 150  # only against waiting for ever: a busy machine takes its time
 
 
@@ -32,7 +34,7 @@ class Cli:
         """What it prints, having ended well."""
         result = CliRunner().invoke(app, [str(a) for a in arguments], env=self.environment)
         assert result.exit_code == 0, result.output
-        assert result.stderr == "" or "more: --before" in result.stderr
+        assert result.stderr == "" or "--before" in result.stderr  # where the next page begins
         return result.stdout
 
     def json(self, *arguments: object) -> Any:
@@ -44,6 +46,16 @@ class Cli:
         assert result.exit_code == code, result.output
         assert "Traceback" not in result.stderr
         return result.stderr
+
+    def wrong_errors(self, cases: Iterable[Case], *, code: int = 1, secret: str | None = None) -> list[str]:
+        """Runs commands that must fail. An error is one line that names these facts, and never the secret."""
+        wrong = []
+        for arguments, facts in cases:
+            error = self.error(*arguments, code=code)
+            lacks = missing(error, *facts)
+            if lacks or (code == 1 and error.count("\n") != 1) or (secret and secret in error):
+                wrong.append(f"{' '.join(map(str, arguments))} lacks {lacks}: {error}")
+        return wrong
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -7,7 +7,7 @@ import pytest
 
 from fairpost.cli.output import jsonable
 from fairpost.model.account import DailyMode, Limits, WarmUp
-from tests.cli.conftest import Cli, deliver, send
+from tests.cli.conftest import Cli, deliver, missing, send
 
 if TYPE_CHECKING:
     import psycopg
@@ -58,8 +58,7 @@ def test_the_list_shows_what_was_used_and_when_the_next_send_may_be(cli: Cli, ur
     assert (account["hour_used"], account["sent_total"], account["may_send_why"]) == (1, 1, "hourly limit")
     assert account["may_send_at"].endswith("Z")
     table = cli.ok("account", "list")
-    assert "1/1" in table
-    assert "hourly limit" in table
+    assert missing(table, "1/1", "hourly limit") == []
 
 
 def test_without_accounts_the_list_says_how_to_add_one(cli: Cli) -> None:
@@ -67,17 +66,15 @@ def test_without_accounts_the_list_says_how_to_add_one(cli: Cli) -> None:
     assert cli.json("account", "list") == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (("a b", "--from", "a@b.test"), "NAME must be 1..100 letters, digits and ._-"),
-        (("sales", "--from", "nobody"), "--from must be an e-mail address, got 'nobody'"),
-        (("sales", "--from", "a@b.test", "--pool", "@sales"), "--pool must be 1..100 characters"),
-        (("sales", "--from", "a@b.test", "--display-name", "a\nb"), "--display-name must be at most 200 characters"),
-    ],
-)
-def test_a_wrong_account_is_one_clear_line(cli: Cli, arguments: tuple[str, ...], error: str) -> None:
-    assert cli.error("account", "add", *arguments).startswith(f"error: {error}")
+def test_a_wrong_account_is_not_added_and_its_error_names_the_option_the_rule_and_the_value(cli: Cli) -> None:
+    sales = ("account", "add", "sales", "--from")
+    cases = (
+        (("account", "add", "a b", "--from", "a@b.test"), ("NAME", "1..100", "._-", "'a b'")),
+        ((*sales, "nobody"), ("--from", "'nobody'")),
+        ((*sales, "a@b.test", "--pool", "@sales"), ("--pool", "1..100", "'@sales'")),
+        ((*sales, "a@b.test", "--display-name", "a\nb"), ("--display-name", "200", r"'a\nb'")),
+    )
+    assert cli.wrong_errors(cases) == []
     assert cli.json("account", "list") == []
 
 
@@ -93,45 +90,44 @@ def test_a_wrong_account_is_one_clear_line(cli: Cli, arguments: tuple[str, ...],
     ],
 )
 def test_a_limit_out_of_range_is_a_usage_error(bare: Cli, option: tuple[str, str]) -> None:
-    assert "Invalid value" in bare.error("account", "add", "sales", "--from", "a@b.test", *option, code=2)
+    assert option[0] in bare.error("account", "add", "sales", "--from", "a@b.test", *option, code=2)
 
 
 def test_a_name_is_given_once(cli: Cli) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
-    assert "There is an account sales already" in cli.error("account", "add", "sales", "--from", "x@post.test")
+    error = cli.error("account", "add", "sales", "--from", "x@post.test")
+    assert missing(error, "sales", "fairpost account list") == []
+    assert [account["address"] for account in cli.json("account", "list")] == ["sales@post.test"]
 
 
 def test_an_account_is_paused_and_resumed(cli: Cli) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
-    assert cli.ok("account", "pause", "sales", "--reason", "new password") == "paused sales\n"
+    cli.ok("account", "pause", "sales", "--reason", "new password")
     (paused,) = cli.json("account", "list")
     assert (paused["status"], paused["status_reason"]) == ("paused", "new password")
-    assert cli.ok("account", "resume", "sales") == "sales is active\n"
+    cli.ok("account", "resume", "sales")
     (resumed,) = cli.json("account", "list")
     assert (resumed["status"], resumed["status_reason"]) == ("active", None)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("show",),
-        ("verify",),
-        ("pause", "--reason", "x"),
-        ("resume",),
-        ("remove", "--yes"),
-        ("set", "--pool", "news"),
-    ],
-)
-def test_an_unknown_account_is_an_error(cli: Cli, command: tuple[str, ...]) -> None:
-    name, *options = command
-    assert "There is no account gone. See: fairpost account list" in cli.error("account", name, "gone", *options)
+def test_an_unknown_account_is_an_error(cli: Cli) -> None:
+    commands = (
+        ("show", "gone"),
+        ("verify", "gone"),
+        ("pause", "gone", "--reason", "x"),
+        ("resume", "gone"),
+        ("remove", "gone", "--yes"),
+        ("set", "gone", "--pool", "news"),
+    )
+    assert cli.wrong_errors((("account", *each), ("gone", "fairpost account list")) for each in commands) == []
 
 
 def test_an_account_without_a_server_is_listed_as_such_and_cannot_be_verified(cli: Cli) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
-    assert "no server" in cli.ok("account", "list")
-    assert "no server" in cli.ok("account", "show", "sales")
-    assert "has no server, so it cannot send" in cli.error("account", "verify", "sales")
+    (listed,) = cli.json("account", "list")
+    assert listed["server"] is None
+    assert cli.json("account", "show", "sales")["server"] is None
+    assert missing(cli.error("account", "verify", "sales"), "sales", "fairpost account set sales --smtp") == []
 
 
 def test_only_what_is_given_is_changed(cli: Cli) -> None:
@@ -140,7 +136,7 @@ def test_only_what_is_given_is_changed(cli: Cli) -> None:
         *("--hourly", 10, "--daily", 20),
     )
     before = cli.json("account", "show", "sales")
-    assert cli.ok("account", "set", "sales", "--daily", 30, "--pool", "news") == "changed sales\n"
+    cli.ok("account", "set", "sales", "--daily", 30, "--pool", "news")
     after = cli.json("account", "show", "sales")
     limits = {**before["limits"], "daily_max": 30}
     assert after == {**before, "limits": limits, "day_max": 30, "pool": "news"}
@@ -169,24 +165,25 @@ def test_a_change_of_nothing_says_how_to_change_something(cli: Cli) -> None:
     assert "fairpost account set sales --help" in cli.error("account", "set", "sales")
 
 
-@pytest.mark.parametrize("option", [("--from", "nobody"), ("--pool", "@x"), ("--display-name", "a\nb")])
-def test_a_wrong_change_changes_nothing(cli: Cli, option: tuple[str, str]) -> None:
+def test_a_wrong_change_changes_nothing(cli: Cli) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
     before = cli.json("account", "show", "sales")
-    assert f"error: {option[0]} must be" in cli.error("account", "set", "sales", "--daily", 5, *option)
+    options = (("--from", "nobody"), ("--pool", "@x"), ("--display-name", "a\nb"))
+    change = ("account", "set", "sales", "--daily", 5)
+    assert cli.wrong_errors(((*change, name, value), (name, repr(value))) for name, value in options) == []
     assert cli.json("account", "show", "sales") == before
 
 
 def test_an_account_is_removed(cli: Cli) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
-    assert cli.ok("account", "remove", "sales", "--yes") == "removed sales\n"
+    cli.ok("account", "remove", "sales", "--yes")
     assert cli.json("account", "list") == []
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
 
 
 def test_removing_asks_first(cli: Cli) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
-    assert "Remove the account sales" in cli.error("account", "remove", "sales")
+    assert "sales" in cli.error("account", "remove", "sales")
     assert len(cli.json("account", "list")) == 1
 
 
@@ -204,7 +201,7 @@ def test_an_account_that_e_mails_wait_for_is_not_removed(cli: Cli) -> None:
     id_ = send(cli, "--account", "sales")
     send(cli)  # anybody of the pool may send this one
     error = cli.error("account", "remove", "sales", "--yes")
-    assert "1 e-mail is waiting for it alone: let it send them, or fairpost email cancel ID" in error
+    assert missing(error, "sales", "1 e-mail", "fairpost email cancel ID") == []
     cli.ok("email", "cancel", id_)
     cli.ok("account", "remove", "sales", "--yes")
 
@@ -214,14 +211,14 @@ def test_an_account_with_e_mails_in_hand_or_in_doubt_is_not_removed(cli: Cli, db
     send(cli)
     db.execute("SELECT fairpost.take_lease(%s, 'test', 60)", (id_,))
     db.execute("SELECT fairpost.claim(%s, 1, 10)", (id_,))
-    assert "1 e-mail is in its hands: pause it" in cli.error("account", "remove", "sales", "--yes")
+    error = cli.error("account", "remove", "sales", "--yes")
+    assert missing(error, "1 e-mail", "fairpost account pause sales") == []
     db.execute(
         "UPDATE fairpost.queue SET state = 'in_doubt', attempts = 1, begun_at = clock_timestamp() WHERE account_id = %s",
         (id_,),
     )
-    assert "1 e-mail is in doubt: fairpost email list --state in_doubt" in cli.error(
-        "account", "remove", "sales", "--yes"
-    )
+    error = cli.error("account", "remove", "sales", "--yes")
+    assert missing(error, "1 e-mail", "fairpost email list --state in_doubt") == []
 
 
 def test_a_worker_whose_account_was_removed_claims_nothing(cli: Cli, db: "psycopg.Connection[Any]") -> None:
@@ -235,28 +232,26 @@ def test_a_worker_whose_account_was_removed_claims_nothing(cli: Cli, db: "psycop
 # ── limits and providers ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("address", "options", "provider", "hourly", "daily", "delay_ms"),
-    [
-        ("ann@gmail.com", (), "gmail", 100, 500, 3000),
-        ("ann@GMail.com", ("--hourly", "50"), "gmail", 50, 500, 3000),
-        ("ann@hotmail.com", (), "hotmail", 60, 300, 4000),
-        ("ann@outlook.com", (), "outlook", 60, 300, 4000),
-        ("Ann <ann@yahoo.com>", (), "yahoo", 80, 500, 5000),
-        ("ann@post.test", (), "custom", 200, 1000, 2000),
-        ("ann@post.test", ("--delay-ms", "0"), None, None, None, 0),
-        ("ann@post.test", ("--provider", "workspace"), "workspace", None, 2000, 400),
-        ("ann@gmail.com", ("--provider", "none"), None, None, None, 0),
-    ],
-)
-def test_an_account_begins_with_the_limits_of_its_provider(
-    cli: Cli, address: str, options: tuple[str, ...], provider: str | None, hourly: int, daily: int, delay_ms: int
-) -> None:
-    assert cli.json("account", "add", "ann", "--from", address, *options)["provider"] == provider
-    account = cli.json("account", "show", "ann")
-    limits = account["limits"]
-    assert account["provider"] == provider
-    assert (limits["hourly_max"], limits["daily_max"], limits["delay_ms"]) == (hourly, daily, delay_ms)
+def test_an_account_begins_with_the_limits_of_its_provider(cli: Cli) -> None:
+    begins: dict[tuple[str, ...], tuple[str | None, int | None, int | None, int]] = {
+        ("ann@gmail.com",): ("gmail", 100, 500, 3000),
+        ("ann@GMail.com", "--hourly", "50"): ("gmail", 50, 500, 3000),
+        ("ann@hotmail.com",): ("hotmail", 60, 300, 4000),
+        ("ann@outlook.com",): ("outlook", 60, 300, 4000),
+        ("Ann <ann@yahoo.com>",): ("yahoo", 80, 500, 5000),
+        ("ann@post.test",): ("custom", 200, 1000, 2000),
+        ("ann@post.test", "--delay-ms", "0"): (None, None, None, 0),
+        ("ann@post.test", "--provider", "workspace"): ("workspace", None, 2000, 400),
+        ("ann@gmail.com", "--provider", "none"): (None, None, None, 0),
+    }
+    added = {given: cli.json("account", "add", f"a{n}", "--from", *given)["provider"] for n, given in enumerate(begins)}
+    assert added == {given: provider for given, (provider, *_) in begins.items()}
+    accounts = {account["name"]: account for account in cli.json("account", "list")}
+    found = [
+        (account["provider"], *(account["limits"][name] for name in ("hourly_max", "daily_max", "delay_ms")))
+        for account in (accounts[f"a{n}"] for n in range(len(begins)))
+    ]
+    assert dict(zip(begins, found, strict=True)) == begins
 
 
 def test_every_limit_can_be_set_and_taken_away(cli: Cli) -> None:
@@ -294,37 +289,31 @@ def test_every_limit_can_be_set_and_taken_away(cli: Cli) -> None:
         )
     )
     shown = cli.ok("account", "show", "ann")
-    assert "30 to 90 s between sends, warm-up from 5 by 2 a day" in shown
-    assert "any 24 hours" in shown
-    assert "0 of 5" in shown, "the warm-up's first day"
+    assert missing(shown, "30 to 90 s", "24 hours", "0 of 5") == []  # five: the warm-up's first day
     taken = [word for name, (_, value) in options.items() for word in (name, value)]
     cli.ok("account", "set", "ann", *taken)
     limits = cli.json("account", "show", "ann")["limits"]
     assert limits == jsonable(Limits(daily_mode=DailyMode.CALENDAR, bounce_percent_max=None, bounce_sample_min=10))
-    assert "changed ann" in cli.ok("account", "set", "ann", "--provider", "cold", "--warm-up", "10d")
+    cli.ok("account", "set", "ann", "--provider", "cold", "--warm-up", "10d")
     changed = cli.json("account", "show", "ann")
     assert (changed["provider"], changed["limits"]["warm_up"]["days"], changed["day_max"]) == ("cold", 10, 5)
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (("--warm-up", "fast"), "--warm-up must be like 20+10, 10d or none"),
-        (("--warm-up", "0+5"), "--warm-up must be like 20+10, 10d or none"),
-        (("--bounce-percent-max", "500"), "--bounce-percent-max must be from 0 to 100"),
-        (("--delay-ms", "5000", "--gap-max-ms", "100"), "These limits do not go together: gap_max_ms must not be less"),
-        (("--units-per-minute", "10", "--units-per-send", "100"), "These limits do not go together: units_per_minute"),
-        (("--provider", "pigeon"), "There is no provider 'pigeon'; known are"),
-    ],
-)
-def test_limits_that_make_no_sense_are_refused_and_change_nothing(
-    cli: Cli, options: tuple[str, ...], error: str
-) -> None:
-    assert error in cli.error("account", "add", "ann", "--from", "ann@post.test", *options)
+def test_limits_that_make_no_sense_are_refused_and_change_nothing(cli: Cli) -> None:
+    senseless = (
+        (("--warm-up", "fast"), ("--warm-up", "20+10", "10d", "none", "'fast'")),
+        (("--warm-up", "0+5"), ("--warm-up", "20+10", "10d", "none", "'0+5'")),
+        (("--bounce-percent-max", "500"), ("--bounce-percent-max", "0 to 100", "'500'")),
+        (("--delay-ms", "5000", "--gap-max-ms", "100"), ("gap_max_ms", "delay_ms", "5000", "100")),
+        (("--units-per-minute", "10", "--units-per-send", "100"), ("units_per_minute",)),
+        (("--provider", "pigeon"), ("'pigeon'", "gmail", "fairpost account providers")),
+    )
+    add = ("account", "add", "ann", "--from", "ann@post.test")
+    assert cli.wrong_errors(((*add, *options), facts) for options, facts in senseless) == []
     assert cli.json("account", "list") == []
-    cli.ok("account", "add", "ann", "--from", "ann@post.test")
+    cli.ok(*add)
     before = cli.json("account", "show", "ann")
-    assert error in cli.error("account", "set", "ann", *options)
+    assert cli.wrong_errors((("account", "set", "ann", *options), facts) for options, facts in senseless) == []
     assert cli.json("account", "show", "ann") == before
 
 
@@ -338,7 +327,8 @@ def test_providers_are_listed_and_an_operator_can_add_some(cli: Cli, tmp_path: P
     own.ok("account", "add", "ann", "--from", "ann@acme.test")
     assert own.json("account", "show", "ann")["limits"]["daily_max"] == 77
     (home / "providers.toml").write_text("[acme]\nhourly_max = -1\n", "utf-8")
-    assert "hourly_max must be more than 0, got -1" in own.error("account", "add", "bob", "--from", "bob@acme.test")
+    error = own.error("account", "add", "bob", "--from", "bob@acme.test")
+    assert missing(error, "hourly_max", "-1") == []
 
 
 def test_an_account_of_a_workspace_has_its_name_before_it(cli: Cli) -> None:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from fairpost.cli import app
 from fairpost.vault.keys import new_key, write_key
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Case, Cli, missing
 from tests.peers import servers
 from tests.peers.certificates import Certificates, make_certificates
 from tests.smtp.scripted_server import Says, Script, scripted
@@ -49,11 +49,23 @@ def run(cli: Cli, *arguments: object, stdin: str | None = None, code: int = 0) -
     return result.output
 
 
+def refused(cli: Cli) -> tuple[dict[str, Any], str]:
+    """The step at which the account's server fails, and the advice."""
+    facts = json.loads(run(cli, "account", "verify", "sales", "--json", code=1))
+    assert not facts["ok"]
+    return facts["steps"][-1], facts["then"]
+
+
 def sealed(db: "psycopg.Connection[Any]", name: str = "sales") -> str | None:
     row = db.execute("SELECT transport ->> 'secret' FROM fairpost.accounts WHERE name = %s", (name,)).fetchone()
     assert row is not None
     secret: str | None = row[0]
     return secret
+
+
+def key_id(db: "psycopg.Connection[Any]") -> str:
+    """Of the key that sealed the password."""
+    return (sealed(db) or "").split(":")[1]
 
 
 def opened(cli: Cli, db: "psycopg.Connection[Any]", name: str = "sales") -> str:
@@ -133,43 +145,34 @@ def test_the_password_comes_from_a_variable(cli: Cli, db: "psycopg.Connection[An
     assert opened(cli, db) == PASSWORD
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (("--smtp", URL), "The URL has a user, so a password is needed. Add: --ask-password"),
-        (("--smtp", "smtp://relay.test", "--password-env", "PW"), "A password needs a user."),
-        (("--password-env", "PW"), "A password needs a server."),
-        (("--smtp", URL, "--password-env", "NO_SUCH"), "--password-env names NO_SUCH, and that variable is not set"),
-        (
-            ("--smtp", URL, "--password-file", "/nonexistent"),
-            "--password-file cannot be read: /nonexistent: No such file",
-        ),
-        (("--smtp", URL, "--password-file", "/dev/null"), "The password from --password-file must be one line of 1.."),
-        (("--smtp", URL, "--password-env", "LINES"), "The password from --password-env must be one line"),
-        (("--smtp", URL, "--ask-password", "--password-env", "PW"), "not by --ask-password and --password-env"),
-        (
-            ("--smtp", "smtp://ann:hunter2@h.test", "--password-env", "PW"),
-            "Give the password in one way, not by the URL and --password-env.",
-        ),
-        (("--smtp", "smtp://ann:hunter2"), "The server's URL is wrong: its port must be 1..65535"),
-    ],
-)
-def test_a_wrong_way_is_one_clear_line(cli: Cli, options: tuple[str, ...], error: str) -> None:
-    said = Cli({**cli.environment, "PW": "hunter2", "LINES": "hunter2\nhunter3"}).error(*ADD, *options)
-    assert error in said
-    assert "hunter" not in said
-    assert said.count("\n") == 1
+def test_a_wrong_way_is_one_clear_line(cli: Cli) -> None:
+    server = ("--smtp", URL)
+    cases: tuple[Case, ...] = (
+        (server, ("--ask-password",)),
+        (("--smtp", "smtp://relay.test", "--password-env", "PW"), ("--smtp smtp+starttls://USER@HOST",)),
+        (("--password-env", "PW"), ("--smtp smtp+starttls://USER@HOST",)),
+        ((*server, "--password-env", "NO_SUCH"), ("--password-env", "NO_SUCH")),
+        ((*server, "--password-file", "/nonexistent"), ("--password-file", "/nonexistent", "No such file")),
+        ((*server, "--password-file", "/dev/null"), ("--password-file", "1..10000")),
+        ((*server, "--password-env", "LINES"), ("--password-env", "1..10000")),
+        ((*server, "--ask-password", "--password-env", "PW"), ("--ask-password", "--password-env")),
+        (("--smtp", "smtp://ann:hunter2@h.test", "--password-env", "PW"), ("URL", "--password-env")),
+        (("--smtp", "smtp://ann:hunter2"), ("URL", "1..65535")),
+    )
+    given = Cli({**cli.environment, "PW": "hunter2", "LINES": "hunter2\nhunter3"})
+    assert given.wrong_errors((((*ADD, *options), facts) for options, facts in cases), secret="hunter") == []
     assert cli.json("account", "list") == []
     assert not Path(cli.environment["FAIRPOST_HOME"], "secret.key").exists()
 
 
 def test_the_help_recommends_other_ways_than_the_url(bare: Cli) -> None:
-    assert "can be seen by others on this machine" in " ".join(bare.ok("account", "add", "--help").split())
+    ways = ("USER:PASSWORD@", "--ask-password", "--password-file", "--password-env")
+    assert missing(bare.ok("account", "add", "--help"), *ways) == []
 
 
 def test_a_name_that_is_taken_keeps_its_password(cli: Cli, db: "psycopg.Connection[Any]") -> None:
     cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
-    assert "There is an account sales already" in cli.error(*ADD, "--smtp", "smtps://ann:second@h.test")
+    assert "sales" in cli.error(*ADD, "--smtp", "smtps://ann:second@h.test")
     assert opened(cli, db) == "first"
 
 
@@ -196,7 +199,9 @@ def test_another_host_or_user_does_not_get_the_old_password(
     cli: Cli, db: "psycopg.Connection[Any]", there: str
 ) -> None:
     cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
-    assert "Another host or user needs its password" in cli.error("account", "set", "sales", "--smtp", there)
+    assert "--ask-password" in cli.error("account", "set", "sales", "--smtp", there)
+    assert opened(cli, db) == "first"
+    assert cli.json("account", "show", "sales")["server"]["host"] == "h.test"
     cli.ok("account", "set", "sales", "--smtp", there.replace("@", ":second@"))
     assert opened(cli, db) == "second"
 
@@ -210,7 +215,8 @@ def test_a_server_without_a_user_keeps_no_password(cli: Cli, db: "psycopg.Connec
 def test_a_password_without_a_user_is_of_no_use(cli: Cli) -> None:
     cli = Cli({**cli.environment, "PW": "hunter2"})
     cli.ok(*ADD, "--smtp", "smtp://relay.test")
-    assert "has no server with a user" in cli.error("account", "set", "sales", "--password-env", "PW")
+    error = cli.error("account", "set", "sales", "--password-env", "PW")
+    assert "fairpost account set sales --smtp smtp+starttls://USER@HOST --ask-password" in error
 
 
 # ── it never comes out ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -255,15 +261,16 @@ def test_a_secret_moved_to_another_account_does_not_open(cli: Cli, db: "psycopg.
         """UPDATE fairpost.accounts SET transport = (SELECT transport FROM fairpost.accounts WHERE name = 'sales')
            WHERE name = 'news'"""
     )
-    assert "damaged, or another account's" in cli.error("account", "verify", "news")
+    error = cli.error("account", "verify", "news")
+    assert missing(error, '"news"', "fairpost account set news --ask-password") == []
+    assert "first" not in error
 
 
 def test_an_account_of_another_kind_does_not_hide_the_others(cli: Cli, db: "psycopg.Connection[Any]") -> None:
     cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
     db.execute("SELECT fairpost.add_account('bird', 'b@post.test', 'default', '{\"kind\": \"pigeon\"}')")
     table = cli.ok("account", "list")
-    assert "unknown (pigeon)" in table
-    assert "h.test:465" in table
+    assert missing(table, "pigeon", "h.test:465") == []
     assert cli.json("account", "show", "bird")["server"] == {"kind": "pigeon"}
 
 
@@ -281,29 +288,27 @@ def test_the_key_is_made_with_the_first_password(cli: Cli) -> None:
 def test_processes_that_add_the_first_accounts_at_once_use_one_key(cli: Cli, db: "psycopg.Connection[Any]") -> None:
     started = [
         cli.start("account", "add", f"a{n}", "--from", "a@post.test", "--smtp", f"smtps://ann:password{n}@h.test")
-        for n in range(4)
+        for n in range(2)
     ]
     for process in started:
         out, err = process.communicate(timeout=150)
         assert process.returncode == 0, out + err
-    assert [opened(cli, db, f"a{n}") for n in range(4)] == [f"password{n}" for n in range(4)]
+    assert [opened(cli, db, f"a{n}") for n in range(2)] == ["password0", "password1"]
 
 
-def test_another_key_is_the_operators_error_and_suspends_nobody(cli: Cli) -> None:
+def test_another_key_is_the_operators_error_and_suspends_nobody(cli: Cli, db: "psycopg.Connection[Any]") -> None:
     cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
     other = Cli({**cli.environment, "FAIRPOST_HOME": "/nonexistent", "FAIRPOST_SECRET_KEY": write_key(new_key())})
     error = other.error("account", "verify", "sales")
-    assert 'The password of the account "sales" is sealed with the key' in error
-    assert "Put the right one into FAIRPOST_SECRET_KEY" in error
+    assert missing(error, '"sales"', key_id(db), "FAIRPOST_SECRET_KEY") == []
     assert cli.json("account", "show", "sales")["status"] == "active"
 
 
 def test_a_rotation_says_what_it_did(cli: Cli, db: "psycopg.Connection[Any]") -> None:
-    assert "there is no key yet" in cli.ok("secrets", "rotate")
+    assert cli.json("secrets", "rotate") is None  # there is no key yet
     cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
     said = cli.ok("secrets", "rotate")
-    assert said.startswith("sealed 1 password with the key ")
-    assert f"the key before is in {cli.environment['FAIRPOST_HOME']}/secret.key.old" in said
+    assert missing(said, "1 password", key_id(db), f"{cli.environment['FAIRPOST_HOME']}/secret.key.old") == []
     assert opened(cli, db) == "first"
     assert cli.json("secrets", "rotate")["resealed"] == 1
 
@@ -312,10 +317,13 @@ def test_a_rotation_to_a_key_of_the_environment(cli: Cli, db: "psycopg.Connectio
     old, new = write_key(new_key()), write_key(new_key())
     first = Cli({**cli.environment, "FAIRPOST_SECRET_KEY": old})
     first.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
-    assert "To change the key: put a new one" in first.ok("secrets", "rotate")
+    said = first.ok("secrets", "rotate")
+    assert missing(said, "openssl rand -base64 32", "FAIRPOST_SECRET_KEY", "FAIRPOST_SECRET_KEY_OLD") == []
     both = Cli({**cli.environment, "FAIRPOST_SECRET_KEY": new, "FAIRPOST_SECRET_KEY_OLD": old})
-    assert "FAIRPOST_SECRET_KEY_OLD is not needed any more" in both.ok("secrets", "rotate")
-    assert "which is not here" in first.error("account", "verify", "sales")
+    before = key_id(db)
+    assert "FAIRPOST_SECRET_KEY_OLD" in both.ok("secrets", "rotate")
+    assert key_id(db) != before
+    assert missing(first.error("account", "verify", "sales"), key_id(db), "FAIRPOST_SECRET_KEY") == []
     assert not list(Path(cli.environment["FAIRPOST_HOME"]).glob("secret.key*"))
 
 
@@ -323,11 +331,10 @@ def test_a_lost_key_is_given_up_and_the_passwords_are_given_again(cli: Cli, db: 
     cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
     Path(cli.environment["FAIRPOST_HOME"], "secret.key").unlink()
     error = cli.error("secrets", "rotate")
-    assert "If it is lost for good: fairpost secrets rotate --drop-unreadable" in error
-    assert "sales has no password now; give it: fairpost account set sales" in cli.ok(
-        "secrets", "rotate", "--drop-unreadable"
-    )
-    assert "has no password for ann" in cli.error("account", "verify", "sales")
+    assert "fairpost secrets rotate --drop-unreadable" in error
+    assert "fairpost account set sales --ask-password" in cli.ok("secrets", "rotate", "--drop-unreadable")
+    assert sealed(db) is None
+    assert missing(cli.error("account", "verify", "sales"), "sales", "ann") == []
     run(cli, "account", "set", "sales", "--ask-password", stdin="again\n")
     assert opened(cli, db) == "again"
 
@@ -346,7 +353,6 @@ def test_a_server_is_verified_step_by_step(cli: Cli, certificates: Certificates)
         ["✓", step] for step in ("connect", "greeting", "hello", "STARTTLS", "TLS", "login")
     ]
     assert "TLSv1" in lines[4]
-    assert lines[-1] == "sales can log in and send"
     assert (facts["ok"], facts["then"]) == (True, None)
     assert "EHLO me.test" in script.commands
     assert not any(command.startswith("MAIL") for command in script.commands)
@@ -357,12 +363,11 @@ def test_a_refused_login_says_what_the_server_said_and_what_to_type(cli: Cli, ce
     with serving(script) as port:
         cli.ok(*ADD, "--smtp", f"smtp+starttls://ann:first@localhost:{port}?ca_file={certificates.ca}")
         said = run(cli, "account", "verify", "sales", code=1)
-        facts = json.loads(run(cli, "account", "verify", "sales", "--json", code=1))
-    assert "✗ login" in said
-    assert "It said: 535 5.7.8 Bad" in said
+        step, then = refused(cli)
+    assert missing(said, "✗ login", "535 5.7.8 Bad", then) == []
     assert "\x1b" not in said
-    assert said.endswith("Give the right password: fairpost account set sales --ask-password\n")
-    assert (facts["ok"], facts["steps"][-1]["step"], facts["steps"][-1]["reply"]["code"]) == (False, "auth", 535)
+    assert "fairpost account set sales --ask-password" in then
+    assert (step["step"], step["reply"]["code"]) == ("auth", 535)
 
 
 def test_a_suspended_account_is_resumed_only_when_its_server_takes_it(
@@ -376,12 +381,10 @@ def test_a_suspended_account_is_resumed_only_when_its_server_takes_it(
     with serving(refusing) as port:
         cli.ok(*ADD, "--smtp", f"smtp+starttls://ann:first@localhost:{port}?ca_file={certificates.ca}")
         db.execute("UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'refused'")
-        error = cli.error("account", "resume", "sales")
-        assert 'Account "sales" stays suspended' in error
-        assert "fairpost account set sales --ask-password" in error
+        assert "fairpost account set sales --ask-password" in cli.error("account", "resume", "sales")
         assert status() == "suspended"
         refusing.at = ""
-        assert cli.ok("account", "resume", "sales").endswith("sales is active\n")
+        cli.ok("account", "resume", "sales")
         assert status() == "active"
     db.execute("UPDATE fairpost.accounts SET status = 'suspended'")
     cli.ok("account", "resume", "sales", "--no-verify")
@@ -406,12 +409,10 @@ def test_the_account_is_verified_with_postfix(cli: Cli, certificates: Certificat
         for name in ("starttls", "implicit", "offered"):
             assert "✓ login" in right.ok("account", "verify", name)
         said = run(right, "account", "verify", "stranger", code=1)
-        assert "✗ TLS" in said
-        assert "certificate was refused" in said
+        assert missing(said, "✗ TLS", "certificate", "ca_file") == []
         Cli({**cli.environment, "PW": "wrong"}).ok("account", "set", "implicit", "--password-env", "PW")
         said = run(right, "account", "verify", "implicit", code=1)
-        assert "✗ login" in said
-        assert "It said: 535" in said
+        assert missing(said, "✗ login", "535") == []
         assert server.received() == []
     assert "✗ connect" in run(right, "account", "verify", "implicit", code=1)
 

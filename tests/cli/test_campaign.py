@@ -9,7 +9,7 @@ import pytest
 
 from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.transport.scripted import OK
-from tests.cli.conftest import Cli, deliver
+from tests.cli.conftest import Case, Cli, deliver, missing
 
 Db = psycopg.Connection[Any]
 
@@ -49,7 +49,7 @@ text = "Still spring."
 
 
 def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: str) -> None:
-    assert "not launched yet" in cli.ok("campaign", "show", "spring")
+    assert cli.json("campaign", "show", "spring")["launched_at"] is None
     assert cli.json("campaign", "launch", "spring") == {
         "scheduled": 6,
         "skipped": 0,
@@ -72,23 +72,25 @@ def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: s
     deliver(url, OK)
     again = cli.json("campaign", "show", "spring")
     assert [step["emails"] for step in again["steps"]] == [{"sent": 3}, {"scheduled": 3}]
-    assert cli.ok("campaign", "who", "spring") == "nobody\n"
-    text = cli.ok("campaign", "show", "spring")
-    assert "spring: running" in text
-    assert "customers (3 prospects)" in text
+    assert cli.ok("campaign", "who", "spring", "--json") == ""
+    assert missing(cli.ok("campaign", "show", "spring"), "spring", "running", "customers", "3 prospects") == []
     assert cli.json("campaign", "list")[0]["name"] == "spring"
 
 
+def changes(cli: Cli, file: Path) -> list[Any]:
+    """What applying the file changes."""
+    changes: list[Any] = cli.json("campaign", "apply", file)["changes"]
+    return changes
+
+
 def test_applying_again_changes_nothing_and_a_change_is_shown(cli: Cli, campaign: Path) -> None:
-    assert "nothing to change" in cli.ok("campaign", "apply", campaign)
+    assert changes(cli, campaign) == []
     campaign.write_text(campaign.read_text().replace("Still spring.", "Summer is coming."))
-    said = cli.ok("campaign", "apply", campaign, "--dry-run")
-    assert "Still spring." in said
-    assert "Summer is coming." in said
-    assert "would change 1 thing" in said
-    assert cli.json("campaign", "apply", campaign, "--dry-run")["applied"] is False
+    assert missing(cli.ok("campaign", "apply", campaign, "--dry-run"), "Still spring.", "Summer is coming.") == []
+    would = cli.json("campaign", "apply", campaign, "--dry-run")
+    assert (len(would["changes"]), would["applied"]) == (1, False)
     cli.ok("campaign", "apply", campaign)
-    assert "nothing to change" in cli.ok("campaign", "apply", campaign)
+    assert changes(cli, campaign) == []
     assert "Summer is coming." in cli.ok("campaign", "preview", "spring", "--step", 2)
 
 
@@ -98,17 +100,17 @@ def test_what_is_exported_can_be_applied(cli: Cli, campaign: Path, tmp_path: Pat
     )
     exported = tmp_path / "exported.toml"
     exported.write_text(cli.ok("campaign", "export", "spring"))
-    assert "nothing to change" in cli.ok("campaign", "apply", exported)
+    assert changes(cli, exported) == []
     cli.ok("campaign", "launch", "spring")
     exported.write_text(cli.ok("campaign", "export", "spring"))
-    assert "nothing to change" in cli.ok("campaign", "apply", exported)
+    assert changes(cli, exported) == []
 
 
 def test_what_was_launched_stays_as_it_is_but_for_the_schedule(cli: Cli, campaign: Path) -> None:
     cli.ok("campaign", "apply", campaign, "--launch")
     before = campaign.read_text()
     campaign.write_text(before.replace("Still spring.", "Summer is coming."))
-    assert "step 2 text cannot be changed any more" in cli.error("campaign", "apply", campaign)
+    assert "step 2 text" in cli.error("campaign", "apply", campaign)
     campaign.write_text(before.replace("[[step]]", "[schedule]\nquota = 7\n\n[[step]]", 1))
     assert "+ schedule quota: 7" in cli.ok("campaign", "apply", campaign)
     assert cli.json("schedule", "show")["quota"] is not None
@@ -118,51 +120,51 @@ def test_a_missing_field_is_found_before_launch(cli: Cli, people: Path) -> None:
     cli.ok("template", "set", "hello", "--subject", "Hi {{ first_name }}", "--text", "Hello")
     cli.ok("campaign", "new", "spring", "--list", "customers", "--template", "hello")
     said = cli.error("campaign", "launch", "spring")
-    assert "1 of its prospects lack a field" in said
-    assert "cyd@example.com lacks first_name" in said
-    assert "--skip-incomplete" in said
+    assert missing(said, "cyd@example.com", "first_name", "--skip-incomplete") == []
+    assert missing(said, "ann@example.com", "bob@example.com") == ["ann@example.com", "bob@example.com"]
     assert cli.json("campaign", "show", "spring")["state"] == "draft"
     result = cli.json("campaign", "launch", "spring", "--skip-incomplete")
     assert (result["scheduled"], result["left_out"]) == (2, 1)
 
 
 def test_it_can_be_paused_resumed_and_cancelled(cli: Cli, campaign: Path, url: str) -> None:
-    assert "cannot be paused" in cli.error("campaign", "pause", "spring")
+    assert missing(cli.error("campaign", "pause", "spring"), "spring", "draft") == []
     cli.ok("campaign", "launch", "spring")
-    assert "paused spring" in cli.ok("campaign", "pause", "spring", "--reason", "wrong price")
-    assert "already" in cli.ok("campaign", "pause", "spring")
-    assert "paused: wrong price" in cli.ok("campaign", "show", "spring")
+    cli.ok("campaign", "pause", "spring", "--reason", "wrong price")
+    cli.ok("campaign", "pause", "spring")  # a second time changes nothing
+    paused = cli.json("campaign", "show", "spring")
+    assert (paused["state"], paused["reason"]) == ("paused", "wrong price")
+    assert "wrong price" in cli.ok("campaign", "show", "spring")
     deliver(url, OK, OK, OK)
     assert cli.json("campaign", "show", "spring")["steps"][0]["emails"] == {"ready": 3}
-    assert "resumed spring" in cli.ok("campaign", "resume", "spring")
-    assert "was not paused" in cli.ok("campaign", "resume", "spring")
+    for _ in range(2):  # a second time changes nothing
+        cli.ok("campaign", "resume", "spring")
     deliver(url, OK, OK, OK)
     assert cli.json("campaign", "show", "spring")["steps"][0]["emails"] == {"sent": 3}
-    assert "gets nothing more of spring: 1 e-mail cancelled" in cli.ok("campaign", "stop", "spring", "ann@example.com")
-    assert "cancelled spring" in cli.ok("campaign", "cancel", "spring")
-    assert "cannot be resumed" in cli.error("campaign", "resume", "spring")
-    assert "only a draft can be removed" in cli.error("campaign", "remove", "spring")
+    assert missing(cli.ok("campaign", "stop", "spring", "ann@example.com"), "ann@example.com", "1 e-mail") == []
+    cli.ok("campaign", "cancel", "spring")
+    errors = ((("campaign", command, "spring"), ("spring", "cancelled")) for command in ("resume", "remove"))
+    assert cli.wrong_errors(errors) == []
+    assert cli.json("campaign", "show", "spring")["state"] == "cancelled"
 
 
 def test_an_e_mail_can_be_looked_at_and_tried(cli: Cli, campaign: Path, url: str, db: Db) -> None:
     said = cli.ok("campaign", "preview", "spring", "--to", "ann@example.com")
-    assert "To: ann@example.com" in said
-    assert "Subject: Hello Ann" in said
-    assert "Dear Ann, spring is here." in said
+    assert missing(said, "To: ann@example.com", "Subject: Hello Ann", "Dear Ann, spring is here.") == []
     assert cli.ok("campaign", "preview", "spring", "--html").startswith("<p>Dear Ann</p>")
     raw = cli.ok("campaign", "preview", "spring", "--to", "cyd@example.com", "--raw")
     assert "Subject: Hello there" in raw
     assert "MIME-Version: 1.0" in raw
     assert cli.json("campaign", "preview", "spring")["subject"] == "Hello Ann"
-    assert "no step 9" in cli.error("campaign", "preview", "spring", "--step", 9)
+    assert "step 9" in cli.error("campaign", "preview", "spring", "--step", 9)
     cli.ok("campaign", "send-test", "spring", "me@example.com", "--to", "bob@example.com")
     (row,) = db.execute("SELECT addresses, campaign_id, class::text FROM fairpost.queue").fetchall()
     assert row == (["me@example.com"], None, "urgent")
-    assert "address" in cli.error("campaign", "send-test", "spring", "nonsense")
+    assert "nonsense" in cli.error("campaign", "send-test", "spring", "nonsense")
 
 
 def test_new_members_are_scheduled_later(cli: Cli, campaign: Path, tmp_path: Path) -> None:
-    assert "only one that is running" in cli.error("campaign", "schedule", "spring")
+    assert missing(cli.error("campaign", "schedule", "spring"), "spring", "draft") == []
     cli.ok("campaign", "launch", "spring")
     more = tmp_path / "more.csv"
     more.write_text("email\ndan@example.com\n")
@@ -171,44 +173,42 @@ def test_new_members_are_scheduled_later(cli: Cli, campaign: Path, tmp_path: Pat
     assert (result["scheduled"], result["skipped"]) == (2, 6)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["show", "nothing"], "There is no campaign nothing in workspace default"),
-        (["new", "a:b", "--list", "customers", "--template", "t"], "letters, digits and ._-"),
-        (["new", "x", "--list", "customers", "--template", "t"], "There is no template t"),
-        (["new", "x", "--list", "nowhere", "--sequence", "s"], "There is no list nowhere"),
-        (["new", "x", "--list", "customers", "--sequence", "s"], "There is no sequence s"),
-    ],
-)
-def test_what_is_wrong_is_said(cli: Cli, people: Path, arguments: list[str], words: str) -> None:
-    assert words in cli.error("campaign", *arguments)
-
-
-def test_options_that_do_not_fit_are_refused(cli: Cli) -> None:
-    assert "either --template or --sequence" in cli.error("campaign", "new", "x", "--list", "l", code=2)
-    assert "--gap must have" in cli.error(
-        "campaign", "new", "x", "--list", "l", "--template", "t", "--gap", "9-1", code=2
+def test_what_is_wrong_is_said(cli: Cli, people: Path) -> None:
+    cases: tuple[Case, ...] = (
+        (("show", "nothing"), ("campaign nothing", "workspace default")),
+        (("new", "a:b", "--list", "customers", "--template", "t"), ("CAMPAIGN", "._-")),
+        (("new", "x", "--list", "customers", "--template", "t"), ("template t",)),
+        (("new", "x", "--list", "nowhere", "--sequence", "s"), ("list nowhere",)),
+        (("new", "x", "--list", "customers", "--sequence", "s"), ("sequence s",)),
     )
-    assert "--state must be" in cli.error("campaign", "retry", "x", "--state", "sent", code=2)
-    assert "--state must be one of" in cli.error("campaign", "who", "x", "--state", "eaten", code=2)
+    assert cli.wrong_errors((("campaign", *arguments), facts) for arguments, facts in cases) == []
+
+
+def test_options_that_do_not_fit_are_refused(bare: Cli) -> None:
+    cases: tuple[Case, ...] = (
+        (("new", "x", "--list", "l"), ("--template", "--sequence")),
+        (("new", "x", "--list", "l", "--template", "t", "--gap", "9-1"), ("--gap", "9-1")),
+        (("retry", "x", "--state", "sent"), ("--state", "failed", "bounced", "cancelled", "suppressed")),
+        (("who", "x", "--state", "eaten"), ("--state", "in_doubt", "eaten")),
+    )
+    assert bare.wrong_errors(((("campaign", *arguments), facts) for arguments, facts in cases), code=2) == []
 
 
 def test_nobody_to_send_it_and_nobody_to_get_it(cli: Cli, people: Path, tmp_path: Path) -> None:
     cli.ok("template", "set", "hello", "--subject", "Hi", "--text", "Hello")
     cli.ok("campaign", "new", "spring", "--list", "customers", "--template", "hello", "--pool", "other")
-    assert "There is no account in pool other" in cli.error("campaign", "launch", "spring")
+    assert "pool other" in cli.error("campaign", "launch", "spring")
     for address in ("ann", "bob", "cyd"):
         cli.ok("prospects", "remove", f"{address}@example.com")
     cli.ok("campaign", "new", "spring", "--list", "customers", "--template", "hello")
-    assert "Nobody is on customers" in cli.error("campaign", "launch", "spring")
+    assert "customers" in cli.error("campaign", "launch", "spring")
+    assert cli.json("campaign", "show", "spring")["state"] == "draft"
 
 
 def test_a_workspace_sees_only_its_own(cli: Cli, campaign: Path) -> None:
-    assert "There is no campaign spring in workspace other" in cli.error(
-        "campaign", "show", "spring", "--workspace", "other"
-    )
-    assert "no campaigns" in cli.ok("campaign", "list", "--workspace", "other")
+    error = cli.error("campaign", "show", "spring", "--workspace", "other")
+    assert missing(error, "campaign spring", "workspace other") == []
+    assert cli.json("campaign", "list", "--workspace", "other") == []
     assert len(cli.json("campaign", "list", "--all")) == 1
 
 
@@ -216,32 +216,28 @@ def test_when_it_will_be_done(cli: Cli, campaign: Path, url: str) -> None:
     before = cli.json("forecast", "spring")
     assert (before["emails"], before["per_account"], before["state"]) == (6, {"sales": 6}, "draft")
     assert before["finished_after_s"] == pytest.approx(3 * 86_400, abs=600)
-    assert "6 e-mails through 1 account: done" in cli.ok("forecast", "spring")
+    assert missing(cli.ok("forecast", "spring"), "6 e-mails", "1 account") == []
     cli.ok("campaign", "launch", "spring")
     deliver(url, OK, OK, OK)
     after = cli.json("forecast", "spring")
     assert (after["emails"], after["sent"], after["foreseen_at_launch"]["emails"]) == (3, 3, 6)
-    said = cli.ok("forecast", "spring")
-    assert "spring is running: 3 sent so far." in said
-    assert "Foreseen at the launch:" in said
+    assert missing(cli.ok("forecast", "spring"), "spring", "running", "3 sent", "of 6") == []
     for address in ("ann", "bob", "cyd"):
         cli.ok("campaign", "stop", "spring", f"{address}@example.com")
-    assert "Nothing is left to send." in cli.ok("forecast", "spring")
-    assert "There is no campaign nothing" in cli.error("forecast", "nothing")
-    assert "not both" in cli.error("forecast", "spring", "--recipients", 5, code=2)
+    assert "e-mails through" not in cli.ok("forecast", "spring")  # nothing is left, so there is nothing to foresee
+    assert "campaign nothing" in cli.error("forecast", "nothing")
+    cli.error("forecast", "spring", "--recipients", 5, code=2)
 
 
 def test_forecast_and_reality_are_told_beside_each_other(cli: Cli, campaign: Path, url: str, db: Db) -> None:
-    assert "not counted yet" in cli.ok("campaign", "course", "spring")
+    assert cli.json("campaign", "course", "spring")["counted_at"] is None
     cli.ok("campaign", "launch", "spring")
-    assert "an engine does that" in cli.ok("campaign", "course", "spring")
+    assert "fairpost work" in cli.ok("campaign", "course", "spring")  # an engine counts
     deliver(url, OK, GONE, OK)
     db.execute("SELECT fairpost.count_campaigns(60)")
     db.commit()
     said = cli.ok("campaign", "course", "spring")
-    assert "sent 2 of 6, missed 2" in said
-    assert "; the forecast at the launch said " in said
-    assert "sales" in said
+    assert missing(said, "2 of 6", "missed 2", "sales") == []
     facts = cli.json("campaign", "course", "spring")
     assert (facts["sent"], facts["missed"], facts["waiting"]) == (2, 2, 2)
     assert facts["forecast"]["points"][-1] == [facts["forecast"]["ends_at"], 6]

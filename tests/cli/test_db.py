@@ -1,26 +1,25 @@
 """The database itself: the embedded one in a home of its own, and one that is managed elsewhere."""
 
+import json
+import os
 import subprocess
 from pathlib import Path
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
-from fairpost.cli.db import _without_secret
+from fairpost.cli import app
 from fairpost.postgres.migrations import known_migrations
-from tests.cli.conftest import PROGRAM, Cli, process_environment
+from tests.cli.conftest import PROGRAM, Cli, missing, process_environment
 
 
 def test_the_embedded_database_is_started_once_and_stopped_once(at_home: Cli, home: Path) -> None:
     assert at_home.json("db", "status")["running"] is False
-    started = at_home.run("db", "start")
-    assert started.startswith("started: postgresql://")
-    url = started.removeprefix("started: ").strip()
-    with psycopg.connect(url) as conn:
-        assert conn.execute("SELECT count(*) FROM fairpost.queue").fetchone() == (0,)
-    assert at_home.ok("db", "start") == f"already running: {url}\n"
+    assert at_home.json("email", "list") == []  # any command starts and migrates it
+    url = at_home.ok("db", "url").strip()
     assert at_home.json("db", "start") == {"started": False, "url": url}
-    assert at_home.ok("db", "url") == f"{url}\n"
+    assert url in at_home.ok("db", "start")
     status = at_home.json("db", "status")
     assert (status["managed"], status["running"], status["pending"]) == ("embedded", True, [])
     assert (status["schema_version"], status["data_dir"]) == (
@@ -29,41 +28,41 @@ def test_the_embedded_database_is_started_once_and_stopped_once(at_home: Cli, ho
     )
     assert status["version"].startswith("18.")
     assert status["size_bytes"] > 1_000_000
-    assert "up to date" in at_home.ok("db", "status")
-    assert at_home.ok("db", "stop") == "stopped\n"
-    assert at_home.ok("db", "stop") == "was not running\n"
-    assert "no; start it: fairpost db start" in at_home.ok("db", "status")
-
-
-def test_any_command_starts_and_migrates_the_embedded_database(at_home: Cli) -> None:
-    assert at_home.json("email", "list") == []
-    assert at_home.json("db", "status")["pending"] == []
+    assert missing(at_home.ok("db", "status"), url, status["version"], f"{status['schema_version']:04}") == []
+    for _ in range(2):  # a second time there is nothing to do
+        at_home.ok("db", "stop")
+        assert at_home.json("db", "status")["running"] is False
+    assert "fairpost db start" in at_home.ok("db", "status")
+    started = json.loads(at_home.run("db", "start", "--json"))
+    assert started["started"]
+    with psycopg.connect(started["url"]) as conn:  # it outlives the process that started it
+        assert conn.execute("SELECT count(*) FROM fairpost.queue").fetchone() == (0,)
 
 
 def test_a_home_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     error = Cli({"FAIRPOST_HOME": str(tmp_path / "file")}).error("db", "start")
-    assert error.startswith("error: FAIRPOST_HOME must be a directory")
+    assert missing(error, "FAIRPOST_HOME", tmp_path / "file") == []
 
 
 def test_a_database_elsewhere_is_neither_started_nor_stopped(cli: Cli, url: str) -> None:
-    assert cli.ok("db", "start").startswith("The database is managed elsewhere")
-    assert cli.ok("db", "stop").startswith("The database is managed elsewhere")
+    for command in ("start", "stop"):
+        assert missing(cli.ok("db", command), "FAIRPOST_DATABASE_URL", url) == []
     assert cli.ok("db", "url") == f"{url}\n"
     status = cli.json("db", "status")
     assert (status["managed"], status["running"], status["pending"]) == ("elsewhere", True, [])
-    assert "managed elsewhere" in cli.ok("db", "status")
+    assert "elsewhere" in cli.ok("db", "status")
 
 
 def test_migrating_lists_what_was_done_and_then_has_nothing_to_do(blank_url: str) -> None:
     blank = Cli({"FAIRPOST_DATABASE_URL": blank_url})
     status = blank.json("db", "status")
     assert (status["schema_version"], status["pending"][0]) == (None, "0001 core")
-    assert "Run: fairpost db migrate" in blank.ok("db", "status")
-    assert blank.ok("db", "migrate").splitlines()[0] == "applied 0001 core"
+    assert "fairpost db migrate" in blank.ok("db", "status")
+    assert "0001 core" in blank.ok("db", "migrate").splitlines()[0]
     assert blank.json("db", "migrate") == {"migrations": [], "functions": False}
-    assert blank.ok("db", "migrate") == "nothing to do: the schema is up to date\n"
-    assert "up to date" in blank.ok("db", "status")
+    assert "0001 core" not in blank.ok("db", "migrate")
+    assert "fairpost db migrate" not in blank.ok("db", "status")
 
 
 def test_the_shell_is_psql_on_the_database(cli: Cli) -> None:
@@ -71,21 +70,26 @@ def test_the_shell_is_psql_on_the_database(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "where", "environment"),
+    ("url", "where", "password"),
     [
-        ("postgresql://ann:s%40cret@h:5/d?x=1", "postgresql://ann@h:5/d?x=1", {"PGPASSWORD": "s@cret"}),
-        ("postgresql://ann@h/d", "postgresql://ann@h/d", {}),
-        ("postgresql://fairpost@/d?host=%2Ftmp&port=1", "postgresql://fairpost@/d?host=%2Ftmp&port=1", {}),
+        ("postgresql://ann:s%40cret@h:5/d?x=1", "postgresql://ann@h:5/d?x=1", "s@cret"),
+        ("postgresql://ann@h/d", "postgresql://ann@h/d", None),
+        ("postgresql://fairpost@/d?host=%2Ftmp&port=1", "postgresql://fairpost@/d?host=%2Ftmp&port=1", None),
     ],
 )
 def test_the_shell_hands_no_password_over_where_others_can_read_it(
-    url: str, where: str, environment: dict[str, str]
+    url: str, where: str, password: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _without_secret(url) == (where, environment)
+    taken_over: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    monkeypatch.setattr(os, "execve", lambda _, arguments, environment: taken_over.append((arguments, environment)))
+    assert CliRunner().invoke(app, ["db", "shell", "-X"], env={"FAIRPOST_DATABASE_URL": url}).exit_code == 0
+    (((_, *arguments), environment),) = taken_over
+    assert (arguments, environment.get("PGPASSWORD")) == (["-X", where], password)
 
 
 def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
-    for _ in range(30):
+    for _ in range(10):  # more than one write
         cli.ok("email", "send", "--to", "a@b.test", "--subject", "s" * 900, "--text", "t")
     listing = subprocess.Popen(
         [*PROGRAM, "email", "list", "--json"],

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from typer.testing import CliRunner
 from fairpost.cli import app
 from fairpost.observe.doctor import read_server
 from fairpost.postgres.embedded import EmbeddedServer
-from tests.cli.conftest import Cli, new_home
+from tests.cli.conftest import Cli, missing, new_home
 
 Db = psycopg.Connection[Any]
 
@@ -55,42 +53,35 @@ def test_a_server_without_fsync_is_a_problem_and_the_rest_is_well(cli: Cli) -> N
 def test_people_get_a_line_a_check_and_what_to_type(cli: Cli) -> None:
     result = CliRunner().invoke(app, ["doctor"], env=cli.environment)
     assert result.exit_code == 1
-    assert "problem  durability: fsync" in result.stdout
-    assert "         next: ALTER SYSTEM RESET fsync" in result.stdout
-    assert result.stdout.endswith("problems: 1\n")
+    lines = result.stdout.splitlines()
+    (at,) = [n for n, line in enumerate(lines) if line.startswith("problem") and "durability" in line]
+    assert "fsync" in lines[at]
+    assert "ALTER SYSTEM RESET fsync" in lines[at + 1]
 
 
-@contextmanager
-def server(**settings: str) -> Iterator[Cli]:
+BAD = {
+    "synchronous_commit": "off",
+    "autovacuum": "off",
+    "default_transaction_isolation": "repeatable read",
+    "max_prepared_transactions": "1",
+    "max_replication_slots": "1",
+    "wal_level": "logical",
+}
+
+
+@pytest.mark.slow
+def test_a_fresh_server_has_no_problem_and_a_badly_set_one_is_told_in_every_point() -> None:
     with new_home() as home:
         home.chmod(0o700)
-        EmbeddedServer(home, settings={"shared_buffers": "16MB", **settings}).start()
         cli = Cli({"FAIRPOST_HOME": str(home)})
+        EmbeddedServer(home, settings={"shared_buffers": "16MB"}).start()
         cli.ok("db", "migrate")
-        yield cli
+        checks = examined(cli)
+        assert {name for name, check in checks.items() if check["grade"] != "ok"} == {"engine", "accounts"}
+        assert {checks[name]["grade"] for name in ("engine", "accounts")} == {"note"}
 
-
-@pytest.mark.slow
-def test_a_fresh_embedded_server_has_no_problem() -> None:
-    with server() as cli:
-        assert {check["grade"] for check in examined(cli).values()} == {"ok", "note"}
-        notes = {name for name, check in examined(cli).items() if check["grade"] == "note"}
-        assert notes == {"engine", "accounts"}
-        assert cli.ok("doctor").endswith("all is well\n")
-
-
-@pytest.mark.slow
-def test_a_badly_set_server_is_told_in_every_point() -> None:
-    bad = {
-        "synchronous_commit": "off",
-        "autovacuum": "off",
-        "default_transaction_isolation": "repeatable read",
-        "max_prepared_transactions": "1",
-        "max_replication_slots": "1",
-        "wal_level": "logical",
-    }
-    with server(**bad) as cli:
-        url = cli.ok("db", "url").strip()
+        EmbeddedServer(home).stop()
+        url = EmbeddedServer(home, settings={"shared_buffers": "16MB", **BAD}).start()
         with psycopg.connect(url, autocommit=True) as db:
             db.execute("SELECT pg_create_physical_replication_slot('forgotten', true)")
             db.execute("BEGIN; CREATE TABLE half (); PREPARE TRANSACTION 'lost'")
@@ -98,13 +89,13 @@ def test_a_badly_set_server_is_told_in_every_point() -> None:
             db.execute("ROLLBACK PREPARED 'lost'")
         for name in ("durability", "autovacuum", "isolation"):
             assert checks[name]["grade"] == "problem", checks[name]
-        assert "the prepared transaction lost" in checks["prepared transactions"]["text"]
-        assert "the abandoned slot forgotten" in checks["replication slots"]["text"]
+        assert "lost" in checks["prepared transactions"]["text"]
+        assert "forgotten" in checks["replication slots"]["text"]
 
 
 def test_an_embedded_server_that_does_not_run_is_not_started(at_home: Cli, home: Path) -> None:
     checks = examined(at_home)
-    assert checks["database"]["text"] == "the embedded PostgreSQL is not running"
+    assert checks["database"]["grade"] == "problem"
     assert "fairpost db start" in checks["database"]["then"]
     assert checks["disk"]["grade"] == "ok"
     assert not EmbeddedServer(home).status().running
@@ -149,7 +140,7 @@ def test_a_transaction_that_stays_open_is_found_with_its_process(cli: Cli, url: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(doctor, "OPEN_S_MIN", 0)
         (found,), pid = asyncio.run(look())
-    assert "by forgotten shell" in found.what
+    assert missing(found.what, "forgotten shell", pid) == []
     assert f"pg_terminate_backend({pid})" in found.then
 
 
@@ -160,7 +151,7 @@ def test_a_pause_a_redirect_and_an_open_home_are_told(cli: Cli, tmp_path: Path) 
     cli.ok("pause", "--all", "--reason", "wrong prices")
     checks = examined(Cli({**cli.environment, "FAIRPOST_REDIRECT_ALL": "team@example.com"}))
     assert (checks["pause"]["grade"], checks["pause"]["then"]) == ("note", "fairpost resume --all")
-    assert checks["redirect"]["text"].startswith("EVERY E-MAIL GOES TO team@example.com")
+    assert (checks["redirect"]["grade"], "team@example.com" in checks["redirect"]["text"]) == ("note", True)
     assert checks["home"]["then"] == f"chmod go-w {home}"
 
 
@@ -177,7 +168,8 @@ def test_a_key_that_others_can_read_and_one_that_is_missing_are_told(cli: Cli, t
         {"kind": "smtp", "host": "h", "port": 25, "security": "none", "user": "u", "secret": "v1:abc:AA=="}
     )
     db.execute("UPDATE fairpost.accounts SET transport = %s", (sealed,))
-    assert examined(cli)["passwords"]["text"].endswith("not here: sales")
+    passwords = examined(cli)["passwords"]
+    assert (passwords["grade"], "sales" in passwords["text"]) == ("problem", True)
 
 
 def test_a_restored_database_is_told_before_any_engine_starts(cli: Cli, db: Db) -> None:

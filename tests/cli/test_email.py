@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from fairpost.model.report import Reached, Reply, Report
-from fairpost.model.states import OUTBOX_WORDS, State
-from tests.cli.conftest import Cli, deliver, send
+from fairpost.model.states import MEANING, OUTBOX_WORDS, State
+from tests.cli.conftest import Case, Cli, deliver, missing, send
 
 Db = psycopg.Connection[Any]
 
@@ -20,8 +20,8 @@ CUT_AFTER_DOT = Report(reached=Reached.AFTER_DOT, error="connection lost")
 
 
 @pytest.fixture(autouse=True)
-def sales(cli: Cli) -> None:
-    cli.ok("account", "add", "sales", "--from", "sales@post.test", "--provider", "none")
+def sales(db: Db) -> None:
+    db.execute("SELECT fairpost.add_account('sales', 'sales@post.test', 'default', '{}')")
 
 
 def in_doubt(cli: Cli, url: str) -> str:
@@ -33,9 +33,7 @@ def in_doubt(cli: Cli, url: str) -> str:
 
 def test_sending_queues_an_e_mail_and_prints_its_id(cli: Cli) -> None:
     printed = cli.ok("email", "send", "--to", "ann@there.test", "--subject", "Hello", "--text", "Hi")
-    word, id_ = printed.split()
-    assert word == "queued"
-    assert cli.json("email", "show", id_)["state"] == "ready"
+    assert cli.json("email", "show", printed.split()[-1])["state"] == "ready"
 
 
 def test_every_option_of_send_reaches_the_e_mail(cli: Cli, tmp_path: Path) -> None:
@@ -57,7 +55,7 @@ def test_every_option_of_send_reaches_the_e_mail(cli: Cli, tmp_path: Path) -> No
     expected = {
         "id": id_,
         "state": "scheduled",
-        "meaning": "due later, for the first time or again",
+        "meaning": MEANING[State.SCHEDULED],
         "outbox": "pending",
         "sender": {"address": "me@here.test", "name": "Me"},
         "subject": "Hello",
@@ -90,40 +88,38 @@ def test_a_key_used_before_writes_nothing(cli: Cli) -> None:
     again = cli.json("email", "send", "--to", "x@there.test", "--subject", "s", "--text", "t", "--key", "order 7")
     assert again == {"id": first, "new": False}
     printed = cli.ok("email", "send", "--to", "x@there.test", "--subject", "s", "--text", "t", "--key", "order 7")
-    assert printed.startswith(f"already queued {first}")
+    assert first in printed
+    assert len(cli.json("email", "list")) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (("--to", "nobody", "--text", "t"), 'to[0]: "nobody" is not an e-mail address'),
-        (("--to", "a@b.test"), "text: text or html is needed"),
-        (("--to", "a@b.test", "--text", "t", "--pool", "p", "--account", "a"), "account: give a pool or an account"),
-        (("--to", "a@b.test", "--text", "t", "--expires-at", "2001-01-01T00:00:00Z"), "expires_at: must lie after"),
-    ],
-)
-def test_a_bad_e_mail_is_one_clear_line(cli: Cli, options: tuple[str, ...], error: str) -> None:
-    assert cli.error("email", "send", "--subject", "s", *options).startswith(f"error: {error}")
+def test_a_bad_e_mail_is_one_clear_line(cli: Cli) -> None:
+    subject, mail = ("email", "send", "--subject", "s"), ("--to", "a@b.test", "--text", "t")
+    cases: tuple[Case, ...] = (
+        ((*subject, "--to", "nobody", "--text", "t"), ("error: to[0]:", '"nobody"')),
+        ((*subject, "--to", "a@b.test"), ("error: text:", "html")),
+        ((*subject, *mail, "--pool", "p", "--account", "a"), ("error: account:", "pool")),
+        ((*subject, *mail, "--expires-at", "2001-01-01T00:00:00Z"), ("error: expires_at:",)),
+    )
+    assert cli.wrong_errors(cases) == []
+    assert cli.json("email", "list") == []
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (("--due-at", "tomorrow"), "is no time; write it like 2030-01-31T09:00:00Z"),
-        (("--due-at", "2030-01-31T09:00:00"), "has no zone"),
-        (("--attach", "/nonexistent/file"), "does not exist"),
-        (("--class", "slow"), "urgent"),
-    ],
-)
-def test_a_wrong_option_is_a_usage_error(cli: Cli, options: tuple[str, ...], error: str) -> None:
-    assert error in cli.error("email", "send", "--to", "a@b.test", "--subject", "s", *options, code=2)
+def test_a_wrong_option_is_a_usage_error(cli: Cli) -> None:
+    cases: tuple[Case, ...] = (
+        (("--due-at", "tomorrow"), ("'tomorrow'", "2030-01-31T09:00:00Z")),
+        (("--due-at", "2030-01-31T09:00:00"), ("'2030-01-31T09:00:00'", "2030-01-31T09:00:00Z", "+01:00")),
+        (("--attach", "/nonexistent/file"), ("--attach", "/nonexistent/file")),
+        (("--class", "slow"), ("--class", "slow", "urgent")),
+    )
+    sent = ("email", "send", "--to", "a@b.test", "--subject", "s")
+    assert cli.wrong_errors((((*sent, *options), facts) for options, facts in cases), code=2) == []
 
 
 def test_too_large_an_attachment_is_refused_before_it_is_read(cli: Cli, tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(26_214_401)
     error = cli.error("email", "send", "--to", "a@b.test", "--subject", "s", "--attach", tmp_path / "large")
-    assert "has 26,214,401 bytes" in error
+    assert missing(error, tmp_path / "large", "26,214,401", "26,214,400") == []
 
 
 def listed(cli: Cli, *options: object) -> list[str]:
@@ -175,10 +171,9 @@ def test_the_list_can_be_kept_to_a_workspace_and_to_states(cli: Cli, url: str) -
 
 def test_the_list_is_a_table_for_people(cli: Cli) -> None:
     id_ = send(cli, "--to", "bob@there.test")
-    header, row = cli.ok("email", "list").splitlines()
-    assert header.split() == ["id", "state", "workspace", "to", "subject", "tried", "due"]
+    _, row = cli.ok("email", "list").splitlines()
     assert row.split()[:6] == [id_, "ready", "default", "ann@there.test", "+1", "Hello"]
-    assert cli.ok("email", "list", "--state", "sent") == "no e-mails\n"
+    assert id_ not in cli.ok("email", "list", "--state", "sent")
 
 
 def test_showing_has_each_attempt_with_code_reply_and_time(cli: Cli, url: str) -> None:
@@ -197,9 +192,7 @@ def test_showing_explains_the_state_to_people(cli: Cli, url: str) -> None:
     id_ = send(cli)
     deliver(url, TRY_LATER)
     shown = cli.ok("email", "show", id_)
-    assert "scheduled: due later, for the first time or again (outbox: pending)" in shown
-    assert "451" in shown
-    assert "4.3.0 try later" in shown
+    assert missing(shown, "scheduled", MEANING[State.SCHEDULED], "pending", "451", "4.3.0 try later") == []
 
 
 def test_what_a_server_wrote_cannot_steer_the_terminal(cli: Cli, url: str) -> None:
@@ -214,24 +207,20 @@ def test_every_state_has_an_outbox_word() -> None:
     assert set(OUTBOX_WORDS) == set(State)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("show", "7"), ("retry", "7"), ("cancel", "7"), ("resolve", "7", "--as", "sent")],
-    ids=lambda c: str(c[0]),
-)
-def test_an_unknown_id_is_an_error(cli: Cli, command: tuple[str, ...]) -> None:
-    assert cli.error("email", *command).startswith("error: There is no e-mail 7.")
+def test_an_unknown_id_is_an_error(cli: Cli) -> None:
+    commands = (("show", "7"), ("retry", "7"), ("cancel", "7"), ("resolve", "7", "--as", "sent"))
+    assert cli.wrong_errors((("email", *command), ("e-mail 7", "fairpost email list")) for command in commands) == []
 
 
-@pytest.mark.parametrize("id_", ["abc", "0", "9223372036854775808", "-1", "1.5", "٣"])
-def test_what_is_no_id_is_a_usage_error(cli: Cli, id_: str) -> None:
-    cli.error("email", "show", "--", id_, code=2)
+def test_what_is_no_id_is_a_usage_error(cli: Cli) -> None:
+    for id_ in ("abc", "0", "9223372036854775808", "-1", "1.5", "٣"):
+        cli.error("email", "show", "--", id_, code=2)
 
 
 def test_a_failed_e_mail_is_retried(cli: Cli, url: str) -> None:
     id_ = send(cli)
     deliver(url, REFUSED)
-    assert cli.ok("email", "retry", id_) == f"retried {id_}\n"
+    assert id_ in cli.ok("email", "retry", id_)
     deliver(url)
     assert cli.json("email", "show", id_)["state"] == "sent"
 
@@ -247,14 +236,14 @@ def test_only_what_was_given_up_can_be_retried(cli: Cli, url: str) -> None:
     deliver(url, REFUSED)
     waiting = send(cli)
     error = cli.error("email", "retry", waiting, failed)
-    assert f"E-mail {waiting} is ready (may be claimed); only failed and bounced ones can be retried" in error
+    assert missing(error, waiting, "ready", "failed", "bounced") == []
     assert cli.json("email", "show", failed)["state"] == "ready"  # one that cannot does not keep the others from it
 
 
 def test_waiting_e_mails_are_cancelled(cli: Cli, url: str) -> None:
     first, second = send(cli), send(cli)
-    assert cli.ok("email", "cancel", first, second) == f"cancelled {first}\ncancelled {second}\n"
-    assert cli.json("email", "show", first)["outbox"] == "cancelled"
+    assert missing(cli.ok("email", "cancel", first, second), first, second) == []
+    assert [email["outbox"] for email in cli.json("email", "list")] == ["cancelled", "cancelled"]
 
 
 def test_what_was_sent_cannot_be_cancelled(cli: Cli, url: str) -> None:
@@ -262,7 +251,8 @@ def test_what_was_sent_cannot_be_cancelled(cli: Cli, url: str) -> None:
     deliver(url)
     waiting = send(cli)
     error = cli.error("email", "cancel", sent, waiting)
-    assert f"E-mail {sent} cannot be cancelled: it is sent (accepted by the next hop)" in error
+    assert missing(error, sent, MEANING[State.SENT]) == []
+    assert cli.json("email", "show", sent)["state"] == "sent"
     assert cli.json("email", "show", waiting)["state"] == "cancelled"
 
 
@@ -270,16 +260,18 @@ def test_what_is_in_doubt_cannot_be_cancelled_but_resolved(cli: Cli, url: str) -
     assert "fairpost email resolve" in cli.error("email", "cancel", in_doubt(cli, url))
 
 
-@pytest.mark.parametrize(("decision", "state"), [("sent", "sent"), ("failed", "failed"), ("resend", "ready")])
-def test_what_is_in_doubt_is_resolved_as_decided(cli: Cli, url: str, decision: str, state: str) -> None:
-    id_ = in_doubt(cli, url)
-    assert cli.ok("email", "resolve", id_, "--as", decision).startswith(f"resolved {id_}")
-    assert cli.json("email", "show", id_)["state"] == state
+def test_what_is_in_doubt_is_resolved_as_decided(cli: Cli, url: str) -> None:
+    states = {"sent": "sent", "failed": "failed", "resend": "ready"}
+    ids = {decision: in_doubt(cli, url) for decision in states}
+    for decision, id_ in ids.items():
+        assert id_ in cli.ok("email", "resolve", id_, "--as", decision)
+    assert {decision: cli.json("email", "show", id_)["state"] for decision, id_ in ids.items()} == states
 
 
 def test_what_is_not_in_doubt_cannot_be_resolved(cli: Cli) -> None:
     id_ = send(cli)
-    assert f"E-mail {id_} is not in doubt: it is ready" in cli.error("email", "resolve", id_, "--as", "sent")
+    assert missing(cli.error("email", "resolve", id_, "--as", "sent"), id_, "ready") == []
+    assert cli.json("email", "show", id_)["state"] == "ready"
 
 
 def test_a_waiting_e_mail_says_what_holds_it_back_and_how_to_end_that(cli: Cli, url: str) -> None:
@@ -300,16 +292,17 @@ def test_a_waiting_e_mail_says_what_holds_it_back_and_how_to_end_that(cli: Cli, 
     }
     assert (hold["level"], hold["key"], hold["until"], hold["is_throttle"]) == ("stream", "spring", None, False)
     page = cli.ok("email", "show", id_)
-    assert "throttled     user ann, until 2099-01-31 09:00:00 UTC: a bought list\n" in page
-    assert "held          stream spring, until released: wrong prices\n" in page
-    assert "next          fairpost user lift acme ann\nnext          fairpost release acme --stream spring\n" in page
+    assert missing(page, "user ann", "2099-01-31 09:00:00 UTC", "a bought list", "fairpost user lift acme ann") == []
+    assert missing(page, "stream spring", "wrong prices", "fairpost release acme --stream spring") == []
 
 
-@pytest.mark.parametrize("name", [(), ("--user", "ann"), ("--domain", "here.test")], ids=lambda n: " ".join(n) or "all")
-def test_a_hold_on_any_name_of_an_e_mail_is_named(cli: Cli, name: tuple[str, ...]) -> None:
+def test_a_hold_on_any_name_of_an_e_mail_is_named(cli: Cli) -> None:
     id_ = send(cli, "--workspace", "acme", "--user", "ann", "--from", "x@here.test")
-    cli.ok("hold", "acme", *name, "--for", "1h", "--reason", "unpaid")
-    assert f"next          {' '.join(('fairpost release acme', *name))}\n" in cli.ok("email", "show", id_)
+    names = ((), ("--user", "ann"), ("--domain", "here.test"))
+    for name in names:
+        cli.ok("hold", "acme", *name, "--for", "1h", "--reason", "unpaid")
+    page = cli.ok("email", "show", id_)
+    assert [name for name in names if f" {' '.join(('fairpost release acme', *name))}\n" not in page] == []
 
 
 def test_a_hold_and_a_throttle_on_one_name_are_both_told(cli: Cli) -> None:
@@ -333,10 +326,9 @@ def test_an_e_mail_is_found_by_one_word(cli: Cli) -> None:
     for word, understood in ((id_, "id"), ("order 7", "key")):
         found = cli.json("email", "find", word)
         assert (found["understood"], [each["id"] for each in found["emails"]]) == (understood, [id_])
-        assert cli.ok("email", "find", word).startswith(f"by {understood}:")
+        assert missing(cli.ok("email", "find", word), understood, id_) == []
     address = cli.json("email", "show", id_)["recipients"][0]["address"].upper()
     assert len(cli.json("email", "find", address)["emails"]) == 2
-    assert cli.ok("email", "find", "nothing like it") == "no e-mails\n"
     assert cli.json("email", "find", "nothing like it") == {"understood": "nothing", "emails": []}
     assert cli.json("email", "find", "order 7", "--workspace", "other")["understood"] == "nothing"
 
@@ -353,14 +345,12 @@ def test_a_list_has_only_what_is_asked_for(cli: Cli) -> None:
         ("--until", "2020-01-01T00:00:00Z"),
     ):
         assert cli.json("email", "list", *options) == []
-        assert cli.ok("email", "list", *options) == "no e-mails\n"
+        assert id_ not in cli.ok("email", "list", *options)
 
 
 def test_the_life_of_an_e_mail_is_told(cli: Cli, url: str) -> None:
     id_ = in_doubt(cli, url)
-    printed = cli.ok("email", "show", id_)
-    assert "attempt 1 begun" in printed
-    assert "--as resend" in printed
+    assert missing(cli.ok("email", "show", id_), "--as sent", "--as failed", "--as resend") == []
     cli.ok("email", "resolve", id_, "--as", "failed")
     life = cli.json("email", "show", id_)["life"]
     assert [moment["kind"] for moment in life["moments"]] == ["accepted", "begun", "ended", "decided", "failed"]

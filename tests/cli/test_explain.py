@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fairpost.cli import app
-from tests.cli.conftest import PROGRAM, Cli, process_environment
+from fairpost.policy.replies import ReplyClass
+from tests.cli.conftest import PROGRAM, Cli, missing, process_environment
 
 KEYS = ["class", "scope", "retry", "suppress_recipient", "why"]
 
@@ -25,18 +26,28 @@ def told(result: Result) -> list[dict[str, Any]]:
 
 
 def test_people_are_told_what_it_means_and_what_follows(bare: Cli) -> None:
-    said = bare.ok("explain", "550 5.1.1 User unknown", "--phase", "rcpt")
-    assert said.startswith("There is no such mailbox")
-    lines = {" ".join(line.split()) for line in said.splitlines()}
-    assert {"class hard_bounce", "about the recipient", "tried again no", "address suppressed yes"} <= lines
-    assert {"the e-mail has bounced, and is not tried again", "the account goes on"} <= lines
+    reply = ("explain", "550 5.1.1 User unknown", "--phase", "rcpt")
+    found = bare.json(*reply)
+    assert [found[key] for key in KEYS[:-1]] == ["hard_bounce", "recipient", False, True]
+    said = bare.ok(*reply)
+    assert said.startswith(found["why"])
+    assert missing(said, "hard_bounce", "recipient") == []
 
 
 def test_every_class_has_its_consequences(bare: Cli) -> None:
-    for reply in ("250 ok", "452 4.2.2 full", "535 no", "454 4.7.0 no", "421 too many connections", "451 4.3.0 later"):
-        assert "the account" in bare.ok("explain", reply, "--phase", "auth" if reply[:3] in ("535", "454") else "rcpt")
-    for reply in ("450 4.1.8 later", "550 5.7.26 spf", "552 5.3.4 big", "554 no", "354 what"):
-        assert "the account" in bare.ok("explain", reply)
+    replies = (
+        *("250 ok", "452 4.2.2 full", "421 too many connections", "451 4.3.0 later", "450 4.1.8 later"),
+        *("550 5.7.26 spf", "552 5.3.4 big", "550 5.1.1 User unknown", "554 no", "354 what", "535 no", "454 4.7.0 no"),
+    )
+    classes = set()
+    for reply in replies:
+        phase = "auth" if reply[:3] in ("535", "454") else "rcpt"
+        found = bare.json("explain", reply, "--phase", phase)["class"]
+        said = bare.ok("explain", reply, "--phase", phase)
+        assert found in said
+        assert len(said.splitlines()) >= 9  # the last three: for the e-mail, the recipient and the account
+        classes.add(found)
+    assert classes == set(ReplyClass)
 
 
 def test_a_reply_may_have_lines_that_repeat_the_code(bare: Cli) -> None:
@@ -55,7 +66,7 @@ def test_a_wait_that_the_server_names_is_shown(bare: Cli) -> None:
     assert bare.json("explain", "451 4.7.1 Greylisted, try again in 300 seconds")["wait_s"] == 300
     google = ("explain", "429 rateLimitExceeded: Limit.  Retry after 2023-03-07T18:18:23Z", "--channel", "gmail")
     assert bare.json(*google)["wait_until"] == "2023-03-07T18:18:23Z"
-    assert "not before          2023-03-07T18:18:23Z" in bare.ok(*google)
+    assert "2023-03-07T18:18:23Z" in bare.ok(*google)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +89,12 @@ def test_phases_have_the_names_that_people_use(bare: Cli, phase: str, expected: 
 
 
 def test_what_cannot_be_read_is_a_wrong_command_line(bare: Cli) -> None:
-    assert "does not begin with a code" in bare.error("explain", "User unknown", code=2)
-    assert "is no phase" in bare.error("explain", "550 no", "--phase", "lunch", code=2)
-    assert "is no channel" in bare.error("explain", "550 no", "--channel", "pigeon", code=2)
+    cases = (
+        (("explain", "User unknown"), ("'User unknown'", "550 5.1.1")),
+        (("explain", "550 no", "--phase", "lunch"), ("'lunch'", "rcpt", "dot")),
+        (("explain", "550 no", "--channel", "pigeon"), ("'pigeon'", "smtp", "gmail")),
+    )
+    assert bare.wrong_errors(cases, code=2) == []
 
 
 def test_a_stream_is_answered_line_by_line_in_its_order() -> None:
@@ -102,31 +116,30 @@ def test_options_stand_for_what_a_line_leaves_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "complaint"),
+    ("bad", "facts"),
     [
-        ("{", "no JSON"),
-        ("", "no JSON"),
-        ("[" * 100_000, "no JSON"),
-        ([1], "write an object"),
-        ({"text": "no"}, "code must be a number"),
-        ({"code": True}, "code must be a number"),
-        ({"code": 550.5}, "code must be a number"),
-        ({"code": "five"}, "code must be a number"),
-        ({"code": 10**30}, "code must be a number"),
-        ({"code": 550, "text": 1}, "text must be a string"),
-        ({"code": 550, "enhanced": [5, 1, 1]}, "enhanced must be a string"),
-        ({"code": 550, "phase": "lunch"}, "is no phase"),
-        ({"code": 550, "channel": "pigeon"}, "is no channel"),
+        ("{", ("JSON",)),
+        ("", ("JSON",)),
+        ("[" * 100_000, ("JSON",)),
+        ([1], ('{"code": 550',)),
+        ({"text": "no"}, ("code", "550", "null")),
+        ({"code": True}, ("code", "550", "true")),
+        ({"code": 550.5}, ("code", "550.5")),
+        ({"code": "five"}, ("code", "550", '"five"')),
+        ({"code": 10**30}, ("code", "550", "1000000000")),
+        ({"code": 550, "text": 1}, ("text", "1")),
+        ({"code": 550, "enhanced": [5, 1, 1]}, ("enhanced", "[5, 1, 1]")),
+        ({"code": 550, "phase": "lunch"}, ("'lunch'", "rcpt")),
+        ({"code": 550, "channel": "pigeon"}, ("'pigeon'", "gmail")),
     ],
 )
-def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(bad: Any, complaint: str) -> None:
+def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(bad: Any, facts: tuple[str, ...]) -> None:
     result = stream({"code": 250}, bad, {"code": 250})
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: line 2: ")
-    assert complaint in result.stderr
     first, second, third = told(result)
     assert first == third
-    assert complaint in second["error"]
+    assert missing(second["error"], *facts) == []
+    assert missing(result.stderr, "line 2", second["error"]) == []
 
 
 def test_bytes_that_are_no_text_spoil_only_their_line() -> None:

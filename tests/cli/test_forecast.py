@@ -11,7 +11,7 @@ import pytest
 
 from fairpost.cli.forecast_view import bar, length_in_words
 from fairpost.system import clock
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, missing
 
 NOW = datetime(2026, 10, 19, 9, tzinfo=UTC)  # a Monday
 GMAIL = ("forecast", "--recipients", 1000, "--account", "gmail")
@@ -42,7 +42,7 @@ def test_a_thousand_through_gmail_as_json(bare: Cli) -> None:
         {"step": 1, "emails": 1000, "first_at": facts["starts_at"], "last_at": facts["ends_at"]}
     ]
     assert facts["bottleneck"] == "daily limit"
-    assert facts["suggestions"][0]["change"] == "one more account like gmail"
+    assert "gmail" in facts["suggestions"][0]["change"]
     assert facts["suggestions"][0]["ends_at"] == "2026-10-19T13:04:57Z"
 
 
@@ -55,22 +55,22 @@ def test_accounts_are_counted_and_added_up(bare: Cli) -> None:
 
 
 def test_it_is_said_in_words_with_bars_and_what_would_help(bare: Cli) -> None:
-    shown = bare.ok(*GMAIL)
-    assert "1,000 e-mails through 1 account: done Tue 20 Oct 2026 13:04 (UTC), in 1 d 4 h." in shown
-    assert "500 a day, 100 an hour, 3 s between sends" in shown
+    shown, facts = bare.ok(*GMAIL), bare.json(*GMAIL)
+    assert missing(shown, "1,000 e-mails", "1 account", "Tue 20 Oct 2026 13:04", "UTC", "1 d 4 h") == []
+    assert missing(shown, "500 a day", "100 an hour", "3 s") == []
     assert shown.count("█" * 40) == 10
-    assert "Bottleneck: daily limit. Accounts wait longest for their daily limit" in shown
-    assert "one more account like gmail: done today 13:04 instead of Tuesday 13:04" in shown
+    assert missing(shown, facts["bottleneck"], facts["why"], *(each["words"] for each in facts["suggestions"])) == []
+    assert missing(facts["suggestions"][0]["words"], "gmail", "today 13:04", "Tuesday 13:04") == []
 
 
 def test_a_long_one_is_shown_by_day_or_week_and_many_accounts_together(bare: Cli) -> None:
     shown = bare.ok(*GMAIL, *WORKDAYS, "--quota", 50, "--ramp-up", "10d")
-    assert "per day" in shown
     assert re.search(r"Wed 21 Oct 2026 +15 ", shown)
-    assert "no daily quota: done" in shown
+    assert re.search(r"Thu 22 Oct 2026 +20 ", shown)
+    assert "quota" in shown
     shown = bare.ok("forecast", "--recipients", 300_000, "--account", "gmail:15")
-    assert "per week" in shown
-    assert re.search(r"and 3 more +60,000", shown)
+    assert re.search(r"Mon 26 Oct 2026 +52,500 ", shown)
+    assert re.search(r"\b3 \w+ +60,000", shown)
 
 
 def test_nothing_for_hours_is_left_out_of_the_bars(bare: Cli) -> None:
@@ -95,7 +95,7 @@ def test_window_holidays_and_start(bare: Cli) -> None:
     assert bare.json(*one, "--holiday", "2026-10-19")["ends_at"] == "2026-10-20T07:00:00Z"
     start = ("--start", "2026-10-24T12:00", "--holiday", "2026-10-26")
     assert bare.json(*one, *start)["ends_at"] == "2026-10-27T08:00:00Z"
-    assert "The first goes out Tue 27 Oct 2026 09:00." in bare.ok(*one, *start)
+    assert "Tue 27 Oct 2026 09:00" in bare.ok(*one, *start)
     holiday = bare.json("forecast", "--recipients", 1, "--account", "gmail", "--holiday", "2026-10-19")
     assert holiday["ends_at"] == "2026-10-20T00:00:00Z"
 
@@ -103,38 +103,41 @@ def test_window_holidays_and_start(bare: Cli) -> None:
 def test_it_is_drawn(bare: Cli, tmp_path: Path) -> None:
     bare.ok(*GMAIL, *WORKDAYS, "--plot", tmp_path / "plan.svg")
     drawn = "".join(fromstring((tmp_path / "plan.svg").read_text()).itertext())
-    assert "e-mails so far" in drawn
-    assert "Europe/Berlin" in drawn
+    assert missing(drawn, "e-mails", "Europe/Berlin") == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "facts"),
     [
-        (("forecast",), "fairpost forecast --recipients 1000 --account gmail"),
-        (("forecast", "--recipients", 5), "known are cold, custom, gmail"),
-        ((*GMAIL, "--account", "outlook:none"), "must be like gmail or gmail:3"),
-        ((*GMAIL, "--account", "outlook:10000"), "at most 10,000 accounts"),
-        ((*GMAIL, "--delay", "1d"), "Give more with --steps"),
-        ((*SEQUENCE, "--delay", "soon"), "must be a time like 3d"),
-        ((*SEQUENCE, "--gap", "30-90", "--no-gap"), "leave one out"),
-        ((*GMAIL, "--timezone", "Mars"), "must be a name like Europe/Berlin"),
-        ((*GMAIL, "--window", "9-17"), "must be days like mon-fri"),
-        ((*GMAIL, "--ramp-up", "10d"), "--quota 200"),
-        ((*GMAIL, "--start", "2026-10-19T08:59"), "must lie ahead"),
-        ((*GMAIL, "--plot", "plan.png"), "which any browser opens; got plan.png. Type: --plot plan.svg"),
+        (("forecast",), ("fairpost forecast --recipients 1000 --account gmail",)),
+        (("forecast", "--recipients", 5), ("--account gmail", "cold, custom, gmail")),
+        ((*GMAIL, "--account", "outlook:none"), ("--account", "gmail:3", "10,000", "'outlook:none'")),
+        ((*GMAIL, "--account", "outlook:10000"), ("--account", "10,000", "10,001")),
+        ((*GMAIL, "--delay", "1d"), ("--delay", "--steps")),
+        ((*SEQUENCE, "--delay", "soon"), ("3d", "soon")),
+        ((*SEQUENCE, "--gap", "30-90", "--no-gap"), ("--gap", "--no-gap")),
+        ((*GMAIL, "--timezone", "Mars"), ("Europe/Berlin", "Mars")),
+        ((*GMAIL, "--window", "9-17"), ("mon-fri", "9-17")),
+        ((*GMAIL, "--ramp-up", "10d"), ("--ramp-up", "--quota 200")),
+        ((*GMAIL, "--start", "2026-10-19T08:59"), ("--start", "2026-10-19T08:59")),
+        ((*GMAIL, "--plot", "plan.png"), ("plan.png", "--plot plan.svg")),
     ],
 )
-def test_what_is_wrong_is_said_with_what_to_type(bare: Cli, arguments: tuple[object, ...], words: str) -> None:
-    said = " ".join(bare.error(*arguments, code=2).split())
-    assert words in said
+def test_what_is_wrong_is_said_with_what_to_type(
+    bare: Cli, arguments: tuple[object, ...], facts: tuple[str, ...]
+) -> None:
+    assert missing(bare.error(*arguments, code=2), *facts) == []
 
 
 def test_what_cannot_be_is_said_in_one_line(bare: Cli, tmp_path: Path) -> None:
-    assert "There is no provider 'none-such'" in bare.error(*GMAIL, "--account", "none-such")
-    assert "After 10 years only" in bare.error(*GMAIL, "--recipients", 100_000, "--quota", 1)
-    assert "ramp_up_days must be" in bare.error(*GMAIL, "--quota", 10, "--ramp-up", "1000d")
     (tmp_path / "folder.svg").mkdir()
-    assert "The plot cannot be written" in bare.error(*GMAIL, "--plot", tmp_path / "folder.svg")
+    cases = (
+        ((*GMAIL, "--account", "none-such"), ("'none-such'", "fairpost account providers")),
+        ((*GMAIL, "--recipients", 100_000, "--quota", 1), ("10 years", "100,000")),
+        ((*GMAIL, "--quota", 10, "--ramp-up", "1000d"), ("ramp_up_days", "1000")),
+        ((*GMAIL, "--plot", tmp_path / "folder.svg"), (str(tmp_path / "folder.svg"),)),
+    )
+    assert bare.wrong_errors(cases) == []
 
 
 def test_a_bar_is_as_long_as_its_part() -> None:

@@ -1,13 +1,18 @@
 """Holds and suppressions: who sends nothing for a while, and who gets nothing any more."""
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from tests.cli.conftest import Cli, deliver, send
+from tests.cli.conftest import Cli, deliver, missing, send
+
+if TYPE_CHECKING:
+    import psycopg
 
 
 @pytest.fixture
-def sales(cli: Cli) -> None:
-    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+def sales(db: "psycopg.Connection[Any]") -> None:
+    db.execute("SELECT fairpost.add_account('sales', 'sales@post.test', 'default', '{}')")
 
 
 def state(cli: Cli, id_: str) -> str:
@@ -16,17 +21,15 @@ def state(cli: Cli, id_: str) -> str:
 
 
 @pytest.mark.usefixtures("sales")
-@pytest.mark.parametrize(
-    "name",
-    [(), ("--user", "ann"), ("--stream", "spring"), ("--domain", "Here.test")],
-    ids=lambda n: " ".join(n) or "all",
-)
-def test_what_is_held_waits_until_released(cli: Cli, url: str, name: tuple[str, ...]) -> None:
+def test_what_is_held_waits_until_released(cli: Cli, url: str) -> None:
     id_ = send(cli, "--workspace", "acme", "--user", "ann", "--stream", "spring", "--from", "x@here.test")
-    assert cli.ok("hold", "acme", *name, "--reason", "too many bounces").endswith("until released\n")
-    deliver(url)
-    assert state(cli, id_) == "ready"
-    assert cli.ok("release", "acme", *name).startswith("released ")
+    states = {}
+    for name in ((), ("--user", "ann"), ("--stream", "spring"), ("--domain", "Here.test")):
+        cli.ok("hold", "acme", *name, "--reason", "too many bounces")
+        deliver(url)
+        states[name] = state(cli, id_)
+        cli.ok("release", "acme", *name)
+    assert set(states.values()) == {"ready"}, states
     deliver(url)
     assert state(cli, id_) == "sent"
 
@@ -67,7 +70,7 @@ def test_a_hold_that_makes_no_sense_is_a_usage_error(bare: Cli, options: tuple[s
 
 def test_a_hold_until_a_moment_that_has_passed_is_refused(cli: Cli) -> None:
     error = cli.error("hold", "acme", "--reason", "spam", "--until", "2001-01-31T09:00:00Z")
-    assert error == "error: --until must lie in the future, got 2001-01-31T09:00:00+00:00\n"
+    assert missing(error, "--until", "2001-01-31T09:00:00+00:00") == []
     assert cli.json("status")["holds"] == []
 
 
@@ -77,17 +80,21 @@ def test_a_hold_needs_a_reason(bare: Cli) -> None:
 
 def test_releasing_what_is_not_held_is_an_error(cli: Cli) -> None:
     cli.ok("hold", "acme", "--user", "ann", "--reason", "spam")
-    assert "There is no hold on workspace acme" in cli.error("release", "acme")
+    assert missing(cli.error("release", "acme"), "workspace acme", "fairpost status") == []
+    assert [hold["key"] for hold in cli.json("status")["holds"]] == ["ann"]
 
 
 @pytest.mark.usefixtures("sales")
 def test_a_suppressed_address_gets_nothing_until_it_is_taken_off_the_list(cli: Cli, url: str) -> None:
     id_ = send(cli)
-    assert cli.ok("suppress", "ANN@there.test", "--reason", "asked us to stop").startswith("suppressed: ")
-    assert cli.ok("suppress", "ann@there.test", "--reason", "again").startswith("already suppressed: ")
+    cli.ok("suppress", "ANN@there.test", "--reason", "asked us to stop")
+    cli.ok("suppress", "ann@there.test", "--reason", "again")
+    (listed,) = cli.json("suppress", "list")
+    assert (listed["address"], listed["reason"]) == ("ann@there.test", "asked us to stop")
     deliver(url)
     assert state(cli, id_) == "suppressed"
-    assert cli.ok("unsuppress", "ann@there.test").startswith("no longer suppressed: ")
+    cli.ok("unsuppress", "ann@there.test")
+    assert cli.json("suppress", "list") == []
     id_ = send(cli)
     deliver(url)
     assert state(cli, id_) == "sent"
@@ -100,18 +107,20 @@ def test_suppressions_are_listed_for_a_workspace_with_those_of_everybody(cli: Cl
     assert [row["address"] for row in cli.json("suppress", "list")] == ["a@x.test", "b@x.test", "c@x.test"]
     assert [row["workspace"] for row in cli.json("suppress", "list", "--workspace", "acme")] == ["acme", "*"]
     assert [row["address"] for row in cli.json("suppress", "list", "--after", "a@x.test", "--limit", 1)] == ["b@x.test"]
-    assert "all workspaces" in cli.ok("suppress", "list")
+    assert missing(cli.ok("suppress", "list"), "a@x.test", "b@x.test", "c@x.test") == []
 
 
 def test_an_empty_list_says_so(cli: Cli) -> None:
-    assert cli.ok("suppress", "list") == "no address is suppressed\n"
+    assert len(cli.ok("suppress", "list").splitlines()) == 1
+    assert cli.json("suppress", "list") == []
 
 
 def test_a_wrong_address_is_one_clear_line(cli: Cli) -> None:
-    assert cli.error("suppress", "nobody", "--reason", "r").startswith("error: ADDRESS must be an e-mail address")
+    assert cli.wrong_errors([(("suppress", "nobody", "--reason", "r"), ("ADDRESS", "'nobody'"))]) == []
 
 
 def test_taking_an_address_off_a_list_it_is_not_on_is_an_error(cli: Cli) -> None:
     cli.ok("suppress", "ann@there.test", "--reason", "r", "--everywhere")
-    assert "ann@there.test is not suppressed in workspace default" in cli.error("unsuppress", "ann@there.test")
+    error = cli.error("unsuppress", "ann@there.test")
+    assert missing(error, "ann@there.test", "workspace default", "fairpost suppress list") == []
     cli.ok("unsuppress", "ann@there.test", "--everywhere")

@@ -5,8 +5,8 @@ import re
 import shlex
 import signal
 import smtplib
+import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import EmailMessage
@@ -54,98 +54,107 @@ def serving(cli: Cli, *options: str) -> Iterator[tuple[subprocess.Popen[str], in
     assert process.stdout is not None
     try:
         ready = process.stdout.readline()
-        assert ready.startswith("ready: the inbox takes mail at smtp://127.0.0.1:"), process.communicate()
+        assert ready.startswith("ready: "), process.communicate()
         yield process, int(ready.split("smtp://127.0.0.1:")[1].split()[0])
     finally:
         process.terminate()
         process.communicate(timeout=PROCESS_S_MAX)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_it_is_asked_to_stop(cli: Cli, signum: signal.Signals) -> None:
-    with serving(cli) as (process, port):
+def deliver_to(port: int, subject: str, *to: str) -> None:
+    with smtplib.SMTP("127.0.0.1", port) as client:
+        client.sendmail("app@example.com", to or "b@example.com", f"Subject: {subject}\r\n\r\n")
+
+
+def test_it_serves_as_its_options_say_until_sigterm(cli: Cli, url: str) -> None:
+    """While the table is gone, senders hear 451, and the server stays."""
+    ids = [put(url, b"Subject: old\r\n\r\n") for _ in range(3)]
+    options = ("--keep-mails", "1", "--fault", "auth=reject:535 5.7.0 Closed", "--fault", "mail=delay:1ms")
+    with serving(cli, *options) as (process, port):
         assert process.stdout is not None
-        with smtplib.SMTP("127.0.0.1", port) as client:
+        assert [mail["id"] for mail in cli.json("inbox", "list")] == ids[2:], "older mails go when it starts"
+        with smtplib.SMTP("127.0.0.1", port) as client, pytest.raises(smtplib.SMTPAuthenticationError) as refused:
             client.login("ann", "any")
-            client.sendmail("app@example.com", ["ann@example.com", "bob@example.com"], "Subject: \x1b[2JHi\r\n\r\n")
-            line = process.stdout.readline()
-            assert line == "1  app@example.com -> ann@example.com +1  \\x1b[2JHi  19 bytes\n"
-            process.send_signal(signum)
-            out, err = process.communicate(timeout=PROCESS_S_MAX)
+        assert (refused.value.smtp_code, refused.value.smtp_error) == (535, b"5.7.0 Closed")
+        deliver_to(port, "\x1b[2JHi", "ann@example.com", "bob@example.com")
+        line = process.stdout.readline()
+        assert all(part in line for part in ("app@example.com", "ann@example.com +1", "\\x1b[2JHi", "19 bytes")), line
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute("ALTER TABLE fairpost.inbox RENAME TO elsewhere")
+            with pytest.raises(smtplib.SMTPDataError) as caught:
+                deliver_to(port, "lost")
+            conn.execute("ALTER TABLE fairpost.elsewhere RENAME TO inbox")
+        assert caught.value.smtp_code == 451
+        deliver_to(port, "after")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=PROCESS_S_MAX)
     assert process.returncode == 0
-    assert out.startswith("stopped: ")
-    assert err == ""
-    assert cli.json("inbox", "show", "latest")["auth_user"] == "ann"
+    assert "fairpost inbox list" in out.splitlines()[-1]
+    assert err.startswith("error: ")
+    assert "451" in err
+    subjects = [mail["subject"] for mail in cli.json("inbox", "list")]
+    assert subjects[0] == "after"
+    assert "lost" not in subjects
 
 
-def test_faults_are_given_as_options(cli: Cli) -> None:
-    with (
-        serving(cli, "--fault", "rcpt=reject:552 5.2.2 Full", "--fault", "mail=delay:1ms") as (_, port),
-        smtplib.SMTP("127.0.0.1", port) as client,
-        pytest.raises(smtplib.SMTPRecipientsRefused) as caught,
-    ):
-        client.sendmail("a@example.com", "b@example.com", "Subject: a\r\n\r\n")
-    assert caught.value.recipients == {"b@example.com": (552, b"5.2.2 Full")}
-
-
-def test_serving_goes_on_when_nobody_reads_what_it_says(cli: Cli) -> None:
+def test_it_serves_until_sigint_even_when_nothing_reads_its_output(cli: Cli) -> None:
     with serving(cli) as (process, port):
         assert process.stdout is not None
         process.stdout.close()
-        with smtplib.SMTP("127.0.0.1", port) as client:
-            for _ in range(3):
-                client.sendmail("a@example.com", "b@example.com", "Subject: a\r\n\r\n")
         process.stdout = None
-    assert len(cli.json("inbox", "list")) == 3
+        for _ in range(2):
+            deliver_to(port, "a")
+        with smtplib.SMTP("127.0.0.1", port) as client:
+            client.login("ann", "any")
+            client.sendmail("a@example.com", "b@example.com", "Subject: a\r\n\r\n")
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=PROCESS_S_MAX)
+    assert process.returncode in (0, 1), "it ended by itself"
+    assert [mail["auth_user"] for mail in cli.json("inbox", "list")] == ["ann", None, None]
 
 
-def test_old_mails_go_when_the_server_starts(cli: Cli, url: str) -> None:
-    ids = [put(url, b"Subject: a\r\n\r\n") for _ in range(3)]
-    with serving(cli, "--keep-mails", "1"):
-        assert [mail["id"] for mail in cli.json("inbox", "list")] == ids[2:]
-
-
-def test_a_second_server_on_the_port_is_told_what_to_type(cli: Cli) -> None:
-    with serving(cli) as (_, port):
-        error = cli.run("inbox", "serve", "--port", str(port), code=1)
-    assert f"error: Cannot listen on 127.0.0.1 port {port}: " in error
+def test_a_port_in_use_is_told_with_what_to_type(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        error = cli.error("inbox", "serve", "--port", port)
+    assert error.startswith("error: ")
+    assert f"127.0.0.1 port {port}" in error
     assert "fairpost inbox serve --port 1026" in error
 
 
 def test_an_address_beyond_this_machine_is_warned_of(cli: Cli) -> None:
-    process = cli.start("inbox", "serve", "--port", "0", "--host", "0.0.0.0")
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("ready: ")
-    process.terminate()
-    _, err = process.communicate(timeout=PROCESS_S_MAX)
-    assert err == "warning: whoever can reach 0.0.0.0 can write to this inbox, with any password\n"
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        error = cli.error("inbox", "serve", "--host", "0.0.0.0", "--port", taken.getsockname()[1])
+    assert error.startswith("warning: ")
+    assert "0.0.0.0" in error.splitlines()[0]
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"),
+    ("options", "named"),
     [
-        (("--fault", "rcpt=explode"), "there is no action explode"),
-        (("--fault", "nonsense"), "write STEP=ACTION"),
-        (("--implicit-tls",), "TLS needs both --tls-cert and --tls-key"),
-        (("--tls-cert", __file__), "TLS needs both --tls-cert and --tls-key"),
-        (("--tls-cert", "/nonexistent"), "does not exist"),
+        (("--fault", "rcpt=explode"), "explode"),
+        (("--fault", "nonsense"), "STEP=ACTION"),
+        (("--implicit-tls",), "--tls-key"),
+        (("--tls-cert", __file__), "--tls-key"),
+        (("--tls-cert", "/nonexistent"), "/nonexistent"),
     ],
 )
-def test_a_wrong_option_of_the_server_is_a_usage_error(bare: Cli, options: tuple[str, ...], reason: str) -> None:
-    assert reason in bare.error("inbox", "serve", *options, code=2)
+def test_a_wrong_option_of_the_server_is_a_usage_error(bare: Cli, options: tuple[str, ...], named: str) -> None:
+    assert named in bare.error("inbox", "serve", *options, code=2)
 
 
 def test_files_that_are_no_certificate_are_one_clear_line(bare: Cli) -> None:
     error = bare.error("inbox", "serve", "--tls-cert", __file__, "--tls-key", __file__)
-    assert "are no certificate with its key" in error
+    assert __file__ in error
     assert error.count("\n") == 1
 
 
 def test_an_empty_inbox_says_so(cli: Cli) -> None:
-    assert cli.ok("inbox", "list") == "no mails\n"
+    assert cli.ok("inbox", "list").count("\n") == 1
     assert cli.json("inbox", "list") == []
-    assert cli.ok("inbox", "search", "hello") == "no mails\n"
-    assert cli.error("inbox", "show", "latest").endswith("Send something to it: fairpost inbox serve\n")
+    assert cli.ok("inbox", "search", "hello").count("\n") == 1
+    for command in ("show", "check"):
+        assert "fairpost inbox serve" in cli.error("inbox", command, "latest")
 
 
 def test_mails_are_listed_newest_first_by_page_and_recipient(cli: Cli, url: str) -> None:
@@ -156,7 +165,7 @@ def test_mails_are_listed_newest_first_by_page_and_recipient(cli: Cli, url: str)
     assert [mail["id"] for mail in cli.json("inbox", "list", "--before", ids[1])] == [ids[0]]
     assert [mail["id"] for mail in cli.json("inbox", "list", "--after", ids[1])] == [other, ids[2]]
     table = cli.ok("inbox", "list", "--limit", 2).splitlines()
-    assert table[0].split() == ["id", "received", "from", "to", "subject", "bytes", "files"]
+    assert len(table[0].split()) == 7
     assert "App <app@example.com>" in table[1]
     assert "bob@example.com +1" in table[1]
     assert "Welcome ✓" in table[1]
@@ -197,9 +206,14 @@ def test_a_mail_is_shown_and_cannot_steer_the_terminal(cli: Cli, url: str) -> No
     id_ = put(url, full())
     shown = cli.ok("inbox", "show", "latest")
     assert shown == cli.ok("inbox", "show", id_)
-    for part in ("sent to     ann@example.com", "subject     Welcome ✓", "message-id  <1@example.com>", "Hello   Ann"):
+    for part in (
+        "ann@example.com",
+        "Welcome ✓",
+        "<1@example.com>",
+        "Hello   Ann",
+        "../../logo.png (image/png, 2 bytes)",
+    ):
         assert part in shown
-    assert "attached    ../../logo.png (image/png, 2 bytes)" in shown
     assert "\\x1b[2Jall gone" in shown
     assert "\x1b" not in shown
     assert "fine" not in shown
@@ -216,12 +230,10 @@ def test_a_shown_mail_has_headers_text_and_html_in_json(cli: Cli, url: str) -> N
 
 def test_what_a_mail_does_not_have_is_told(cli: Cli, url: str) -> None:
     text = put(url, b"Subject: a\r\n\r\nonly text\r\n")
-    assert f"Mail {text} has no html. Its text: fairpost inbox show {text}" in cli.error(
-        "inbox", "show", text, "--html"
-    )
+    assert cli.error("inbox", "show", text, "--html").endswith(f"fairpost inbox show {text}\n")
     html = put(url, b"Content-Type: text/html\r\n\r\n<p>only html\r\n")
-    assert f"(no text; its html: fairpost inbox show {html} --html)" in cli.ok("inbox", "show", html)
-    assert cli.ok("inbox", "attachments", text) == f"mail {text} has no attachments\n"
+    assert f"fairpost inbox show {html} --html" in cli.ok("inbox", "show", html)
+    assert cli.ok("inbox", "attachments", text).count("\n") == 1
     assert cli.json("inbox", "attachments", text) == []
 
 
@@ -232,24 +244,24 @@ def test_the_source_is_exactly_what_came(cli: Cli, url: str) -> None:
     assert result.stdout_bytes == raw
 
 
-@pytest.mark.parametrize("command", ["show", "source", "attachments", "delete"])
-def test_a_mail_that_is_not_there_is_told_with_what_to_type(cli: Cli, command: str) -> None:
-    error = cli.error("inbox", command, "7")
-    assert error.startswith("error: There is no mail 7 in the inbox. ")
-    assert "fairpost inbox list" in error
-    assert "is no id of a mail; find it: fairpost inbox list" in cli.error("inbox", command, "x", code=2)
+def test_a_mail_that_is_not_there_is_told_with_what_to_type(cli: Cli) -> None:
+    for command in ("show", "source", "attachments", "delete", "check"):
+        error = cli.error("inbox", command, "7")
+        assert error.startswith("error: "), command
+        assert " 7 " in error, command
+        assert "fairpost inbox list" in error, command
+        assert "fairpost inbox list" in cli.error("inbox", command, "x", code=2), command
 
 
 def test_attachments_are_listed_and_saved_under_safe_names(cli: Cli, url: str, tmp_path: Path) -> None:
     put(url, full())
-    assert [line.split() for line in cli.ok("inbox", "attachments", "latest").splitlines()] == [
-        ["name", "type", "bytes"],
+    assert [line.split() for line in cli.ok("inbox", "attachments", "latest").splitlines()[1:]] == [
         ["../../logo.png", "image/png", "2"],
         ["logo.png", "image/png", "3"],
     ]
     folder = tmp_path / "deep" / "down"
     saved = cli.ok("inbox", "attachments", "latest", "--save", folder)
-    assert saved == f"saved {folder}/logo.png\nsaved {folder}/logo-2.png\n"
+    assert [line.split()[-1] for line in saved.splitlines()] == [f"{folder}/logo.png", f"{folder}/logo-2.png"]
     assert (folder / "logo.png").read_bytes() == b"\x00\x01"
     assert (folder / "logo-2.png").read_bytes() == b"two"
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["deep"]
@@ -262,9 +274,8 @@ def test_nothing_is_overwritten_unasked_nor_through_a_link(cli: Cli, url: str, t
     folder.mkdir()
     (folder / "logo-2.png").symlink_to(mine)
     error = cli.error("inbox", "attachments", "latest", "--save", folder)
-    assert (
-        error == f"error: {folder}/logo-2.png is there already, and nothing was saved. To overwrite it, add: --force\n"
-    )
+    assert f"{folder}/logo-2.png" in error
+    assert "--force" in error
     assert not (folder / "logo.png").exists()
     files = cli.json("inbox", "attachments", "latest", "--save", folder, "--force")
     assert [file["saved_as"] for file in files] == [f"{folder}/logo.png", f"{folder}/logo-2.png"]
@@ -275,24 +286,27 @@ def test_nothing_is_overwritten_unasked_nor_through_a_link(cli: Cli, url: str, t
 def test_a_place_where_nothing_can_be_saved_is_one_clear_line(cli: Cli, url: str, tmp_path: Path) -> None:
     put(url, full())
     (tmp_path / "file").touch()
-    assert "Cannot save to " in cli.error("inbox", "attachments", "latest", "--save", tmp_path / "file" / "below")
+    below = tmp_path / "file" / "below"
+    error = cli.error("inbox", "attachments", "latest", "--save", below)
+    assert str(below) in error
+    assert error.count("\n") == 1
 
 
 def test_mails_are_deleted_one_by_one_or_all(cli: Cli, url: str) -> None:
     ids = [put(url, b"a\r\n") for _ in range(4)]
-    assert cli.ok("inbox", "delete", ids[0], "latest") == "deleted 2 mails\n"
+    assert " 2 " in cli.ok("inbox", "delete", ids[0], "latest")
     assert [mail["id"] for mail in cli.json("inbox", "list")] == [ids[2], ids[1]]
-    assert f"There is no mail {ids[0]} in the inbox" in cli.error("inbox", "delete", ids[0], ids[1])
+    assert f" {ids[0]} " in cli.error("inbox", "delete", ids[0], ids[1])
     assert [mail["id"] for mail in cli.json("inbox", "list")] == [ids[2]]
     assert "fairpost inbox delete --all --yes" in cli.error("inbox", "delete", "--all")
     assert len(cli.json("inbox", "list")) == 1
-    assert cli.ok("inbox", "delete", "--all", "--yes") == "deleted 1 mail\n"
-    assert cli.ok("inbox", "delete", "--all", "--yes") == "deleted 0 mails\n"
+    assert " 1 " in cli.ok("inbox", "delete", "--all", "--yes")
+    assert " 0 " in cli.ok("inbox", "delete", "--all", "--yes")
 
 
 @pytest.mark.parametrize("arguments", [(), ("1", "--all"), ("--yes",)])
 def test_deleting_needs_ids_or_all_and_not_both(bare: Cli, arguments: tuple[str, ...]) -> None:
-    assert "give the ids of mails, or --all" in bare.error("inbox", "delete", *arguments, code=2)
+    assert "--all" in bare.error("inbox", "delete", *arguments, code=2)
 
 
 def test_the_examples_of_the_guide_use_only_what_exists() -> None:
@@ -305,43 +319,19 @@ def test_the_examples_of_the_guide_use_only_what_exists() -> None:
         assert {word for word in words if word.startswith("--")} <= options(command)
 
 
-def test_the_library_that_speaks_smtp_is_not_loaded_before_it_is_needed() -> None:
-    code = "import fairpost.cli, sys; sys.exit('aiosmtpd' in sys.modules or 'email.message' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_database_may_go_away_and_come_back(cli: Cli, url: str) -> None:
-    """While it is gone, senders hear 451, and the server stays."""
-    with serving(cli) as (process, port), smtplib.SMTP("127.0.0.1", port) as client:
-        with psycopg.connect(url, autocommit=True) as conn:
-            conn.execute("ALTER TABLE fairpost.inbox RENAME TO elsewhere")
-            with pytest.raises(smtplib.SMTPDataError) as caught:
-                client.sendmail("a@example.com", "b@example.com", "Subject: a\r\n\r\n")
-            conn.execute("ALTER TABLE fairpost.elsewhere RENAME TO inbox")
-        assert caught.value.smtp_code == 451
-        client.sendmail("a@example.com", "b@example.com", "Subject: b\r\n\r\n")
-        process.terminate()
-        _, err = process.communicate(timeout=PROCESS_S_MAX)
-    assert err.startswith("error: a mail was not stored, and answered 451: ")
-    assert [mail["subject"] for mail in cli.json("inbox", "list")] == ["b"]
-
-
 def test_a_mail_is_checked(cli: Cli, url: str) -> None:
-    assert "The inbox is empty" in cli.error("inbox", "check")
     mail = EmailMessage()
     mail["From"], mail["Subject"] = "app@example.com", "Welcome {{ name }}"
     mail.set_content('<p>Hi <a href="http://example.com/\x1b[2J">\x1b[2JShop</a>', subtype="html")
     first, second = put(url, full()), put(url, mail.as_bytes())
     printed = cli.ok("inbox", "check")
     assert "\x1b" not in printed
-    assert "1 link with http, which anybody on the way can read. Use https." in printed
-    assert "the subject ({{ name }})" in printed
+    assert "({{ name }})" in printed
     assert cli.ok("inbox", "check", second) == cli.ok("inbox", "check", "latest") == printed
     told = cli.json("inbox", "check", second)
     assert told["id"] == second
     assert told["links"] == [{"url": "http://example.com/\x1b[2J", "text": "\x1b[2JShop", "part": "html"}]
-    assert {"level": "good", "what": "from", "text": "It is from app@example.com."} in told["checks"]
+    assert {(each["level"], each["what"]) for each in told["checks"]} >= {("good", "from"), ("bad", "links")}
     bad = sum(each["level"] == "bad" for each in told["checks"])
-    assert printed.splitlines()[-1].startswith(f"{bad} bad, ")
+    assert printed.splitlines()[-1].startswith(f"{bad} ")
     assert cli.json("inbox", "check", first)["links"] == []
-    assert "There is no mail 999" in cli.error("inbox", "check", "999")

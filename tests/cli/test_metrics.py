@@ -100,9 +100,9 @@ def test_an_address_in_use_says_what_to_type(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = cli.error("metrics", "--listen", f"127.0.0.1:{port}")
-    assert f"Cannot listen on 127.0.0.1 port {port}" in said
+    assert f"127.0.0.1 port {port}" in said
     assert "fairpost metrics --listen" in said
 
 
 def test_an_address_that_is_none_is_told_at_once(cli: Cli) -> None:
-    assert "write it like 127.0.0.1:9464" in cli.error("metrics", "--listen", "9464", code=2)
+    assert "127.0.0.1:9464" in cli.error("metrics", "--listen", "9464", code=2)

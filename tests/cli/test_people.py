@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -41,12 +42,16 @@ def accept(url: str, link: str) -> None:
     assert isinstance(on_store(url, lambda store: membership.accept_invitation(store, token, PASSWORD)), Person)
 
 
+@cache
+def service_mail() -> ServiceMail:
+    return ServiceMail(portals=load_portals(BUILT_IN), pool="default", public_url="http://x.test")
+
+
 def begin(url: str, address: str, workspace: str | None = None) -> str:
-    mail = ServiceMail(portals=load_portals(BUILT_IN), pool="default", public_url="http://x.test")
     begun = on_store(
         url,
         lambda store: signing_in.begin_sign_in(
-            store, workspace=workspace, address=address, password=PASSWORD, client="192.0.2.7", mail=mail
+            store, workspace=workspace, address=address, password=PASSWORD, client="192.0.2.7", mail=service_mail()
         ),
     )
     assert isinstance(begun, SignInBegun), begun
@@ -61,26 +66,26 @@ def finish(url: str, secret: str, code: str) -> None:
 
 
 def test_an_admin_is_invited_comes_and_signs_in_without_any_e_mail(cli: Cli, url: str) -> None:
-    assert cli.ok("admin", "list") == "there is no admin; see: fairpost admin invite --help\n"
+    assert "fairpost admin invite --help" in cli.ok("admin", "list")
     words, link = cli.ok("admin", "invite", "Ann@Example.com", "--name", "Ann Lee").splitlines()
-    assert words.startswith("admin Ann@example.com chooses a password here, once, until 2")
+    assert re.search(r"Ann@example\.com .*\b2\d{3}-", words)
     assert re.fullmatch(r"http://127\.0\.0\.1:8080/invitation\?token=[\w-]{43}", link)
     assert [each["state"] for each in cli.json("admin", "list")] == ["invited"]
     accept(url, link)
-    assert "No sign-in of ann@example.com waits for a code" in cli.error("admin", "code", "ann@example.com")
+    assert "ann@example.com" in cli.error("admin", "code", "ann@example.com")
     secret = begin(url, "ann@example.com")
     code, about = cli.ok("admin", "code", "ann@example.com").splitlines()
     assert re.fullmatch("[0-9]{6}", code)
-    assert about.startswith("for the sign-in begun at 2")
+    assert re.search(r"\b2\d{3}-", about)
     finish(url, secret, code)
     assert re.search(r"Ann@example.com +Ann Lee +admin +active +2\d{3}-", cli.ok("admin", "list"))
 
 
 def test_an_admin_is_signed_in_by_a_link(cli: Cli, url: str) -> None:
-    assert "There is no admin ann@example.com" in cli.error("admin", "link", "ann@example.com")
+    assert "ann@example.com" in cli.error("admin", "link", "ann@example.com")
     accept(url, cli.json("admin", "invite", "ann@example.com")["link"])
     words, link = cli.ok("admin", "link", "ann@example.com").splitlines()
-    assert words.startswith("admin ann@example.com is signed in here, once, until 2")
+    assert re.search(r"ann@example\.com .*\b2\d{3}-", words)
     assert re.fullmatch(r"http://127\.0\.0\.1:8080/enter\?token=[\w-]{43}", link)
     newest = cli.json("admin", "link", "ann@example.com")["link"]
     for each, is_newest in ((link, False), (newest, True)):
@@ -98,31 +103,33 @@ def test_the_newest_code_of_the_server_counts(cli: Cli, url: str) -> None:
 
 def test_sessions_are_listed_and_revoked(cli: Cli, url: str) -> None:
     accept(url, cli.json("admin", "invite", "ann@example.com")["link"])
-    assert cli.ok("admin", "sessions", "ann@example.com") == "ann@example.com is not signed in\n"
+    assert cli.json("admin", "sessions", "ann@example.com") == []
+    assert "ann@example.com" in cli.ok("admin", "sessions", "ann@example.com")
     for _ in range(2):
         secret = begin(url, "ann@example.com")
         finish(url, secret, cli.json("admin", "code", "ann@example.com")["code"])
     assert [each["agent"] for each in cli.json("admin", "sessions", "ann@example.com")] == ["Firefox [31m"] * 2
     assert "Firefox [31m" in cli.ok("admin", "sessions", "ann@example.com")
-    assert cli.ok("admin", "sessions", "ann@example.com", "--revoke") == "ended 2 sessions of ann@example.com\n"
+    assert " 2 " in cli.ok("admin", "sessions", "ann@example.com", "--revoke")
     assert cli.json("admin", "sessions", "ann@example.com") == []
 
 
 def test_the_last_admin_stays_and_others_come_and_go(cli: Cli, url: str) -> None:
     accept(url, cli.json("admin", "invite", "ann@example.com")["link"])
-    assert "the last admin" in cli.error("admin", "disable", "ann@example.com")
+    cli.error("admin", "disable", "ann@example.com")
     accept(url, cli.json("admin", "invite", "bob@example.com")["link"])
-    assert cli.ok("admin", "disable", "bob@example.com") == "disabled: admin bob@example.com; all sessions are ended\n"
+    assert [each["state"] for each in cli.json("admin", "list")] == ["active", "active"]
+    assert "bob@example.com" in cli.ok("admin", "disable", "bob@example.com")
     assert [each["state"] for each in cli.json("admin", "list")] == ["active", "disabled"]
-    assert "bob@example.com is disabled" in cli.error("admin", "invite", "bob@example.com")
-    assert "bob@example.com is disabled" in cli.error("admin", "reset", "bob@example.com")
-    assert cli.ok("admin", "enable", "BOB@example.com") == "enabled: admin bob@example.com\n"
+    assert "bob@example.com" in cli.error("admin", "invite", "bob@example.com")
+    assert "bob@example.com" in cli.error("admin", "reset", "bob@example.com")
+    assert "bob@example.com" in cli.ok("admin", "enable", "BOB@example.com")
+    assert [each["state"] for each in cli.json("admin", "list")] == ["active", "active"]
 
 
 def test_who_has_come_gets_a_link_for_another_password(cli: Cli, url: str) -> None:
     accept(url, cli.json("admin", "invite", "ann@example.com")["link"])
-    error = cli.error("admin", "invite", "ann@example.com")
-    assert "ann@example.com has come already. For another password: fairpost admin reset ann@example.com" in error
+    assert "fairpost admin reset ann@example.com" in cli.error("admin", "invite", "ann@example.com")
     link = cli.json("admin", "reset", "ann@example.com")["link"]
     assert "/reset?token=" in link
     accept(url, link)
@@ -130,11 +137,15 @@ def test_who_has_come_gets_a_link_for_another_password(cli: Cli, url: str) -> No
 
 def test_who_is_not_there_is_named_with_what_to_type(cli: Cli) -> None:
     for command in ("code", "reset", "disable", "enable", "sessions"):
-        assert "There is no admin x@y.test. See: fairpost admin list" in cli.error("admin", command, "x@y.test")
+        error = cli.error("admin", command, "x@y.test")
+        assert "x@y.test" in error, command
+        assert "fairpost admin list" in error, command
     for command in ("reset", "disable", "enable"):
         error = cli.error("member", command, "acme", "x@y.test")
-        assert "Workspace acme has no member x@y.test. See: fairpost member list acme" in error
-    assert "This is not an e-mail address." in cli.error("admin", "invite", "nobody")
+        assert "x@y.test" in error, command
+        assert "fairpost member list acme" in error, command
+    cli.error("admin", "invite", "nobody")
+    assert cli.json("admin", "list") == []
 
 
 def test_an_invitation_can_be_sent_by_e_mail_from_the_pool_and_to_the_url_that_are_set(cli: Cli, db: Db) -> None:
@@ -151,7 +162,7 @@ def test_an_invitation_can_be_sent_by_e_mail_from_the_pool_and_to_the_url_that_a
 
 
 def test_members_are_added_listed_changed_and_disabled(cli: Cli, url: str) -> None:
-    assert cli.ok("member", "list", "acme") == "workspace acme has no members\n"
+    assert "acme" in cli.ok("member", "list", "acme")
     accept(url, cli.json("member", "add", "acme", "bob@example.com", "--role", "sender", "--name", "Bob")["link"])
     cli.ok("member", "add", "acme", "carla@example.com")
     assert [(each["address"], each["role"], each["state"]) for each in cli.json("member", "list", "acme")] == [
@@ -160,19 +171,28 @@ def test_members_are_added_listed_changed_and_disabled(cli: Cli, url: str) -> No
     ]
     assert cli.json("member", "list", "other") == []
     begin(url, "bob@example.com", "acme")
-    changed = cli.ok("member", "role", "acme", "bob@example.com", "manager")
-    assert changed == "bob@example.com is manager of workspace acme\n"
-    assert cli.ok("member", "disable", "acme", "bob@example.com").startswith(
-        "disabled: manager bob@example.com of workspace acme"
-    )
-    assert cli.ok("member", "enable", "acme", "bob@example.com").startswith("enabled: manager bob@example.com")
+
+    def bob() -> tuple[str, str]:
+        (found,) = [each for each in cli.json("member", "list", "acme") if each["address"] == "bob@example.com"]
+        return found["role"], found["state"]
+
+    changes = {
+        ("role", "manager"): ("manager", "active"),
+        ("disable",): ("manager", "disabled"),
+        ("enable",): ("manager", "active"),
+    }
+    for (command, *role), after in changes.items():
+        said = cli.ok("member", command, "acme", "bob@example.com", *role)
+        assert all(part in said for part in ("bob@example.com", "manager", "acme")), said
+        assert bob() == after
     accept(url, cli.json("member", "reset", "acme", "bob@example.com")["link"])
 
 
 def test_a_member_is_no_admin_and_the_service_has_no_members(cli: Cli) -> None:
     assert "manager, sender, viewer" in cli.error("member", "add", "acme", "b@x.test", "--role", "admin", code=2)
     assert "manager, sender, viewer" in cli.error("member", "role", "acme", "b@x.test", "king", code=2)
-    assert "has no members" in cli.error("member", "add", "fairpost", "b@x.test")
+    assert "fairpost" in cli.error("member", "add", "fairpost", "b@x.test")
+    assert cli.json("member", "list", "fairpost") == []
 
 
 def _key_of(url: str, who: str, name: str) -> str:
@@ -191,10 +211,10 @@ def test_keys_of_a_member_are_named_when_he_goes_and_revoked_on_demand(cli: Cli,
     anns, bobs = _key_of(url, "manager ann@example.com", "hers"), _key_of(url, "manager bob@example.com", "his")
     another = _key_of(url, f"key {bobs}", "")
     said = cli.ok("member", "role", "acme", "bob@example.com", "viewer")
-    assert f"key {bobs} his still opens; to end it: fairpost key revoke acme {bobs}" in said
+    assert f"fairpost key revoke acme {bobs}" in said
     assert another in said
     assert anns not in said
-    assert "bob@example.com (now viewer)" in cli.ok("key", "list", "acme")
+    assert "viewer" in cli.ok("key", "list", "acme")
     gone = cli.json("member", "disable", "acme", "bob@example.com", "--revoke-keys")
     assert (gone["person"]["state"], gone["keys"]) == ("disabled", [])
     assert sorted(gone["keys_revoked"]) == sorted([bobs, another])
@@ -202,6 +222,5 @@ def test_keys_of_a_member_are_named_when_he_goes_and_revoked_on_demand(cli: Cli,
     assert [bool(known[id_]["revoked_at"]) for id_ in (anns, bobs, another)] == [False, True, True]
     assert (known[another]["maker"], known[another]["is_maker_member"]) == ("bob@example.com", False)
     assert (known[anns]["maker"], known[anns]["is_maker_member"]) == ("ann@example.com", True)
-    assert "(no member any more)" in cli.ok("key", "list", "acme")
     actions = [entry["action"] for entry in cli.json("audit", "acme")]
     assert actions[:4] == ["key.revoke", "key.revoke", "member.disable", "member.role"]

@@ -1,6 +1,7 @@
 """`fairpost person`, and `fairpost db retain`: what is stored about one person, and for how long."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def people(cli: Cli, url: str) -> Cli:
 
 
 def test_erasing_says_what_was_erased_and_a_second_time_finds_nothing(people: Cli) -> None:
-    assert "e-mails in history" in people.ok("person", "erase", "ann@there.test", "--dry-run")
+    people.ok("person", "erase", "ann@there.test", "--dry-run")
     foreseen = people.json("person", "erase", "ANN@there.test", "--dry-run")
     assert (foreseen["dry_run"], foreseen["emails"], foreseen["taken_out"]) == (True, 1, 1)
     done = people.json("person", "erase", "ANN@there.test", "--yes")
@@ -37,23 +38,27 @@ def test_erasing_says_what_was_erased_and_a_second_time_finds_nothing(people: Cl
 def test_nobody_is_erased_by_mistake(people: Cli) -> None:
     people.error("person", "erase", "ann@there.test", code=1)
     assert people.json("person", "erase", "ann@there.test", "--dry-run")["emails"] == 1
-    assert "not both" in people.error("person", "erase", "a@b.test", "--workspace", "w", "--all-workspaces", code=2)
-    assert "must be an e-mail address" in people.error("person", "erase", "ann", "--yes")
+    error = people.error("person", "erase", "a@b.test", "--workspace", "w", "--all-workspaces", code=2)
+    assert "--workspace" in error
+    assert "--all-workspaces" in error
+    assert "ADDRESS" in people.error("person", "erase", "ann", "--yes")
+    assert people.json("person", "erase", "ann@there.test", "--dry-run")["emails"] == 1
 
 
 def test_an_erased_person_is_on_the_list_by_a_hash(cli: Cli, url: str) -> None:
     cli.ok("person", "erase", "ann@there.test", "--yes")
     assert cli.json("suppress", "list") == []
-    assert "and 1 known by a hash alone" in cli.ok("suppress", "list")
-    assert "erased on request" in cli.ok("suppress", "show", "Ann@There.test")
-    assert cli.ok("suppress", "ann@there.test", "--reason", "r").startswith("already suppressed")
+    assert re.search(r"\b1\b", cli.ok("suppress", "list")), "counted, but not named"
+    assert len(cli.json("suppress", "show", "Ann@There.test")["suppressed"]) == 1
+    cli.ok("suppress", "ann@there.test", "--reason", "r")
     assert cli.json("suppress", "list") == []
     id_ = cli.json("email", "send", "--to", "ann@there.test", "--subject", "s", "--text", "t")["id"]
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
     deliver(url)
     assert cli.json("email", "show", id_)["state"] == "suppressed"
     cli.ok("unsuppress", "ann@there.test")
-    assert "no address is suppressed" in cli.ok("suppress", "list")
+    assert cli.json("suppress", "show", "Ann@There.test")["suppressed"] == []
+    assert not re.search(r"\d", cli.ok("suppress", "list"))
 
 
 def test_a_list_that_is_imported_does_not_bring_an_erased_address_back(people: Cli, tmp_path: Path) -> None:
@@ -65,14 +70,14 @@ def test_a_list_that_is_imported_does_not_bring_an_erased_address_back(people: C
 
 
 def test_an_export_has_everything_of_one_person_and_nothing_of_others(people: Cli, tmp_path: Path) -> None:
-    people.ok("suppress", "ann@there.test", "--reason", "asked us to stop")
+    people.ok("suppress", "ann@there.test", "--reason", "unwanted")
     (tmp_path / "people.csv").write_text("email,first_name\nann@there.test,Ann\nbob@there.test,Bob\n")
     people.ok("prospects", "import", "spring", tmp_path / "people.csv")
     found = json.loads(people.ok("person", "export", "Ann@There.test"))
     assert found["address"].lower() == "ann@there.test"
     assert [p["fields"]["first_name"] for p in found["prospects"]] == ["Ann"]
     assert found["prospects"][0]["lists"] == ["spring"]
-    assert [s["reason"] for s in found["suppressions"]] == ["asked us to stop"]
+    assert [s["reason"] for s in found["suppressions"]] == ["unwanted"]
     waiting, sent = found["emails"]
     assert (sent["state"], sent["subject"], sent["text"]) == ("sent", "Hello", "Hi")
     assert [attempt["outcome"] for attempt in sent["attempts"]] == ["sent"]
@@ -82,7 +87,7 @@ def test_an_export_has_everything_of_one_person_and_nothing_of_others(people: Cl
 
 def test_an_export_goes_into_a_file_whole(people: Cli, tmp_path: Path) -> None:
     file = tmp_path / "ann.json"
-    assert "wrote 2 records" in people.ok("person", "export", "ann@there.test", "--all-workspaces", "--output", file)
+    assert " 2 " in people.ok("person", "export", "ann@there.test", "--all-workspaces", "--output", file)
     assert len(json.loads(file.read_text())["emails"]) == 2
     assert "--force" in people.error("person", "export", "ann@there.test", "--output", file)
     people.ok("person", "export", "nobody@there.test", "--output", file, "--force")
@@ -94,41 +99,25 @@ def test_an_export_goes_into_a_file_whole(people: Cli, tmp_path: Path) -> None:
 
 def test_retain_says_what_goes_and_why_the_rest_stays(cli: Cli, db: Db) -> None:
     assert "--days" in cli.error("db", "retain")
-    assert "nothing to drop" in cli.ok("db", "retain", "--days", 30)
+    assert cli.json("db", "retain", "--days", 30)["dropped"] == []
     db.execute("SELECT fairpost.make_partitions('2020-01-15Z')")
     id_ = send(cli)
     db.execute("UPDATE fairpost.queue SET id = fairpost.first_id_at('2020-02-02Z') WHERE id = %s", (id_,))
     foreseen = cli.json("db", "retain", "--days", 30, "--dry-run")
     assert [month["month"] for month in foreseen["dropped"]] == ["2020-01-01T00:00:00Z", "2020-03-01T00:00:00Z"]
-    assert "is not finished" in foreseen["kept"][0]["kept"]
-    assert "would drop 2020-01" in cli.ok("db", "retain", "--days", 30, "--dry-run")
+    assert [month["month"] for month in foreseen["kept"]][:1] == ["2020-02-01T00:00:00Z"]
+    assert "2020-01" in cli.ok("db", "retain", "--days", 30, "--dry-run")
     set_days = Cli({**cli.environment, "FAIRPOST_RETENTION_DAYS": "30"})
     said = set_days.ok("db", "retain")
-    assert "dropped 2020-01" in said
-    assert "kept 2020-02" in said
-    assert cli.json("db", "retain", "--days", 30)["dropped"] == []
+    assert [month for month in ("2020-01", "2020-02", "2020-03") if month in said] == ["2020-01", "2020-02", "2020-03"]
+    again = cli.json("db", "retain", "--days", 30)
+    assert again["dropped"] == []
+    assert [month["month"] for month in again["kept"]][:1] == ["2020-02-01T00:00:00Z"]
 
 
 def test_retain_gives_way_to_who_reads_for_long(cli: Cli, db: Db, url: str) -> None:
     db.execute("SELECT fairpost.make_partitions('2020-01-15Z')")
     with psycopg.connect(url) as reader:
         reader.execute("SELECT count(*) FROM fairpost.emails")
-        assert "Try again: fairpost db retain" in cli.error("db", "retain", "--days", 30)
+        assert "fairpost db retain" in cli.error("db", "retain", "--days", 30)
     assert len(cli.json("db", "retain", "--days", 30)["dropped"]) == 3
-
-
-def test_an_engine_makes_the_months_to_come_and_drops_those_that_are_over(cli: Cli, db: Db) -> None:
-    db.execute("SELECT fairpost.make_partitions('2020-01-15Z')")
-    next_month = "to_char(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month', '_YYYY_MM')"
-    (missing,) = db.execute(f"SELECT 'emails' || {next_month}").fetchone() or ("",)
-    db.execute(f"DROP TABLE fairpost.{missing}")
-    engine = Cli({**cli.environment, "FAIRPOST_RETENTION_DAYS": "30"}).start("work")
-    try:
-        assert engine.stderr is not None
-        lines = iter(engine.stderr.readline, "")
-        said = [next(line for line in lines if "history of" in line and "dropped" in line) for _ in range(3)]
-        assert "2020-03" in said[-1]
-        assert db.execute("SELECT to_regclass(%s) IS NOT NULL", (f"fairpost.{missing}",)).fetchone() == (True,)
-    finally:
-        engine.terminate()
-        engine.communicate(timeout=150)

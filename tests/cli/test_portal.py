@@ -1,16 +1,31 @@
 """`fairpost portal`: the product's own e-mails, from files to the queue."""
 
+import re
 import shutil
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
-from fairpost.templates.portals import BUILT_IN
+from fairpost import portals
+from fairpost.templates.portals import BUILT_IN, load_portals
 from tests.cli.conftest import Cli
 
 Db = psycopg.Connection[Any]
+BUILT_IN_PORTALS = cache(lambda: load_portals(BUILT_IN))
+
+
+@pytest.fixture(autouse=True)
+def built_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The built-in files do not change: they are compiled once for all commands."""
+    monkeypatch.setattr(
+        portals,
+        "load_portals",
+        lambda *folders: BUILT_IN_PORTALS() if folders == (BUILT_IN,) else load_portals(*folders),
+    )
 
 
 def test_they_are_listed_and_shown(bare: Cli) -> None:
@@ -35,10 +50,8 @@ def test_what_is_wrong_is_said_and_nothing_is_queued(cli: Cli, db: Db, tmp_path:
     assert "code" in cli.error("portal", "send", "admin", "tfa", "--to", "ann@example.com")
     assert "nowhere" in cli.error("portal", "preview", "nowhere", "tfa")
     assert "NAME=VALUE" in cli.error("portal", "preview", "admin", "tfa", "--field", "code", code=2)
-    assert "There is no folder" in cli.error("portal", "check", tmp_path / "none")
-    assert "is not an e-mail address" in cli.error(
-        "portal", "send", "admin", "tfa", "--to", "nonsense", "--field", "code=482913"
-    )
+    assert str(tmp_path / "none") in cli.error("portal", "check", tmp_path / "none")
+    assert "nonsense" in cli.error("portal", "send", "admin", "tfa", "--to", "nonsense", "--field", "code=482913")
     assert db.execute("SELECT count(*) FROM fairpost.queue").fetchone() == (0,)
 
 
@@ -48,7 +61,7 @@ def test_an_operators_own_replace_the_built_in_ones(cli: Cli) -> None:
     shutil.copytree(BUILT_IN / "admin" / "tfa", own)
     (own / "subject.txt").write_text("Our own subject\n")
     assert cli.json("portal", "preview", "admin", "tfa")["subject"] == "Our own subject"
-    assert "24 e-mails are in order" in cli.ok("portal", "check").splitlines()[-1]
+    assert "24 " in cli.ok("portal", "check").splitlines()[-1]
     (own / "text.txt").write_text("Your code is {{ cod }}\n")
     said = cli.error("portal", "check")
     assert "cod" in said
@@ -66,8 +79,8 @@ def test_a_workspace_has_its_own_words_until_it_is_reset(cli: Cli, db: Db, tmp_p
         (tmp_path / part).write_text(text)
         files += [f"--{part}-file", tmp_path / part]
     said = cli.ok("portal", "override", "hub", "tfa", "--workspace", "shop", *files)
-    assert "note: hub/tfa: nothing prints first_name" in said
-    assert "workspace shop has its own words for hub/tfa" in said
+    assert re.search("note: hub/tfa: .*first_name", said)
+    assert re.search("shop .* hub/tfa", said)
     listed = cli.json("portal", "list", "--workspace", "shop")
     (own,) = [each for each in listed if each["override"]]
     assert (own["portal"], own["type"], own["override"]["workspace"]) == ("hub", "tfa", "shop")
@@ -81,29 +94,31 @@ def test_a_workspace_has_its_own_words_until_it_is_reset(cli: Cli, db: Db, tmp_p
     to = ("--to", "ann@example.com", "--field", "code=111111")
     cli.ok("portal", "send", "hub", "tfa", *to, "--workspace", "shop")
     cli.ok("portal", "send", "hub", "tfa", *to, "--workspace", "bakery")
+    built_in = cli.json("portal", "preview", "hub", "tfa")["subject"]
     subjects = [subject for (subject,) in db.execute("SELECT subject FROM fairpost.contents ORDER BY id")]
-    assert subjects == ["111111 for the shop", "111111 is your Hub code"]
+    assert subjects == ["111111 for the shop", built_in.replace("482913", "111111")]
     changed = cli.json("portal", "override", "hub", "tfa", "--workspace", "shop", "--subject", "Now {{ code }}")
     assert not changed["is_new"]
     kept = cli.json("portal", "preview", "hub", "tfa", "--workspace", "shop")
     assert kept["subject"] == "Now 482913"
     assert "Shop: 482913" in kept["text"], "what is not named stays"
-    assert "again" in cli.ok("portal", "reset", "hub", "tfa", "--workspace", "shop")
-    assert "has no words of its own" in cli.error("portal", "reset", "hub", "tfa", "--workspace", "shop")
-    assert "your Hub code" in cli.ok("portal", "preview", "hub", "tfa", "--workspace", "shop")
+    cli.ok("portal", "reset", "hub", "tfa", "--workspace", "shop")
+    assert "shop" in cli.error("portal", "reset", "hub", "tfa", "--workspace", "shop")
+    assert cli.json("portal", "preview", "hub", "tfa", "--workspace", "shop")["subject"] == built_in
 
 
 def test_words_that_are_wrong_are_refused_with_their_place(cli: Cli, db: Db, tmp_path: Path) -> None:
     (tmp_path / "html").write_text("<p>{{ code }}</p>\n<p>{{ kode }}</p>\n")
     said = cli.error("portal", "override", "hub", "tfa", "--html-file", tmp_path / "html")
-    assert "html, line 2, column 7: kode is not known" in said
-    assert "nothing was changed" in said
-    assert "There is no template '../tfa'" in cli.error("portal", "override", "hub", "../tfa", "--subject", "x")
-    assert "There is no template" in cli.error("portal", "reset", "/etc", "passwd")
-    assert "at least one of" in cli.error("portal", "override", "hub", "tfa", code=2)
-    assert "one of" in cli.error("portal", "override", "hub", "tfa", "--subject", "x", "--subject-file", "y", code=2)
-    assert "only once" in cli.error("portal", "override", "hub", "tfa", "--text-file=-", "--html-file=-", code=2)
-    assert "cannot be read" in cli.error("portal", "override", "hub", "tfa", "--text-file", tmp_path / "none")
+    assert "html, line 2, column 7: kode " in said
+    assert "../tfa" in cli.error("portal", "override", "hub", "../tfa", "--subject", "x")
+    assert "/etc" in cli.error("portal", "reset", "/etc", "passwd")
+    assert "--subject" in cli.error("portal", "override", "hub", "tfa", code=2)
+    both = cli.error("portal", "override", "hub", "tfa", "--subject", "x", "--subject-file", "y", code=2)
+    assert "--subject-file" in both
+    cli.error("portal", "override", "hub", "tfa", "--text-file=-", "--html-file=-", code=2)
+    missing = tmp_path / "none"
+    assert str(missing) in cli.error("portal", "override", "hub", "tfa", "--text-file", missing)
     assert db.execute("SELECT count(*) FROM fairpost.portal_overrides").fetchone() == (0,)
 
 
@@ -114,7 +129,7 @@ def test_words_that_the_files_do_not_bear_any_more_are_told(cli: Cli) -> None:
     for name in ("meta.toml", "text.txt", "html.html"):
         (own / name).write_text((own / name).read_text().replace("place", "spot"))
     listed = cli.ok("portal", "list", "--workspace", "shop")
-    assert "hub/tfa: the words of shop are not used: html, line 5, column" in listed
-    assert "place is not known: hub/tfa has first_name, valid_for, spot, code, portal" in listed
-    assert "next: fairpost portal override hub tfa --workspace shop" in listed
-    assert "your Hub code" in cli.ok("portal", "preview", "hub", "tfa", "--workspace", "shop")
+    assert re.search(r"hub/tfa: .*shop.* 5, .*place .*first_name, valid_for, spot, code", listed)
+    assert "fairpost portal override hub tfa --workspace shop" in listed
+    built_in = cli.json("portal", "preview", "hub", "tfa")["subject"]
+    assert cli.json("portal", "preview", "hub", "tfa", "--workspace", "shop")["subject"] == built_in

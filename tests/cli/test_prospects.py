@@ -1,5 +1,6 @@
 """`fairpost prospects`: from a CSV file to a list and back, in words and as JSON."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,11 @@ def test_a_file_is_shown_taken_in_and_found_again(cli: Cli, leads: Path) -> None
         "Time Zone": "timezone",
         "ID": "external_id",
     }
-    assert cli.ok("prospects", "import", "spring", str(leads)) == "added 2, changed 0, known 0, duplicates 0, bad 0\n"
-    assert cli.ok("prospects", "import", "spring", str(leads)) == "added 0, changed 0, known 2, duplicates 0, bad 0\n"
+    counts = ("added", "changed", "same", "duplicates", "bad")
+    for expected in ([2, 0, 0, 0, 0], [0, 0, 2, 0, 0]):
+        imported = cli.json("prospects", "import", "spring", str(leads))
+        assert [imported[name] for name in counts] == expected
+    assert re.findall(r"\d+", cli.ok("prospects", "import", "spring", str(leads))) == ["0", "0", "2", "0", "0"]
     ann, bob = cli.json("prospects", "list", "--list", "spring")
     assert (ann["address"], ann["fields"], ann["timezone"], ann["external_id"]) == (
         "ann@example.com",
@@ -45,7 +49,7 @@ def test_a_file_is_shown_taken_in_and_found_again(cli: Cli, leads: Path) -> None
     )
     assert (bob["address"], bob["fields"]) == ("bob@example.com", {"city": "New\nYork", "name": "Bob"})
     assert [each["address"] for each in cli.json("prospects", "list", "--search", "BONN")] == ["ann@example.com"]
-    assert "first_name: Ann" in cli.ok("prospects", "show", "ANN@example.com")
+    assert re.search("first_name.*Ann", cli.ok("prospects", "show", "ANN@example.com"))
     assert cli.json("prospects", "lists")[0] | {"created_at": None} == {
         "name": "spring",
         "prospects": 2,
@@ -60,27 +64,19 @@ def test_a_column_can_be_named_or_left_out(cli: Cli, leads: Path) -> None:
 
 def test_bad_lines_are_named_and_nothing_is_taken(cli: Cli, leads: Path) -> None:
     leads.write_text("email\nann@example.com\nnonsense\n")
-    words = cli.error("prospects", "import", "spring", str(leads))
-    assert "line 3: 'nonsense' is no e-mail address" in words
-    assert "nothing was changed" in words
+    assert "line 3: 'nonsense' " in cli.error("prospects", "import", "spring", str(leads))
     assert cli.json("prospects", "list") == []
-    assert "added 1" in cli.run("prospects", "import", "spring", str(leads), "--skip-bad")
+    imported = cli.json("prospects", "import", "spring", str(leads), "--skip-bad")
+    assert (imported["added"], imported["bad"]) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["import", "not a list", "x.csv"], "LIST must be letters"),
-        (["import", "spring", "/nowhere.csv"], "cannot be read"),
-        (["show", "nobody@example.com"], "is no prospect of workspace default"),
-        (["columns", "x.csv", "--column", "=y"], "--column must be NAME=FIELD"),
-    ],
-)
-def test_what_is_wrong_is_said(cli: Cli, tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_what_is_wrong_is_named(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("email\n")
-    given = [str(file) if each == "x.csv" else each for each in arguments]
-    assert words in cli.error("prospects", *given)
+    assert "LIST " in cli.error("prospects", "import", "not a list", file)
+    assert "/nowhere.csv" in cli.error("prospects", "import", "spring", "/nowhere.csv")
+    assert "nobody@example.com" in cli.error("prospects", "show", "nobody@example.com")
+    assert "NAME=FIELD" in cli.error("prospects", "columns", file, "--column", "=y")
 
 
 def test_one_can_be_paused_resumed_and_removed(cli: Cli, leads: Path) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fairpost import __version__
 from fairpost.cli import app
 from fairpost.cli.commands import COMMANDS, command
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, missing
 
 
 def commands(group: object = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -76,7 +76,8 @@ def test_an_unknown_command_is_a_usage_error(bare: Cli) -> None:
 def test_a_wrong_setting_is_one_clear_line(bare: Cli) -> None:
     wrong = Cli({**bare.environment, "FAIRPOST_WORKSPACE": "*"})
     error = wrong.error("status")
-    assert error == "error: FAIRPOST_WORKSPACE must be 1..200 characters on one line, and not *, got *\n"
+    assert missing(error, "FAIRPOST_WORKSPACE", "1..200", "*") == []
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -91,8 +92,7 @@ def test_a_wrong_setting_is_one_clear_line(bare: Cli) -> None:
 @pytest.mark.parametrize("command", [("status",), ("db", "status"), ("db", "migrate"), ("email", "list")])
 def test_a_database_that_does_not_answer_is_one_clear_line(bare: Cli, url: str, command: tuple[str, ...]) -> None:
     error = Cli({**bare.environment, "FAIRPOST_DATABASE_URL": url}).error(*command)
-    assert error.startswith("error: No PostgreSQL answers at postgresql://")
-    assert "FAIRPOST_DATABASE_URL" in error
+    assert missing(error, "PostgreSQL", "postgresql://", "FAIRPOST_DATABASE_URL") == []
     assert "secret" not in error
     assert error.count("\n") == 1
 
@@ -115,9 +115,9 @@ def test_an_error_is_red_on_a_terminal() -> None:
 
 def test_a_schema_that_is_not_there_names_the_command_that_lays_it(blank_url: str) -> None:
     blank = Cli({"FAIRPOST_DATABASE_URL": blank_url})
-    assert "Run: fairpost db migrate" in blank.error("status")
-    assert "applied 0001 core" in blank.ok("db", "migrate")
-    assert "Nothing is waiting" not in blank.ok("status")  # but that there is no account
+    assert "fairpost db migrate" in blank.error("status")
+    assert "0001 core" in blank.ok("db", "migrate")
+    assert blank.json("status")["accounts"] == []
 
 
 def test_a_role_that_may_not_look_is_told_so(url: str) -> None:
@@ -125,6 +125,6 @@ def test_a_role_that_may_not_look_is_told_so(url: str) -> None:
         conn.execute("CREATE ROLE stranger LOGIN")
         try:
             stranger = Cli({"FAIRPOST_DATABASE_URL": f"{url}&user=stranger".replace("//fairpost@", "//")})
-            assert "The database refused: permission denied" in stranger.error("status")
+            assert "permission denied" in stranger.error("status")
         finally:
             conn.execute("DROP ROLE stranger")

@@ -65,18 +65,20 @@ def test_a_moment_is_by_the_clock_of_the_zone_unless_it_says_otherwise() -> None
 
 
 @pytest.mark.parametrize(
-    ("parse", "text", "words"),
+    ("parse", "text", "example"),
     [
-        (parse_duration, "soon", "must be a time like 3d, 12h, 30m"),
-        (parse_days, "weekdays", "must be days like mon-fri"),
-        (parse_gap, "90-30", "must have the smaller number first"),
-        (parse_day, "christmas", "must be a day like 2027-12-25"),
-        (parse_timezone, "Berlin", "must be a name like Europe/Berlin"),
-        (lambda text: parse_moment(text, BERLIN), "tomorrow", "must be a time like"),
-        (lambda text: parse_window(text, BERLIN), "mon-fri 9-17", "must be days like mon-fri"),
-        (lambda text: parse_window(text, BERLIN), "mon-fri 09:00", "must be times like 09:00-17:00"),
+        (parse_duration, "soon", "3d, 12h, 30m"),
+        (parse_days, "weekdays", "mon-fri"),
+        (parse_gap, "90-30", "90-30"),
+        (parse_day, "christmas", "2027-12-25"),
+        (parse_timezone, "Berlin", "Europe/Berlin"),
+        (lambda text: parse_moment(text, BERLIN), "tomorrow", "2027-03-01T09:00"),
+        (lambda text: parse_window(text, BERLIN), "mon-fri 9-17", "mon-fri"),
+        (lambda text: parse_window(text, BERLIN), "mon-fri 09:00", "09:00-17:00"),
     ],
 )
-def test_what_is_wrong_is_said_with_an_example(parse: Callable[[str], Any], text: str, words: str) -> None:
-    with pytest.raises(typer.BadParameter, match=words):
+def test_what_is_wrong_is_said_with_an_example(parse: Callable[[str], Any], text: str, example: str) -> None:
+    with pytest.raises(typer.BadParameter) as error:
         parse(text)
+    assert example in error.value.message
+    assert text.split()[-1] in error.value.message

@@ -4,7 +4,7 @@ from base64 import b64encode
 from pathlib import Path
 
 from fairpost.settings import SETTINGS
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, missing
 
 
 def test_every_setting_is_told_with_its_value_and_where_it_comes_from(bare: Cli) -> None:
@@ -30,14 +30,14 @@ def test_no_secret_is_shown(bare: Cli) -> None:
 def test_the_password_of_the_mail_server_is_not_shown(bare: Cli) -> None:
     cli = Cli({**bare.environment, "SMTP_HOST": "mail.test", "SMTP_PASSWORD": "hunter2"})
     told = {each["variable"]: each for each in cli.json("settings")}
-    assert told["FAIRPOST_SMTP_PASSWORD"]["value"] == "7 characters, which are not shown"
+    assert "7 " in told["FAIRPOST_SMTP_PASSWORD"]["value"]
     assert told["FAIRPOST_SMTP_HOST"] == told["FAIRPOST_SMTP_HOST"] | {"value": "mail.test", "from": "SMTP_HOST"}
-    assert "hunter2" not in cli.ok("settings")
+    assert "hunter2" not in cli.ok("settings") + str(told)
 
 
 def test_a_wrong_one_is_named(bare: Cli) -> None:
     cli = Cli({**bare.environment, "FAIRPOST_MAX_QUEUE": "many"})
-    assert "FAIRPOST_MAX_QUEUE must be a whole number" in cli.error("settings")
+    assert missing(cli.error("settings"), "FAIRPOST_MAX_QUEUE", "many") == []
 
 
 def test_what_a_file_sets_is_told_with_its_path(bare: Cli, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_wrong_file_is_named(bare: Cli, tmp_path: Path) -> None:
     path = tmp_path / "fairpost.toml"
     path.write_text("max_queu = 7")
     cli = Cli({**bare.environment, "FAIRPOST_CONFIG": str(path)})
-    assert f"error: {path}: there is no setting max_queu; did you mean max_queue?" in cli.error("settings")
+    assert missing(cli.error("settings"), path, "max_queu", "max_queue") == []
 
 
 def test_a_database_that_only_the_file_names_is_the_one_that_is_used(url: str, tmp_path: Path) -> None:

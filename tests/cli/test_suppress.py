@@ -4,9 +4,8 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
-import pytest
 
-from tests.cli.conftest import Cli, deliver, send
+from tests.cli.conftest import Cli, deliver, missing, send
 
 Db = psycopg.Connection[Any]
 
@@ -34,59 +33,60 @@ def test_an_unknown_kind_is_a_usage_error(bare: Cli) -> None:
 
 def test_an_address_of_another_script_is_suppressed_however_it_is_written(cli: Cli, url: str) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
-    cli.ok("suppress", "Ann@MÜLLER.example", "--reason", "asked us to stop")
+    cli.ok("suppress", "Ann@MÜLLER.example", "--reason", "r")
     id_ = cli.json("email", "send", "--to", "ann@xn--mller-kva.example", "--subject", "s", "--text", "t")["id"]
     deliver(url)
     assert cli.json("email", "show", id_)["state"] == "suppressed"
-    assert cli.ok("suppress", "ann@xn--mller-kva.example", "--reason", "r").startswith("already suppressed")
+    cli.ok("suppress", "ann@xn--mller-kva.example", "--reason", "r")
+    assert len(cli.json("suppress", "list")) == 1
     cli.ok("unsuppress", "ann@müller.example")
     assert cli.json("suppress", "list") == []
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (("--kind", "hard_bounce"), ["a@x.test"]),
-        (("--search", "MÜLLER"), ["b@xn--mller-kva.example"]),
-        (("--search", "asked"), ["c@y.test", "d@y.test"]),
-        (("--search", "y.test", "--workspace", "acme"), ["d@y.test"]),
-        (("--search", "%"), []),
-        (("--limit", "2"), ["a@x.test", "b@xn--mller-kva.example"]),
-        (("--after", "B@müller.example"), ["c@y.test", "d@y.test"]),
-    ],
-)
-def test_the_list_is_narrowed_down(cli: Cli, options: tuple[str, ...], expected: list[str]) -> None:
+def test_the_list_is_narrowed_down(cli: Cli) -> None:
     cli.ok("suppress", "a@x.test", "--reason", "550 no such user", "--kind", "hard_bounce")
     cli.ok("suppress", "b@müller.example", "--reason", "r")
     cli.ok("suppress", "c@y.test", "--reason", "Asked us to stop")
     cli.ok("suppress", "d@y.test", "--reason", "asked us to stop", "--workspace", "acme")
-    assert [row["address"] for row in cli.json("suppress", "list", *options)] == expected
-    assert bool(expected) == (cli.ok("suppress", "list", *options) != "no such address\n")
+    expected = {
+        ("--kind", "hard_bounce"): ["a@x.test"],
+        ("--search", "MÜLLER"): ["b@xn--mller-kva.example"],
+        ("--search", "asked"): ["c@y.test", "d@y.test"],
+        ("--search", "y.test", "--workspace", "acme"): ["d@y.test"],
+        ("--search", "%"): [],
+        ("--limit", "2"): ["a@x.test", "b@xn--mller-kva.example"],
+        ("--after", "B@müller.example"): ["c@y.test", "d@y.test"],
+    }
+    found = {options: [row["address"] for row in cli.json("suppress", "list", *options)] for options in expected}
+    assert found == expected
+    for options, addresses in expected.items():
+        assert missing(cli.ok("suppress", "list", *options), *addresses) == []
 
 
 def test_show_tells_why_since_when_and_where(cli: Cli, db: Db) -> None:
-    cli.ok("suppress", "ann@x.test", "--reason", "asked us to stop", "--kind", "unsubscribe")
+    cli.ok("suppress", "ann@x.test", "--reason", "unwanted", "--kind", "unsubscribe")
     cli.ok("suppress", "ann@x.test", "--reason", "spam trap", "--everywhere")
     soft_bounce(db, "Ann@x.test", 3, "acme")
     shown = cli.json("suppress", "show", "ANN@X.test")
     assert [(s["workspace"], s["kind"], s["reason"]) for s in shown["suppressed"]] == [
         ("*", "manual", "spam trap"),
-        ("default", "unsubscribe", "asked us to stop"),
+        ("default", "unsubscribe", "unwanted"),
     ]
     assert datetime.fromisoformat(shown["suppressed"][0]["created_at"]).tzinfo is not None
     assert shown["soft_bounces"] == [
         {"workspace": "acme", "count": 3, "first_at": "2030-01-01T00:00:00Z", "last_at": "2030-01-02T00:00:00Z"}
     ]
-    lines = cli.ok("suppress", "show", "ann@x.test").splitlines()
-    assert lines[0].startswith("suppressed in all workspaces since 20")
-    assert lines[0].endswith(": manual, spam trap")
-    assert lines[2].startswith("soft bounces in workspace acme: 3 (of 5), the first 2030-01-01T00:00:00Z")
+    everywhere, here, soft = cli.ok("suppress", "show", "ann@x.test").splitlines()
+    assert missing(everywhere, shown["suppressed"][0]["created_at"], "manual", "spam trap") == []
+    assert missing(here, "default", "unsubscribe", "unwanted") == []
+    assert missing(soft, "acme", "3", "5", "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z") == []
 
 
 def test_show_of_a_good_address_says_so(cli: Cli) -> None:
-    assert cli.ok("suppress", "show", "ann@x.test") == "ann@x.test is not suppressed, and has no soft bounces\n"
-    assert cli.json("suppress", "show", "ann@x.test")["suppressed"] == []
-    assert cli.error("suppress", "show", "nobody").startswith("error: ADDRESS must be an e-mail address")
+    assert "ann@x.test" in cli.ok("suppress", "show", "ann@x.test")
+    shown = cli.json("suppress", "show", "ann@x.test")
+    assert (shown["suppressed"], shown["soft_bounces"]) == ([], [])
+    assert missing(cli.error("suppress", "show", "nobody"), "ADDRESS", "nobody") == []
 
 
 def test_what_strangers_wrote_does_not_steer_the_terminal(cli: Cli) -> None:
@@ -96,8 +96,9 @@ def test_what_strangers_wrote_does_not_steer_the_terminal(cli: Cli) -> None:
 
 def test_after_how_many_soft_bounces_is_shown_and_set(cli: Cli) -> None:
     assert cli.json("suppress", "soft-bounces") == {"soft_bounces_max": 5}
-    assert cli.ok("suppress", "soft-bounces", "--max", 3) == "suppressed after 3 in a row\n"
-    assert cli.ok("suppress", "soft-bounces", "--max", 0) == "never suppressed for soft bounces\n"
+    assert " 3 " in cli.ok("suppress", "soft-bounces", "--max", 3)
+    assert cli.json("suppress", "soft-bounces") == {"soft_bounces_max": 3}
+    cli.ok("suppress", "soft-bounces", "--max", 0)
     assert cli.json("suppress", "soft-bounces") == {"soft_bounces_max": 0}
     cli.error("suppress", "soft-bounces", "--max", -1, code=2)
 
@@ -116,4 +117,5 @@ def test_a_bounce_is_listed_as_one(cli: Cli, url: str) -> None:
     send(cli)
     deliver(url, Report(reached=Reached.REPLIED, reply=Reply(550, "5.1.1 no such user")))
     (row,) = cli.json("suppress", "list")
-    assert (row["kind"], row["reason"]) == ("hard_bounce", "hard bounce: 5.1.1 no such user")
+    assert row["kind"] == "hard_bounce"
+    assert "5.1.1" in row["reason"]

@@ -2,12 +2,12 @@
 
 import codecs
 import csv
+import errno
 import io
-import sys
-from collections.abc import Iterator
+import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,7 +20,8 @@ from fairpost.cli import app
 from fairpost.cli.suppress_csv import Defaults, as_it_was, cells, defused, read_list, rows_into
 from fairpost.model.suppression import BadLine, Entry, Suppression, SuppressionKind
 from fairpost.postgres.suppressions import export, import_list
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, missing
+from tests.thorough import times
 
 if TYPE_CHECKING:
     import asyncpg
@@ -102,29 +103,30 @@ def test_a_time_without_a_zone_is_utc() -> None:
 
 def test_bad_lines_are_named_by_their_numbers() -> None:
     text = b'address,kind,created_at,workspace\nok@x.test\n"two\nlines",spam\n,manual\nc@x.test,,yesterday\nd@x.test,,,"a\nb"\ne\xe4@x.test\nf\0@x.test\n'
-    assert bad(text) == [
-        (3, "kind must be one of soft_bounces, hard_bounce, manual, unsubscribe, complaint; got 'spam'"),
-        (5, "has no address"),
-        (6, "created_at must be a time like 2030-01-31T09:00:00Z; got 'yesterday'"),
-        (7, "workspace must be 1..200 characters on one line; got 'a\\nb'"),
-        (9, "is not UTF-8: byte 0xe4 after 'e'"),
-        (10, "has a zero byte"),
-    ]
+    facts = {
+        3: ("kind", "soft_bounces, hard_bounce, manual, unsubscribe, complaint", "'spam'"),
+        5: ("address",),
+        6: ("created_at", "2030-01-31T09:00:00Z", "'yesterday'"),
+        7: ("workspace", "1..200", r"'a\nb'"),
+        9: ("UTF-8", "0xe4", "'e'"),
+        10: (),
+    }
+    found = dict(bad(text))
+    assert found.keys() == facts.keys()
+    assert [(line, lacks) for line, why in found.items() if (lacks := missing(why, *facts[line]))] == []
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        ("address\na@x.test\n".encode("utf-16"), "is UTF-16, or no text at all"),
-        (b"name,city\nann,graz\n", "line 1: neither a header with the column address, nor an address"),
-        (b"x" * 200_000, "line 1: more than 100,000 characters"),
-        (b'address,reason\na@x.test,"never ends\n' + b"b@x.test\n" * 20_000, "cannot be read on from line 2"),
-    ],
-)
-def test_what_is_no_list_is_refused_with_a_word(cli: Cli, file: Path, db: Db, data: bytes, said: str) -> None:
-    file.write_bytes(data)
-    for more in ((), ("--skip-bad",)):
-        assert said in cli.error("suppress", "import", file, *more)
+def test_what_is_no_list_is_refused_with_a_word(cli: Cli, file: Path, db: Db) -> None:
+    endless = b'address,reason\na@x.test,"never ends\n' + b"b@x.test\n" * 20_000
+    for data, facts in (
+        ("address\na@x.test\n".encode("utf-16"), ["UTF-16"]),
+        (b"name,city\nann,graz\n", ["line 1", "address"]),
+        (b"x" * 200_000, ["line 1", "100,000"]),
+        (endless, ["line 2"]),
+    ):
+        file.write_bytes(data)
+        for more in ((), ("--skip-bad",)):
+            assert missing(cli.error("suppress", "import", file, *more), file, *facts) == []
     assert rows(db) == []
 
 
@@ -135,7 +137,7 @@ def test_an_import_says_what_became_of_each_line(cli: Cli, file: Path, db: Db) -
     cli.ok("suppress", "known@x.test", "--reason", "r")
     file.write_text("address\nnew@x.test\nKnown@X.test\nNEW@x.test\nann@müller.example\nann@xn--mller-kva.example\n")
     assert cli.json("suppress", "import", file) == {**NOTHING, "added": 2, "known": 1, "duplicates": 2}
-    assert cli.ok("suppress", "import", file) == "added 0, known 3, duplicates 2, bad 0\n"
+    assert re.findall(r"\d+", cli.ok("suppress", "import", file)) == ["0", "3", "2", "0"]
     assert [row[0] for row in rows(db)] == ["ann@xn--mller-kva.example", "known@x.test", "new@x.test"]
 
 
@@ -163,12 +165,8 @@ def test_a_bad_file_changes_nothing(cli: Cli, file: Path, db: Db) -> None:
     cli.ok("suppress", "a@x.test", "--reason", "old")
     file.write_bytes(b"address,kind\na@x.test,complaint\nnew@x.test\nnobody\nb@x.test,spam\n\xe4@x.test\n")
     told = cli.error("suppress", "import", file).splitlines()
-    assert told[:3] == [
-        "line 4: 'nobody' is no e-mail address",
-        "line 5: kind must be one of soft_bounces, hard_bounce, manual, unsubscribe, complaint; got 'spam'",
-        "line 6: is not UTF-8: byte 0xe4 after ''",
-    ]
-    assert told[3].startswith("error: 3 lines are bad, and nothing was changed.")
+    facts = [("line 4:", "'nobody'"), ("line 5:", "kind", "'spam'"), ("line 6:", "0xe4"), ("error:", " 3 ")]
+    assert [missing(line, *those) for line, those in zip(told, facts, strict=True)] == [[]] * 4
     assert rows(db) == [("a@x.test", "default", "manual", "old")]
 
 
@@ -184,13 +182,12 @@ def test_of_many_bad_lines_some_are_shown_and_all_are_counted(cli: Cli, file: Pa
     file.write_text("address,kind\n" + "nobody,manual\n" * 150 + "a@x.test,spam\n" * 150)
     told = cli.error("suppress", "import", file)
     assert told.count("line ") == 20
-    assert "… and 280 more" in told
-    assert "300 lines are bad" in told
+    assert missing(told, " 280 ", " 300 ") == []
 
 
 def test_it_reads_standard_input(cli: Cli, db: Db) -> None:
     done = CliRunner().invoke(app, ["suppress", "import", "-"], input="a@x.test\n", env=cli.environment)
-    assert done.stdout == "added 1, known 0, duplicates 0, bad 0\n"
+    assert re.findall(r"\d+", done.stdout) == ["1", "0", "0", "0"]
     assert [row[0] for row in rows(db)] == ["a@x.test"]
 
 
@@ -201,17 +198,23 @@ def test_an_empty_file_is_an_empty_list(cli: Cli, file: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_an_error(cli: Cli, file: Path, tmp_path: Path) -> None:
-    assert cli.error("suppress", "import", file) == f"error: {file} cannot be read: No such file or directory.\n"
-    assert "Is a directory" in cli.error("suppress", "import", tmp_path)
+    for path, why in ((file, os.strerror(errno.ENOENT)), (tmp_path, os.strerror(errno.EISDIR))):
+        assert missing(cli.error("suppress", "import", path), path, why) == []
 
 
-def test_an_import_that_fails_half_way_changes_nothing(cli: Cli, file: Path, db: Db) -> None:
-    """Whatever the reason; here the disk of the list breaks."""
-    file.write_text("address\n" + "".join(f"p{i}@x.test\n" for i in range(5_000)))
-    db.execute("ALTER TABLE fairpost.suppressions ADD CHECK (address <> 'p4999@x.test')")
+@pytest.mark.thorough
+def test_a_long_list_comes_in_whole_or_not_at_all(cli: Cli, file: Path, db: Db) -> None:
+    """Here its last row breaks a rule of the table first."""
+    lines = times(5_000)
+    reason = "hard_bounce,550 5.1.1,2024-05-01T10:00:00Z"
+    file.write_text("".join(f"Person.{i}@company{i % 50}.example,{reason}\n" for i in range(lines)))
+    last = f"person.{lines - 1}@company{(lines - 1) % 50}.example"
+    db.execute(f"ALTER TABLE fairpost.suppressions ADD CONSTRAINT not_the_last CHECK (address <> '{last}')")
     with pytest.raises(AssertionError):
         cli.ok("suppress", "import", file)
     assert rows(db) == []
+    db.execute("ALTER TABLE fairpost.suppressions DROP CONSTRAINT not_the_last")
+    assert cli.json("suppress", "import", file)["added"] == len(rows(db)) == lines
 
 
 # ── exporting ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,7 +224,7 @@ def test_an_export_is_what_import_reads(cli: Cli, file: Path, db: Db) -> None:
     cli.ok("suppress", "=cmd@x.test", "--reason", '=HYPERLINK("http://evil.test")', "--kind", "complaint")
     cli.ok("suppress", "ann@x.test", "--reason", 'said "no",\nloudly; =1+1', "--everywhere")
     before = db.execute("SELECT * FROM fairpost.suppressions ORDER BY address").fetchall()
-    assert cli.ok("suppress", "export", file) == f"wrote 2 addresses to {file}\n"
+    assert missing(cli.ok("suppress", "export", file), " 2 ", file) == []
     written = list(csv.reader(io.StringIO(file.read_text())))
     assert not [cell for row in written for cell in row if cell.startswith(("=", "+", "-", "@"))]
     db.execute("DELETE FROM fairpost.suppressions")
@@ -242,11 +245,12 @@ def test_an_export_can_be_of_one_workspace_or_kind_and_go_to_standard_output(cli
 
 def test_a_file_is_not_overwritten_unasked_and_none_is_left_half_written(cli: Cli, file: Path) -> None:
     file.write_text("mine")
-    assert "is there already" in cli.error("suppress", "export", file)
+    assert missing(cli.error("suppress", "export", file), file, "--force") == []
     assert file.read_text() == "mine"
     cli.ok("suppress", "export", file, "--force")
     assert file.read_text().startswith("address,")
-    assert "cannot be written" in cli.error("suppress", "export", file.parent / "nowhere" / "list.csv")
+    nowhere = file.parent / "nowhere" / "list.csv"
+    assert str(nowhere) in cli.error("suppress", "export", nowhere)
     assert [path.name for path in file.parent.iterdir() if path.name.startswith("list")] == ["list.csv"]
 
 
@@ -286,7 +290,9 @@ def in_a_file(entries: list[Suppression]) -> bytes:
     return out.getvalue()
 
 
-@given(st.lists(ENTRIES, max_size=20))
+@pytest.mark.thorough
+@settings(max_examples=times(25))
+@given(st.lists(ENTRIES, max_size=10))
 def test_any_list_survives_the_way_through_a_file(entries: list[Suppression]) -> None:
     back = read(in_a_file(entries))
     assert [
@@ -296,8 +302,9 @@ def test_any_list_survives_the_way_through_a_file(entries: list[Suppression]) ->
     ] == entries
 
 
-@settings(max_examples=25)
-@given(st.lists(ENTRIES, max_size=20, unique_by=lambda e: (e.address, e.workspace)))
+@pytest.mark.thorough
+@settings(max_examples=times(10))
+@given(st.lists(ENTRIES, max_size=10, unique_by=lambda e: (e.address, e.workspace)))
 async def test_any_list_survives_the_way_through_the_database(
     conn: "asyncpg.Connection", entries: list[Suppression]
 ) -> None:
@@ -306,26 +313,3 @@ async def test_any_list_survives_the_way_through_the_database(
     assert imported.added == len(entries)
     found = [entry async for entry in export(conn, workspace=None, kind=None)]
     assert {(e.address, e.workspace): e for e in found} == {(e.address, e.workspace): e for e in entries}
-
-
-@pytest.mark.slow
-async def test_a_long_list_comes_in_quickly(
-    conn: "asyncpg.Connection", file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its time is printed; a test machine promises none."""
-    lines = 200_000
-
-    def text() -> Iterator[str]:
-        yield "address,kind,reason,created_at\n"
-        for i in range(lines):
-            yield f"Person.{i}@company{i % 5000}.example,hard_bounce,550 5.1.1 no such user,2024-05-01T10:00:00Z\n"
-
-    with file.open("w") as out:
-        out.writelines(text())
-    started = perf_counter()
-    with file.open("rb") as source:
-        imported = await import_list(conn, read_list(source, name="list", defaults=DEFAULTS), skip_bad=False)
-    took = perf_counter() - started
-    assert imported.added == lines
-    with capsys.disabled():
-        sys.stdout.write(f"\n{lines:,} addresses imported in {took:.1f} s\n")

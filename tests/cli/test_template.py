@@ -1,5 +1,6 @@
 """`fairpost template`: written, checked, seen as somebody would get it, and removed."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairpost.cli import app
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Case, Cli, missing
 
 Db = psycopg.Connection[Any]
 
@@ -31,23 +32,21 @@ def words(cli: Cli, name: str = "welcome", *arguments: str) -> tuple[str, str | 
 
 
 def test_a_new_one_tells_which_fields_it_needs(cli: Cli) -> None:
-    assert cli.ok("template", "set", "welcome", *SUBJECT, *TEXT) == (
-        "wrote template welcome: subject and text\n"
-        "everybody must have: company\n"
-        "may be missing: first_name\n"
-        "see it: fairpost template preview welcome\n"
-    )
+    said = cli.ok("template", "set", "welcome", *SUBJECT, *TEXT)
+    assert missing(said, "company", "first_name", "fairpost template preview welcome") == []
+    again = cli.json("template", "set", "welcome", *SUBJECT, *TEXT)
+    assert (again["required"], again["optional"]) == (["company"], ["first_name"])
 
 
 def test_the_address_is_always_known(cli: Cli) -> None:
-    said = cli.ok("template", "set", "plain", "--subject", "Hello", "--text", "You are {{ email }}")
-    assert "nothing has to be known of a recipient but the address" in said
+    made = cli.json("template", "set", "plain", "--subject", "Hello", "--text", "You are {{ email }}")
+    assert (made["required"], made["optional"]) == ([], [])
 
 
 def test_lists_are_told_to_come_from_no_csv_file(cli: Cli) -> None:
     text = "{% for p in products %}{{ p.name }}{% endfor %}{{ order.total }}"
     set_ = ("template", "set", "deals", "--subject", "Deals", "--text", text)
-    assert "no CSV file can bring these lists and objects: order, products" in cli.ok(*set_)
+    assert missing(cli.ok(*set_), "CSV", "order, products") == []
     again = cli.json(*set_)
     assert (again["required"], again["nested"], again["changed"]) == (
         ["order.total", "products"],
@@ -57,18 +56,17 @@ def test_lists_are_told_to_come_from_no_csv_file(cli: Cli) -> None:
 
 
 def test_what_is_not_named_stays(cli: Cli, welcome: str) -> None:
-    said = cli.ok("template", "set", welcome, "--html", "<p>{{ company }}</p>")
-    assert said.startswith("changed template welcome: html changed, subject and text as before\n")
+    assert cli.json("template", "set", welcome, "--html", "<p>{{ company }}</p>")["changed"] == ["html"]
     assert words(cli) == (SUBJECT[1], TEXT[1], "<p>{{ company }}</p>")
     cli.ok("template", "set", welcome, "--subject", "Hi")
     assert words(cli) == ("Hi", TEXT[1], "<p>{{ company }}</p>")
-    assert "text taken out" in cli.ok("template", "set", welcome, "--no-text")
+    cli.ok("template", "set", welcome, "--no-text")
     assert words(cli) == ("Hi", None, "<p>{{ company }}</p>")
 
 
 def test_the_same_words_again_change_nothing(cli: Cli, welcome: str) -> None:
     before = cli.json("template", "show", welcome)
-    assert "is the same as before" in cli.ok("template", "set", welcome, *SUBJECT, *TEXT)
+    assert cli.json("template", "set", welcome, *SUBJECT, *TEXT)["changed"] == []
     assert cli.json("template", "show", welcome) == before
 
 
@@ -89,36 +87,33 @@ def test_bodies_come_from_files_and_from_standard_input(cli: Cli, tmp_path: Path
 
 
 def test_a_line_break_that_is_none_is_pointed_out(cli: Cli) -> None:
-    assert "line breaks come with --text-file" in cli.ok(
-        "template", "set", "a", "--subject", "a", "--text", r"Hi\n\nyou"
-    )
+    assert "--text-file" in cli.ok("template", "set", "a", "--subject", "a", "--text", r"Hi\n\nyou")
+    assert "--text-file" not in cli.ok("template", "set", "b", "--subject", "a", "--text", "Hi\n\nyou")
 
 
 def test_a_mistake_is_shown_where_it_is_and_nothing_is_changed(cli: Cli, welcome: str) -> None:
     said = cli.error("template", "set", welcome, "--text", "Dear all,\n日本 {{ first name }}, hello")
-    assert said == (
-        "error: Template welcome cannot be used as it is, and nothing was changed:\n"
-        'text, line 2, column 13: "name" cannot be used here\n'
-        "  日本 {{ first name }}, hello\n"
-        "                ^\n"
-        "What can stand in braces: fairpost template set --help\n"
-    )
+    first, what, line, caret, advice = said.splitlines()
+    assert "welcome" in first
+    assert missing(what, "text, line 2, column 13:", '"name"') == []
+    assert (line, caret) == ("  日本 {{ first name }}, hello", "                ^")
+    assert "fairpost template set --help" in advice
     assert words(cli) == (SUBJECT[1], TEXT[1], None)
 
 
 def test_the_mistakes_of_all_parts_are_shown_at_once(cli: Cli) -> None:
     given = ("--subject", "{{ a", "--text", "{% if b %}", "--html", "<p>\t{{ c | shout }}")
     said = cli.error("template", "set", "bad", *given)
-    assert 'subject, line 1, column 1: "{{" is never closed' in said
-    assert 'text, line 1, column 1: "if" is never closed' in said
-    assert 'html, line 1, column 12: there is no "shout"' in said
+    assert missing(said, 'subject, line 1, column 1: "{{"', 'text, line 1, column 1: "if"') == []
+    assert re.search('^html, line 1, column 12: .*"shout"', said, re.MULTILINE)
     assert "  <p> {{ c | shout }}\n             ^\n" in said
     assert cli.json("template", "list") == []
 
 
 def test_letters_that_are_none_are_refused(cli: Cli) -> None:
     said = cli.error("template", "set", "bad", *SUBJECT, "--text", "caf\udce9 {{ company }}")
-    assert "text, line 1, column 4: there is half a character" in said
+    assert "text, line 1, column 4:" in said
+    assert cli.json("template", "list") == []
 
 
 def test_of_a_long_line_only_the_place_is_shown(cli: Cli) -> None:
@@ -130,59 +125,61 @@ def test_of_a_long_line_only_the_place_is_shown(cli: Cli) -> None:
     assert line.endswith("…")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["set", "new", "--subject", "Hi"], 1, "There is no template new in workspace default yet"),
-        (["set", "new", "--text", "Hi"], 1, "a new one needs a subject and a text (or HTML)"),
-        (["set", "new", "--subject", " ", "--text", "Hi"], 2, "a subject must not be empty"),
-        (["set", "new", "--subject", "Hi", "--text", " \n"], 1, "--text is empty, and nothing was changed"),
-        (["set", "new", "--subject", "Hi", "--text-file", "/nowhere.txt"], 1, "/nowhere.txt cannot be read"),
-        (["set", "new", "--subject", "Hi", "--text-file", "/"], 1, "/ cannot be read"),
-        (["set", "new", "--text", "a", "--text-file", "b"], 2, "give one of --text, --text-file and --no-text"),
-        (["set", "new", "--subject", "a", "--text-file", "-", "--html-file", "-"], 2, "only once"),
-        (["set", "new"], 2, "give at least one of --subject"),
-        (["set", "spring:1", "--subject", "a", "--text", "b"], 2, "must be 1..100 letters, digits or . _ -"),
-        (["set", "-", "--subject", "a", "--text", "b"], 2, "must be 1..100 letters"),
-        (["set", "a" * 101, "--subject", "a", "--text", "b"], 2, "must be 1..100 letters"),
-        (["set", "new", "--subject", "a", "--text", "b", "--workspace", "*"], 2, "must be the name of one workspace"),
-        (["show", "new"], 1, "There is no template new in workspace default. See: fairpost template list"),
-        (["preview", "new"], 1, "There is no template new"),
-        (["remove", "new"], 1, "There is no template new"),
-    ],
-)
-def test_what_is_wrong_is_said_and_nothing_is_changed(cli: Cli, arguments: list[str], code: int, said: str) -> None:
-    assert said in cli.error("template", *arguments, code=code)
+BODY = ("--subject", "a", "--text", "b")
+MISUSED: list[Case] = [
+    (["set", "new", "--subject", " ", "--text", "Hi"], ["--subject"]),
+    (["set", "new", "--text", "a", "--text-file", "b"], ["--text, --text-file", "--no-text"]),
+    (["set", "new", "--subject", "a", "--text-file", "-", "--html-file", "-"], []),
+    (["set", "new"], ["--subject"]),
+    (["set", "spring:1", *BODY], ["1..100", ". _ -"]),
+    (["set", "-", *BODY], ["1..100"]),
+    (["set", "a" * 101, *BODY], ["1..100"]),
+    (["set", "new", *BODY, "--workspace", "*"], ["--workspace"]),
+]
+REFUSED: list[Case] = [
+    (["set", "new", "--subject", "Hi"], ["new", "default"]),
+    (["set", "new", "--text", "Hi"], ["new", "default"]),
+    (["set", "new", "--subject", "Hi", "--text", " \n"], ["--text"]),
+    (["set", "new", "--subject", "Hi", "--text-file", "/nowhere.txt"], ["/nowhere.txt"]),
+    (["set", "new", "--subject", "Hi", "--text-file", "/"], [" / "]),
+    (["show", "new"], ["new", "default", "fairpost template list"]),
+    (["preview", "new"], ["new", "default"]),
+    (["remove", "new"], ["new", "default"]),
+]
+
+
+def test_what_is_wrong_is_named_and_nothing_is_changed(cli: Cli) -> None:
+    for code, cases in ((2, MISUSED), (1, REFUSED)):
+        commands = [(("template", *arguments), facts) for arguments, facts in cases]
+        assert cli.wrong_errors(commands, code=code) == []
     assert cli.json("template", "list") == []
 
 
 def test_the_last_body_cannot_be_taken_out(cli: Cli, welcome: str) -> None:
-    assert "would have neither text nor HTML" in cli.error("template", "set", welcome, "--no-text")
+    assert "welcome" in cli.error("template", "set", welcome, "--no-text")
     assert words(cli) == (SUBJECT[1], TEXT[1], None)
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        ("Grüße".encode("latin-1"), "is not UTF-8: see line 1. Save it as UTF-8."),
-        ("Hello".encode("utf-16"), "is UTF-16, or no text"),
-        (b"x" * 4_194_305, "is too long"),
-        (b"", "is empty, and nothing was changed. To take the text out: --no-text"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_named(cli: Cli, tmp_path: Path, data: bytes, said: str) -> None:
+def test_a_file_that_cannot_be_used_is_named(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
-    file.write_bytes(data)
-    error = cli.error("template", "set", "welcome", *SUBJECT, "--text-file", str(file))
-    assert f"{file} {said}" in error
+    for data, facts in (
+        ("Grüße".encode("latin-1"), ["UTF-8", "line 1"]),
+        ("Hello".encode("utf-16"), ["UTF-16"]),
+        (b"x" * 4_194_305, []),
+        (b"", ["--no-text"]),
+    ):
+        file.write_bytes(data)
+        error = cli.error("template", "set", "welcome", *SUBJECT, "--text-file", file)
+        assert missing(error, file, *facts) == []
+    assert cli.json("template", "list") == []
 
 
 def test_launched_campaigns_are_said_to_keep_their_words(cli: Cli, db: Db, welcome: str) -> None:
     cli.ok("sequence", "set", "hello", "--step", welcome)
-    assert "keep the words" not in cli.ok("template", "set", welcome, "--subject", "Two")
+    before = cli.ok("template", "set", welcome, "--subject", "Two")
     launch(db, "hello")
-    said = cli.ok("template", "set", welcome, "--subject", "Three")
-    assert "campaigns that were launched with it keep the words they had" in said
+    after = cli.ok("template", "set", welcome, "--subject", "Three")
+    assert len(after.splitlines()) == len(before.splitlines()) + 1
 
 
 def launch(db: Db, sequence: str, campaign: str = "spring") -> None:
@@ -206,9 +203,7 @@ def test_they_are_listed_and_shown_with_who_uses_them(cli: Cli, db: Db, welcome:
     assert "hello" in listed
     assert "\x1b" not in listed
     said = cli.ok("template", "show", welcome)
-    assert "used by   sequence hello (campaigns spring)\n" in said
-    assert "fields    everybody must have: company\n" in said
-    assert "\ntext:\nHow is {{ company }}?\n" in said
+    assert missing(said, "hello", "spring", "company", "How is {{ company }}?") == []
     assert cli.json("template", "show", welcome)["used_by"] == [{"sequence": "hello", "campaigns": ["spring"]}]
     assert "\x1b" not in cli.ok("template", "show", "again")
 
@@ -219,9 +214,10 @@ def test_without_any_it_says_how_to_write_one(cli: Cli) -> None:
 
 def test_one_that_is_used_cannot_be_removed(cli: Cli, welcome: str) -> None:
     cli.ok("sequence", "set", "hello", "--step", welcome)
-    assert "Template welcome is used by hello. Nothing was changed." in cli.error("template", "remove", welcome)
+    assert missing(cli.error("template", "remove", welcome), "welcome", "hello") == []
+    assert words(cli) == (SUBJECT[1], TEXT[1], None)
     cli.ok("sequence", "remove", "hello")
-    assert cli.ok("template", "remove", welcome) == "removed template welcome\n"
+    assert "welcome" in cli.ok("template", "remove", welcome)
     assert cli.json("template", "list") == []
 
 
@@ -233,7 +229,7 @@ def test_workspaces_do_not_see_each_other(cli: Cli, welcome: str) -> None:
     assert words(cli, welcome, *other)[0] == "Theirs"
     cli.ok("template", "remove", welcome, *other)
     assert words(cli)[0] == SUBJECT[1]
-    assert "in workspace other" in cli.error("template", "preview", welcome, *other)
+    assert missing(cli.error("template", "preview", welcome, *other), welcome, "other") == []
 
 
 # ── preview ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -247,9 +243,10 @@ def people(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_a_preview_has_made_up_values_and_says_so(cli: Cli, welcome: str) -> None:
-    assert cli.ok("template", "preview", welcome) == (
-        "with made-up values: company Example Ltd, first_name Ada\nsubject: Hello Ada\n\nHow is Example Ltd?\n"
-    )
+    values, subject, _, text = cli.ok("template", "preview", welcome).splitlines()
+    assert missing(values, "company Example Ltd", "first_name Ada") == []
+    assert subject.endswith("Hello Ada")
+    assert text == "How is Example Ltd?"
 
 
 def test_a_preview_is_what_a_prospect_gets(cli: Cli, welcome: str, people: None) -> None:
@@ -262,7 +259,7 @@ def test_a_preview_is_what_a_prospect_gets(cli: Cli, welcome: str, people: None)
         "fields": {"email": "ann@example.com", "first_name": "Ann", "company": "<Ä & Söhne>"},
     }
     said = cli.ok("template", "preview", welcome, "--prospect", "ann@example.com")
-    assert said.startswith("subject: Hello Ann\n\nHow is <Ä & Söhne>?\n")
+    assert "Hello Ann\n\nHow is <Ä & Söhne>?\n" in said
     assert "--html > preview.html" in said
     html = cli.ok("template", "preview", welcome, "--prospect", "ann@example.com", "--html")
     assert html == ann["html"] + "\n"
@@ -270,11 +267,9 @@ def test_a_preview_is_what_a_prospect_gets(cli: Cli, welcome: str, people: None)
 
 def test_a_missing_field_is_named(cli: Cli, welcome: str, people: None) -> None:
     said = cli.error("template", "preview", welcome, "--prospect", "bob@example.com")
-    assert "Template welcome cannot be filled in for bob@example.com: company missing" in said
-    assert '{{ company or "something else" }}' in said
-    assert "with these fields: company missing" in cli.error(
-        "template", "preview", welcome, "--field", "first_name=Ann", "--field", "company= "
-    )
+    assert missing(said, "welcome", "bob@example.com", "{{ company or ") == []
+    given = ("--field", "first_name=Ann", "--field", "company= ")
+    assert "{{ company or " in cli.error("template", "preview", welcome, *given)
 
 
 def test_fields_can_be_given(cli: Cli, welcome: str) -> None:
@@ -285,23 +280,17 @@ def test_fields_can_be_given(cli: Cli, welcome: str) -> None:
     assert cli.json("template", "preview", welcome, *given, "--field", "email=x@y.test")["text"] == "5 x@y.test"
 
 
-@pytest.mark.parametrize("field", ["company", "=x", ".a=x", "a..b=x", ""])
-def test_a_field_that_is_none_is_refused(cli: Cli, welcome: str, field: str) -> None:
-    assert "write it like first_name=Ann" in cli.error("template", "preview", welcome, "--field", field, code=2)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["--prospect", "a@b.test", "--field", "a=b"], 2, "--prospect or --field, not both"),
-        (["--prospect", "nobody@example.com"], 1, "nobody@example.com is no prospect of workspace default"),
-        (["--html"], 1, "Template welcome has no HTML"),
-    ],
-)
-def test_what_cannot_be_previewed(cli: Cli, welcome: str, arguments: list[str], code: int, said: str) -> None:
-    assert said in cli.error("template", "preview", welcome, *arguments, code=code)
+def test_what_cannot_be_previewed(cli: Cli, welcome: str) -> None:
+    preview = ("template", "preview", welcome)
+    wrong_fields: list[Case] = [
+        ((*preview, "--field", field), ["first_name=Ann"]) for field in ("company", "=x", ".a=x", "a..b=x", "")
+    ]
+    both = (*preview, "--prospect", "a@b.test", "--field", "a=b")
+    assert cli.wrong_errors([*wrong_fields, (both, ["--prospect", "--field"])], code=2) == []
+    nobody = (*preview, "--prospect", "nobody@example.com")
+    assert cli.wrong_errors([(nobody, ["nobody@example.com", "default"]), ((*preview, "--html"), ["welcome"])]) == []
 
 
 def test_html_alone_is_shown_as_it_is(cli: Cli) -> None:
     cli.ok("template", "set", "page", "--subject", "s", "--html", "<p>Hi</p>")
-    assert cli.ok("template", "preview", "page") == "subject: s\n\n<p>Hi</p>\n"
+    assert cli.ok("template", "preview", "page").endswith(" s\n\n<p>Hi</p>\n")

@@ -14,7 +14,7 @@ SMTP = SmtpSettings(host="smtp.example.com", port=587, user="ann@example.com")
 @pytest.mark.parametrize(
     ("step", "text", "server", "then"),
     [
-        (Step.CONNECT, "", SMTP, "Check host and port"),
+        (Step.CONNECT, "", SMTP, "fairpost account set sales --smtp"),
         (Step.STARTTLS, "", SMTP, "--smtp smtps://ann%40example.com@smtp.example.com:465"),
         (Step.TLS, "the server's certificate was refused: expired", SMTP, "ca_file=/path/to/ca.pem"),
         (Step.HELLO, "", SMTP, "?hello="),
@@ -27,7 +27,7 @@ SMTP = SmtpSettings(host="smtp.example.com", port=587, user="ann@example.com")
             SmtpSettings(host="h", port=25, security=Security.IMPLICIT),
             "smtp+starttls://h:587",
         ),
-        (Step.TLS, "No such file", SmtpSettings(host="h", port=25, ca_file="/ca.pem"), "Check that /ca.pem is there"),
+        (Step.TLS, "No such file", SmtpSettings(host="h", port=25, ca_file="/ca.pem"), "/ca.pem"),
     ],
 )
 def test_every_failure_says_what_to_type_next(step: Step, text: str, server: SmtpSettings, then: str) -> None:
@@ -39,9 +39,8 @@ def test_every_failure_says_what_to_type_next(step: Step, text: str, server: Smt
 @pytest.mark.parametrize(
     ("host", "code", "then"),
     [
-        ("smtp.example.com", 535, "Give the right password: fairpost account set sales --ask-password"),
-        ("smtp.example.com", 454, "Try again later"),
-        ("smtp.gmail.com", 535, "Make an app password (https://myaccount.google.com/apppasswords), then: fairpost"),
+        ("smtp.example.com", 535, "fairpost account set sales --ask-password"),
+        ("smtp.gmail.com", 535, "https://myaccount.google.com/apppasswords"),
     ],
 )
 def test_a_refused_login_says_which_password_is_wanted(host: str, code: int, then: str) -> None:
@@ -51,14 +50,21 @@ def test_a_refused_login_says_which_password_is_wanted(host: str, code: int, the
     assert then in said
 
 
+def test_a_login_that_is_refused_for_now_asks_for_no_other_password() -> None:
+    refused = Tried(step=Step.AUTH, ok=False, text="refused", reply=Reply(454, "no"))
+    said = advice([refused], SMTP, "sales")
+    assert said is not None
+    assert "--ask-password" not in said
+
+
 def test_a_mailbox_that_does_not_take_a_google_token_is_named() -> None:
     refused = Tried(step=Step.AUTH, ok=False, text="refused", reply=Reply(535, "no"))
     oauth = OauthSettings(kind=OauthKind.GOOGLE_SERVICE_ACCOUNT)
     said = advice([refused], SmtpSettings(host="smtp.gmail.com", port=587, user="ann", oauth=oauth), "sales")
     assert said is not None
-    assert "not for the mailbox ann" in said
+    assert " ann" in said
     assert "fairpost account set sales --smtp smtp+starttls://USER@smtp.gmail.com --oauth google" in said
-    assert "app password" not in said
+    assert "apppasswords" not in said
 
 
 def test_where_all_went_well_there_is_nothing_to_say() -> None:

@@ -1,5 +1,6 @@
 """Who sends: registered, shown, listed, throttled and let go by hand."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from fairpost.cli import app
 from fairpost.model.sender import Sender, SenderId
 from fairpost.postgres import senders
 from fairpost.postgres.store import Store
-from tests.cli.conftest import Cli, deliver, send
+from tests.cli.conftest import Cli, deliver, missing, send
 
 Db = psycopg.Connection[Any]
 
@@ -70,20 +71,23 @@ def state(cli: Cli, id_: str) -> str:
 
 @pytest.mark.parametrize("names", [("acme",), ANN], ids=["workspace", "user"])
 def test_plan_and_age_make_the_tier_at_once(cli: Cli, db: Db, names: tuple[str, ...]) -> None:
-    assert "tier low, plan team" in cli.ok("user", "set", *names, "--plan", "team", "--since", days_ago(1))
-    assert cli.json("user", "show", *names)["weight"] == 0.5
-    assert "tier high, plan team" in cli.ok("user", "set", *names, "--since", days_ago(7.1))
-    assert cli.json("user", "show", *names)["weight"] == 2
-    assert "tier low, plan free" in cli.ok("user", "set", *names, "--plan", "free")
-    assert "tier normal, plan unknown" in cli.ok("user", "set", *names, "--plan", "")
+    for options, tier, plan, weight in (
+        (("--plan", "team", "--since", days_ago(1)), "low", "team", 0.5),
+        (("--since", days_ago(7.1)), "high", "team", 2),
+        (("--plan", "free"), "low", "free", 0.5),
+        (("--plan", ""), "normal", None, 1),
+    ):
+        assert missing(cli.ok("user", "set", *names, *options), names[-1], tier, plan or "plan") == []
+        shown = cli.json("user", "show", *names)
+        assert (shown["tier"], shown["plan"], shown["weight"]) == (tier, plan, weight)
     assert db.execute("SELECT tier FROM fairpost.rules").fetchall() == [(None,)]
 
 
-@pytest.mark.parametrize("since", ["2020-01-31", "2020-01-31T00:00:00Z", "2020-01-31T02:00:00+02:00"])
-def test_an_age_is_a_day_or_a_moment(cli: Cli, since: str) -> None:
-    assert cli.ok("user", "set", *ANN, "--since", since) == (
-        "set user ann of workspace acme: tier normal, plan unknown, since 2020-01-31 00:00:00 UTC\n"
-    )
+def test_an_age_is_a_day_or_a_moment(cli: Cli) -> None:
+    for number, since in enumerate(("2020-01-31", "2020-01-31T00:00:00Z", "2020-01-31T02:00:00+02:00")):
+        said = cli.ok("user", "set", "acme", f"ann{number}", "--since", since)
+        assert missing(said, f"ann{number}", "acme", "normal", "2020-01-31 00:00:00 UTC") == []
+        assert cli.json("user", "show", "acme", f"ann{number}")["since"] == "2020-01-31T00:00:00Z"
 
 
 def test_what_is_not_named_stays(cli: Cli) -> None:
@@ -108,37 +112,36 @@ def test_what_is_not_named_stays(cli: Cli) -> None:
 
 def test_which_plans_are_paid_is_set(cli: Cli) -> None:
     golden = Cli({**cli.environment, "FAIRPOST_PAID_PLANS": "gold"})
-    assert "tier high" in golden.ok("user", "set", *ANN, "--plan", "gold")
+    golden.ok("user", "set", *ANN, "--plan", "gold")
+    assert golden.json("user", "show", *ANN)["tier"] == "high"
 
 
 def test_who_is_registered_is_scored_at_once(lenient: Cli, strict: Cli, db: Db) -> None:
     be_bad(db)
-    assert "tier high" in lenient.ok("user", "set", *ANN, "--plan", "team")
-    assert lenient.json("user", "show", *ANN)["throttle"]["is_enforced"] is False
-    assert "tier throttled" in strict.ok("user", "set", *ANN, "--plan", "team")
-    assert strict.json("user", "show", *ANN)["throttle"]["is_enforced"] is True
+    for where, tier, is_enforced in ((lenient, "high", False), (strict, "throttled", True)):
+        assert tier in where.ok("user", "set", *ANN, "--plan", "team")
+        shown = where.json("user", "show", *ANN)
+        assert (shown["tier"], shown["throttle"]["is_enforced"]) == (tier, is_enforced)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (ANN, "give at least one of"),
-        (("acme", "--daily-max", "5"), "are of a user: name one"),
-        ((*ANN, "--plan", "x" * 101), "100 characters at most"),
-        (("acme", "", "--plan", "team"), "a user has a name"),
-        (("a" * 201, "--plan", "team"), "a workspace has a name"),
-        ((*ANN, "--since", "yesterday"), "is no time"),
-        ((*ANN, "--since", "2020-01-31T09:00:00"), "has no zone"),
-        ((*ANN, "--daily-max", "0"), "is no limit"),
-    ],
-)
-def test_what_makes_no_sense_is_a_usage_error(bare: Cli, arguments: tuple[str, ...], error: str) -> None:
-    assert error in " ".join(bare.error("user", "set", *arguments, code=2).split())
+def test_what_makes_no_sense_is_a_usage_error(bare: Cli) -> None:
+    cases: dict[tuple[str, ...], tuple[str, ...]] = {
+        ANN: ("--plan", "--since"),
+        ("acme", "--daily-max", "5"): ("--daily-max",),
+        (*ANN, "--plan", "x" * 101): ("100",),
+        ("acme", "", "--plan", "team"): ("200",),
+        ("a" * 201, "--plan", "team"): ("200",),
+        (*ANN, "--since", "yesterday"): ("--since", "yesterday"),
+        (*ANN, "--since", "2020-01-31T09:00:00"): ("--since", "2020-01-31T09:00:00"),
+        (*ANN, "--daily-max", "0"): ("--daily-max", "'0'"),
+    }
+    assert bare.wrong_errors([(("user", "set", *given), facts) for given, facts in cases.items()], code=2) == []
 
 
 def test_nobody_begins_in_the_future(cli: Cli) -> None:
     error = cli.error("user", "set", *ANN, "--since", "2099-01-31")
-    assert error == "error: --since must not lie in the future, got 2099-01-31T00:00:00Z\n"
+    assert missing(error, "--since", "2099-01-31T00:00:00Z") == []
+    assert cli.json("user", "list") == []
 
 
 # ── show ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -150,11 +153,10 @@ def test_everything_about_a_user_is_shown(strict: Cli, db: Db) -> None:
     send(strict, "--workspace", "acme", "--user", "ann")
     strict.ok("user", "set", *ANN, "--plan", "team", "--since", "2020-01-31", "--daily-max", 50)
     shown = strict.json("user", "show", *ANN)
-    throttle, (stop,) = shown.pop("throttle"), shown.pop("held_back_by")
-    reasons = [
-        "30 of 105 e-mails bounced, more than 10 %",
-        "105 e-mails in 24 hours, more than 5 times the usual 10.0 a day",
-    ]
+    throttle, (stop,), reasons = shown.pop("throttle"), shown.pop("held_back_by"), shown.pop("reasons")
+    bounced, volume = reasons
+    assert missing(bounced, 30, 105, "10 %") == []
+    assert missing(volume, 105, 24, 5, "10.0") == []
     assert shown == {
         "workspace": "acme",
         "user": "ann",
@@ -167,7 +169,6 @@ def test_everything_about_a_user_is_shown(strict: Cli, db: Db) -> None:
         "waiting_max": None,
         "score": 55,
         "confidence": round(105 / 125, 3),
-        "reasons": reasons,
         "last_24h": {"volume": 105, "sent": 70, "bounced": 30, "rejected": 1},
         "usual_per_day": 10.0,
         "waiting": 1,
@@ -183,25 +184,26 @@ def test_everything_about_a_user_is_shown(strict: Cli, db: Db) -> None:
 def test_the_page_of_a_user_says_it_in_words(strict: Cli, db: Db) -> None:
     be_bad(db)
     strict.ok("user", "set", *ANN, "--plan", "team", "--since", "2020-01-31", "--daily-max", 50)
-    page = strict.ok("user", "show", *ANN)
-    for line in (
-        "tier       throttled: weight 0.1",
-        "limits     50 in 24 hours; 10,000 waiting, over SMTP and HTTP",
-        "last 24 h  100 e-mails due; 70 sent, 30 bounced, 0 rejected",
-        "usual      10.0 a day",
-        "score      55 of 100, confidence 0.83; above 50 is throttled",
-        "because    30 of 100 e-mails bounced, more than 10 %",
-        "waiting    0 e-mails",
-        "next       fairpost user lift acme ann",
-    ):
-        assert f"{line}\n" in page
-    assert "by its score: 30 of 100 e-mails bounced" in page
+    lines: dict[str, str] = {}
+    for line in strict.ok("user", "show", *ANN).splitlines():
+        name, said = re.split(r"\s{2,}", line, maxsplit=1)
+        lines.setdefault(name, said)
+    for name, facts in {
+        "tier": ("throttled", "0.1"),
+        "limits": ("50 ", "10,000 "),
+        "last 24 h": ("100 ", "70 ", "30 ", "0 "),
+        "usual": ("10.0",),
+        "score": ("55 ", "100", "0.83", "50"),
+        "because": ("30 ", "100 ", "10 %"),
+        "waiting": ("0 ",),
+        "next": ("fairpost user lift acme ann",),
+    }.items():
+        assert missing(lines[name], *facts) == [], name
 
 
 def test_when_a_young_user_grows_up_is_shown(cli: Cli) -> None:
     cli.ok("user", "set", *ANN, "--since", days_ago(1))
-    assert "low: weight 0.5, until " in cli.ok("user", "show", *ANN)
-    assert "(in 6 d)" in cli.ok("user", "show", *ANN)
+    assert missing(cli.ok("user", "show", *ANN), "low", "0.5", "6 d") == []
 
 
 def test_a_user_nobody_registered_is_shown_if_it_ever_sent(cli: Cli, db: Db) -> None:
@@ -218,7 +220,7 @@ def test_a_user_nobody_registered_is_shown_if_it_ever_sent(cli: Cli, db: Db) -> 
 @pytest.mark.parametrize("names", [("acme", "nobody"), ("nobody",)], ids=["user", "workspace"])
 def test_who_never_was_is_an_error(cli: Cli, db: Db, names: tuple[str, ...]) -> None:
     be_busy(db, volume=1)
-    assert "nobody registered it" in cli.error("user", "show", *names)
+    assert "nobody" in cli.error("user", "show", *names)
 
 
 def test_a_workspace_has_no_score_and_no_limits(cli: Cli, db: Db) -> None:
@@ -226,7 +228,6 @@ def test_a_workspace_has_no_score_and_no_limits(cli: Cli, db: Db) -> None:
     cli.ok("user", "set", "acme", "--plan", "team")
     assert cli.json("user", "show", "acme")["score"] is None
     page = cli.ok("user", "show", "acme")
-    assert "(the workspace itself)" in page
     assert "score" not in page
     assert "limits" not in page
 
@@ -241,23 +242,23 @@ def test_who_was_registered_in_sql_is_shown_before_an_engine_has_looked(cli: Cli
 def test_where_tiers_are_lanes_the_lane_is_shown(cli: Cli, db: Db) -> None:
     cli.ok("user", "set", *ANN, "--plan", "free")
     db.execute("UPDATE fairpost.fairness SET lanes = true")
-    assert "low: the lane with 15 % of the capacity" in cli.ok("user", "show", *ANN)
+    assert missing(cli.ok("user", "show", *ANN), "low", "15 %") == []
 
 
 def test_where_nobody_is_scored_the_page_says_so(cli: Cli) -> None:
     off = Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": "off", "FAIRPOST_USER_DAILY_MAX": "0"})
     off.ok("user", "set", *ANN, "--plan", "team")
     page = off.ok("user", "show", *ANN)
-    assert "none: nobody is scored" in page
-    assert "any number in 24 hours" in page
-    assert off.json("user", "show", *ANN)["score"] is None
+    assert " of 100" not in page
+    assert " 300 " not in page
+    shown = off.json("user", "show", *ANN)
+    assert (shown["score"], shown["daily_max"]) == (None, None)
 
 
 def test_a_hold_beside_is_shown_with_what_ends_it(cli: Cli) -> None:
     cli.ok("user", "set", *ANN, "--plan", "team")
     cli.ok("hold", "acme", "--user", "ann", "--reason", "unpaid")
-    page = cli.ok("user", "show", *ANN)
-    assert "held       user ann, until released: unpaid" in page
+    assert missing(cli.ok("user", "show", *ANN), "unpaid", "fairpost release acme --user ann") == []
     assert cli.json("user", "show", *ANN)["next"] == ["fairpost release acme --user ann"]
 
 
@@ -276,44 +277,45 @@ def test_the_throttled_are_listed_first_or_alone(cli: Cli) -> None:
     assert listed(cli, "--throttled") == [("beta", "bob")]
     assert listed(cli, "--workspace", "acme") == [("acme", None), ("acme", "ann")]
     assert listed(cli, "--limit", 1) == [("beta", "bob")]
-    table = cli.ok("user", "list")
-    assert "a bought list" in table
-    assert "(the workspace itself)" in table
+    assert missing(cli.ok("user", "list"), "acme", "ann", "beta", "bob", TO_SPAM[1]) == []
     more = CliRunner().invoke(app, ["user", "list", "--limit", "1"], env=cli.environment)
     assert "--limit" in more.stderr
 
 
 def test_an_empty_list_says_so(cli: Cli) -> None:
-    assert cli.ok("user", "list").startswith("nobody is registered")
-    assert cli.ok("user", "list", "--throttled") == "nobody is throttled\n"
-    assert cli.json("user", "list") == []
+    for options in ((), ("--throttled",)):
+        assert cli.ok("user", "list", *options)
+        assert cli.json("user", "list", *options) == []
 
 
 def test_what_is_only_observed_is_listed_as_such(lenient: Cli, db: Db) -> None:
     be_bad(db)
     lenient.ok("user", "set", *ANN, "--plan", "team")
-    assert "observed, until" in lenient.ok("user", "list", "--throttled")
+    assert "observed" in lenient.ok("user", "list", "--throttled")
 
 
 # ── throttle and lift ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.usefixtures("sales")
-@pytest.mark.parametrize("names", [("acme",), ANN], ids=["workspace", "user"])
-@pytest.mark.parametrize("mode", ["off", "observe", "enforce"])
-def test_what_is_throttled_by_hand_waits_until_it_is_lifted(
-    cli: Cli, url: str, names: tuple[str, ...], mode: str
-) -> None:
-    cli = Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": mode})
-    held, other = send(cli, "--workspace", "acme", "--user", "ann"), send(cli, "--workspace", "beta")
-    told = cli.ok("user", "throttle", *names, "--for", "4h", *TO_SPAM)
-    assert told.endswith("; waiting behind it: 1 e-mail\n")
+def test_what_is_throttled_by_hand_waits_until_it_is_lifted(cli: Cli, url: str) -> None:
+    """A workspace or a user, whatever is done about scores."""
+    throttled = {
+        (mode, *names): Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": mode})
+        for mode in ("off", "observe", "enforce")
+        for names in ((f"{mode}-all",), (f"{mode}-one", "ann"))
+    }
+    held = [send(cli, "--workspace", workspace, "--user", "ann") for _, workspace, *_ in throttled]
+    others = [send(cli, "--workspace", "off-one", "--user", "bob"), send(cli, "--workspace", "beta")]
+    for (_, *names), there in throttled.items():
+        assert " 1 " in there.ok("user", "throttle", *names, "--for", "4h", *TO_SPAM), names
     deliver(url)
-    assert (state(cli, held), state(cli, other)) == ("ready", "sent")
-    told = cli.ok("user", "lift", *names)
-    assert "; waiting: 1 e-mail; immune until " in told
+    assert [state(cli, id_) for id_ in held] == ["ready"] * 6
+    assert [state(cli, id_) for id_ in others] == ["sent"] * 2
+    for (_, *names), there in throttled.items():
+        assert " 1 " in there.ok("user", "lift", *names), names
     deliver(url)
-    assert state(cli, held) == "sent"
+    assert [state(cli, id_) for id_ in held] == ["sent"] * 6
 
 
 def until(cli: Cli) -> datetime:
@@ -328,13 +330,13 @@ def test_a_throttle_lasts_a_day_or_a_span_or_until_a_moment(cli: Cli) -> None:
     cli.ok("user", "throttle", *ANN, "--until", "2099-01-31T09:00:00Z", *TO_SPAM)
     assert until(cli) == datetime(2099, 1, 31, 9, tzinfo=UTC)
     throttle = cli.json("user", "show", *ANN)["throttle"]
-    assert (throttle["is_by_hand"], throttle["reasons"]) == (True, ["a bought list"])
-    assert "by hand: a bought list" in cli.ok("user", "show", *ANN)
+    assert (throttle["is_by_hand"], throttle["reasons"]) == (True, [TO_SPAM[1]])
+    assert TO_SPAM[1] in cli.ok("user", "show", *ANN)
 
 
 def test_a_throttle_until_a_moment_that_has_passed_is_refused(cli: Cli) -> None:
     error = cli.error("user", "throttle", *ANN, "--until", "2001-01-31T09:00:00Z", *TO_SPAM)
-    assert error == "error: --until must lie in the future, got 2001-01-31T09:00:00Z\n"
+    assert missing(error, "--until", "2001-01-31T09:00:00Z") == []
     assert cli.json("user", "list") == []
 
 
@@ -355,20 +357,17 @@ def test_a_throttle_by_score_is_lifted_and_not_put_back(strict: Cli, db: Db) -> 
     be_bad(db)
     strict.ok("user", "set", *ANN, "--plan", "team")
     strict.ok("user", "lift", *ANN, "--immune-for", "2h")
-    assert "tier high" in strict.ok("user", "set", *ANN, "--plan", "team"), "looked at again, with the same score"
+    strict.ok("user", "set", *ANN, "--plan", "team")
     shown = strict.json("user", "show", *ANN)
-    assert (shown["score"], shown["throttle"]) == (55, None)
-    immune = datetime.fromisoformat(shown["immune_until"]) - datetime.now(UTC)
-    assert timedelta(minutes=110) < immune <= timedelta(hours=2)
-    assert "no score throttles it before " in strict.ok("user", "show", *ANN)
+    assert (shown["tier"], shown["score"], shown["throttle"]) == ("high", 55, None), "looked at again, with this score"
+    immune_until = datetime.fromisoformat(shown["immune_until"])
+    assert timedelta(minutes=110) < immune_until - datetime.now(UTC) <= timedelta(hours=2)
+    assert f"{immune_until:%H:%M:%S}" in strict.ok("user", "show", *ANN)
 
 
 def test_lifting_what_is_not_throttled_is_an_error_that_says_where_to_look(cli: Cli) -> None:
     cli.ok("user", "throttle", "acme", *TO_SPAM)
-    error = cli.error("user", "lift", "acme", "ann lee")
-    assert error == (
-        "error: There is no throttle on user ann lee of workspace acme. See: fairpost user show acme 'ann lee'\n"
-    )
+    assert "fairpost user show acme 'ann lee'" in cli.error("user", "lift", "acme", "ann lee")
     assert [row["user"] for row in cli.json("user", "list")] == [None], "and nobody is registered by it"
 
 
@@ -376,8 +375,8 @@ def test_lifting_says_what_still_stands_in_the_way(cli: Cli) -> None:
     cli.ok("user", "throttle", *ANN, *TO_SPAM)
     cli.ok("hold", "acme", "--reason", "unpaid")
     _, still, then = cli.ok("user", "lift", *ANN).splitlines()
-    assert still == "still held: workspace acme, until released: unpaid"
-    assert then == "next: fairpost release acme"
+    assert missing(still, "acme", "unpaid") == []
+    assert then.endswith("fairpost release acme")
 
 
 def test_a_decision_that_comes_too_late_is_made_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,5 +403,4 @@ def test_who_is_changed_all_the_time_is_given_up_with_a_word(cli: Cli, monkeypat
         return False
 
     monkeypatch.setattr(senders, "decide", never)
-    error = cli.error("user", "throttle", *ANN, *TO_SPAM)
-    assert error == "error: Others keep changing user ann of workspace acme. Try again.\n"
+    assert missing(cli.error("user", "throttle", *ANN, *TO_SPAM), *ANN) == []

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from fairpost.compose.bodies import CHUNK_BYTES, UNQUOTED, base64_rows, encode_text, quoted_printable
 from tests.compose import strategies as some
+from tests.thorough import times
 
-many = settings(max_examples=500, deadline=None)
+many = settings(max_examples=times(100))
 
 
 @many

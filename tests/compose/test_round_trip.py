@@ -12,8 +12,9 @@ from fairpost.model.message import Message
 from tests.compose import strategies as some
 from tests.compose.composing import message_of
 from tests.compose.reading import Seen, defects_of, read_by_stdlib, seen_by_rust, seen_by_stdlib
+from tests.thorough import times
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=times(40))
 
 
 def both(message: Message) -> list[Seen]:

@@ -1,26 +1,38 @@
-"""The mind of an engine: whom it wakes, whom it kills, whom it gives up. Its processes are put in place by hand."""
+"""The orchestrator: whom it starts, wakes, kills and gives up. The test takes the place of the parent and of the workers."""
 
 import asyncio
-import os
-import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from fairpost.deliver.channel import Channel, Lines, Word
-from fairpost.deliver.orchestrator import BEAT_S_MAX, FAULTS_MAX, LOOK_S, LOOK_S_MAX, STUCK_S_MAX, Hand, Orchestrator
+from fairpost.deliver.channel import Lines, Word, encode
+from fairpost.deliver.orchestrator import (
+    BEAT_S_MAX,
+    FAULT_REST_S_MAX,
+    FAULTS_MAX,
+    LOOK_S,
+    LOOK_S_MAX,
+    STUCK_S_MAX,
+    Orchestrator,
+)
 from fairpost.deliver.process import WorkerOptions
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
 from fairpost.model.transport import SmtpSettings
+from fairpost.postgres.postmaster import is_alive
 from fairpost.postgres.store import Store
 from fairpost.system import clock
+from fairpost.system.clock import ManualClock
 
 SERVER = SmtpSettings(host="127.0.0.1", port=9)
+OWNER = "here:1:a"
+HANG_S = 60  # only against waiting for ever
+NO_PROCESS = 2**22 + 1  # more than any pid
 
 
 @pytest.fixture
@@ -30,188 +42,308 @@ async def store(url: str) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def nursery() -> Iterator[tuple[socket.socket, socket.socket]]:
-    ours, its = socket.socketpair()
-    ours.setblocking(False)
-    yield ours, its
-    ours.close()
-    its.close()
+def hands() -> Iterator[ManualClock]:
+    with clock.stopped_at(clock.now()) as hands:
+        yield hands
 
 
-class Told(Channel):
-    """A worker's channel that keeps what it was told."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda _: None, lambda: None)
-        self.words: list[Word] = []
-
-    def say(self, word: Word) -> None:
-        self.words.append(word)
-
-
-def mind(
-    store: Store,
-    nursery: tuple[socket.socket, socket.socket],
-    log: list[str] | None = None,
-    look_s: float = LOOK_S,
-    **more: Any,
-) -> Orchestrator:
-    options = WorkerOptions(url="postgresql://none", owner="here:1:a", poll_only=True, **more)
-    said = log if log is not None else []
-    return Orchestrator(store, options, nursery[1], processes_max=10, look_s=look_s, log=said.append)
-
-
-def asked_to_fork(nursery: tuple[socket.socket, socket.socket]) -> list[Word]:
+def received(sock: socket.socket) -> list[Word]:
+    """What has arrived by now."""
     try:
-        return Lines().feed(nursery[0].recv(65_536))
+        return Lines().feed(sock.recv(65_536))
     except BlockingIOError:
         return []
 
 
-async def sleeper() -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(sys.executable, "-c", "import time; time.sleep(600)")
+@dataclass
+class Worker:
+    """A worker as the orchestrator sees it: a pid, and the other end of a socket."""
+
+    pid: int
+    sock: socket.socket
+    account: AccountId
+
+    def say(self, **word: Any) -> None:
+        self.sock.sendall(encode(word))
+
+    def rests(self) -> None:
+        self.say(account=self.account, idle=True, until=None, sent=0)
+
+    def told(self) -> list[Word]:
+        return received(self.sock)
 
 
-async def test_an_account_with_work_gets_a_process_and_one_without_does_not(store: Store, nursery: Any) -> None:
-    await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
-    await store.add_account("bert", address="bert@post.test", pool="quiet", limits=Limits(), transport=SERVER)
-    await store.add_account("carl", address="carl@post.test", limits=Limits())  # no server: it cannot send
-    orchestrator = mind(store, nursery)
-    await orchestrator.step()
-    assert asked_to_fork(nursery) == []
-    await store.enqueue_many([{"to": "ann@there.test", "subject": "s", "text": "t"}])
-    await orchestrator.step()
-    assert len(asked_to_fork(nursery)) == 1
-    await orchestrator.step()
-    assert asked_to_fork(nursery) == [], "it is on its way"
+@dataclass
+class Parent:
+    """Is asked for workers, and says who was forked and who has ended."""
+
+    ours: socket.socket
+    its: socket.socket
+    workers: list[Worker] = field(default_factory=list)
+
+    def asked(self) -> int:
+        """How many forks."""
+        return len(received(self.ours))
+
+    async def fork(self, pid: int = NO_PROCESS) -> Worker:
+        """Answers the oldest request."""
+        mine, orchestrators = socket.socketpair()
+        mine.setblocking(False)
+        socket.send_fds(self.ours, [encode({"forked": 1, "pid": pid})], [orchestrators.fileno()])
+        orchestrators.close()
+        async with asyncio.timeout(HANG_S):
+            while not (told := received(mine)):  # noqa: ASYNC110 - the socket is looked at without waiting
+                await asyncio.sleep(0)
+        (word,) = told
+        self.workers.append(Worker(pid, mine, AccountId(word["drive"])))
+        return self.workers[-1]
+
+    def exited(self, worker: Worker, code: int = -9) -> None:
+        self.ours.sendall(encode({"exited": worker.pid, "code": code}))
+
+    def die(self, worker: Worker) -> None:
+        worker.sock.close()
+        self.exited(worker)
 
 
-async def test_it_looks_as_often_as_it_is_told_and_often_enough_to_be_counted_on(store: Store, nursery: Any) -> None:
-    await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
-    due_at = (clock.now() + timedelta(seconds=60)).isoformat()
-    await store.enqueue_many([{"to": "ann@there.test", "subject": "s", "text": "t", "due_at": due_at}])
-    assert [await mind(store, nursery, look_s=s).step() for s in (0.2, LOOK_S, 600.0)] == [0.2, LOOK_S, LOOK_S_MAX]
+@pytest.fixture
+def parent() -> Iterator[Parent]:
+    parent = Parent(*socket.socketpair())
+    parent.ours.setblocking(False)
+    yield parent
+    for sock in (parent.ours, parent.its, *(worker.sock for worker in parent.workers)):
+        sock.close()
 
 
-async def test_packed_accounts_share_a_process(store: Store, nursery: Any) -> None:
-    for name in ("anna", "bert", "carl"):
-        await store.add_account(name, address=f"{name}@post.test", limits=Limits(), transport=SERVER)
-    await store.enqueue_many([{"to": "ann@there.test", "subject": "s", "text": "t"}] * 9)
-    await mind(store, nursery, accounts_max=2).step()
-    assert len(asked_to_fork(nursery)) == 2
+@dataclass
+class Engine:
+    store: Store
+    parent: Parent
+    orchestrator: Orchestrator
+    log: list[str]
+
+    async def heard(self) -> None:
+        """Until all that was said to it has been heard: a question to the database takes many turns of the loop."""
+        await self.store.value("SELECT 1")
+
+    async def asks(self) -> int:
+        """How many workers one look asks for. What was said to it before is heard by then."""
+        await self.orchestrator.step()
+        return self.parent.asked()
+
+    async def start(self, pid: int = NO_PROCESS) -> Worker:
+        assert await self.asks() == 1
+        return await self.parent.fork(pid)
 
 
-async def test_a_worker_at_rest_is_let_go_when_its_account_has_new_settings(store: Store, nursery: Any) -> None:
-    account = await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
-    orchestrator = mind(store, nursery)
-    channel = Told()
-    orchestrator._hands[7] = Hand(7, channel, clock.monotonic(), {account})
-    orchestrator._ours[account] = True
-    await store.take_lease(account, owner="here:1:a", seconds=60)
-    await orchestrator.step()
-    assert channel.words == []
-    await store.change_account("anna", {"delay_ms": 5})
-    await orchestrator.step()
-    assert channel.words == [{"finish": account}]
-
-
-async def test_nothing_is_started_while_everything_is_paused(store: Store, nursery: Any) -> None:
-    await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
-    await store.enqueue_many([{"to": "ann@there.test", "subject": "s", "text": "t"}])
-    await store.value("SELECT fairpost.pause('a test', 'a test')")
-    await mind(store, nursery).step()
-    assert asked_to_fork(nursery) == []
-
-
-async def test_one_sleeping_worker_is_woken_for_one_e_mail(store: Store, nursery: Any) -> None:
-    orchestrator = mind(store, nursery)
-    channels = {AccountId(n): Told() for n in (1, 2, 3)}
-    for account_id, channel in channels.items():
-        orchestrator._hands[account_id] = Hand(account_id, channel, clock.monotonic(), {account_id})
-        orchestrator._routes[account_id] = {"default"}
-        orchestrator._ours[account_id] = True
-    orchestrator._hear(2, {"account": 2, "idle": True, "until": None, "sent": 0})
-    orchestrator._hear(3, {"account": 3, "idle": True, "until": None, "sent": 0})
-    orchestrator._notified(None, 0, "fairpost", "default")
-    assert [channel.words for channel in channels.values()] == [[], [{"wake": 2}], []]
-    orchestrator._notified(None, 0, "fairpost", "default")
-    assert channels[AccountId(3)].words == [{"wake": 3}]
-    orchestrator._notified(None, 0, "fairpost", "@somebody")
-    assert sum(len(channel.words) for channel in channels.values()) == 2
-
-
-@pytest.mark.parametrize("how", ["silent", "stuck"])
-async def test_a_worker_that_hangs_is_killed(store: Store, nursery: Any, how: str) -> None:
+def engine_of(store: Store, parent: Parent, *, look_s: float = LOOK_S, **more: Any) -> Engine:
+    options = WorkerOptions(url="postgresql://none", owner=OWNER, poll_only=True, **more)
     log: list[str] = []
-    orchestrator = mind(store, nursery, log)
-    well, hanging = await sleeper(), await sleeper()
-    now_s = clock.monotonic()
-    good = Hand(well.pid, Told(), now_s, {AccountId(1)}, {AccountId(1): (5, now_s - 60)})
-    bad = Hand(hanging.pid, Told(), now_s, {AccountId(2)}, {AccountId(2): (5, now_s)})
-    if how == "silent":
-        bad.heard_s -= BEAT_S_MAX + 1
-    else:
-        bad.moved[AccountId(2)] = (5, now_s - STUCK_S_MAX - 1)
-    orchestrator._hands = {well.pid: good, hanging.pid: bad}
-    orchestrator._kill_the_hanging()
-    assert await hanging.wait() == -signal.SIGKILL
-    assert well.returncode is None
-    assert len(log) == 1
-    os.kill(well.pid, signal.SIGKILL)
-    await well.wait()
+    made = Orchestrator(store, options, parent.its, processes_max=10, look_s=look_s, log=log.append)
+    return Engine(store, parent, made, log)
 
 
-async def test_whoever_moves_or_rests_is_not_stuck(store: Store, nursery: Any) -> None:
-    orchestrator = mind(store, nursery)
-    hand = orchestrator._hands[7] = Hand(7, Told(), 0.0, {AccountId(1)})
-    orchestrator._ours[AccountId(1)] = False
-    orchestrator._hear(7, {"beat": [[1, 5]]})
-    since_s = hand.moved[AccountId(1)][1]
-    orchestrator._hear(7, {"beat": [[1, 5]]})
-    assert hand.moved[AccountId(1)] == (5, since_s)
-    orchestrator._hear(7, {"beat": [[1, 6]]})
-    assert hand.moved[AccountId(1)][0] == 6
-    assert hand.moved[AccountId(1)][1] >= since_s
-    hand.moved[AccountId(1)] = (6, 0.0)
-    orchestrator._ours[AccountId(1)] = True
-    orchestrator._hear(7, {"beat": [[1, 6]]})
-    assert hand.moved[AccountId(1)][1] > 0
+@pytest.fixture
+async def engine(store: Store, parent: Parent) -> AsyncIterator[Engine]:
+    engine = engine_of(store, parent)
+    with engine.orchestrator.hearing():
+        yield engine
 
 
-async def test_what_a_dead_worker_held_is_free_at_once_and_not_before_it_is_dead(store: Store, nursery: Any) -> None:
-    account = await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
-    lease = await store.take_lease(account, owner="here:1:a", seconds=600)
+async def add_account(store: Store, name: str, **more: Any) -> AccountId:
+    return await store.add_account(name, address=f"{name}@post.test", limits=Limits(), transport=SERVER, **more)
+
+
+async def enqueue(store: Store, n: int = 1, **more: Any) -> list[Any]:
+    return await store.enqueue_many([{"to": "ann@there.test", "subject": "s", "text": "t", **more}] * n)
+
+
+async def test_an_account_with_work_gets_a_process_and_one_without_does_not(engine: Engine) -> None:
+    await add_account(engine.store, "anna")
+    await add_account(engine.store, "bert", pool="quiet")
+    await engine.store.add_account("carl", address="carl@post.test", limits=Limits())  # no server: it cannot send
+    assert await engine.asks() == 0
+    await enqueue(engine.store)
+    assert await engine.asks() == 1
+    assert await engine.asks() == 0, "it is on its way"
+
+
+async def test_it_looks_as_often_as_it_is_told_and_often_enough_to_be_counted_on(store: Store, parent: Parent) -> None:
+    await add_account(store, "anna")
+    await enqueue(store, due_at=(clock.now() + timedelta(seconds=60)).isoformat())
+    looks = [engine_of(store, parent, look_s=s).orchestrator for s in (0.2, LOOK_S, 600.0)]
+    assert [await each.step() for each in looks] == [0.2, LOOK_S, LOOK_S_MAX]
+
+
+async def test_packed_accounts_share_a_process(store: Store, parent: Parent) -> None:
+    for name in ("anna", "bert", "carl"):
+        await add_account(store, name)
+    await enqueue(store, 9)
+    assert await engine_of(store, parent, accounts_max=2).asks() == 2
+
+
+async def test_a_worker_at_rest_is_let_go_when_its_account_has_new_settings(engine: Engine) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    worker = await engine.start()
+    lease = await engine.store.take_lease(account, owner=OWNER, seconds=60)
     assert lease is not None
-    orchestrator = mind(store, nursery)
-    orchestrator._hands[7] = Hand(7, Told(), clock.monotonic(), {account})
-    orchestrator._hear(7, {"holds": account, "epoch": lease.epoch})
-    orchestrator._lost(7)
-    await orchestrator.step()
-    assert (await store.stations())[0].is_driven, "it may only have closed its socket"
-    orchestrator._exited(7, -9)
-    orchestrator._news.clear()
-    await orchestrator._news.wait()
-    assert not (await store.stations())[0].is_driven
+    await engine.store.claim(lease, limit=1)  # nothing waits any more
+    worker.rests()
+    await engine.heard()
+    assert await engine.asks() == 0
+    assert worker.told() == []
+    await engine.store.change_account("anna", {"delay_ms": 5})
+    assert await engine.asks() == 0
+    assert worker.told() == [{"finish": account}]
 
 
-async def test_an_account_whose_workers_die_again_and_again_is_suspended(store: Store, nursery: Any) -> None:
-    account = await store.add_account("anna", address="anna@post.test", limits=Limits(), transport=SERVER)
-    orchestrator = mind(store, nursery)
-    rests = []
-    for pid in range(FAULTS_MAX):
-        orchestrator._hands[pid] = Hand(pid, Told(), clock.monotonic(), {account})
-        orchestrator._lost(pid)
-        rests.append(round(orchestrator._faults[account].until_s - clock.monotonic(), 1))
-    assert rests == sorted(rests), "each time it rests longer"
-    async with asyncio.timeout(60):
-        while (await store.account(account)).status == "active":  # noqa: ASYNC110 - a row tells nobody
+async def test_nothing_is_started_while_everything_is_paused(engine: Engine) -> None:
+    await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    await engine.store.value("SELECT fairpost.pause('a test', 'a test')")
+    assert await engine.asks() == 0
+
+
+async def test_one_sleeping_worker_is_woken_for_one_e_mail(engine: Engine) -> None:
+    for name in ("anna", "bert", "carl"):
+        await add_account(engine.store, name)
+    rows = await enqueue(engine.store, 3)
+    assert await engine.asks() == 3
+    busy, *resting = [await engine.parent.fork(NO_PROCESS + n) for n in range(3)]
+    for row in rows:
+        await engine.store.cancel(row["id"])
+    for worker in resting:
+        worker.rests()
+    await engine.heard()
+
+    def woken(route: str) -> list[AccountId]:
+        engine.orchestrator.notified(route)
+        told = {worker.account: worker.told() for worker in (busy, *resting)}
+        assert all(words in ([], [{"wake": account}]) for account, words in told.items())
+        return [account for account, words in told.items() if words]
+
+    assert woken("@somebody") == []
+    one, other = woken("default"), woken("default")
+    assert len(one) == len(other) == 1
+    assert {*one, *other} == {worker.account for worker in resting}
+    assert woken("default") == []
+
+
+@pytest.fixture
+async def workers(engine: Engine, hands: ManualClock) -> AsyncIterator[list[Worker]]:
+    """Three, with a real process each."""
+    processes = [await asyncio.create_subprocess_exec("sleep", "600") for _ in range(3)]
+    workers = []
+    for n, process in enumerate(processes):
+        await add_account(engine.store, f"a{n}", pool=f"p{n}")
+        await enqueue(engine.store, pool=f"p{n}")
+        workers.append(await engine.start(process.pid))
+    yield workers
+    for process in processes:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def killed(engine: Engine, workers: list[Worker]) -> list[Worker]:
+    """By one look. The log names each: one that is slow to die is not missed."""
+    await engine.asks()
+    named = [worker for worker in workers if any(str(worker.pid) in line for line in engine.log)]
+    async with asyncio.timeout(HANG_S):
+        while any(is_alive(worker.pid) for worker in named):  # noqa: ASYNC110 - the fixture has their processes
             await asyncio.sleep(0.01)
-    assert (await store.account(account)).status_reason == f"its worker died {FAULTS_MAX} times in a row"
+    assert [worker for worker in workers if not is_alive(worker.pid)] == named
+    return named
 
 
-async def test_a_word_of_something_sent_forgives_all_faults(store: Store, nursery: Any) -> None:
-    orchestrator = mind(store, nursery)
-    orchestrator._hands[7] = Hand(7, Told(), clock.monotonic(), {AccountId(1)})
-    orchestrator._blame(AccountId(1))
-    orchestrator._hear(7, {"account": 1, "idle": False, "until": None, "sent": 3})
-    assert orchestrator._faults == {}
+async def test_a_silent_worker_is_killed(engine: Engine, workers: list[Worker], hands: ManualClock) -> None:
+    silent, *well = workers
+    hands.advance(timedelta(seconds=BEAT_S_MAX))
+    for worker in well:
+        worker.say(beat=[[worker.account, 5]])
+    await engine.heard()
+    assert await killed(engine, workers) == []
+    hands.advance(timedelta(seconds=1))
+    assert await killed(engine, workers) == [silent]
+
+
+async def test_one_that_is_stuck_is_killed_and_not_one_that_moves_or_rests(
+    engine: Engine, workers: list[Worker], hands: ManualClock
+) -> None:
+    stuck, moving, resting = workers
+    resting.rests()
+
+    async def all_beat(handled: int) -> None:
+        for worker in workers:
+            worker.say(beat=[[worker.account, handled if worker is moving else 5]])
+        await engine.heard()
+
+    await all_beat(5)
+    hands.advance(timedelta(seconds=STUCK_S_MAX))
+    await all_beat(6)
+    assert await killed(engine, workers) == []
+    hands.advance(timedelta(seconds=1))
+    await all_beat(6)
+    assert await killed(engine, workers) == [stuck]
+
+
+async def test_what_a_dead_worker_held_is_free_at_once_and_not_before_it_is_dead(engine: Engine) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    worker = await engine.start()
+    lease = await engine.store.take_lease(account, owner=OWNER, seconds=600)
+    assert lease is not None
+    worker.say(holds=account, epoch=lease.epoch)
+    worker.sock.close()
+    await engine.asks()
+    assert (await engine.store.stations())[0].is_driven, "it may only have closed its socket"
+    engine.parent.exited(worker)
+    async with asyncio.timeout(HANG_S):
+        while (await engine.store.stations())[0].is_driven:  # noqa: ASYNC110 - a row tells nobody
+            await asyncio.sleep(0.01)
+
+
+def rest_of(faults: int) -> timedelta:
+    return timedelta(seconds=min(FAULT_REST_S_MAX, 0.25 * 2**faults))
+
+
+INSTANT = timedelta(milliseconds=1)
+
+
+async def test_an_account_whose_workers_die_again_and_again_rests_longer_each_time_and_is_suspended(
+    engine: Engine, hands: ManualClock
+) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    hands.advance(timedelta(seconds=1))
+    for faults in range(1, FAULTS_MAX + 1):
+        worker = await engine.start()
+        engine.parent.die(worker)
+        assert await engine.asks() == 0
+        hands.advance(rest_of(faults) - INSTANT)
+        assert await engine.asks() == 0
+        hands.advance(2 * INSTANT)
+    async with asyncio.timeout(HANG_S):
+        while (await engine.store.account(account)).status == "active":  # noqa: ASYNC110 - a row tells nobody
+            await asyncio.sleep(0.01)
+    suspended = await engine.store.account(account)
+    assert suspended.status == "suspended"
+    assert str(FAULTS_MAX) in (suspended.status_reason or "")
+    assert await engine.asks() == 0
+
+
+async def test_a_word_of_something_sent_forgives_all_faults(engine: Engine, hands: ManualClock) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    hands.advance(timedelta(seconds=1))
+    for faults in (1, 2):
+        engine.parent.die(await engine.start())
+        assert await engine.asks() == 0
+        hands.advance(rest_of(faults) + INSTANT)
+    worker = await engine.start()
+    worker.say(account=account, idle=False, until=None, sent=3)
+    engine.parent.die(worker)
+    assert await engine.asks() == 0
+    hands.advance(rest_of(1) + INSTANT)
+    assert await engine.asks() == 1, "as after the first"

@@ -231,7 +231,7 @@ async def test_a_look_that_fails_is_not_the_last(store: Store, monkeypatch: pyte
     running = asyncio.create_task(watch.run())
     await asyncio.wait_for(twice.wait(), 60)
     running.cancel()
-    assert said[0] == "looking after senders: ValueError: nonsense"
+    assert "ValueError: nonsense" in said[0]
 
 
 async def test_a_sender_that_an_application_has_locked_is_looked_at_later(
@@ -269,5 +269,5 @@ async def test_hours_in_which_no_engine_looked_are_looked_at(store: Store, hands
 
 @pytest.mark.parametrize("since", ["infinity", "-infinity", "12000-01-01", "0001-01-01"])
 async def test_an_age_that_nobody_can_have_is_refused(store: Store, since: str) -> None:
-    with pytest.raises(asyncpg.PostgresError, match="between the years 1970 and 2200"):
+    with pytest.raises(asyncpg.PostgresError, match=r"1970.*2200"):
         await store.value("SELECT fairpost.set_sender('w1', 'ann', NULL, $1::text::timestamptz)", since)

@@ -60,7 +60,7 @@ async def test_faults_are_added_listed_and_taken_away(ann: Client) -> None:
 async def test_one_bad_fault_and_none_is_added(ann: Client) -> None:
     response = await ann.http.post("/emulator/faults", json=[{"action": "drop"}, {"action": "explode"}])
     assert response.status_code == 400
-    assert "there is no action 'explode'" in response.json()["error"]
+    assert "'explode'" in response.json()["error"]
     assert ann.emulator.faults.listed() == []
 
 

@@ -311,10 +311,10 @@ def test_a_fault_that_is_misspelt_is_refused(written: Any) -> None:
 
 
 def test_a_script_has_a_limit() -> None:
-    with pytest.raises(ValueError, match="at most 1000 faults"):
+    with pytest.raises(ValueError, match=r"\b1000\b"):
         parse_all([{"action": "drop"}] * 1_001)
     faults = Faults(parse_all([{"action": "drop"}] * 1_000), roll=lambda: 0)
-    with pytest.raises(ValueError, match="1000 faults already"):
+    with pytest.raises(ValueError, match=r"\b1000\b"):
         faults.add(action="drop")
 
 

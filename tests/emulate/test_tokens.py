@@ -19,7 +19,7 @@ from tests.emulate.conftest import ANN, BEARER, NOON, Client, Connect, Emulate, 
 
 # google-auth has no types of its own for these.
 from_key: Any = service_account.Credentials.from_service_account_info
-from_user: Any = google.oauth2.credentials.Credentials.from_authorized_user_info
+user_credentials: Any = google.oauth2.credentials.Credentials
 
 
 async def refresh(credentials: Any) -> Any:
@@ -77,8 +77,8 @@ async def test_google_auth_understands_the_refusals(sub: str, scopes: list[str],
 async def test_google_auth_refreshes_a_user_token() -> None:
     async with GmailEmulator([ANN]) as emulator:
         info = emulator.refresh_token(ANN)
-        user = from_user(info)
-        user._token_uri = info["token_uri"]  # it would ask Google itself
+        given = {name: info[name] for name in ("refresh_token", "token_uri", "client_id", "client_secret")}
+        user = user_credentials(None, **given)
         await refresh(user)
         assert user.token.startswith("ya29.")
         emulator.tokens.revoke(ANN)
@@ -218,7 +218,7 @@ async def test_a_refresh_gives_no_more_scopes_than_were_granted(emulate: Emulate
 
 async def test_a_form_that_is_too_large_or_unreadable_is_refused(emulate: Emulate) -> None:
     emulator = await emulate()
-    assert await refusal(emulator, grant_type="x" * 70_000) == (400, "invalid_request", "The form is too large.")
+    assert (await refusal(emulator, grant_type="x" * 70_000))[:2] == (400, "invalid_request")
     async with httpx2.AsyncClient(trust_env=False) as http:
         for body in (b"\xff\xfe", b"a=1&" * 200, b""):
             response = await http.post(emulator.token_url, content=body)

@@ -184,7 +184,7 @@ class Google:
             case "POST", ["drafts"]:
                 return self._create(request)
             case "POST", ["drafts", "send"]:
-                return self._send(json.loads(request.body)["id"])
+                return self.send_draft(json.loads(request.body)["id"])
             case "GET", ["drafts", id_] if id_ in self.drafts:
                 return http(200, {"id": id_, "message": {"id": f"m{id_}", "threadId": self.drafts[id_][1]}})
             case "PUT", ["drafts", id_] if id_ in self.drafts:
@@ -214,7 +214,7 @@ class Google:
         self.drafts[id_] = (base64.urlsafe_b64decode(message["raw"]), thread)
         return http(200, {"id": id_, "message": {"id": f"m{id_}", "threadId": thread, "labelIds": ["DRAFT"]}})
 
-    def _send(self, id_: str) -> bytes:
+    def send_draft(self, id_: str) -> bytes:
         if id_ not in self.drafts:
             return GONE
         raw, thread = self.drafts.pop(id_)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fairpost.gmail.answers import Draft, Failure, Mail, NoAnswer, NoToken, Refusal, Withheld
-from fairpost.gmail.client import JSON_BYTES_MAX, GmailClient, Timeouts
+from fairpost.gmail.client import ANSWER_BYTES_MAX, JSON_BYTES_MAX, GmailClient, Timeouts
 from fairpost.oauth.errors import Refused, Unreachable
 from tests.gmail.google import Done, Fault, Google, Tokens, answer_of, error, google, http
 from tests.gmail.sending import KnowingClient
@@ -196,7 +196,8 @@ async def test_a_drip_of_bytes_does_not_keep_us_for_ever() -> None:
     async with google() as server, client_of(server, times=Timeouts(total_s=0.3)) as client:
         server.fail("profile", Fault(says=b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n", drips=True))
         found = await client.profile()
-        assert found == NoAnswer(error="no answer in time", has_left=True)
+        assert isinstance(found, NoAnswer)
+        assert found.has_left
 
 
 GARBAGE = [
@@ -247,7 +248,7 @@ async def test_an_answer_without_end_is_not_read_for_ever() -> None:
         server.fail("profile", Fault(says=endless))
         found = await client.profile()
         assert isinstance(found, NoAnswer)
-        assert "more than" in found.error
+        assert str(ANSWER_BYTES_MAX) in found.error
 
 
 async def test_no_token_is_ever_in_words() -> None:

@@ -1,6 +1,7 @@
 """What is said about a mail: each mistake by its name, no mistake where there is none, and an answer to anything at all."""
 
 import time
+from collections.abc import Callable
 from email.message import EmailMessage
 
 import pytest
@@ -11,12 +12,12 @@ from fairpost.inbox import markup
 from fairpost.inbox.checks.check import Checked, check
 from fairpost.inbox.checks.findings import Level
 from fairpost.inbox.checks.head import LINE_BYTES_MAX
+from fairpost.inbox.checks.links import FAULTS
 from fairpost.inbox.checks.marks import URL_CHARS_MAX
 from fairpost.inbox.markup import Image, Link, read_markup
 from fairpost.inbox.reading import read
 from tests.inbox.test_reading import PIECES
-
-LINEAR_S_MAX = 120.0  # of what takes a second or two; what is quadratic takes hours
+from tests.thorough import times
 
 
 def checked(raw: bytes) -> Checked:
@@ -77,32 +78,32 @@ def test_a_good_mail_has_nothing_bad() -> None:
 
 
 @pytest.mark.parametrize(
-    ("href", "text", "words"),
+    ("href", "text", "fault"),
     [
-        ("http://example.com/", "Shop", "with http"),
-        ("HTTP://example.com", "Shop", "with http"),
-        (" ht\ntp://example.com", "Shop", "with http"),
-        ("https://evil.example/x", "https://example.com/x", "another host"),
-        ("https://evil.example/x", "See www.example.com.", "another host"),
-        ("https://evil.example", "example.com", "another host"),
-        ("https://evil.example", "exam<b>ple</b>.com", "another host"),
-        ("https:\\\\evil.example", "https://example.com", "another host"),
-        ("https://example.com@evil.example/", "Shop", "before an @"),
-        ("https://example.com@evil.example/", "example.com", "another host"),
-        ("/account", "Account", "without a host"),
-        ("account.html", "Account", "without a host"),
-        ("//example.com/x", "Account", "without a host"),
-        ("https:///?x", "Account", "without a host"),
-        ("https://", "Account", "without a host"),
-        ("#", "Account", "without a host"),
-        ("", "Account", "without a host"),
-        ("javascript:alert(1)", "Shop", "run something"),
-        ("java&#10;script:alert(1)", "Shop", "run something"),
-        ("&#1; data:text/html,x", "Shop", "run something"),
+        ("http://example.com/", "Shop", "plain"),
+        ("HTTP://example.com", "Shop", "plain"),
+        (" ht\ntp://example.com", "Shop", "plain"),
+        ("https://evil.example/x", "https://example.com/x", "shows_another"),
+        ("https://evil.example/x", "See www.example.com.", "shows_another"),
+        ("https://evil.example", "example.com", "shows_another"),
+        ("https://evil.example", "exam<b>ple</b>.com", "shows_another"),
+        ("https:\\\\evil.example", "https://example.com", "shows_another"),
+        ("https://example.com@evil.example/", "Shop", "disguised"),
+        ("https://example.com@evil.example/", "example.com", "shows_another"),
+        ("/account", "Account", "nowhere"),
+        ("account.html", "Account", "nowhere"),
+        ("//example.com/x", "Account", "nowhere"),
+        ("https:///?x", "Account", "nowhere"),
+        ("https://", "Account", "nowhere"),
+        ("#", "Account", "nowhere"),
+        ("", "Account", "nowhere"),
+        ("javascript:alert(1)", "Shop", "runs"),
+        ("java&#10;script:alert(1)", "Shop", "runs"),
+        ("&#1; data:text/html,x", "Shop", "runs"),
     ],
 )
-def test_a_link_that_is_wrong_is_named(href: str, text: str, words: str) -> None:
-    assert any(words in each for each in said(link(href, text), "links", Level.BAD)), checked(link(href, text))
+def test_a_link_that_is_wrong_is_named(href: str, text: str, fault: str) -> None:
+    assert any(FAULTS[fault] in each for each in said(link(href, text), "links", Level.BAD)), checked(link(href, text))
 
 
 @pytest.mark.parametrize(
@@ -164,8 +165,9 @@ def test_images_are_looked_at() -> None:
         (each.level, each.text) for each in checked(mail(html=html)).findings if each.what == "images"
     ]
     assert first[0] is Level.BAD
-    assert "1 image without alt, the first: 'https://example.com/a.png'" in first[1]
-    assert (second[0], second[1][:29]) == (Level.NOTE, "1 image will be fetched from ")
+    assert first[1].startswith("1 image ")
+    assert "'https://example.com/a.png'" in first[1]
+    assert (second[0], second[1][:8]) == (Level.NOTE, "1 image ")
     assert (third[0], "cid:logo" in third[1]) == (Level.BAD, True)
     assert levels(mail(html='<img src="data:image/png;base64,AA==" alt="">'), "images") == ["good"]
 
@@ -263,7 +265,8 @@ def test_signatures_and_results_are_told() -> None:
         if each.what == "authentication"
     ]
     assert [level for level, _ in found] == ["good", "bad", "bad", "good", "note", "bad", "note"]
-    assert "example.com, key key1" in found[0][1]
+    assert "example.com" in found[0][1]
+    assert "key1" in found[0][1]
     assert "dkim=pass, spf=pass, dmarc=fail" in found[2][1]
     assert "cv=none" in found[6][1]
 
@@ -283,62 +286,47 @@ def test_html_is_read_as_browsers_do() -> None:
     assert not read_.is_cut
 
 
-HOSTILE = [
-    *(
-        "<a ",
-        "<!--",
-        "<!",
-        "</",
-        "<",
-        "<script>",
-        "<a href='",
-        '<a href="x">',
-        "<img alt=",
-        "&#",
-        "&#9",
-        "=",
-        "<a/",
-        "a=b ",
-    ),
-    *(
-        "{{",
-        "{%",
-        "*|",
-        "${",
-        "%%",
-        "<%",
-        "http://",
-        "https://x@",
-        "www.",
-        "a.",
-        "@",
-        "\\",
-        " ",
-        "\n",
-        "<a href=x>a.b",
-        "cid:",
-    ),
-]
+# fmt: off
+HOSTILE = (
+    "<a ", "<!--", "<!", "</", "<", "<script>", "<a href='", '<a href="x">', "<img alt=", "&#", "&#9", "=", "<a/", "a=b ",
+    "{{", "{%", "*|", "${", "%%", "<%", "http://", "https://x@", "www.", "a.", "@", "\\", " ", "\n", "<a href=x>a.b", "cid:",
+)
+# fmt: on
+IN_HEADERS = ("<", "a@", "=?utf-8?q?", "; d=", "dkim=", " ", "(", '"', "1 ", ",")
 
 
-@pytest.mark.parametrize("piece", HOSTILE)
-def test_megabytes_of_hostile_html_are_read_in_time(piece: str) -> None:
-    many = (piece * (1_000_000 // len(piece))).encode()
-    began = time.monotonic()
-    for head in (b"Content-Type: text/html\r\n\r\n", b"\r\n", b"Content-Type: text/html\r\n\r\n<a href="):
-        checked(head + many)
-    assert time.monotonic() - began < LINEAR_S_MAX
+def is_linear(made: Callable[[int], bytes], size: int) -> bool:
+    """Four times as much takes about four times the work; quadratic work would take sixteen times as much.
+
+    Measured in CPU time of this thread, and again where a busy machine got in the way."""
+    return any(cpu_s(made(4 * size)) < 10 * cpu_s(made(size)) + 0.05 for _ in range(3))
 
 
+def cpu_s(raw: bytes) -> float:
+    began_s = time.thread_time()
+    checked(raw)
+    return time.thread_time() - began_s
+
+
+def repeated(piece: str, before: str, after: str = "") -> Callable[[int], bytes]:
+    return lambda n: f"{before}{piece * (n // len(piece))}{after}".encode()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("head", ["Content-Type: text/html\r\n\r\n", "\r\n", "Content-Type: text/html\r\n\r\n<a href="])
+def test_hostile_html_takes_work_in_proportion_to_its_size(head: str) -> None:
+    assert [piece for piece in HOSTILE if not is_linear(repeated(piece, head), times(40_000))] == []
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", ["From", "Date", "Message-ID", "List-Unsubscribe", "DKIM-Signature", "Authentication-Results"]
 )
-@pytest.mark.parametrize("piece", ["<", "a@", "=?utf-8?q?", "; d=", "dkim=", " ", "(", '"', "1 ", ","])
-def test_hostile_headers_are_read_in_time(name: str, piece: str) -> None:
-    began = time.monotonic()
-    checked(f"{name}: {piece * 1_000_000}\r\n\r\n".encode())
-    checked(f"{name}: {piece * 100}\r\n".encode() * 1_000)
-    assert time.monotonic() - began < LINEAR_S_MAX
+def test_hostile_headers_take_work_in_proportion_to_their_size(name: str) -> None:
+    size = times(40_000)
+    long = [piece for piece in IN_HEADERS if not is_linear(repeated(piece, f"{name}: ", "\r\n\r\n"), size)]
+    often = [piece for piece in IN_HEADERS if not is_linear(repeated(f"{name}: {piece * 100}\r\n", ""), size)]
+    assert (long, often) == ([], [])
 
 
 def test_what_was_cut_off_is_said() -> None:

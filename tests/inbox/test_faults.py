@@ -29,12 +29,9 @@ ALL = tuple(Step)
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("rcpt=reject", Fault(step=Step.RCPT, action=Answer("550 5.1.1 No such user"))),
-        ("rcpt=reject:552", Fault(step=Step.RCPT, action=Answer("552 5.1.1 No such user"))),
         ("rcpt=reject:552 5.2.2 Full", Fault(step=Step.RCPT, action=Answer("552 5.2.2 Full"))),
         ("mail=tempfail:452 4.3.1 90% full", Fault(step=Step.MAIL, action=Answer("452 4.3.1 90% full"))),
         ("mail=tempfail:452 90% full%5", Fault(step=Step.MAIL, action=Answer("452 90% full"), percent=5)),
-        ("connect=tempfail", Fault(step=Step.CONNECT, action=Answer("421 4.3.2 Closed for now, try again later"))),
         ("data=delay:500ms", Fault(step=Step.DATA, action=Delay(0.5))),
         ("data=delay:5s%50", Fault(step=Step.DATA, action=Delay(5), percent=50)),
         ("ehlo=delay:30m", Fault(step=Step.EHLO, action=Delay(1800))),
@@ -48,34 +45,45 @@ def test_a_fault_is_read(text: str, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "codes"),
+    [("rcpt=reject", "550 5.1.1 "), ("rcpt=reject:552", "552 5.1.1 "), ("connect=tempfail", "421 4.3.2 ")],
+)
+def test_an_answer_without_a_text_gets_one(text: str, codes: str) -> None:
+    action = parse(text).action
+    assert isinstance(action, Answer)
+    assert action.reply.startswith(codes)
+    assert len(action.reply) > len(codes)
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
     [
-        ("", "write STEP=ACTION"),
-        ("rcpt", "write STEP=ACTION"),
-        ("RCPT=reject", "write STEP=ACTION"),
-        ("quit=cut", "there is no step quit; there are connect, ehlo, auth, mail, rcpt, data, dot"),
-        ("rcpt=explode", "there is no action explode; there are reject, tempfail"),
-        ("rcpt=cut-after", "cut-after exists for dot only"),
-        ("rcpt=cut:5s", "cut takes no detail"),
-        ("rcpt=stall:", "stall takes no detail"),
-        ("rcpt=delay", "delay takes a time of 1ms to 30m"),
-        ("rcpt=delay:0s", "delay takes a time"),
-        ("rcpt=delay:31m", "delay takes a time"),
-        ("rcpt=delay:-1s", "delay takes a time"),
-        ("rcpt=reject:451 no", "reject takes a code of 500..559, got 451"),
-        ("rcpt=tempfail:550 no", "tempfail takes a code of 400..459, got 550"),
-        ("rcpt=reject:250 yes", "reject takes a code and a text"),
-        ("rcpt=reject:", "reject takes a code and a text"),
-        ("rcpt=reject:550 a\r\n250 b", "reject takes a code and a text"),
-        ("rcpt=reject:550 " + "x" * 500, "reject takes a code and a text"),
-        ("rcpt=reject%0", "the percentage must be 1..100, got 0"),
-        ("rcpt=reject%101", "the percentage must be 1..100, got 101"),
+        ("", ["STEP=ACTION"]),
+        ("rcpt", ["STEP=ACTION"]),
+        ("RCPT=reject", ["STEP=ACTION"]),
+        ("quit=cut", ["quit", "connect, ehlo, auth, mail, rcpt, data, dot"]),
+        ("rcpt=explode", ["explode", "reject, tempfail"]),
+        ("rcpt=cut-after", ["cut-after", "dot"]),
+        ("rcpt=cut:5s", ["cut"]),
+        ("rcpt=stall:", ["stall"]),
+        ("rcpt=delay", ["delay", "1ms", "30m"]),
+        ("rcpt=delay:0s", ["delay", "1ms", "30m"]),
+        ("rcpt=delay:31m", ["delay", "1ms", "30m"]),
+        ("rcpt=delay:-1s", ["delay", "1ms", "30m"]),
+        ("rcpt=reject:451 no", ["reject", "500..559", "451"]),
+        ("rcpt=tempfail:550 no", ["tempfail", "400..459", "550"]),
+        ("rcpt=reject:250 yes", ["reject"]),
+        ("rcpt=reject:", ["reject"]),
+        ("rcpt=reject:550 a\r\n250 b", ["reject"]),
+        ("rcpt=reject:550 " + "x" * 500, ["reject"]),
+        ("rcpt=reject%0", ["1..100", "got 0"]),
+        ("rcpt=reject%101", ["1..100", "101"]),
     ],
 )
-def test_what_is_no_fault_is_told_why(text: str, reason: str) -> None:
+def test_what_is_no_fault_is_told_why(text: str, facts: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
         parse(text)
-    assert reason in str(caught.value)
+    assert [fact for fact in facts if fact not in str(caught.value)] == []
 
 
 @pytest.mark.parametrize(
@@ -109,15 +117,15 @@ def test_other_addresses_have_none(address: str) -> None:
 
 
 def test_a_tag_that_comes_too_late_or_is_misspelt_is_told() -> None:
-    with pytest.raises(ValueError, match="cannot reach connect, only rcpt, dot"):
+    with pytest.raises(ValueError, match=r"connect.*rcpt, dot"):
         tagged("ann+connect-cut@x.test", steps=(Step.RCPT, Step.DOT))
-    with pytest.raises(ValueError, match="delay takes a time"):
+    with pytest.raises(ValueError, match=r"delay.*1ms.*30m"):
         tagged("ann+data-delay-soon@x.test", steps=ALL)
 
 
 def test_only_the_faults_of_the_step_strike_in_their_order() -> None:
     faults = [parse("rcpt=delay:1s"), parse("dot=cut"), parse("rcpt=reject")]
-    assert list(striking(faults, Step.RCPT, roll=pytest.fail)) == [Delay(1), Answer("550 5.1.1 No such user")]
+    assert list(striking(faults, Step.RCPT, roll=pytest.fail)) == [Delay(1), faults[2].action]
 
 
 def test_a_percentage_strikes_by_the_roll_and_nothing_else_rolls() -> None:

@@ -106,7 +106,7 @@ async def test_a_step_stalls_until_the_server_stops(serve: Serve, connect: Conne
 async def test_helo_is_refused_as_ehlo_is(serve: Serve, connect: Connect) -> None:
     wire = await connect(await serve(faults=(parse("ehlo=reject"),)))
     await wire.reply()
-    assert await wire.say("HELO client.test") == "550 5.7.1 Your name is refused"
+    assert (await wire.say("HELO client.test")).startswith("550 5.7.1 ")
     assert (await wire.say("MAIL FROM:<a@b.test>")).startswith("503 ")
 
 
@@ -136,7 +136,7 @@ async def test_a_percentage_in_a_tag_rolls_the_same_dice(serve: Serve, connect: 
 async def test_options_come_before_tags_and_delays_add_up(serve: Serve, connect: Connect) -> None:
     running = await serve(faults=(parse("rcpt=delay:1s"), parse("rcpt=delay:2s")))
     replies = await converse(await connect(running), to="ann+rcpt-delay-3s+rcpt-reject-552@example.com")
-    assert replies[Step.RCPT] == "552 5.1.1 No such user"
+    assert replies[Step.RCPT].startswith("552 5.1.1 ")
     assert running.slept == [1, 2, 3]
 
 

@@ -193,7 +193,8 @@ async def test_250_comes_after_the_commit_and_not_before(serve: Serve, connect: 
         await waiting_for_the_lock(url)
         assert not answer.done()
         assert running.kept == []
-    assert (await answer) == "250 2.0.0 Kept as 1"
+    assert (await answer).startswith("250 2.0.0 ")
+    assert (await answer).endswith(" 1")  # its number in the inbox
     assert await conn.fetchval("SELECT count(*) FROM fairpost.inbox") == 1
 
 
@@ -258,7 +259,7 @@ async def test_pruning_that_fails_does_not_unsay_that_the_mail_is_kept(
     await conn.execute("INSERT INTO witness SELECT id FROM fairpost.inbox")
     assert (await wire.mail(b"Subject: b\r\n\r\n")).startswith("250 ")
     assert len(await running.mails()) == 2
-    assert running.troubles[0].startswith("old mails were not pruned: ")
+    assert "witness" in running.troubles[0]  # as PostgreSQL says
 
 
 async def test_many_at_once_are_all_kept(serve: Serve, connect: Connect) -> None:
@@ -326,13 +327,13 @@ async def test_a_client_that_goes_away_does_no_harm(serve: Serve, connect: Conne
 
 
 async def test_an_address_for_everybody_is_not_listened_on_unasked(store: Store) -> None:
-    with pytest.raises(FairpostError, match="not an address of this machine alone"):
+    with pytest.raises(FairpostError, match=r"0\.0\.0\.0"):
         await InboxServer(store, ServerOptions(host="0.0.0.0", port=0)).start()
 
 
 async def test_a_port_that_is_taken_is_one_clear_line(store: Store, serve: Serve) -> None:
     running = await serve()
-    with pytest.raises(FairpostError, match=r"Cannot listen on 127.0.0.1 port .* --port 1026"):
+    with pytest.raises(FairpostError, match=rf"127\.0\.0\.1.*{running.server.port}.*--port 1026"):
         await InboxServer(store, ServerOptions(port=running.server.port)).start()
 
 

@@ -23,6 +23,7 @@ from fairpost.policy.ledger import Ledger, Measure
 from fairpost.postgres import senders
 from fairpost.postgres.store import Store
 from tests.simulation.world import TABLES, draft
+from tests.thorough import times
 
 NOW = datetime(2030, 1, 10, 12, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -61,7 +62,7 @@ async def test_nothing_at_all_is_even_and_healthy(store: Store) -> None:
 
 @pytest.mark.parametrize("window", [timedelta(minutes=59), timedelta(hours=25), timedelta()])
 async def test_a_window_that_was_not_kept_is_refused(store: Store, window: timedelta) -> None:
-    with pytest.raises(FairpostError, match="1 to 24 hours"):
+    with pytest.raises(FairpostError, match=r"\b1\b.*\b24\b"):
         await read_fairness(store, window=window)
 
 
@@ -103,8 +104,9 @@ steps = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(steps=steps)
-@settings(max_examples=40)
+@settings(max_examples=times(10))
 def test_the_counts_are_those_of_the_queue(steps: list[tuple[str, Any]], url: str) -> None:
     async def play() -> None:
         async with Store.open(url) as store:

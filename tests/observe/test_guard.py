@@ -4,11 +4,13 @@ import asyncio
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,8 +74,19 @@ async def enqueue(store: Store) -> None:
 
 
 def signs(guarded: Guarded) -> str:
+    """By which it is known as restored."""
     assert isinstance(guarded.standing, Restored), guarded
     return "; ".join(guarded.standing.signs)
+
+
+def remembered_at(home: Path) -> str:
+    """When the engine last wrote to the database, as a sign names it."""
+    (file,) = (home / "engines").glob("*.json")
+    return f"{datetime.fromisoformat(json.loads(file.read_text())['at']):%Y-%m-%d %H:%M:%S}"
+
+
+async def oid(store: Store) -> str:
+    return str(await store.value("SELECT oid FROM pg_database WHERE datname = current_database()"))
 
 
 async def test_the_first_start_remembers_and_pauses_nothing(store: Store, home: Path) -> None:
@@ -102,9 +115,10 @@ async def test_a_copied_database_sends_nothing_until_somebody_resumes(
         await store.add_account("anna", address="anna@post.test", limits=Limits())
         await enqueue(store)
         await remember(store, home)
+        before = await oid(store)
     async with another(server_url, urlsplit(url).path[1:]) as copied, Store.open(copied) as copy:
         guarded = await guard(copy, tmp_path / "elsewhere")
-        assert "it is another database" in signs(guarded)
+        assert {before, await oid(copy)} <= set(re.findall(r"\d+", signs(guarded)))
         assert guarded.text is not None
         assert guarded.text.endswith("fairpost resume --all")
         (account,) = await copy.accounts()
@@ -131,18 +145,19 @@ async def test_a_database_loaded_from_a_dump_is_known_as_one(server_url: str, ur
     async with Store.open(url) as store:
         await enqueue(store)
         await remember(store, home)
+        before = await oid(store)
     with tempfile.NamedTemporaryFile(suffix=".dump") as dump:
         run("pg_dump", "--format=custom", f"--file={dump.name}", url)
         async with another(server_url) as loaded:
             run("pg_restore", f"--dbname={loaded}", dump.name)
             async with Store.open(loaded) as store:
-                assert "it is another database" in signs(await guard(store, home))
+                assert {before, await oid(store)} <= set(re.findall(r"\d+", signs(await guard(store, home))))
                 assert (await pause_of(store))["restored"]
         async with Store.open(url) as store:
             await store.value("DROP SCHEMA fairpost CASCADE")
         run("pg_restore", f"--dbname={url}", dump.name)
     async with Store.open(url) as store:  # into the very database it came from, by a machine that remembers nothing
-        assert "as from a dump" in signs(await guard(store, home.with_name("new")))
+        assert before not in signs(await guard(store, home.with_name("new")))
 
 
 async def test_a_database_that_has_gone_back_in_time_is_paused_also_while_the_engine_runs(
@@ -153,7 +168,7 @@ async def test_a_database_that_has_gone_back_in_time_is_paused_also_while_the_en
     for _ in range(3):
         assert (await remember(store, home)).is_sound
     await store.value("UPDATE fairpost.witnesses SET beats = $1, at = $2", snapshot[0]["beats"], snapshot[0]["at"])
-    assert "gone back in time" in signs(await remember(store, home))
+    assert remembered_at(home) in signs(await remember(store, home))
     assert (await pause_of(store))["restored"]
     assert not (await remember(store, home)).is_sound, "the evidence stays until somebody resumes"
     await resume(store)
@@ -165,7 +180,7 @@ async def test_a_database_from_before_the_first_start_is_known_by_who_worked_on_
     await remember(store, home)
     await enqueue(store)
     await store.value("TRUNCATE fairpost.identity, fairpost.witnesses")
-    assert "remembers nothing of that" in signs(await guard(store, home))
+    assert remembered_at(home) in signs(await guard(store, home))
     await resume(store)
     assert await guard(store, home) == Guarded(standing=Sound())
 
@@ -196,7 +211,7 @@ async def test_where_nothing_of_the_server_may_be_seen_the_memory_still_guards(s
     for _ in range(2):
         assert (await remember(store, home)).is_sound
     await store.value("UPDATE fairpost.witnesses SET beats = beats - 1")
-    assert "gone back in time" in signs(await guard(store, home))
+    assert remembered_at(home) in signs(await guard(store, home))
 
 
 async def test_a_home_that_cannot_be_written_to_is_told_and_stops_nothing(store: Store, tmp_path: Path) -> None:
@@ -206,7 +221,7 @@ async def test_a_home_that_cannot_be_written_to_is_told_and_stops_nothing(store:
     guarded = await remember(store, home)
     assert guarded.is_sound
     assert guarded.trouble is not None
-    assert "cannot be written to" in guarded.trouble
+    assert str(home / "engines") in guarded.trouble
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"beats": "many"}', '{"at": "noon"}'])
@@ -253,8 +268,9 @@ async def test_a_server_rolled_back_to_a_snapshot_or_recovered_from_one_is_known
     shutil.copytree(snapshot, home, symlinks=True)
     recover(home)
     try:
-        assert "gone back in time" in signs(await guarded_at(home, engine, **RECOVERING))
-        assert "was not there" in signs(await guarded_at(home, tmp_path / "new"))
+        last_at = remembered_at(engine)
+        assert last_at in signs(await guarded_at(home, engine, **RECOVERING))
+        assert last_at not in signs(await guarded_at(home, tmp_path / "new"))
     finally:
         EmbeddedServer(home).stop("immediate")
 
@@ -279,6 +295,6 @@ async def test_a_home_that_was_restored_from_its_files_is_known_as_one(embedded_
     shutil.rmtree(home)
     shutil.copytree(backup, home, symlinks=True)
     try:
-        assert "the files of the embedded PostgreSQL were copied" in signs(await guarded_at(home))
+        assert len(signs(await guarded_at(home)).split("; ")) == 1
     finally:
         EmbeddedServer(home).stop("immediate")

@@ -13,7 +13,7 @@ from fairpost.model.ids import EmailId
 from fairpost.model.report import Reply
 from fairpost.model.states import FINAL, DoubtPolicy, EmailClass, State
 from fairpost.observe.emails import Attempt, ShownEmail, Stop, show_email
-from fairpost.observe.life import Background, Decision, Life, life_of, tell
+from fairpost.observe.life import POLICIES, Background, Decision, Life, life_of, tell
 from fairpost.policy.replies import meaning
 from fairpost.postgres.store import Store
 from tests.api.neighbours import A, settle_in
@@ -147,10 +147,12 @@ async def test_a_campaigns_email_names_its_campaign_and_a_held_one_what_holds_it
         "SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = $1 LIMIT 1", neighbours.a.campaigns["spring"]
     )
     life = await life_of(store, await show_email(store, planned))
-    assert life.moments[0].words.startswith("planned as step 1 of the campaign spring")
+    for fact in ("step 1", "campaign spring"):
+        assert fact in life.moments[0].words
     held = await life_of(store, await show_email(store, EmailId(neighbours.a.emails["held"])))
     assert [each.kind for each in held.stands_in_the_way] == ["due", "hold"]
-    assert f"the user ann-{A} is held: held by {neighbours.a.secret}" in held.stands_in_the_way[1].words
+    for fact in (f"user ann-{A}", f"held by {neighbours.a.secret}"):  # who, and the reason as it was given
+        assert fact in held.stands_in_the_way[1].words
 
 
 async def test_a_doubt_tells_what_is_known_and_then_what_was_decided(store: Store) -> None:
@@ -163,27 +165,28 @@ async def test_a_doubt_tells_what_is_known_and_then_what_was_decided(store: Stor
     assert [choice.decision for choice in doubt.choices] == ["sent", "resend", "failed"]
     (outgoing,) = await store.load([id_])
     assert message_id_of(outgoing, domain="x.test").startswith(doubt.message_id_begins)
-    assert "a person decides" in doubt.policy
+    assert doubt.policy == POLICIES["hold"]
     await store.value(
         'UPDATE fairpost.queue SET evidence = \'{"draft": "d", "unknown": "it is gone"}\' WHERE id = $1', id_
     )
     asked = (await life_of(store, email)).doubt
     assert asked is not None
-    assert asked.asked == "The provider was asked, and cannot say: it is gone"
+    assert asked.asked.endswith(": it is gone")
     await store.resolve(id_, "resend", by="ann")
     life = await life_of(store, await show_email(store, id_))
     assert [moment.kind for moment in life.moments] == ["accepted", "begun", "ended", "decided", "ready"]
-    assert life.moments[3].words == "the doubt was decided by ann: resend"
+    for fact in ("ann", "resend"):
+        assert fact in life.moments[3].words
 
 
 @pytest.mark.parametrize(
     ("on_doubt", "attempts", "evidence", "policy"),
     [
-        (DoubtPolicy.RESEND, 1, None, "sent again by itself"),
-        (DoubtPolicy.RESEND, 5, None, "no attempt left"),
-        (DoubtPolicy.HOLD, 1, None, "until a person decides"),
-        (DoubtPolicy.HOLD, 1, {"draft": "d"}, "What the provider answers decides"),
-        (DoubtPolicy.RESEND, 1, {"draft": "d", "unknown": "gone"}, "sent again by itself"),
+        (DoubtPolicy.RESEND, 1, None, "resend"),
+        (DoubtPolicy.RESEND, 5, None, "exhausted"),
+        (DoubtPolicy.HOLD, 1, None, "hold"),
+        (DoubtPolicy.HOLD, 1, {"draft": "d"}, "ask"),
+        (DoubtPolicy.RESEND, 1, {"draft": "d", "unknown": "gone"}, "resend"),
     ],
 )
 def test_what_a_policy_does_is_what_the_engine_does(
@@ -192,7 +195,7 @@ def test_what_a_policy_does_is_what_the_engine_does(
     email = replace(EMAIL, state=State.IN_DOUBT, on_doubt=on_doubt, attempts=attempts, begun_at=START, claimed_at=START)
     doubt = tell(email, Background(evidence=evidence), now=NOW).doubt
     assert doubt is not None
-    assert policy in doubt.policy
+    assert doubt.policy == POLICIES[policy]
 
 
 def test_what_a_ready_email_waits_for() -> None:
@@ -200,7 +203,9 @@ def test_what_a_ready_email_waits_for() -> None:
     assert [o.kind for o in tell(EMAIL, Background(engines=0), now=NOW).stands_in_the_way] == ["engine", "account"]
     stop = Stop(workspace="acme", level="user", key="ann", until=None, reason="asked", is_throttle=False)
     (held,) = tell(EMAIL, Background(stops=(stop,)), now=NOW).stands_in_the_way
-    assert (held.kind, held.words, held.until) == ("hold", "the user ann is held: asked", None)
+    assert (held.kind, held.until) == ("hold", None)
+    for fact in ("user ann", "asked"):
+        assert fact in held.words
 
 
 async def test_a_reply_is_told_in_the_words_of_explain(store: Store) -> None:

@@ -39,6 +39,7 @@ async def test_a_database_that_is_away_is_said_and_asked_again() -> None:
 
     scrapes = Scrapes(look)
     answer = await scrapes.answer(REQUEST)
-    assert (answer.status_code, bytes(answer.body)) == (503, b"The database does not answer: nobody listens\n")
+    assert answer.status_code == 503
+    assert b"nobody listens" in bytes(answer.body)
     is_away = False
     assert (await scrapes.answer(REQUEST)).status_code == 200

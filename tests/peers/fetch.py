@@ -48,9 +48,12 @@ PEERS: Mapping[str, Peer] = {
         programs=(("usr/sbin/smtpd",), ("usr/libexec/opensmtpd/encrypt", "usr/lib/opensmtpd/encrypt")),
     ),
     "chromium": Peer(
-        package="chromium chromium-common",
+        package="chromium-headless-shell chromium-common",
         programs=(
-            ("usr/lib/chromium/chromium", "usr/lib/chromium-browser/chromium-browser", "opt/google/chrome/chrome"),
+            (
+                "usr/lib/chromium/chromium-headless-shell",  # without windows: a page costs a third of the CPU
+                *("usr/lib/chromium/chromium", "usr/lib/chromium-browser/chromium-browser", "opt/google/chrome/chrome"),
+            ),
         ),
     ),
     "pgbouncer": Peer(package="pgbouncer", programs=(("usr/sbin/pgbouncer", "usr/bin/pgbouncer"),)),

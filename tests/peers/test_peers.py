@@ -155,17 +155,17 @@ class TestSink:
             assert client.getreply()[0] == 250
             assert len(sink.received()) == 1
 
-    def test_it_takes_thirty_thousand_over_a_thousand_connections(self) -> None:
+    def test_it_takes_many_over_many_connections(self) -> None:
         one = f"MAIL FROM:<{SENDER}>\r\nRCPT TO:<{RECIPIENT}>\r\nDATA\r\n{CONTENT}.\r\n"
         with smtp_sink(count=True) as sink:
-            connections = [socket.create_connection((sink.host, sink.port), timeout=60) for _ in range(1000)]
+            connections = [socket.create_connection((sink.host, sink.port), timeout=60) for _ in range(100)]
             for connection in connections:
-                connection.sendall(b"EHLO client.test\r\n" + one.encode() * 30)
+                connection.sendall(b"EHLO client.test\r\n" + one.encode() * 10)
             for connection in connections:
                 with connection:
                     codes = replies_on(connection)
-                    assert [next(codes) for _ in range(2 + 30 * 4)].count(354) == 30
-            assert sink.counters().messages == 30_000
+                    assert [next(codes) for _ in range(2 + 10 * 4)].count(354) == 10
+            assert sink.counters().messages == 1_000
 
 
 class TestRealServers:

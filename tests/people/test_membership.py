@@ -94,26 +94,28 @@ async def test_an_invitation_by_e_mail_has_the_link_and_ends_with_it(desk: Desk)
 
 
 @pytest.mark.parametrize(
-    ("password", "message"),
+    ("password", "facts"),
     [
-        ("elevenchars", "12 to 256 characters; this one has 11"),
-        ("x1y2z3" * 43, "this one has 258"),
-        ("ann.lee.long@example.com", "must not be your e-mail address"),
-        ("Ann.Lee.Long@Example.com ", "must not be your e-mail address"),
-        ("ann.lee.long", "must not be your e-mail address"),
-        ("Password1234", "one of the first"),
-        ("aaaaaaaaaaaaaaaa", "one of the first"),
-        ("abababababab", "one of the first"),
+        ("elevenchars", ["12", "256", "11"]),
+        ("x1y2z3" * 43, ["12", "256", "258"]),
+        ("ann.lee.long@example.com", ["e-mail address"]),
+        ("Ann.Lee.Long@Example.com ", ["e-mail address"]),
+        ("ann.lee.long", ["e-mail address"]),
+        ("Password1234", []),
+        ("aaaaaaaaaaaaaaaa", []),
+        ("abababababab", []),
     ],
 )
 async def test_a_bad_password_is_refused_in_clear_words_and_the_link_still_works(
-    desk: Desk, password: str, message: str
+    desk: Desk, password: str, facts: list[str]
 ) -> None:
     token = (await invited(desk, "ann.lee.long@example.com")).token
     refused = await membership.accept_invitation(desk.store, token, password, now=T0)
     assert isinstance(refused, Refused)
     assert refused.kind == "bad_password"
-    assert message in refused.message
+    assert refused.message
+    assert [fact for fact in facts if fact not in refused.message] == []
+    assert password not in refused.message
     assert isinstance(await membership.accept_invitation(desk.store, token, "twelve chars", now=T0), Person)
 
 

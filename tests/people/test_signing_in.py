@@ -4,10 +4,11 @@ import asyncio
 import re
 import threading
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import asyncpg
 import pytest
+from argon2 import PasswordHasher
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,11 +140,36 @@ async def test_the_decoy_is_as_much_work_as_any_password(desk: Desk, hasher: Cou
     assert real == decoy
 
 
-async def test_at_most_two_passwords_are_looked_at_at_once_and_only_so_many_wait(
+class Crowded(PasswordHasher):
+    """Lets a password go on once another one is looked at beside it, and knows how many there were at once."""
+
+    def __init__(self) -> None:
+        super().__init__(time_cost=1, memory_cost=8, parallelism=1)
+        self.lock, self.pair = threading.Lock(), threading.Barrier(2, timeout=60)
+        self.inside = self.most = 0
+
+    def verify(self, *given: Any, **more: Any) -> Literal[True]:
+        with self.lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        self.pair.wait()
+        with self.lock:
+            self.inside -= 1
+        return super().verify(*given, **more)
+
+
+async def test_at_most_two_passwords_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowded = Crowded()
+    monkeypatch.setattr(passwords, "HASHER", crowded)
+    kept = crowded.hash(PASSWORD)
+    assert await asyncio.gather(*(passwords.is_right(PASSWORD, kept) for _ in range(6))) == [True] * 6
+    assert crowded.most == 2
+
+
+async def test_only_so_many_wait_for_their_password_to_be_looked_at(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await desk.admin()
-    assert passwords._threads._max_workers == passwords.AT_ONCE_MAX == 2
     monkeypatch.setattr(passwords, "WAITING_MAX", 0)
     refused = await desk.begin()
     assert isinstance(refused, Refused)

@@ -27,6 +27,7 @@ from fairpost.policy.abuse import (
     look_again_at,
     throttle_for,
 )
+from tests.facts import missing
 
 NOW = datetime(2030, 1, 31, 9, 30, tzinfo=UTC)
 THIS_HOUR = datetime(2030, 1, 31, 9, tzinfo=UTC)
@@ -122,12 +123,11 @@ def test_days_without_any_mail_are_no_history() -> None:
 def test_each_rule_gives_its_reason() -> None:
     counts = Counts(volume=200, sent=120, bounced=40, rejected=40)
     found = SCORER.score(activity(counts, days=(10, 15), age=DAY), now=NOW)
-    assert found.reasons == (
-        "40 of 200 e-mails bounced, more than 10 %",
-        "40 of 200 e-mails were rejected, more than 5 %",
-        "200 e-mails in 24 hours, more than 5 times the usual 12.5 a day",
-        "200 e-mails in 24 hours, more than 100 from an account younger than 7 days",
-    )
+    bounced, rejected, spike, young = found.reasons
+    assert missing(bounced, "40 of 200", "10 %") == []
+    assert missing(rejected, "40 of 200", "5 %") == []
+    assert missing(spike, "200", "24 hours", "5 times", "12.5") == []
+    assert missing(young, "200", "24 hours", "100", "7 days") == []
 
 
 def test_bounces_of_an_older_backlog_are_a_part_of_what_was_tried() -> None:

@@ -1,4 +1,4 @@
-"""Each reason is given when its cause is there, and only then. No database: facts in, sentences out."""
+"""Each reason is given when its cause is there, and only then. No database: facts in, reasons out."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -9,6 +9,7 @@ import pytest
 from fairpost.model.account import Account, AccountStatus, Limits, Usage
 from fairpost.model.ids import AccountId
 from fairpost.policy.diagnosis import Cause, Facts, Hold, InHand, Pause, Post, Reason, Route, diagnose
+from tests.facts import missing
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=30)
@@ -57,16 +58,15 @@ def pause(**more: Any) -> Pause:
 def test_that_everything_is_paused_is_said_first_with_who_and_why() -> None:
     reason = only_reason(replace(ALL_WELL, pause=pause()))
     assert reason.cause is Cause.PAUSED
-    assert reason.text == (
-        "Everything is paused since 2030-01-01 12:00:00 UTC by ann on desk, until resumed: wrong prices."
-    )
+    assert missing(reason.text, "2030-01-01 12:00:00 UTC", "ann on desk", "wrong prices") == []
+    assert reason.until is None
     assert reason.then == "fairpost resume --all"
     assert diagnose(replace(ALL_WELL, pause=pause(), posts=[]))[0].cause is Cause.PAUSED
 
 
 def test_a_pause_that_ends_by_itself_says_when() -> None:
     reason = only_reason(replace(ALL_WELL, pause=pause(until=LATER)))
-    assert "until 2030-01-01 12:30:00 UTC: wrong prices." in reason.text
+    assert missing(reason.text, "2030-01-01 12:30:00 UTC", "wrong prices") == []
     assert reason.until == LATER
 
 
@@ -79,14 +79,14 @@ def test_without_any_account_that_alone_is_said() -> None:
 def test_a_pool_that_mail_waits_for_needs_an_account() -> None:
     reason = only_reason(replace(ALL_WELL, routes=[Route(route="big news", waiting=1200)]))
     assert reason.cause is Cause.NO_ACCOUNT_IN_POOL
-    assert reason.text == '1,200 e-mails are waiting for the pool "big news", which has no account.'
+    assert missing(reason.text, "1,200", '"big news"') == []
     assert reason.then == "fairpost account add NAME --from ADDRESS --pool 'big news'"
 
 
 def test_mail_pinned_to_an_account_needs_that_account() -> None:
     reason = only_reason(replace(ALL_WELL, routes=[Route(route="@gone", waiting=1)]))
     assert reason.cause is Cause.NO_SUCH_ACCOUNT
-    assert reason.text == '1 e-mail is pinned to the account "gone", which does not exist.'
+    assert missing(reason.text, "1 e-mail ", '"gone"') == []
 
 
 def test_mail_pinned_to_an_account_that_is_there_is_well() -> None:
@@ -97,7 +97,7 @@ def test_mail_pinned_to_an_account_that_is_there_is_well() -> None:
 def test_accounts_that_may_not_send_are_named_with_their_reason(status: AccountStatus) -> None:
     reason = only_reason(replace(ALL_WELL, posts=[post(status=status, status_reason="bad password")]))
     assert reason.cause is Cause.ACCOUNTS_OUT_OF_ACTION
-    assert f"sales is {status.replace('_', ' ')} (bad password)" in reason.text
+    assert missing(reason.text, "sales", status.replace("_", " "), "bad password") == []
     assert reason.then.endswith("fairpost account resume sales")
 
 
@@ -108,14 +108,16 @@ def test_one_active_account_is_enough() -> None:
 
 def test_of_many_accounts_only_some_are_named() -> None:
     paused = [post(f"a{i}", status=AccountStatus.PAUSED) for i in range(9)]
-    assert only_reason(replace(ALL_WELL, posts=paused)).text.endswith("a4 is paused, and 4 more.")
+    text = only_reason(replace(ALL_WELL, posts=paused)).text
+    assert missing(text, "a0", "a4", " 4 ") == []
+    assert "a5" not in text
 
 
 def test_limits_reached_by_all_say_who_is_first_to_send_again() -> None:
     reason = only_reason(replace(ALL_WELL, posts=[post(**used_up())]))
     assert reason.cause is Cause.LIMITS_REACHED
     assert reason.until == LATER
-    assert "sales (hourly limit), at 2030-01-01 12:30:00 UTC" in reason.text
+    assert missing(reason.text, "sales", "hourly", "2030-01-01 12:30:00 UTC") == []
 
 
 def test_one_account_below_its_limit_is_enough() -> None:
@@ -138,13 +140,14 @@ def hold(**more: Any) -> Hold:
 def test_a_hold_with_mail_behind_it_is_told_with_its_reason() -> None:
     reason = only_reason(replace(ALL_WELL, holds=[hold()]))
     assert reason.cause is Cause.HELD
-    assert reason.text == '7 e-mails are waiting behind a hold on workspace "acme", until released: spam.'
+    assert missing(reason.text, "7 e-mails", 'workspace "acme"', "spam") == []
+    assert reason.until is None
     assert reason.then == "fairpost release acme"
 
 
 def test_a_hold_on_a_name_says_which_and_until_when() -> None:
     reason = only_reason(replace(ALL_WELL, holds=[hold(level="user", key="ann lee", until=LATER)]))
-    assert 'user "ann lee" of workspace "acme", until 2030-01-01 12:30:00 UTC' in reason.text
+    assert missing(reason.text, 'user "ann lee"', 'workspace "acme"', "2030-01-01 12:30:00 UTC") == []
     assert reason.then == "fairpost release acme --user 'ann lee'"
     assert reason.until == LATER
 
@@ -152,10 +155,8 @@ def test_a_hold_on_a_name_says_which_and_until_when() -> None:
 def test_a_throttle_is_told_as_such_and_is_lifted() -> None:
     throttle = hold(level="user", key="ann lee", until=LATER, reason="too many bounces", is_throttle=True)
     reason = only_reason(replace(ALL_WELL, holds=[throttle]))
-    assert reason.text == (
-        '7 e-mails are waiting behind a throttle on user "ann lee" of workspace "acme", '
-        "until 2030-01-01 12:30:00 UTC: too many bounces."
-    )
+    facts = ("7 e-mails", 'user "ann lee"', 'workspace "acme"', "2030-01-01 12:30:00 UTC", "too many bounces")
+    assert missing(reason.text, *facts) == []
     assert reason.then == "fairpost user lift acme 'ann lee'"
     reason = only_reason(replace(ALL_WELL, holds=[hold(until=LATER, is_throttle=True)]))
     assert reason.then == "fairpost user lift acme"
@@ -180,7 +181,7 @@ def test_mail_for_later_beside_mail_that_is_due_is_no_reason() -> None:
 def test_mail_in_doubt_says_how_much_is_for_people_to_decide() -> None:
     reason = only_reason(replace(ALL_WELL, in_hand={AccountId(1): InHand(in_doubt=3, undecided=2)}))
     assert reason.cause is Cause.IN_DOUBT
-    assert "2 for your decision and 1 for the next worker" in reason.text
+    assert missing(reason.text, "2 ", "1 ") == []
     assert "fairpost email resolve ID --as sent|failed|resend" in reason.then
 
 
@@ -189,13 +190,13 @@ def test_mail_in_the_hands_of_a_worker_is_no_reason_while_he_lives() -> None:
     assert diagnose(replace(ALL_WELL, in_hand=in_hand)) == []
     gone = only_reason(replace(ALL_WELL, in_hand=in_hand, routes=[], posts=[post(driven=False)]))
     assert gone.cause is Cause.STRANDED
-    assert gone.text.startswith("4 e-mails are held by a worker that is gone")
+    assert "4 e-mails" in gone.text
 
 
 def test_ready_mail_and_nobody_at_work_is_said() -> None:
     reason = only_reason(replace(ALL_WELL, posts=[post(driven=False)]))
     assert reason.cause is Cause.NO_WORKER
-    assert 'the pool "default"' in reason.text
+    assert '"default"' in reason.text
 
 
 def test_a_lease_that_has_run_out_is_nobody_at_work() -> None:
@@ -215,4 +216,4 @@ def test_each_route_is_judged_by_its_own_accounts() -> None:
         routes=[Route(route="default", waiting=1), Route(route="news", waiting=1), Route(route="none", waiting=1)],
     )
     assert [reason.cause for reason in diagnose(facts)] == [Cause.NO_ACCOUNT_IN_POOL, Cause.NO_WORKER]
-    assert 'the pool "news"' in diagnose(facts)[1].text
+    assert '"news"' in diagnose(facts)[1].text

@@ -35,6 +35,7 @@ from fairpost.policy.limits import charge
 from fairpost.policy.quotas import allowed_on, day_number
 from fairpost.policy.windows import is_open, local_day, next_open
 from fairpost.providers.presets import read_presets
+from tests.facts import missing
 from tests.policy.reference_forecast import Sent, sends
 
 SECOND = timedelta(seconds=1)
@@ -228,48 +229,48 @@ def test_the_mean_pause(limits: Limits, gap: Gap | None, sending_s: float, mean_
 
 
 @pytest.mark.parametrize(
-    ("plan", "senders", "words"),
+    ("plan", "senders", "facts"),
     [
-        (Plan(recipients=1), [], "No account takes part"),
-        (Plan(recipients=-1), of_preset("gmail"), "recipients must be 0 or more"),
-        (Plan(recipients=1, delays_s=(-1.0,)), of_preset("gmail"), "delays must be 0 or more"),
-        (Plan(recipients=1), of_preset("gmail") * 2, "same name"),
-        (Plan(recipients=1, schedule=Schedule(timezone="Mars")), of_preset("gmail"), "timezone must be a name"),
+        (Plan(recipients=1), [], "account"),
+        (Plan(recipients=-1), of_preset("gmail"), "recipients"),
+        (Plan(recipients=1, delays_s=(-1.0,)), of_preset("gmail"), r"delays .*-1"),
+        (Plan(recipients=1), of_preset("gmail") * 2, "name"),
+        (Plan(recipients=1, schedule=Schedule(timezone="Mars")), of_preset("gmail"), r"timezone .*Mars"),
         (
             Plan(recipients=1, schedule=replace(BERLIN, window=replace(WORKDAYS, days=frozenset()))),
             of_preset("gmail"),
-            "days must name at least one",
+            r"days\b",
         ),
         (
             Plan(recipients=1, schedule=Schedule(quota=Quota(daily_max=0))),
             of_preset("gmail"),
-            "nothing would ever be sent",
+            r"daily_max .*\b0\b",
         ),
-        (Plan(recipients=1), [Sender(name="a", limits=Limits(daily_max=0))], '"a" would never send'),
+        (Plan(recipients=1), [Sender(name="a", limits=Limits(daily_max=0))], '"a"'),
         (
             Plan(recipients=1),
             [Sender(name="a", limits=Limits(units_per_minute=100, units_per_send=101))],
-            "units_per_minute must be at least 101",
+            r"units_per_minute .*101",
         ),
         (
             Plan(recipients=1, pending=(Pending(account="b", step=1, due_at=NOW, count=1),)),
             of_preset("gmail"),
-            'wait for the account "b"',
+            '"b"',
         ),
         (
             Plan(recipients=1, pending=(Pending(account="gmail-1", step=2, due_at=NOW, count=1),)),
             of_preset("gmail"),
-            "there are 1",
+            r"\b2\b.*\b1\b",
         ),
         (
             Plan(recipients=10**6, schedule=Schedule(quota=Quota(daily_max=1))),
             of_preset("gmail"),
-            "After 10 years only",
+            r"10 years .*3,660 of 1,000,000",
         ),
     ],
 )
-def test_what_would_never_be_done_is_said_with_what_to_do(plan: Plan, senders: list[Sender], words: str) -> None:
-    with pytest.raises(FairpostError, match=words):
+def test_what_would_never_be_done_is_said_with_what_to_do(plan: Plan, senders: list[Sender], facts: str) -> None:
+    with pytest.raises(FairpostError, match=facts):
         forecast(plan, senders, now=NOW)
 
 
@@ -460,14 +461,21 @@ def test_a_suggestion_is_a_variant_that_was_computed() -> None:
     (one_more,) = suggestions(plan, senders, now=NOW)
     assert one_more.ends_at == forecast(plan, of_preset("gmail", 2), now=NOW).ends_at
     assert one_more.saves_s == DAY_S
-    assert one_more.words == "one more account like gmail-1: done today 13:04 instead of Tuesday 13:04"
+    assert missing(one_more.words, "gmail-1", "today 13:04", "Tuesday 13:04") == []
 
 
 def test_the_best_come_first_and_no_more_than_three() -> None:
     schedule = replace(BERLIN, quota=Quota(daily_max=50, ramp_up_days=10))
     plan = Plan(recipients=1000, delays_s=(3 * DAY_S, 3 * DAY_S), gap=HUMAN_GAP, schedule=schedule)
-    found = suggestions(plan, of_preset("gmail", 2), now=NOW)
-    assert [each.change for each in found] == ["no daily quota", "window around the clock", "no ramp-up"]
+    senders = of_preset("gmail", 2)
+    found = suggestions(plan, senders, now=NOW)
+    without_quota = replace(schedule, quota=Quota())
+    around_the_clock = replace(schedule, window=None)
+    without_ramp_up = replace(schedule, quota=Quota(daily_max=50))
+    assert [each.ends_at for each in found] == [
+        forecast(replace(plan, schedule=changed), senders, now=NOW).ends_at
+        for changed in (without_quota, around_the_clock, without_ramp_up)
+    ]
     saved = [each.saves_s for each in found]
     assert saved == sorted(saved, reverse=True)
 
@@ -476,13 +484,14 @@ def test_what_helps_little_is_not_mentioned() -> None:
     assert suggestions(Plan(recipients=1), of_preset("gmail"), now=NOW) == []
     assert suggestions(Plan(recipients=100_000), of_preset("gmail", 60), now=NOW) == []
     (halved,) = suggestions(Plan(recipients=100, delays_s=(3 * DAY_S,)), of_preset("gmail"), now=NOW)
-    assert halved.change == "half the time between the steps"
+    shorter = Plan(recipients=100, delays_s=(1.5 * DAY_S,))
+    assert halved.ends_at == forecast(shorter, of_preset("gmail"), now=NOW).ends_at
 
 
 def test_without_a_pause_of_the_campaign_it_goes_as_fast_as_the_accounts_let_it() -> None:
     plan = Plan(recipients=100, gap=HUMAN_GAP)
     best, *_ = suggestions(plan, of_preset("gmail"), now=NOW, found=forecast(plan, of_preset("gmail"), now=NOW))
-    assert (best.change, best.ends_at) == ("no gap", NOW + 297 * SECOND)
+    assert best.ends_at == NOW + 297 * SECOND
 
 
 @pytest.mark.parametrize(

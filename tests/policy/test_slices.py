@@ -71,9 +71,9 @@ def test_what_is_too_small_to_be_shared_is_1_in_each() -> None:
 def test_a_part_that_allows_no_send_at_all_is_refused() -> None:
     whole = Limits(units_per_minute=250, units_per_send=100)
     assert sliced(whole, 40).units_per_minute == 100
-    with pytest.raises(ValueError, match="39 % of 250 units a minute is not enough for one send, which takes 100"):
+    with pytest.raises(ValueError, match=r"39 % of 250 .*100"):
         sliced(whole, 39)
-    with pytest.raises(ValueError, match="would last more than"):
+    with pytest.raises(ValueError, match=rf"49 % .*{PAUSE_MS_MAX}"):
         sliced(Limits(delay_ms=PAUSE_MS_MAX // 2), 49)
 
 

@@ -126,7 +126,7 @@ def test_one_recipient_who_gets_too_much_waits_alone() -> None:
 
 def test_an_account_that_lost_its_authorisation_gives_back_what_others_may_send() -> None:
     assert verdict(LOGIN) == Deferred(None)
-    assert suspicion(LOGIN) == "its server refused the login: 401 authError: Invalid Credentials"
+    assert "401 authError: Invalid Credentials" in (suspicion(LOGIN) or "")
     assert judge(replace(EMAIL, is_pinned=True), LOGIN, attempts=1, now=NOW, roll=0) == Failed()
 
 

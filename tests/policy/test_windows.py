@@ -26,6 +26,7 @@ from fairpost.policy.windows import (
     problem_of,
     spans,
 )
+from tests.facts import missing
 
 MINUTE = timedelta(minutes=1)
 EVERY_DAY = frozenset(range(1, 8))
@@ -281,7 +282,7 @@ def test_what_never_closes_is_open_for_the_year_that_is_looked_at() -> None:
 
 
 def test_a_closed_window_has_no_closing_time() -> None:
-    with pytest.raises(ValueError, match="closed at 2020-07-01"):
+    with pytest.raises(ValueError, match="2020-07-01"):
         closes_at(window("UTC", "11:00–12:00"), NOW)
 
 
@@ -291,7 +292,7 @@ def every_day_for(days: int) -> frozenset[date]:
 
 def test_a_window_without_an_open_day_is_said_to_be_so_and_never_searched_for_ever() -> None:
     shut = replace(window("Europe/Berlin", "09:00–17:00"), holidays=every_day_for(1000))
-    with pytest.raises(NeverOpens, match="stays closed until 2021-07-02"):
+    with pytest.raises(NeverOpens, match="2021-07-02"):
         next_open(shut, NOW)
     with pytest.raises(NeverOpens):
         next_open(window("Europe/Berlin", "09:00–17:00", frozenset()), NOW)
@@ -301,28 +302,27 @@ def test_a_window_without_an_open_day_is_said_to_be_so_and_never_searched_for_ev
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("wrong", "facts"),
     [
-        ({"timezone": "Mars/Base"}, 'timezone must be a name like Europe/Berlin, got "Mars/Base"'),
-        ({"timezone": "Europe"}, 'timezone must be a name like Europe/Berlin, got "Europe"'),
-        ({"timezone": ""}, 'timezone must be a name like Europe/Berlin, got ""'),
-        ({"timezone": "../secret"}, 'timezone must be a name like Europe/Berlin, got "../secret"'),
-        ({"timezone": "x" * 300}, f'timezone must be a name like Europe/Berlin, got "{"x" * 300}"'),
-        ({"days": frozenset()}, "days must name at least one of 1 (Monday) to 7 (Sunday), got none"),
-        ({"days": frozenset({0, 1, 8})}, "days must be 1 (Monday) to 7 (Sunday), got 0, 8"),
-        (
-            {"holidays": every_day_for(1000)},
-            "holidays must leave a day open within a year, got none before 2021-07-02",
-        ),
-        ({}, None),
-        ({"holidays": every_day_for(300)}, None),
+        ({"timezone": "Mars/Base"}, ("timezone", "Europe/Berlin", '"Mars/Base"')),
+        ({"timezone": "Europe"}, ("timezone", "Europe/Berlin", '"Europe"')),
+        ({"timezone": ""}, ("timezone", "Europe/Berlin", '""')),
+        ({"timezone": "../secret"}, ("timezone", "Europe/Berlin", '"../secret"')),
+        ({"timezone": "x" * 300}, ("timezone", "Europe/Berlin", "x" * 300)),
+        ({"days": frozenset()}, ("days", "1 (Monday)", "7 (Sunday)")),
+        ({"days": frozenset({0, 1, 8})}, ("days", "1 (Monday)", "7 (Sunday)", "0, 8")),
+        ({"holidays": every_day_for(1000)}, ("holidays", "2021-07-02")),
+        ({}, ()),
+        ({"holidays": every_day_for(300)}, ()),
     ],
 )
 def test_what_is_wrong_with_a_window_is_said_by_field_rule_and_value(
-    wrong: dict[str, object], words: str | None
+    wrong: dict[str, object], facts: tuple[str, ...]
 ) -> None:
     office = window("Europe/Berlin", "09:00–17:00")
-    assert problem_of(replace(office, **wrong), NOW) == words  # type: ignore[arg-type]
+    problem = problem_of(replace(office, **wrong), NOW)  # type: ignore[arg-type]
+    assert (problem is not None) == bool(facts)
+    assert missing(problem, *facts) == []
 
 
 def test_a_year_costs_little_and_the_next_opening_next_to_nothing() -> None:

@@ -81,7 +81,7 @@ async def test_a_migration_that_was_edited_after_it_was_applied_is_refused(
 async def test_a_database_of_a_newer_fairpost_is_left_alone(conn: Any) -> None:
     await conn.execute("INSERT INTO fairpost.migrations (version, name, checksum) VALUES (9999, 'future', 'x')")
     before = await catalog(conn)
-    with pytest.raises(MigrationError, match="9999.*pip install --upgrade"):
+    with pytest.raises(MigrationError, match=r"9999.*pip install --upgrade"):
         await migrate(conn)
     assert await catalog(conn) == before
 

@@ -13,6 +13,7 @@ from fairpost.model.sender import Counts, Sender, SenderId, SenderLevel, Throttl
 from fairpost.model.verdict import Sent
 from fairpost.postgres import senders
 from fairpost.postgres.store import Store
+from fairpost.system import clock
 
 NOW = datetime(2030, 1, 10, 12, 30, tzinfo=UTC)
 HOUR = datetime(2030, 1, 10, 12, tzinfo=UTC)
@@ -29,10 +30,9 @@ async def stage(store: Store, now: datetime = NOW) -> None:
 
 
 async def active(store: Store, id_: SenderId = ANN, now: datetime = NOW) -> senders.Active:
-    (row,) = await store.fetch(
-        "SELECT * FROM fairpost.senders_with_activity($1, $2, $3, $4)", [id_.workspace], [id_.level], [id_.name], now
-    )
-    return senders._active(row)
+    with clock.stopped_at(now):
+        (found,) = await senders.with_activity(store, [id_])
+    return found
 
 
 async def test_volume_counts_when_it_is_due_and_once(store: Store, account: AccountId) -> None:

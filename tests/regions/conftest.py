@@ -1,7 +1,7 @@
 """Three regions and a home, each a database of its own."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,9 +42,22 @@ def written(urls: dict[str, str]) -> str:
     return ",".join(f"{name}={url}" for name, url in urls.items())
 
 
-@pytest.fixture
-def regions(databases: Databases, tmp_path: Path) -> Iterator[Regions]:
+@contextmanager
+def made_regions(databases: Databases, home: Path) -> Iterator[Regions]:
     with ExitStack() as stack:
         urls = {name: stack.enter_context(databases.new()) for name in NAMES}
         home_url = stack.enter_context(databases.new())
-        yield Regions(urls, home_url, tmp_path / "home")
+        yield Regions(urls, home_url, home)
+
+
+@pytest.fixture
+def regions(databases: Databases, tmp_path: Path) -> Iterator[Regions]:
+    with made_regions(databases, tmp_path / "home") as regions:
+        yield regions
+
+
+@pytest.fixture(scope="session")
+def lasting_regions(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regions]:
+    """For tests that write nothing, or take away what they wrote."""
+    with made_regions(databases, tmp_path_factory.mktemp("regions") / "home") as regions:
+        yield regions

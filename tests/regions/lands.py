@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,9 +45,9 @@ class Land:
 
 
 @asynccontextmanager
-async def lands() -> AsyncIterator[dict[str, Land]]:
+async def lands(names: Sequence[str] = NAMES) -> AsyncIterator[dict[str, Land]]:
     folder = Path(tempfile.mkdtemp(prefix="fp"))
-    servers = {name: EmbeddedServer(folder / name, settings={"shared_buffers": "32MB"}) for name in NAMES}
+    servers = {name: EmbeddedServer(folder / name, settings={"shared_buffers": "32MB"}) for name in names}
     try:
         # One after the other: a child of one, just forked, would still hold the lock of another.
         urls = [await asyncio.to_thread(server.start) for server in servers.values()]
@@ -55,7 +55,7 @@ async def lands() -> AsyncIterator[dict[str, Land]]:
             conn = await asyncpg.connect(url)
             await migrate(conn)
             await conn.close()
-        yield {name: Land(name, servers[name], url) for name, url in zip(NAMES, urls, strict=True)}
+        yield {name: Land(name, servers[name], url) for name, url in zip(names, urls, strict=True)}
     finally:
         for server in servers.values():
             await asyncio.to_thread(server.stop, "immediate")

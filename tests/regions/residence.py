@@ -1,4 +1,4 @@
-"""Looks for a word in every row of every table of a database, its catalogs too."""
+"""Looks for a word in every row of every table of a database, its catalogs too, but for large ones that only define."""
 
 import psycopg
 
@@ -8,7 +8,8 @@ DECLARE
     each regclass;
     found boolean;
 BEGIN
-    FOR each IN SELECT c.oid FROM pg_class c WHERE c.relkind IN ('r', 'm') ORDER BY c.oid LOOP
+    FOR each IN SELECT c.oid FROM pg_class c WHERE c.relkind IN ('r', 'm') AND c.oid::regclass::text NOT IN (
+        'pg_rewrite', 'pg_attribute', 'pg_operator', 'pg_depend', 'pg_type', 'pg_amop', 'pg_aggregate') ORDER BY c.oid LOOP
         EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE position($1 IN lower(t::text)) > 0 OR position($2 IN t::text) > 0)', each)
         INTO found USING lower(word), encode(convert_to(word, 'UTF8'), 'hex');   -- as bytes are written
         IF found THEN

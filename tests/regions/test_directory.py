@@ -22,7 +22,7 @@ def test_regions_are_found_by_name_in_the_order_in_which_they_are_written() -> N
     assert found is not None
     assert found.names == ("eu", "us")
     assert found.url("us") == "postgresql://us.test/post"
-    with pytest.raises(NotFound, match="There is no region 'ap'; there is eu, us"):
+    with pytest.raises(NotFound, match=r"'ap'.*eu, us"):
         found.url("ap")
 
 
@@ -48,14 +48,14 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_region_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="FAIRPOST_REGIONS must be eu=postgresql://"):
+    with pytest.raises(SettingsError, match=r"FAIRPOST_REGIONS.*eu=postgresql://"):
         settings(regions=text)
 
 
 @pytest.mark.parametrize("content", ["regions = 3", "[regions]\neu = 3", "[regions]", "not TOML", "[other]\nx = 1"])
 def test_a_file_that_says_something_else_is_refused(content: str, tmp_path: Path) -> None:
     (tmp_path / "file.toml").write_text(content)
-    with pytest.raises(SettingsError, match="FAIRPOST_REGIONS must be"):
+    with pytest.raises(SettingsError, match="FAIRPOST_REGIONS"):
         settings(regions=str(tmp_path / "file.toml"))
 
 
@@ -94,7 +94,7 @@ def test_without_regions_there_is_one_called_main() -> None:
     assert (alone.regions, alone.region_name) == (None, "main")
     assert alone.at("main").database_url == "postgresql://h/d"
     assert settings(region="main", database_url="postgresql://h/d").database_url == "postgresql://h/d"
-    with pytest.raises(SettingsError, match="There is no region 'eu', only main"):
+    with pytest.raises(SettingsError, match=r"'eu'.*main"):
         settings(region="eu")
 
 
@@ -103,7 +103,7 @@ def test_a_region_that_is_chosen_is_the_database_and_home_stays_known() -> None:
     assert chosen.database_url == "postgresql://us.test/post"
     assert chosen.at_home().database_url == chosen.home_database_url == "postgresql://home/d"
     assert chosen.at("eu").at_home() == chosen.at_home()
-    with pytest.raises(SettingsError, match="There is no region 'ap'"):
+    with pytest.raises(SettingsError, match="'ap'"):
         settings(regions=TWO, region="ap")
 
 

@@ -1,132 +1,122 @@
-"""Three regions, each with a PostgreSQL server and an engine of its own: what happens to one is no matter of the others."""
+"""An engine for each region: what happens to one region is no matter of the others."""
 
-import asyncio
-import signal
 from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from fairpost.engine import RUNNING
+from fairpost.engine import Watch, engines_folder
 from fairpost.model.account import Limits
 from fairpost.model.errors import RegionUnavailable
 from fairpost.postgres.store import Store
 from fairpost.regions.directory import Directory, Region
 from fairpost.regions.stores import RegionStores
+from fairpost.settings import Settings, read_settings
+from fairpost.system.presence import Presence
 from tests.chaos.driver import LEASE_S, add_accounts, eventually, until
-from tests.chaos.processes import Engine, signal_to, still_alive
+from tests.chaos.processes import Engine
 from tests.chaos.recorder import Recorder
-from tests.regions.conftest import NAMES, Regions, written
-from tests.regions.lands import lands
+from tests.regions.conftest import Regions, written
+from tests.regions.proxy import Proxy
 from tests.simulation.world import broken_promises, draft
 
-pytestmark = pytest.mark.slow
+NOWHERE = "postgresql://fairpost@127.0.0.1:1/home"  # engines need no home database
+TWO = ("eu", "us")
+EMAILS = 1000
+SOME = 15
 
-NOBODY = "postgresql://fairpost@127.0.0.1:1/home"  # engines need no home database
-PACE = Limits(delay_ms=20)
-SOME = 30
 
-
-async def test_when_one_region_dies_the_others_go_on_and_it_resumes_when_it_is_back(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_when_one_region_dies_the_other_goes_on_and_it_resumes_when_it_is_back(
+    regions: Regions, tmp_path: Path
+) -> None:
+    """It dies as seen from here: nothing listens any more, and every connection is gone."""
     recorder = Recorder()
 
     def sent() -> Counter[str]:
         return Counter(taken.account for taken in recorder.taken)
 
-    async def more(names: tuple[str, ...], n: int) -> None:
-        goals = {name: sent()[name] + n for name in names}
-        await until(
-            lambda: all(sent()[name] >= goal for name, goal in goals.items()), f"{names} send {n} more", s_max=60
-        )
+    async def more(*names: str) -> None:
+        goals = {name: sent()[name] + SOME for name in names}
+        await until(lambda: all(sent()[name] >= goal for name, goal in goals.items()), f"{names} send more")
 
     with recorder.running():
-        async with lands() as three:
-            env = {"FAIRPOST_REGIONS": written({name: land.url for name, land in three.items()})}
-            for name, land in three.items():
-                async with Store.open(land.url) as store:
-                    await add_accounts(store, recorder, {name: PACE})
-                await land.enqueue(1000)
+        for name in TWO:
+            async with Store.open(regions.urls[name]) as store:
+                await add_accounts(store, recorder, {name: Limits(delay_ms=20)})
+                await store.enqueue_many([draft(to=f"{name}{i}@there.test", attempts_max=10) for i in range(EMAILS)])
+        async with AsyncExitStack() as stack:
+            proxies = {name: await stack.enter_async_context(Proxy(regions.urls[name])) for name in TWO}
+            urls = {name: proxy.url for name, proxy in proxies.items()}
+            env = {"FAIRPOST_REGIONS": written(urls)}
             engines = {
-                name: Engine.start(NOBODY, None, tmp_path, "--region", name, "--lease-s", str(LEASE_S), env=env)
-                for name in NAMES
+                name: Engine.start(NOWHERE, None, tmp_path, "--region", name, "--lease-s", str(LEASE_S), env=env)
+                for name in TWO
             }
+            stores = await stack.enter_async_context(RegionStores(Directory(Region(*pair) for pair in urls.items())))
+
+            async def answers(name: str) -> bool:
+                try:
+                    async with stores.at(name) as store:
+                        return bool(await store.value("SELECT true"))
+                except RegionUnavailable:
+                    return False
+
             try:
-                await more(NAMES, SOME)
-                await three["us"].kill()
-                directory = Directory(Region(name, land.url) for name, land in three.items())
-                async with RegionStores(directory) as stores:
-                    with pytest.raises(RegionUnavailable, match="Region us does not answer"):
-                        async with stores.at("us"):
-                            pass
-                    await more(("eu", "ap"), SOME)
-                    before = sent()["us"]
-                    await more(("eu", "ap"), 3 * SOME)
-                    assert sent()["us"] == before
-                    async with stores.at("eu") as store:
-                        assert await store.value("SELECT count(*) FROM fairpost.engines") == 1
-                    assert await asyncio.to_thread(three["us"].server.start) == three["us"].url
-
-                    async def is_back() -> bool:
-                        try:
-                            async with stores.at("us") as store:
-                                return bool(await store.value("SELECT true"))
-                        except RegionUnavailable:
-                            return False
-
-                    await eventually(is_back, "the region answers again")
-                await more(NAMES, SOME)
+                await more(*TWO)
+                await proxies["us"].cut()
+                with pytest.raises(RegionUnavailable) as refused:
+                    async with stores.at("us"):
+                        pass
+                assert refused.value.region == "us"
+                await more("eu")
+                before = sent()["us"]
+                await more("eu")
+                assert sent()["us"] == before
+                assert await answers("eu")
+                await proxies["us"].open()
+                await eventually(lambda: answers("us"), "the region answers again")
+                await more(*TWO)
                 assert all(engine.process.poll() is None for engine in engines.values()), "none had to be started again"
             finally:
                 for engine in engines.values():
                     engine.end()
-            for name, land in three.items():
-                async with Store.open(land.url) as store:
-                    assert await broken_promises(store) == {}
-                ours = [taken for taken in recorder.taken if taken.account == name]
-                assert all(taken.recipient.startswith(name) for taken in ours)
-                twice = [n for n in Counter(taken.email_id for taken in ours).values() if n > 1]
-                assert len(twice) <= (1 if name == "us" else 0), "only what was under way can be in doubt"
+    for name in TWO:
+        async with Store.open(regions.urls[name]) as store:
+            assert await broken_promises(store) == {}
+        ours = [taken for taken in recorder.taken if taken.account == name]
+        assert all(taken.recipient.startswith(name) for taken in ours)
+        twice = [n for n in Counter(taken.email_id for taken in ours).values() if n > 1]
+        assert len(twice) <= (1 if name == "us" else 0), "only what was under way can be in doubt"
 
 
-async def test_a_dead_engine_is_buried_by_its_own_region_alone(regions: Regions, tmp_path: Path) -> None:
+def settings_of(regions: Regions, region: str) -> Settings:
+    return read_settings(regions.environment(region))
+
+
+async def test_a_dead_engine_is_buried_by_its_own_region_alone(regions: Regions) -> None:
     """All engines share one home; the accounts of a killed one are free at once, in its region."""
-    recorder = Recorder()
-    with recorder.running():
-        for name in ("eu", "us"):
-            async with Store.open(regions.urls[name]) as store:
-                await add_accounts(store, recorder, {name: Limits(delay_ms=200)})
-                await store.enqueue_many([draft(to=f"{name}{i}@there.test") for i in range(500)])
-
-        def start(name: str) -> Engine:
-            arguments = ("--region", name, "--lease-s", "600")
-            return Engine.start(NOBODY, None, tmp_path, *arguments, env=regions.environment())
-
-        engines = [start("eu")]
-        try:
-            await until(lambda: len(recorder.taken) >= 3, "eu sends")
-            everybody = engines[0].children()
-            for pid in everybody:
-                signal_to(pid, signal.SIGSTOP)  # nobody gives anything back in good order
-            engines[0].kill()
-            for pid in everybody:
-                signal_to(pid, signal.SIGKILL)
-            await until(lambda: not still_alive(everybody), "all of it is dead")
-            engines.append(start("us"))
-            await until(lambda: any(taken.account == "us" for taken in recorder.taken), "us sends")
-            assert engines[1].said("was killed") == 0
-            assert len(list((regions.home / RUNNING / "eu").iterdir())) == 1
-            engines.append(start("eu"))
-            await until(lambda: engines[2].said("its 1 accounts are free") == 1, "eu is free again")
-        finally:
-            for engine in engines:
-                engine.end()
+    dead = "here:1:a"
+    folder = engines_folder(settings_of(regions, "eu"))
+    Presence.announce(folder, dead).withdraw()
+    (folder / dead).touch()  # without its lock: what a kill leaves behind
+    async with Store.open(regions.urls["eu"]) as eu, Store.open(regions.urls["us"]) as us:
+        account = await eu.add_account("sales", address="sales@post.test", limits=Limits())
+        await eu.take_lease(account, owner=dead, seconds=600)
+        await Watch(us, settings_of(regions, "us"), print).bury_the_dead()
+        assert (folder / dead).exists()
+        assert (await eu.stations())[0].is_driven
+        await Watch(eu, settings_of(regions, "eu"), print).bury_the_dead()
+        assert not (folder / dead).exists()
+        assert not (await eu.stations())[0].is_driven
 
 
-async def test_what_an_engine_remembers_of_its_database_stays(regions: Regions, tmp_path: Path) -> None:
+async def test_what_an_engine_remembers_of_its_database_stays(regions: Regions) -> None:
     """Without its memory nobody would notice that the database has gone back in time."""
-    engine = Engine.start(NOBODY, None, tmp_path, "--region", "eu", env=regions.environment())
-    try:
-        await until(engine.is_ready, "the engine is ready", s_max=60)
-        assert len(list((regions.home / "engines").glob("*.json"))) == 1
-    finally:
-        engine.end()
+    async with Store.open(regions.urls["eu"]) as store:
+        watch = Watch(store, settings_of(regions, "eu"), print)
+        for _ in range(2):
+            await watch.look()
+            await watch.bury_the_dead()
+    assert len(list((regions.home / "engines").glob("*.json"))) == 1

@@ -19,12 +19,10 @@ async def test_a_workspace_is_placed_once_and_found_again(store: Store) -> None:
     await place(store, "acme", region="eu")
     await place(store, "acme", region="eu")
     assert await region_of(store, "acme") == "eu"
-    with pytest.raises(
-        FairpostError, match="The workspace acme lives in eu, with all its e-mails; moving it is not offered"
-    ):
+    with pytest.raises(FairpostError, match=r"acme.*eu.*us"):
         await place(store, "acme", region="us")
     assert await region_of(store, "acme") == "eu"
-    with pytest.raises(NotFound, match="No region is known for 'nobody'"):
+    with pytest.raises(NotFound, match=r"'nobody'.*fairpost region place"):
         await region_of(store, "nobody")
 
 

@@ -11,11 +11,17 @@ from fairpost.regions import stores as region_stores
 from fairpost.regions.directory import Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.system import clock
+from tests.facts import missing
 from tests.regions.conftest import Regions
 from tests.regions.proxy import Proxy
 
 HANG_S = 30  # so long nothing takes; where one waits for the other, it is longer
 HOUR_S = 3_600.0
+
+
+@pytest.fixture
+def regions(lasting_regions: Regions) -> Regions:
+    return lasting_regions
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ async def ask(stores: RegionStores, name: str, *, answer_s_max: float = HANG_S) 
         return str(await store.value("SELECT current_database()"))
 
 
-async def refused(stores: RegionStores, name: str, *, answer_s_max: float = 3.0) -> None:
+async def refused(stores: RegionStores, name: str, *, answer_s_max: float = 0.3) -> None:
     with pytest.raises(RegionUnavailable) as error:
         async with asyncio.timeout(HANG_S):
             await ask(stores, name, answer_s_max=answer_s_max)
@@ -99,16 +105,19 @@ async def test_a_silent_region_costs_one_wait_and_then_nothing_for_a_moment(
     await back(stores, "us")
 
 
-async def test_work_that_is_known_to_take_longer_may(stores: RegionStores) -> None:
-    async with stores.at("eu", answer_s_max=20) as store:
-        await store.value("SELECT pg_sleep(3.2)")
-    await refused(stores, "eu", answer_s_max=0.0)
+async def test_work_that_is_known_to_take_longer_may(regions: Regions) -> None:
+    async with RegionStores(Directory([Region("eu", regions.urls["eu"])]), answer_s_max=0.1) as stores:
+        async with stores.at("eu", answer_s_max=HANG_S) as store:
+            await store.value("SELECT pg_sleep(0.2)")
+        with pytest.raises(RegionUnavailable):
+            async with stores.at("eu") as store:
+                await store.value("SELECT pg_sleep(600)")
 
 
 async def test_what_goes_wrong_in_the_work_itself_is_no_matter_of_the_region(stores: RegionStores) -> None:
     with pytest.raises(TimeoutError):
         async with stores.at("eu"), asyncio.timeout(0.01):
-            await asyncio.sleep(1)
+            await asyncio.Event().wait()
     with pytest.raises(KeyError):
         async with stores.at("eu"):
             raise KeyError
@@ -116,7 +125,7 @@ async def test_what_goes_wrong_in_the_work_itself_is_no_matter_of_the_region(sto
 
 
 async def test_a_region_that_nobody_knows_is_an_error_of_the_caller(stores: RegionStores) -> None:
-    with pytest.raises(NotFound, match="There is no region 'mars'"):
+    with pytest.raises(NotFound, match="'mars'"):
         await ask(stores, "mars")
 
 
@@ -124,7 +133,7 @@ async def test_a_region_without_its_schema_says_what_to_run(regions: Regions, bl
     directory = Directory([Region("eu", regions.urls["eu"]), Region("new", blank_url)])
     async with RegionStores(directory) as stores:
         for _ in range(2):  # the second time at once, by what was seen the first time
-            with pytest.raises(MigrationError, match=r"Run: fairpost db migrate --region new$"):
+            with pytest.raises(MigrationError, match=r"fairpost db migrate --region new$"):
                 await ask(stores, "new")
         assert await ask(stores, "eu")
 
@@ -139,16 +148,17 @@ async def test_a_region_that_fails_is_told_once_and_so_is_its_return(
         await proxies["us"].cut()
         for _ in range(3):
             await refused(stores, "us")
-        assert [line.partition(":")[0] for line in told] == ["Region us does not answer"]
+        assert len(told) == 1
+        assert missing(told[0], "us", Region("us", proxies["us"].url).place) == []
         await proxies["us"].open()
         await back(stores, "us")
         await ask(stores, "us")
-        assert told[1:] == ["Region us answers again"]
+        assert [missing(line, "us") for line in told[1:]] == [[]]
 
 
 async def test_a_database_that_is_not_there_is_a_region_that_does_not_answer(regions: Regions) -> None:
     missing = regions.urls["eu"].replace("/test_", "/absent_")
     assert missing != regions.urls["eu"]
     async with RegionStores(Directory([Region("eu", missing)])) as stores:
-        with pytest.raises(DatabaseUnavailable, match=r"absent_.* does not exist"):
+        with pytest.raises(DatabaseUnavailable, match="absent_"):
             await ask(stores, "eu")

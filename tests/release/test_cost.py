@@ -16,15 +16,14 @@ GROWING = ("queue", "clocks", "nodes", "arrivals", "emails", "idempotency_keys",
 
 @pytest.fixture
 async def store(url: str) -> AsyncIterator[Store]:
-    pool = await asyncpg.create_pool(url, min_size=1, max_size=1)
-    yield Store(pool)
-    await pool.close()
+    async with Store.open(url, connections_max=1) as store:
+        yield store
 
 
 async def plans_of_a_claim(store: Store, lease: Lease) -> list[dict[str, Any]]:
     """Every statement that one claim runs, with what it really read."""
     said: list[str] = []
-    async with store._pool.acquire() as conn:
+    async with store.connection() as conn:
         conn.add_log_listener(listener := lambda _, message: said.append(message.message))
         await conn.execute(
             """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
@@ -88,7 +87,7 @@ async def test_holding_a_sender_touches_nothing_that_waits(store: Store) -> None
     await fill(store, ["whale"], 20_000)
     await stage_all(store)
 
-    async with store._pool.acquire() as conn, conn.transaction():
+    async with store.connection() as conn, conn.transaction():
         before = await conn.fetchval("SELECT sum(waiting) FROM fairpost.clocks")
         await Store(conn).hold("whale", "user", "u", reason="test")
         changed = await conn.fetchval("SELECT count(*) FROM fairpost.queue WHERE xmin = pg_current_xact_id()::xid")
@@ -110,6 +109,6 @@ async def test_notes_are_found_again_in_a_restored_database(store: Store) -> Non
 
 async def test_a_claim_under_another_isolation_level_is_refused(store: Store) -> None:
     lease = await empty(store)
-    async with store._pool.acquire() as conn, conn.transaction(isolation="repeatable_read"):
-        with pytest.raises(asyncpg.PostgresError, match="needs the isolation level read committed"):
+    async with store.connection() as conn, conn.transaction(isolation="repeatable_read"):
+        with pytest.raises(asyncpg.PostgresError, match="read committed"):
             await Store(conn).claim(lease, limit=1)

@@ -19,7 +19,7 @@ from fairpost.transport.scripted import OK, ScriptedTransport
 from tests.simulation.world import broken_promises
 
 WORKERS = 4
-ROUNDS = 12
+ROUNDS = 6
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ class BusyTransport:
 
 
 async def test_nothing_is_begun_after_a_pause_was_committed_however_many_are_at_work(store: Store) -> None:
-    await enqueue(store, 6000)
+    await enqueue(store, 1500)
     accounts = [await store.add_account(f"a{i}", address=f"a{i}@post.test", limits=Limits()) for i in range(WORKERS)]
     runners = [await Runner.start(store, BusyTransport(), account, owner="test") for account in accounts]
     over = False
@@ -216,7 +216,7 @@ async def test_the_pause_of_a_restored_database_is_not_shortened_by_another(stor
 
 async def test_a_look_at_the_pause_reads_one_row_by_its_index(store: Store) -> None:
     await pause(store)
-    async with store._pool.acquire() as conn, conn.transaction():
+    async with store.connection() as conn, conn.transaction():
         await conn.execute("SET LOCAL enable_seqscan = off")
         plan = await conn.fetch(
             "EXPLAIN SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > clock_timestamp()"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairpost.model.account import Lease, Limits, Usage
+from fairpost.model.account import AccountStatus, Lease, Limits, Rest, RestReason, Usage
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.verdict import Bounced, InDoubt, Retry, Sent, Untouched
@@ -77,6 +77,28 @@ async def test_a_frozen_worker_that_wakes_up_can_change_nothing(bench: Bench) ->
         assert await bench.store.settle(frozen, begun, verdict, now=LATER) == "stale"
     assert await bench.state(begun) == "in_doubt"
     assert await bench.state(untouched) == "waiting"
+
+
+async def test_a_worker_that_lost_its_lease_can_neither_rest_nor_pause_the_account(bench: Bench) -> None:
+    lost = await bench.lease()
+    await bench.lease(now=LATER)
+    assert not await bench.store.rest(lost, Rest(LATER + MINUTE, RestReason.BACK_OFF, "421 slow down"))
+    assert not await bench.store.set_status(lost, AccountStatus.PAUSED, reason="too many bounces")
+    account = await bench.store.account(bench.account)
+    assert (account.usage.rest, account.status) == (None, AccountStatus.ACTIVE)
+
+
+async def test_only_a_claimed_e_mail_can_be_begun(bench: Bench) -> None:
+    await bench.enqueue(2)
+    lease = await bench.lease()
+    id_ = await bench.begun(lease)
+    assert (await bench.begin(lease, id_)).verdict == "gone", "it is being sent"
+    await bench.store.settle(lease, id_, InDoubt(), now=NOW)
+    assert (await bench.begin(lease, id_)).verdict == "gone", "it may have arrived"
+    (given_back,) = (await bench.store.claim(lease, limit=1, now=NOW)).ids
+    await bench.store.give_back(lease, [given_back])
+    assert (await bench.begin(lease, given_back)).verdict == "gone", "another account may have it"
+    assert [await bench.state(id_), await bench.state(given_back)] == ["in_doubt", "waiting"]
 
 
 async def test_proof_from_the_worker_that_began_it_clears_the_doubt(bench: Bench) -> None:
@@ -234,7 +256,7 @@ async def test_an_open_cancellation_holds_up_nobody(bench: Bench) -> None:
     claimed, waiting, other = await bench.enqueue(3)
     lease = await bench.lease()
     await bench.store.claim(lease, limit=1, now=NOW)
-    async with bench.store._pool.acquire() as conn:
+    async with bench.store.connection() as conn:
         cancelling = conn.transaction()
         await cancelling.start()
         for id_ in (claimed, waiting):
@@ -256,7 +278,7 @@ async def test_an_arrival_is_not_forgotten_when_it_is_noted_together_with_a_canc
     await bench.store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW)
     await bench.store.cancel(cancelled, now=NOW)
     (kept,) = await bench.enqueue()
-    async with bench.store._pool.acquire() as conn, conn.transaction():
+    async with bench.store.connection() as conn, conn.transaction():
         await conn.execute("SELECT FROM fairpost.clocks WHERE key = 'w1' FOR UPDATE")
         assert await bench.store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW) is True
     assert await bench.store.value("SELECT n FROM fairpost.arrivals") == 0, "one came, one went"

@@ -15,6 +15,7 @@ from fairpost.model.suppression import SuppressionKind
 from fairpost.model.verdict import Bounced, Failed, Retry, Sent, Verdict
 from fairpost.postgres.migrations import migrate
 from fairpost.postgres.store import Store
+from tests.facts import missing
 from tests.settle.test_leases import Bench
 from tests.simulation.world import MINUTE, START, connect, draft
 
@@ -151,7 +152,8 @@ async def test_a_hard_bounce_is_remembered_with_what_was_said_to_that_recipient(
     report = Report(reached=Reached.REPLIED, reply=Reply(250, "queued"), recipients=said)
     await post.outcome(Sent(("bob@there.test",)), "ann@there.test", "bob@there.test", report=report)
     row = await post.store.row("SELECT address, kind::text, reason FROM fairpost.suppressions")
-    assert tuple(row) == ("bob@there.test", "hard_bounce", "hard bounce: 5.1.1 no such user")
+    assert (row["address"], row["kind"]) == ("bob@there.test", "hard_bounce")
+    assert row["reason"].endswith(": 5.1.1 no such user")
 
 
 async def test_a_list_from_before_there_were_kinds_is_taken_over(blank_url: str) -> None:
@@ -187,7 +189,7 @@ async def test_five_in_a_row_suppress_and_four_do_not(post: Post) -> None:
     await post.soft()
     assert await kinds(post.store) == {("w1", "ann@there.test"): "soft_bounces"}
     reason = await post.store.value("SELECT reason FROM fairpost.suppressions")
-    assert reason == "5 e-mails in a row were not taken, the last: 4.2.2 mailbox full"
+    assert missing(reason, "5 ", "4.2.2 mailbox full") == []
 
 
 async def test_each_workspace_counts_for_itself_and_each_writing_for_one(post: Post) -> None:

@@ -231,7 +231,7 @@ class CoreMachine(RuleBasedStateMachine):
         ids = self.run(self.store.held(lease, now=self.now))
         assert (ids is not None) == self.is_valid(account, lease)
         if ids is not None:
-            assert set(ids) == {e.id for e in self._claimed() if e.account == account}
+            assert set(ids) == {e.id for e in self.claimed() if e.account == account}
 
     def _settle_unsendable(self) -> None:
         """A claim may settle the expired and suppressed that it met; only those, and only while they waited."""
@@ -243,9 +243,9 @@ class CoreMachine(RuleBasedStateMachine):
                 email.state = stored[0]
 
     @rule(age=st.sampled_from([0, 0, 0, 1]), pick=st.integers(0, 50))
-    @precondition(lambda self: self._claimed())
+    @precondition(lambda self: self.claimed())
     def begin(self, age: int, pick: int) -> None:
-        email = self._claimed()[pick % len(self._claimed())]
+        email = self.claimed()[pick % len(self.claimed())]
         account = email.account or ""
         lease = self.lease(account, age)
         assert lease is not None
@@ -326,13 +326,13 @@ class CoreMachine(RuleBasedStateMachine):
         self.sent[account] += outcome == "sent"
         email.state = "waiting" if outcome in ("retry", "untouched") else outcome
 
-    def _claimed(self) -> list[Known]:
+    def claimed(self) -> list[Known]:
         return [e for e in self.emails.values() if e.state == "claimed"]
 
     @rule(age=st.sampled_from([0, 0, 1]), pick=st.integers(0, 50))
-    @precondition(lambda self: self._claimed())
+    @precondition(lambda self: self.claimed())
     def give_back(self, age: int, pick: int) -> None:
-        email = self._claimed()[pick % len(self._claimed())]
+        email = self.claimed()[pick % len(self.claimed())]
         account = email.account or ""
         lease = self.lease(account, age)
         assert lease is not None
@@ -442,9 +442,9 @@ class CoreMachine(RuleBasedStateMachine):
         if not hasattr(self, "emails"):
             return
         assert self.run(broken_promises(self.store)) == {}
+        leases = {row["account_id"]: row for row in self.run(self.store.fetch("SELECT * FROM fairpost.leases"))}
         for name, id_ in self.ids.items():
-            row = self.run(self.store.row("SELECT * FROM fairpost.leases WHERE account_id = $1", id_))
-            usage = self.usage[name]
+            row, usage = leases[id_], self.usage[name]
             assert (row["hour_used"], row["day_used"]) == (usage.hour_used, usage.day_used), (
                 "a send counted twice or not at all"
             )
@@ -506,7 +506,7 @@ class Walk:
         self.m.claim(account=self.account(), age=self.age() % 2, limit=self.dice.randrange(1, 13))
 
     def begin(self) -> None:
-        if self.m._claimed():
+        if self.m.claimed():
             self.m.begin(age=self.age(), pick=self.number())
 
     def settle(self) -> None:
@@ -553,7 +553,7 @@ class Walk:
             do(account=account, age=age)
 
     def give_back(self) -> None:
-        if self.m._claimed():
+        if self.m.claimed():
             self.m.give_back(age=self.age(), pick=self.number())
 
     def suppress(self) -> None:

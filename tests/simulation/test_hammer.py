@@ -25,7 +25,7 @@ from fairpost.system import clock
 from tests.simulation.world import broken_promises, draft
 from tests.thorough import times
 
-SECONDS = times(15, own="FAIRPOST_HAMMER_S")
+SECONDS = times(4, own="FAIRPOST_HAMMER_S")
 TURNS_MIN = 6  # of everybody, however long that takes
 SEED = int(os.environ.get("FAIRPOST_SEED", "7"))
 LEASE_S = 0.4
@@ -96,7 +96,7 @@ class Hammer:
             | ({"account": f"h{self.dice.randrange(len(self.accounts))}"} if self.dice.random() < 0.2 else {})
             for _ in range(self.dice.randrange(1, 30))
         ]
-        async with self.store._pool.acquire() as conn, conn.transaction():
+        async with self.store.connection() as conn, conn.transaction():
             rows = await Store(conn).enqueue_many(emails)
             await asyncio.sleep(self.dice.random() * 0.02)  # transactions end in another order than they began
             if self.dice.random() < 0.1:
@@ -155,7 +155,7 @@ class Hammer:
         await asyncio.sleep(0.01)
         if self.accepted:
             id_ = EmailId(self.dice.choice(self.accepted[-60:]))
-            async with self.store._pool.acquire() as conn, conn.transaction():
+            async with self.store.connection() as conn, conn.transaction():
                 await Store(conn).cancel(id_)
                 await asyncio.sleep(self.dice.random() * 0.05)
                 if self.dice.random() < 0.3:

@@ -18,6 +18,7 @@ from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 from fairpost.transport.port import Permission
 from fairpost.transport.scripted import OK
+from tests.thorough import times
 
 START = datetime(2030, 3, 30, 21, 17, tzinfo=UTC)
 SLICES = [timedelta(seconds=s) for s in (0, 1, 7, 59, 61, 900, 3599, 3600, 7 * 3600, 86_399, 86_400)]
@@ -78,7 +79,7 @@ class Walk:
             case "work":
                 await self._work()
             case "stop":
-                await self._stop()
+                await self.stop()
             case "crash":
                 self._crash()
             case "wait":
@@ -108,12 +109,12 @@ class Walk:
                 assert until > self.clock.now
                 self._is_told_to_wait(until)
                 if step.why is Idle.EXHAUSTED:
-                    await self._stop()
+                    await self.stop()
             case Rested(Idle.INACTIVE):
                 account = await self.store.account(self.account)
                 assert account.status_until is not None, account
                 self._is_told_to_wait(account.status_until)
-                await self._stop()
+                await self.stop()
             case Rested(why, _):
                 assert why in (Idle.EMPTY, Idle.BUSY), step
 
@@ -123,7 +124,7 @@ class Walk:
             raise AssertionError(f"was told to wait until {self.idle_from[1]}, and then again until {until}")
         self.idle_from = (self.clock.now, until)
 
-    async def _stop(self) -> None:
+    async def stop(self) -> None:
         runner, self.runner = self.runner, None
         if runner is not None:
             await runner.stop()
@@ -156,7 +157,8 @@ def holds(limits: Limits, sent: list[datetime]) -> None:
     assert all(b - a >= timedelta(milliseconds=limits.delay_ms) for a, b in pairwise(sent))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(1, 1 + times(2)))
 @pytest.mark.parametrize("name", LIMITS)
 async def test_any_walk_stays_within_the_limits_and_loses_no_capacity(
     store: Store, manual: ManualClock, name: str, seed: int
@@ -164,15 +166,15 @@ async def test_any_walk_stays_within_the_limits_and_loses_no_capacity(
     limits = LIMITS[name]
     account = await store.add_account("a", address="a@post.test", limits=limits)
     email = {"to": "b@there.test", "subject": "s", "text": "t", "class": "bulk", "attempts_max": 50}
-    await store.enqueue_many([email] * 400)
+    await store.enqueue_many([email] * 300)
     walk = Walk(store, manual, account, seed)
-    for _ in range(400):
+    for _ in range(300):
         await walk.act()
-    await walk._stop()
+    await walk.stop()
     holds(limits, walk.wire.sent)
     used = (await store.account(account)).usage
     assert used.day_used >= 0
     in_doubt = await store.value("SELECT count(*) FROM fairpost.queue WHERE state = 'in_doubt'")
     recorded = await store.value("SELECT count(*) FROM fairpost.emails WHERE state = 'sent'")
     assert recorded <= len(walk.wire.sent) <= recorded + in_doubt + 1  # the last crash may not be found yet
-    assert len(walk.wire.sent) > 20, "it got nowhere: this walk proves nothing"
+    assert len(walk.wire.sent) > 15, "it got nowhere: this walk proves nothing"

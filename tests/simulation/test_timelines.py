@@ -17,11 +17,14 @@ from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 from fairpost.transport.port import Permission
 from fairpost.transport.scripted import OK
+from tests.facts import missing
+from tests.simulation.world import SHARE, shared
 
 START = datetime(2030, 1, 7, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
-GMAIL = read_presets()["gmail"].limits
+GMAIL = shared(read_presets()["gmail"].limits)
+HOURLY = 100 // SHARE
 
 
 @pytest.fixture
@@ -62,23 +65,25 @@ async def enqueue(store: Store, n: int, **more: object) -> None:
     assert all(row["error"] is None for row in rows)
 
 
-async def test_a_thousand_e_mails_through_one_gmail_account(store: Store, manual: ManualClock) -> None:
-    """A hundred an hour in five minutes each, five hundred a day, the rest on the second day."""
+@pytest.mark.thorough
+async def test_two_days_of_mail_through_one_gmail_account(store: Store, manual: ManualClock) -> None:
+    """The first minutes of each hour until the day is used up, and the rest on the second day."""
     anna = Noting()
-    await enqueue(store, 1000)
+    await enqueue(store, 10 * HOURLY)
     await Drive(store, manual, await accounts(store, GMAIL, anna)).run(until=START + timedelta(days=5))
-    assert anna.counts(HOUR) == dict.fromkeys([0, 1, 2, 3, 4, 24, 25, 26, 27, 28], 100)
+    assert anna.counts(HOUR) == dict.fromkeys([0, 1, 2, 3, 4, 24, 25, 26, 27, 28], HOURLY)
     for hour in (0, 4, 24, 28):
         inside = [at for at in anna.sent if START + hour * HOUR <= at < START + (hour + 1) * HOUR]
         assert inside[0] == START + hour * HOUR
-        assert inside[-1] == START + hour * HOUR + timedelta(seconds=297)
+        assert inside[-1] == START + hour * HOUR + (HOURLY - 1) * timedelta(seconds=3)
 
 
-async def test_five_hundred_e_mails_through_two_gmail_accounts(store: Store, manual: ManualClock) -> None:
+@pytest.mark.thorough
+async def test_two_and_a_half_hours_of_mail_through_two_gmail_accounts(store: Store, manual: ManualClock) -> None:
     anna, bert = Noting(), Noting()
-    await enqueue(store, 500)
+    await enqueue(store, 5 * HOURLY)
     await Drive(store, manual, await accounts(store, GMAIL, anna, bert)).run(until=START + timedelta(days=5))
-    assert anna.counts(HOUR) == bert.counts(HOUR) == {0: 100, 1: 100, 2: 50}
+    assert anna.counts(HOUR) == bert.counts(HOUR) == {0: HOURLY, 1: HOURLY, 2: HOURLY // 2}
     assert max(anna.sent + bert.sent) < START + 2 * HOUR + 3 * MINUTE
 
 
@@ -93,13 +98,13 @@ async def test_an_account_whose_day_is_used_up_says_so_and_comes_back_by_itself(
     account = await store.account(id_)
     assert account.status is AccountStatus.PAUSED_LIMIT_REACHED
     assert account.status_until == START + 24 * HOUR
-    assert account.status_reason == "daily limit reached: 3 sent"
+    assert missing(account.status_reason, "daily", "3") == []
     await Drive(store, manual, driven).run(until=START + 30 * HOUR)
     assert anna.counts(24 * HOUR) == {0: 3, 1: 2}
     assert (await store.account(id_)).status is AccountStatus.ACTIVE
     rows = await store.fetch("SELECT kind, detail ->> 'reason' AS reason FROM fairpost.events ORDER BY id")
     assert [tuple(row) for row in rows] == [
-        ("account_paused_limit_reached", "daily limit reached: 3 sent"),
+        ("account_paused_limit_reached", account.status_reason),
         ("account_active", None),
     ]
 
@@ -184,7 +189,7 @@ async def test_too_many_bounces_pause_the_account_until_it_has_cooled_down(store
     await Drive(store, manual, driven).run(until=START + HOUR)
     account = await store.account(id_)
     assert account.status is AccountStatus.PAUSED
-    assert account.status_reason == "3 of 20 e-mails bounced on this day, more than 5 %"
+    assert missing(account.status_reason, "3 of 20", "5 %") == []
     assert account.status_until == START + 19 * MINUTE + 2 * HOUR
     assert len(anna.sent) == 17
 
@@ -213,7 +218,7 @@ async def test_on_a_shared_account_the_sender_who_is_to_blame_is_held(
         assert rule["hold_reason"] == "by a person", "a policy does not shorten what a person has imposed"
     else:
         assert rule["held_until"] == START + HOUR
-        assert "e-mails bounced on this day" in rule["hold_reason"]
+        assert missing(rule["hold_reason"], " of ", "5 %") == []
     assert await store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'bad'") > 0
 
 
@@ -227,5 +232,5 @@ async def test_refused_for_who_it_is_an_account_stops_before_it_has_failed_every
     await Drive(store, manual, driven).run(until=START + HOUR)
     account = await store.account(id_)
     assert account.status is AccountStatus.SUSPENDED
-    assert account.status_reason == "refused 5 times in a row: 550 5.7.1 your address is blocklisted"
+    assert missing(account.status_reason, "5 times", "550 5.7.1 your address is blocklisted") == []
     assert await store.value("SELECT count(*) FROM fairpost.emails WHERE state = 'failed'") <= 6

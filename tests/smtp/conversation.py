@@ -80,13 +80,12 @@ class Conversation:
         talk.answered(self._answer())
 
     def _answer(self) -> Answer:
-        reader = self._wire._reader
         while (answer := self._wire.next_answer()) is None:
             try:
                 self._wire.receive(next(self._said))
             except StopIteration:
                 raise HungUp("it hung up") from None
-            assert sum(map(len, reader._lines)) + len(reader._rest) <= reader._unread <= UNREAD_BYTES_MAX
+            assert self._wire.unread_bytes <= UNREAD_BYTES_MAX
         self._answers.append(answer)
         return answer
 

@@ -1,9 +1,10 @@
 """An SMTP server on a real socket that behaves well, except at one step, where it does what it is told."""
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 CUT = "cut"  # closes instead of answering
@@ -228,3 +229,17 @@ async def scripted(script: Script, *, implicit: bool = False) -> AsyncIterator[i
         script.freed.set()
         server.close()
         await asyncio.gather(*conversations)
+
+
+@contextmanager
+def deaf(host: str, port: int) -> Iterator[None]:
+    """A listener that takes no connection: its backlog is full."""
+    with ExitStack() as open_:
+        listener = open_.enter_context(socket.socket())
+        listener.bind((host, port))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = open_.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex((host, port))
+        yield

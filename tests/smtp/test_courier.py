@@ -11,7 +11,7 @@ from fairpost.model.report import Reached, Report, Step
 from fairpost.smtp.auth import Password, Token
 from fairpost.smtp.courier import Courier, Reuse
 from fairpost.smtp.server import Security, Server, Timeouts
-from tests.smtp.scripted_server import CUT, STALL, Says, Script, scripted
+from tests.smtp.scripted_server import CUT, STALL, Says, Script, deaf, scripted
 
 MESSAGE = Message(
     sender="me@example.com",
@@ -263,9 +263,11 @@ async def test_no_server_there_leaves_the_message_untouched() -> None:
 
 async def test_a_server_that_never_takes_the_connection_is_not_waited_for_long() -> None:
     """A listener with a full backlog: the handshake of TCP itself hangs."""
-    timeouts = Timeouts(connect_s=0.05)
-    courier = Courier(Server(host="192.0.2.1", port=25, security=Security.NONE, timeouts=timeouts))  # TEST-NET-1
-    report = await courier.send(MESSAGE, permission=lambda: True)
+    async with scripted(Script()) as port:
+        pass
+    with deaf("127.0.0.1", port):
+        courier = Courier(server_at(port, timeouts=Timeouts(connect_s=0.05)))
+        report = await courier.send(MESSAGE, permission=lambda: True)
     assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.CONNECT)
     await courier.close()
 
@@ -308,7 +310,7 @@ async def test_a_refused_token_says_why() -> None:
 async def test_no_way_to_log_in_is_said_in_words() -> None:
     [report] = await send_all(Script(features=("AUTH NTLM",)), MESSAGE, login=Password(user="ann", secret="pass"))
     assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.AUTH)
-    assert report.error == "the server offers no way to log in that we know (it offers: NTLM)"
+    assert "NTLM" in (report.error or "")
 
 
 @pytest.mark.parametrize("login", [Password(user="ann", secret="hush"), Token(user="ann", secret="hush")])

@@ -1,31 +1,32 @@
 """A guarded connection goes to addresses that were judged, or nowhere: real sockets, and a resolver that lies."""
 
 import asyncio
-import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 
 import pytest
 
 from fairpost.model.message import Message
 from fairpost.model.report import Reached, Report, Step
+from fairpost.policy.networks import objection
 from fairpost.smtp.client import Barred, Connection
 from fairpost.smtp.courier import Courier, Reuse
 from fairpost.smtp.guard import ADDRESSES_MAX, NetworkGuard, look_up
 from fairpost.smtp.server import Security, Server, Timeouts
+from tests.facts import missing
 from tests.peers.certificates import OTHER_HOST, Certificate, Certificates
-from tests.smtp.scripted_server import Script, scripted
+from tests.smtp.scripted_server import Script, deaf, scripted
 
 MESSAGE = Message(
     sender="me@example.com", recipients=("ann@example.com",), message_id="<1@x>", data=b"Subject: x\r\n\r\nhello\r\n"
 )
 LOOPBACK = (ip_network("127.0.0.0/8"),)
-ELSEWHERE = "192.0.2.1"  # reserved for documentation: nobody answers there; the guards here take it for a public one
-AS_PUBLIC = (ip_network("192.0.2.0/24"),)
+ELSEWHERE = "127.0.0.3"  # the guards here take it for a public address; nothing answers there
+AS_PUBLIC = (ip_network("127.0.0.3/32"),)
 HASTE = Timeouts(connect_s=0.2)  # where nobody answers
 PATIENCE = Timeouts()
 
@@ -76,9 +77,13 @@ def is_sent(report: Report) -> bool:
     return report.reached is Reached.REPLIED and report.reply is not None and report.reply.code == 250
 
 
+# What the guard calls the addresses of this machine.
+THIS_MACHINE = [kind for ip in ("127.0.0.1", "0.0.0.0", "::1", "::") if (kind := objection(ip_address(ip), ()))]
+
+
 def is_barred(report: Report) -> bool:
-    return (report.reached, report.step, report.reply) == (Reached.UNTOUCHED, Step.CONNECT, None) and (
-        "the operator does not allow it" in (report.error or "")
+    return (report.reached, report.step, report.reply) == (Reached.UNTOUCHED, Step.CONNECT, None) and any(
+        kind in (report.error or "") for kind in THIS_MACHINE
     )
 
 
@@ -87,7 +92,7 @@ async def test_a_guarded_client_does_not_go_to_this_machine() -> None:
     async with scripted(script) as port:
         [report] = await send(port, guard_at(port))
         assert is_barred(report)
-        assert report.error == "127.0.0.1 is a loopback address, and the operator does not allow it"
+        assert missing(report.error, "127.0.0.1", "loopback") == []
         assert script.connections == 0
 
 
@@ -111,7 +116,7 @@ async def test_another_port_is_refused_before_anything_is_looked_up() -> None:
     async with scripted(script) as port:
         [report] = await send(port, NetworkGuard(allowed=LOOPBACK, resolve=dns), host="mail.test")
         assert script.connections == 0
-    assert report.error == f"{port} is no port that the operator allows (465, 587, 2525)"
+    assert missing(report.error, str(port), "465, 587, 2525") == []
     assert dns.asked == []
 
 
@@ -202,14 +207,15 @@ async def test_one_forbidden_address_among_others_is_enough(answers: list[str]) 
         guard = guard_at(port, allowed=AS_PUBLIC, resolve=Dns([answers]))
         [report] = await send(port, guard, host="both.test")
         assert script.connections == 0
-    assert report.error == "both.test leads to a loopback address, and the operator does not allow it"
+    assert missing(report.error, "both.test", "loopback") == []
     assert await guard.refusal("both.test", port) == report.error
 
 
 async def test_what_the_operators_dns_knows_is_not_told() -> None:
     guard = NetworkGuard(resolve=Dns([["10.20.30.40"]]))
     words = await guard.refusal("database.internal", 587)
-    assert words == "database.internal leads to a private address, and the operator does not allow it"
+    assert missing(words, "database.internal", "private") == []
+    assert "10.20.30.40" not in (words or "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is no address of this machine")
@@ -230,7 +236,8 @@ async def test_addresses_that_all_do_not_answer_are_no_connection_in_time() -> N
         [report] = await send(
             port, guard_at(port, allowed=LOOPBACK, resolve=Dns([["127.0.0.2"]])), host="one.test", timeouts=HASTE
         )
-    assert report.error == "no connection within 0.2 s"
+    assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.CONNECT)
+    assert "0.2 s" in (report.error or "")
 
 
 async def test_no_name_makes_us_try_addresses_without_end() -> None:
@@ -240,9 +247,10 @@ async def test_no_name_makes_us_try_addresses_without_end() -> None:
 
 async def test_a_name_without_addresses_is_not_found() -> None:
     guard = NetworkGuard(resolve=Dns([[]]))
-    assert (await guard.refusal("none.test", 587) or "").startswith("none.test was not found")
+    assert "none.test" in (await guard.refusal("none.test", 587) or "")
     [report] = await send(587, guard, host="none.test")
-    assert report.error == "no connection: none.test has no address"
+    assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.CONNECT)
+    assert "none.test" in (report.error or "")
 
 
 async def test_a_public_server_is_taken_in() -> None:
@@ -255,7 +263,7 @@ async def test_the_system_is_asked_for_each_address_once() -> None:
 
 
 async def test_a_barred_connection_is_known_as_such() -> None:
-    with pytest.raises(Barred, match=r"10\.0\.0\.5 is a private address, and the operator does not allow it"):
+    with pytest.raises(Barred, match=r"10\.0\.0\.5 .*private"):
         await Connection.open(Server(host="10.0.0.5", port=587, guard=NetworkGuard()))
 
 
@@ -277,20 +285,6 @@ async def test_tls_asks_for_the_name_and_not_for_the_address(security: Security,
     refused = await reached(OTHER_HOST, certificates.good)
     assert (refused.reached, refused.step) == (Reached.UNTOUCHED, Step.TLS)
     assert "Hostname mismatch" in (refused.error or "")
-
-
-@contextmanager
-def deaf(host: str, port: int) -> Iterator[None]:
-    """Somebody listens there, but takes no connection: those that wait already fill the line."""
-    with ExitStack() as open_:
-        listener = open_.enter_context(socket.socket())
-        listener.bind((host, port))
-        listener.listen(0)
-        for _ in range(4):
-            waiting = open_.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex((host, port))
-        yield
 
 
 @asynccontextmanager

@@ -20,6 +20,14 @@ time.sleep(600)
 """
 
 
+KILLED = """
+import sys
+from pathlib import Path
+from fairpost.system.presence import Presence
+Presence.announce(Path(sys.argv[1]), "engine")
+"""
+
+
 def is_gone(folder: Path) -> bool:
     with if_gone(folder, "engine") as gone:
         return gone
@@ -53,8 +61,8 @@ def test_one_that_ends_in_good_order_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_done_about_it_is_done_once(tmp_path: Path) -> None:
-    presence = Presence.announce(tmp_path, "engine")
-    os.close(presence._fd)  # as if it had been killed
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=True)
+    assert announced(tmp_path) == ["engine"]
     with if_gone(tmp_path, "engine") as first, if_gone(tmp_path, "engine") as second:
         assert (first, second) == (True, False)
     assert not is_gone(tmp_path), "it is forgotten"

@@ -11,6 +11,7 @@ import pytest
 from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, PROBLEMS_MAX, BrokenTemplates
 from fairpost.templates.portals import BUILT_IN, Portals, load_portals
 from fairpost.templates.rendering import Unrenderable
+from tests.facts import missing
 
 SOON_S_MAX = (
     60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
@@ -144,12 +145,15 @@ def test_a_type_of_ones_own_replaces_the_built_in_one_and_nothing_else(tmp_path:
     assert portals.preview("hub", "welcome").subject == "A note & more for Ada"
     assert portals.preview("hub", "tfa") == loaded(BUILT_IN).preview("hub", "tfa")
     assert len(portals.list()) == 24
-    assert "You get this e-mail because" in (portals.preview("hub", "welcome").text or ""), "the portal's layout stays"
+    (footer,) = {each.portal.values["footer"] for each in portals.list() if each.portal.key == "hub"}
+    assert footer in (portals.preview("hub", "welcome").text or ""), "the portal's layout stays"
 
 
 def test_a_brand_of_ones_own_needs_only_its_file(tmp_path: Path) -> None:
     write(tmp_path / "hub" / "portal.toml", PORTAL + '[x]\ny = "z"\n')
-    assert refused(BUILT_IN, tmp_path) == ["hub/portal.toml, line 18, column 2: x is not known here: there are colours, footer, links, logo_alt, logo_url, name, sender_name, support_email, tone"]  # fmt: skip
+    (problem,) = refused(BUILT_IN, tmp_path)
+    known = "colours, footer, links, logo_alt, logo_url, name, sender_name, support_email, tone"
+    assert missing(problem, "hub/portal.toml, line 18, column 2: x ", known) == []
     write(
         tmp_path / "hub" / "portal.toml",
         'logo_url = "https://shop.dev/a.png"\nsupport_email = "help@shop.dev"\n' + PORTAL,
@@ -172,10 +176,11 @@ def test_the_last_folder_goes_first(tmp_path: Path) -> None:
 
 def test_a_type_is_replaced_as_a_whole(tmp_path: Path) -> None:
     write(tmp_path / "hub" / "tfa" / "subject.txt", "My code")
-    assert refused(BUILT_IN, tmp_path) == [
-        f"hub/tfa/{name}: it is not there: a type has meta.toml, subject.txt, text.txt, html.html, all in one folder"
-        for name in ("html.html", "meta.toml", "text.txt")
+    problems = refused(BUILT_IN, tmp_path)
+    assert [problem.partition(": ")[0] for problem in problems] == [
+        f"hub/tfa/{name}" for name in ("html.html", "meta.toml", "text.txt")
     ]
+    assert all("meta.toml, subject.txt, text.txt, html.html" in problem for problem in problems)
 
 
 def test_what_systems_and_editors_leave_behind_is_passed_over(tmp_path: Path) -> None:
@@ -206,9 +211,9 @@ def test_links_within_the_folder_are_fine(tmp_path: Path) -> None:
 
 def test_no_folder_no_templates(tmp_path: Path) -> None:
     assert loaded().list() == ()
-    assert "the folder cannot be read: No such file or directory" in refused(tmp_path / "nowhere")[0]
+    assert "No such file or directory" in refused(tmp_path / "nowhere")[0]
     write(tmp_path / "file", "x")
-    assert "this is no folder" in refused(tmp_path / "file")[0]
+    assert "folder" in refused(tmp_path / "file")[0]
 
 
 def outside(folder: Path) -> Path:
@@ -257,49 +262,49 @@ def many_files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("spoil", "fact"),
     [
-        (link_file, "a link leads out of"),
-        (link_type, "a link leads out of"),
-        (link_portal, "a link leads out of"),
-        (link_to_itself, "it cannot be read"),
-        (link_to_nowhere, "it cannot be read"),
-        (pipe, "it cannot be read: it is no file"),
-        (folder_for_file, "it cannot be read: "),
-        (many_files, f"there are more than {ENTRIES_MAX} files and folders"),
-        (lambda folder: write(folder / "shop/note/extra.txt", ""), "this is not one of a type's files"),
-        (lambda folder: write(folder / "shop/extra.txt", ""), "this is not one of a portal's files"),
-        (lambda folder: write(folder / "Shop/x", ""), "a name has up to 64"),
-        (lambda folder: write(folder / "shop/no-te/x", ""), "a name has up to 64"),
-        (lambda folder: write(folder / "shop" / ("n" * 65) / "x", ""), "a name has up to 64"),
-        (lambda folder: write(folder / "mall/x/meta.toml", META), "it is not there: a portal has"),
-        (lambda folder: (folder / "shop/layout.txt").unlink(), "it is not there: a portal has"),
-        (lambda folder: (folder / "shop/note/html.html").unlink(), "it is not there: a type has"),
+        (link_file, "shop/note/text.txt: "),
+        (link_type, "shop/note: "),
+        (link_portal, "shop: "),
+        (link_to_itself, "shop/note/text.txt: "),
+        (link_to_nowhere, "mall: "),
+        (pipe, "shop/note/text.txt: "),
+        (folder_for_file, "shop/note/text.txt: "),
+        (many_files, f"{ENTRIES_MAX}"),
+        (lambda folder: write(folder / "shop/note/extra.txt", ""), "shop/note/extra.txt: "),
+        (lambda folder: write(folder / "shop/extra.txt", ""), "shop/extra.txt: "),
+        (lambda folder: write(folder / "Shop/x", ""), "Shop: "),
+        (lambda folder: write(folder / "shop/no-te/x", ""), "shop/no-te: "),
+        (lambda folder: write(folder / "shop" / ("n" * 65) / "x", ""), f"shop/{'n' * 65}: "),
+        (lambda folder: write(folder / "mall/x/meta.toml", META), "mall/portal.toml: "),
+        (lambda folder: (folder / "shop/layout.txt").unlink(), "shop/layout.txt: "),
+        (lambda folder: (folder / "shop/note/html.html").unlink(), "shop/note/html.html: "),
     ],
 )
 def test_what_lies_elsewhere_or_is_no_file_is_not_read(
-    spoil: Callable[[Path], None], message: str, tmp_path: Path
+    spoil: Callable[[Path], None], fact: str, tmp_path: Path
 ) -> None:
     folder = shop(tmp_path / "templates")
     spoil(folder)
     with pytest.raises(BrokenTemplates) as error:
         loaded(folder)
-    assert message in str(error.value)
+    assert fact in str(error.value)
     assert "password" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("content", "facts"),
     [
-        (b"Hi {{ name }}\nGr\xfc\xdfe", "line 2, column 3: this is not UTF-8"),
-        (b"\xff\xfeH\x00i\x00", "line 1, column 1: this is not UTF-8"),
-        (b"a\nb\x00", "line 2, column 2: the character U+0000 is no text"),
-        ("a \ufdd0content\ufdd0", "line 1, column 3: the character U+FDD0 is no text"),
-        (b"x" * (FILE_BYTES_MAX + 1), "it has more than 262,144 bytes"),
+        (b"Hi {{ name }}\nGr\xfc\xdfe", ("line 2, column 3", "UTF-8")),
+        (b"\xff\xfeH\x00i\x00", ("line 1, column 1", "UTF-8")),
+        (b"a\nb\x00", ("line 2, column 2", "U+0000")),
+        ("a \ufdd0content\ufdd0", ("line 1, column 3", "U+FDD0")),
+        (b"x" * (FILE_BYTES_MAX + 1), ("262,144",)),
     ],
 )
-def test_what_is_no_text_is_refused(content: bytes | str, problem: str, tmp_path: Path) -> None:
-    assert problem in "\n".join(refused(shop(tmp_path, note__text_txt=content)))
+def test_what_is_no_text_is_refused(content: bytes | str, facts: tuple[str, ...], tmp_path: Path) -> None:
+    assert missing("\n".join(refused(shop(tmp_path, note__text_txt=content))), *facts) == []
 
 
 # ── which are wrong ───────────────────────────────────────────────────────────────────────────────────────
@@ -331,82 +336,79 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 def test_what_is_told_names_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(BrokenTemplates) as error:
         loaded(shop(tmp_path, note__text_txt="Hello\n{{ first name }}", note__subject_txt="For {{ nam }}"))
-    assert str(error.value).splitlines() == [
-        "Templates cannot be used as they are:",
-        f"{tmp_path}/shop/note/subject.txt, line 1, column 8: nam is not known:"
-        " meta.toml does not declare it: write [fields.nam] there, or one of its names here",
-        f'{tmp_path}/shop/note/text.txt, line 2, column 10: "name" cannot be used here',
-    ]
+    _, unknown, misplaced = str(error.value).splitlines()
+    assert missing(unknown, f"{tmp_path}/shop/note/subject.txt, line 1, column 8: nam ", "[fields.nam]") == []
+    assert missing(misplaced, f"{tmp_path}/shop/note/text.txt, line 2, column 10: ", '"name"') == []
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("content", "facts"),
     [
-        ("a\nb", "subject.txt, line 1, column 1: a subject is one line"),
-        ("", "subject.txt, line 1, column 1: a subject is one line"),
-        ("Hi {{ other }}", "subject.txt, line 1, column 7: other is not known: meta.toml does not declare it"),
-        ("Hi {{ name.first }}", "subject.txt, line 1, column 7: name.first is not known"),
-        ("Hi {{ url }}", "subject.txt, line 1, column 7: url may be missing, says meta.toml: write {{ url or"),
-        ("Hi {{ portal.nam }}", "subject.txt, line 1, column 7: portal.nam is not known"),
-        ("Hi {{ portal.logo_url }}", "portal.logo_url missing"),
-        ("Hi {{ content }}", "subject.txt, line 1, column 7: content is not known"),
-        ("Hi {% for n in name %}{{ n }}{% endfor %}", "name is not a list"),
-        ("Hi {% include 'x' %}", 'subject.txt, line 1, column 4: "include" is not available'),
-        ("x" * 1001, "the subject becomes longer than 1,000 characters"),
+        ("a\nb", ("subject.txt", "line 1, column 1")),
+        ("", ("subject.txt", "line 1, column 1")),
+        ("Hi {{ other }}", ("subject.txt", "line 1, column 7", "meta.toml", "other")),
+        ("Hi {{ name.first }}", ("subject.txt", "line 1, column 7", "name.first")),
+        ("Hi {{ url }}", ("subject.txt", "line 1, column 7", "meta.toml", "{{ url ")),
+        ("Hi {{ portal.nam }}", ("subject.txt", "line 1, column 7", "portal.nam")),
+        ("Hi {{ portal.logo_url }}", ("portal.logo_url",)),
+        ("Hi {{ content }}", ("subject.txt", "line 1, column 7", "content")),
+        ("Hi {% for n in name %}{{ n }}{% endfor %}", ("name",)),
+        ("Hi {% include 'x' %}", ("subject.txt", "line 1, column 4", '"include"')),
+        ("x" * 1001, ("1,000", "subject")),
     ],
 )
-def test_a_subject_can_be_wrong(content: str, problem: str, tmp_path: Path) -> None:
-    assert problem in "\n".join(refused(shop(tmp_path, note__subject_txt=content)))
+def test_a_subject_can_be_wrong(content: str, facts: tuple[str, ...], tmp_path: Path) -> None:
+    assert missing("\n".join(refused(shop(tmp_path, note__subject_txt=content))), *facts) == []
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("content", "facts"),
     [
-        ("<p>a", "line 1, column 1: <p> is never closed"),
-        ("a</p>", "line 1, column 2: </p> closes something else: nothing is open here"),
-        ("<p><b>a</p></b>", "line 1, column 8: </p> closes something else: <b> is open here"),
-        ("{% if name %}<p>{% endif %}</p>", 'line 1, column 17: "endif" comes before <p> is closed'),
-        ("<p>{% if name %}</p>{% endif %}", "line 1, column 17: </p> closes something else: {% if %} is open here"),
-        ("{% if name %}<b>{% else %}</b>{% endif %}", 'line 1, column 17: "else" comes before <b> is closed'),
-        ("<p>1 < 2</p>", 'line 1, column 6: this "<" begins no tag: write &lt;'),
-        ("<p title='{{ name }}'>a</p>", 'line 1, column 1: this "<" begins no tag'),
-        ("<p title={{ name }}>a</p>", 'this "<" begins no tag'),
-        ("<p {{ name }}>a</p>", 'this "<" begins no tag'),
-        ("<{{ name }}>a</p>", 'this "<" begins no tag'),
-        ('<p title="a>a</p>', 'this "<" begins no tag'),
-        ("<!-- {{ name }} -->", "line 1, column 1: a comment cannot have fields"),
-        ("<!-- a", 'this "<" begins no tag'),
-        ("<script>alert(1)</script>", "<script> has no place in an e-mail"),
-        ("<style>p { color: {{ name }} }</style>", "<style> can only stand right in <head>"),
-        ("<form></form>", "<form> has no place"),
-        ("<html></html>", "in the portal's layout: <html> cannot stand"),
-        ("<p>a</p><!DOCTYPE html>", "a doctype stands at the beginning"),
-        ('<p onclick="x">a</p>', "line 1, column 3: onclick has no place in an e-mail"),
-        ('<p style="color: {{ name }}">a</p>', "line 1, column 11: style cannot have fields"),
-        ('<p style="background: url(x)">a</p>', "a style cannot load or run anything"),
-        ('<p class="{% if name %}b{% endif %}">a</p>', "if and for cannot stand within a tag"),
-        ('<p id="a" id="b">a</p>', "id is there twice"),
-        ('<a href="{{ name }}">a</a>', "line 1, column 10: href must be a field of kind url by itself"),
-        ('<a href="javascript:{{ name }}">a</a>', "href must be a field of kind url"),
-        ('<a href="javascript:x">a</a>', "href must be a field of kind url"),
-        ('<a href="https://{{ name | urlencode }}/">a</a>', "href must be a field of kind url"),
-        ('<a href="https://shop.dev/?q={{ name }}">a</a>', "needs | urlencode"),
-        ('<a href="https://shop.dev{{ name | urlencode }}">a</a>', "href must be a field of kind url"),
-        ("<a>a</a>", "<a> needs href"),
-        ('<img src="https://shop.dev/a.png" width="1">', "<img> needs alt"),
-        ('<img alt="" width="1" src="cid:x">', "src must be"),
-        ("<tr><td>a</td></tr>", "<tr> can only stand right in <table> or <tbody> or <thead>"),
-        ("<table>a<tr><td>a</td></tr></table>", "line 1, column 8: text cannot stand right in a <table>"),
-        ("<table>{{ name }}</table>", "text cannot stand right in a <table>"),
-        ("<table><p>a</p></table>", "<p> cannot stand right in <table>"),
-        ("<p><table></table></p>", "<table> cannot stand in <p>"),
-        ("<p><p>a</p></p>", "<p> cannot stand in <p>"),
-        ('<a href="{{ url }}"><a href="{{ url }}">a</a></a>', "<a> cannot stand in <a>"),
-        ("{{ name", '"{{" is never closed'),
+        ("<p>a", ("line 1, column 1", "<p>")),
+        ("a</p>", ("line 1, column 2", "</p>")),
+        ("<p><b>a</p></b>", ("line 1, column 8", "</p>", "<b>")),
+        ("{% if name %}<p>{% endif %}</p>", ("line 1, column 17", '"endif"', "<p>")),
+        ("<p>{% if name %}</p>{% endif %}", ("line 1, column 17", "</p>", "{% if %}")),
+        ("{% if name %}<b>{% else %}</b>{% endif %}", ("line 1, column 17", '"else"', "<b>")),
+        ("<p>1 < 2</p>", ("line 1, column 6", '"<"')),
+        ("<p title='{{ name }}'>a</p>", ("line 1, column 1", '"<"')),
+        ("<p title={{ name }}>a</p>", ('"<"',)),
+        ("<p {{ name }}>a</p>", ('"<"',)),
+        ("<{{ name }}>a</p>", ('"<"',)),
+        ('<p title="a>a</p>', ('"<"',)),
+        ("<!-- {{ name }} -->", ("line 1, column 1", "comment")),
+        ("<!-- a", ('"<"',)),
+        ("<script>alert(1)</script>", ("<script>",)),
+        ("<style>p { color: {{ name }} }</style>", ("<style>", "<head>")),
+        ("<form></form>", ("<form>",)),
+        ("<html></html>", ("<html>", "portal", "layout")),
+        ("<p>a</p><!DOCTYPE html>", ("doctype",)),
+        ('<p onclick="x">a</p>', ("line 1, column 3", "onclick")),
+        ('<p style="color: {{ name }}">a</p>', ("line 1, column 11", "style")),
+        ('<p style="background: url(x)">a</p>', ("style",)),
+        ('<p class="{% if name %}b{% endif %}">a</p>', ("if", "for")),
+        ('<p id="a" id="b">a</p>', ("id",)),
+        ('<a href="{{ name }}">a</a>', ("line 1, column 10", "href", "url", "kind")),
+        ('<a href="javascript:{{ name }}">a</a>', ("href", "url", "kind")),
+        ('<a href="javascript:x">a</a>', ("href", "url", "kind")),
+        ('<a href="https://{{ name | urlencode }}/">a</a>', ("href", "url", "kind")),
+        ('<a href="https://shop.dev/?q={{ name }}">a</a>', ("| urlencode",)),
+        ('<a href="https://shop.dev{{ name | urlencode }}">a</a>', ("href", "url", "kind")),
+        ("<a>a</a>", ("<a>", "href")),
+        ('<img src="https://shop.dev/a.png" width="1">', ("<img>", "alt")),
+        ('<img alt="" width="1" src="cid:x">', ("src",)),
+        ("<tr><td>a</td></tr>", ("<tr>", "<table>", "<tbody>", "<thead>")),
+        ("<table>a<tr><td>a</td></tr></table>", ("line 1, column 8", "<table>")),
+        ("<table>{{ name }}</table>", ("<table>",)),
+        ("<table><p>a</p></table>", ("<p>", "<table>")),
+        ("<p><table></table></p>", ("<table>", "<p>")),
+        ("<p><p>a</p></p>", ("<p>",)),
+        ('<a href="{{ url }}"><a href="{{ url }}">a</a></a>', ("<a>",)),
+        ("{{ name", ('"{{"',)),
     ],
 )
-def test_html_can_be_wrong(content: str, problem: str, tmp_path: Path) -> None:
-    assert problem in "\n".join(refused(shop(tmp_path, note__html_html=content)))
+def test_html_can_be_wrong(content: str, facts: tuple[str, ...], tmp_path: Path) -> None:
+    assert missing("\n".join(refused(shop(tmp_path, note__html_html=content))), *facts) == []
 
 
 @pytest.mark.parametrize(
@@ -426,106 +428,106 @@ def test_html_can_be_right(content: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "problem"),
+    ("old", "new", "facts"),
     [
-        ("{{ content }}", "", "layout.html: write {{ content }} once"),
-        ("{{ content }}", "{{ content }}{{ content }}", "layout.html: write {{ content }} once"),
-        ("{{ content }}", '<p title="{{ content }}"></p>', "{{ content }} cannot stand within a tag"),
-        ("{{ content }}", "<p>{{ content }}</p>", "in the portal's layout: <p> cannot stand in <p>"),
-        ("{{ content }}", "{ {{- content }}", "a brace before a value"),
+        ("{{ content }}", "", ("layout.html", "{{ content }}")),
+        ("{{ content }}", "{{ content }}{{ content }}", ("layout.html", "{{ content }}")),
+        ("{{ content }}", '<p title="{{ content }}"></p>', ("{{ content }}",)),
+        ("{{ content }}", "<p>{{ content }}</p>", ("<p>", "portal", "layout")),
+        ("{{ content }}", "{ {{- content }}", ("brace",)),
         (
             "{{ content }}",
             "{{ content }}{{ name }}",
-            "layout.html, line 12, column 17: name is not known: a layout has only portal",
+            ("layout.html", "line 12, column 17", "name", "portal"),
         ),
-        ("{{ content }}", "{{ content }}{{ portal.nope }}", "portal.nope is not known"),
-        ("{{ content }}", "{{ content }}{{ portal.colours.nope }}", "portal.colours.nope missing"),
-        ("{{ content }}", '{{ content }}<a href="{{ portal.name }}">a</a>', "with what portal.toml says: href must be"),
-        ("</body>", "", "</html> closes something else: <body> is open here"),
-        ("p { color", "p a { color", 'layout.html, line 6, column 3: "p a" cannot be used'),
-        ("p { color", "p#a { color", '"p#a" cannot be used'),
-        ("p { color", "@media x { p { color", "this is no rule"),
-        ("p { color:", "p { background: url(x); color:", '"background: url(x)" cannot be used'),
-        ("p { color:", 'p { font-family: "x"; color:', "cannot be used: write name: value"),
-        ("p { color:", "p { color red; color:", '"color red" cannot be used'),
-        ("portal.colours.text", "portal.name", "layout.html, line 6, column 14: only colours can be filled in here"),
-        ("</head>", "<style>p { color: red }</style></head>", "a layout has one <style>"),
+        ("{{ content }}", "{{ content }}{{ portal.nope }}", ("portal.nope",)),
+        ("{{ content }}", "{{ content }}{{ portal.colours.nope }}", ("portal.colours.nope",)),
+        ("{{ content }}", '{{ content }}<a href="{{ portal.name }}">a</a>', ("portal.toml", "href")),
+        ("</body>", "", ("</html>", "<body>")),
+        ("p { color", "p a { color", ("layout.html", "line 6, column 3", '"p a"')),
+        ("p { color", "p#a { color", ('"p#a"',)),
+        ("p { color", "@media x { p { color", ("rule",)),
+        ("p { color:", "p { background: url(x); color:", ('"background: url(x)"',)),
+        ("p { color:", 'p { font-family: "x"; color:', ("name",)),
+        ("p { color:", "p { color red; color:", ('"color red"',)),
+        ("portal.colours.text", "portal.name", ("layout.html", "line 6, column 14", "colours")),
+        ("</head>", "<style>p { color: red }</style></head>", ("<style>", "layout")),
         (
             "<title>",
             "<!--[if mso]><style>p { color: red }</style><![endif]--><title>",
-            "a comment cannot have fields or styles",
+            ("comment",),
         ),
     ],
 )
-def test_a_layout_can_be_wrong(old: str, new: str, problem: str, tmp_path: Path) -> None:
+def test_a_layout_can_be_wrong(old: str, new: str, facts: tuple[str, ...], tmp_path: Path) -> None:
     assert old in LAYOUT
-    assert problem in "\n".join(refused(shop(tmp_path, layout_html=LAYOUT.replace(old, new, 1))))
+    assert missing("\n".join(refused(shop(tmp_path, layout_html=LAYOUT.replace(old, new, 1)))), *facts) == []
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "problem"),
+    ("old", "new", "facts"),
     [
-        ('name = "Shop"', "name = Shop", "portal.toml, line 1, column 8: this is not TOML: Invalid value"),
-        ('name = "Shop"', "", "portal.toml, line 1, column 1: name is missing"),
-        ('name = "Shop"', "name = 5", "line 1, column 1: name must be text in quotes"),
-        ('name = "Shop"', 'name = "{{ x }}"', "name must have no braces"),
-        ('name = "Shop"', 'name = "a\\nb"', "name must be one line of text"),
-        ('sender_name = "The shop"', 'sender_name = "a\\r\\nBcc: b"', "line 2, column 1: sender_name must be one line"),
-        ('tone = "Plain."', 'nome = "x"\ntone = "Plain."', "line 3, column 1: nome is not known here"),
-        ('tone = "Plain."', 'tone = "x"\nlogo_url = "ftp://x"', "line 4, column 1: logo_url must be a link"),
+        ('name = "Shop"', "name = Shop", ("portal.toml", "line 1, column 8", "TOML")),
+        ('name = "Shop"', "", ("portal.toml", "line 1, column 1", "name")),
+        ('name = "Shop"', "name = 5", ("line 1, column 1", "name")),
+        ('name = "Shop"', 'name = "{{ x }}"', ("name", "braces")),
+        ('name = "Shop"', 'name = "a\\nb"', ("name",)),
+        ('sender_name = "The shop"', 'sender_name = "a\\r\\nBcc: b"', ("line 2, column 1", "sender_name")),
+        ('tone = "Plain."', 'nome = "x"\ntone = "Plain."', ("line 3, column 1", "nome")),
+        ('tone = "Plain."', 'tone = "x"\nlogo_url = "ftp://x"', ("line 4, column 1", "logo_url")),
         (
             'tone = "Plain."',
             'tone = "x"\nsupport_email = "x"',
-            "line 4, column 1: support_email must be an e-mail address",
+            ("line 4, column 1", "support_email"),
         ),
-        ('accent = "#004400"', 'accent = "red; x"', "line 7, column 1: colours.accent must be a colour like #1a2b3c"),
-        ('accent = "#004400"\n', "", "line 6, column 1: colours.accent is missing"),
-        ('border = "#cccccc"', 'border = "#cccccc"\nmore = "#cccccc"', "line 14, column 1: colours.more is not known"),
-        ('url = "https://shop.dev/help"', "", "links.url is missing"),
-        ('url = "https://shop.dev/help"', 'url = "javascript:x"', "line 17, column 1: links.url must be a link"),
-        ("[[links]]", "[links]", "links must be a list"),
-        ("[colours]", "colours = 5\n[color]", "colours must be a table"),
-        ('name = "Shop"', "a = " + "[" * 50_000, "portal.toml"),
+        ('accent = "#004400"', 'accent = "red; x"', ("line 7, column 1", "colours.accent", "#1a2b3c")),
+        ('accent = "#004400"\n', "", ("line 6, column 1", "colours.accent")),
+        ('border = "#cccccc"', 'border = "#cccccc"\nmore = "#cccccc"', ("line 14, column 1", "colours.more")),
+        ('url = "https://shop.dev/help"', "", ("links.url",)),
+        ('url = "https://shop.dev/help"', 'url = "javascript:x"', ("line 17, column 1", "links.url")),
+        ("[[links]]", "[links]", ("links",)),
+        ("[colours]", "colours = 5\n[color]", ("colours",)),
+        ('name = "Shop"', "a = " + "[" * 50_000, ("portal.toml",)),
     ],
 )
-def test_a_brand_can_be_wrong(old: str, new: str, problem: str, tmp_path: Path) -> None:
+def test_a_brand_can_be_wrong(old: str, new: str, facts: tuple[str, ...], tmp_path: Path) -> None:
     assert old in PORTAL
-    assert problem in "\n".join(refused(shop(tmp_path, portal_toml=PORTAL.replace(old, new, 1))))
+    assert missing("\n".join(refused(shop(tmp_path, portal_toml=PORTAL.replace(old, new, 1)))), *facts) == []
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "problem"),
+    ("old", "new", "facts"),
     [
-        ('description = "A test."', "", "meta.toml, line 1, column 1: description is missing"),
-        ("urgent = true", 'urgent = "yes"', "line 3, column 1: urgent must be true or false"),
-        ('"30m"', '"soon"', 'line 4, column 1: expires_after must be a time like "10m"'),
-        ('"30m"', '"0m"', "expires_after must be a time"),
-        ('"30m"', '"366d"', "expires_after must be a time"),
-        ("{{ name }}", "{{ name", 'meta.toml, line 2, column 20: "{{" is never closed'),
-        ("{{ name }}", "{{ url }}", "meta.toml, line 2, column 23: url may be missing"),
-        ('description = "Who."', "", "line 6, column 1: fields.name.description is missing"),
-        ('sample = "Ada"', 'sample = " "', "fields.name.sample must not be empty"),
-        ('sample = "Ada"', "sample = 5", "line 8, column 1: fields.name.sample must be text in quotes"),
-        ('sample = "Ada"', 'sample = "Ada"\nchars_max = 2', "fields.name.sample does not fit: name has 3 characters"),
+        ('description = "A test."', "", ("meta.toml", "line 1, column 1", "description")),
+        ("urgent = true", 'urgent = "yes"', ("line 3, column 1", "urgent")),
+        ('"30m"', '"soon"', ("line 4, column 1", "expires_after", '"10m"')),
+        ('"30m"', '"0m"', ("expires_after",)),
+        ('"30m"', '"366d"', ("expires_after",)),
+        ("{{ name }}", "{{ name", ("meta.toml", "line 2, column 20", '"{{"')),
+        ("{{ name }}", "{{ url }}", ("meta.toml", "line 2, column 23", "url")),
+        ('description = "Who."', "", ("line 6, column 1", "fields.name.description")),
+        ('sample = "Ada"', 'sample = " "', ("fields.name.sample",)),
+        ('sample = "Ada"', "sample = 5", ("line 8, column 1", "fields.name.sample")),
+        ('sample = "Ada"', 'sample = "Ada"\nchars_max = 2', ("fields.name.sample", "3")),
         (
             'sample = "Ada"',
             'sample = "Ada"\nchars_max = 0',
-            "line 9, column 1: fields.name.chars_max must be 1 to 100,000",
+            ("line 9, column 1", "fields.name.chars_max", "100,000"),
         ),
-        ('sample = "Ada"', 'sample = "Ada"\nlength = 2', "line 9, column 1: fields.name.length is not known"),
-        ("required = true", "", "fields.name.required is missing"),
-        ("https://shop.dev/x", "javascript:x", "line 14, column 1: fields.url.sample does not fit"),
-        ('kind = "url"', 'kind = "link"', "line 13, column 1: fields.url.kind must be one of text, lines, url"),
-        ("[fields.url]", "[fields.Url]", "'Url' cannot be the name of a field"),
-        ("[fields.url]", "[fields.portal]", "'portal' cannot be the name of a field"),
-        ("[fields.url]", "[fields.in]", "'in' cannot be the name of a field"),
-        ("[fields.url]", '[fields."../x"]', "'../x' cannot be the name of a field"),
-        ("required = false", "required = false\n[fields.x]\n[fields.x]\n", "this is not TOML"),
+        ('sample = "Ada"', 'sample = "Ada"\nlength = 2', ("line 9, column 1", "fields.name.length")),
+        ("required = true", "", ("fields.name.required",)),
+        ("https://shop.dev/x", "javascript:x", ("line 14, column 1", "fields.url.sample")),
+        ('kind = "url"', 'kind = "link"', ("line 13, column 1", "fields.url.kind")),
+        ("[fields.url]", "[fields.Url]", ("'Url'", "name")),
+        ("[fields.url]", "[fields.portal]", ("'portal'", "name")),
+        ("[fields.url]", "[fields.in]", ("'in'", "name")),
+        ("[fields.url]", '[fields."../x"]', ("'../x'", "name")),
+        ("required = false", "required = false\n[fields.x]\n[fields.x]\n", ("TOML",)),
     ],
 )
-def test_a_meta_file_can_be_wrong(old: str, new: str, problem: str, tmp_path: Path) -> None:
+def test_a_meta_file_can_be_wrong(old: str, new: str, facts: tuple[str, ...], tmp_path: Path) -> None:
     assert old in META
-    assert problem in "\n".join(refused(shop(tmp_path, note__meta_toml=META.replace(old, new, 1))))
+    assert missing("\n".join(refused(shop(tmp_path, note__meta_toml=META.replace(old, new, 1)))), *facts) == []
 
 
 def test_numbers_and_addresses_have_their_kinds(tmp_path: Path) -> None:
@@ -556,20 +558,20 @@ def warned(folder: Path) -> list[str]:
 
 def test_a_field_that_nothing_prints_is_a_warning(tmp_path: Path) -> None:
     folder = shop(tmp_path, note__text_txt="Hi", note__html_html="<p>Hi</p>")
-    assert warned(folder) == ["note/meta.toml, line 11, column 2: nothing prints url"]
+    (warning,) = warned(folder)
+    assert missing(warning, "note/meta.toml, line 11, column 2: ", "url") == []
 
 
 def test_colours_that_cannot_be_told_apart_are_a_warning(tmp_path: Path) -> None:
     folder = shop(tmp_path, portal_toml=PORTAL.replace("#444444", "#bbbbbb"))
-    assert warned(folder) == [
-        "portal.toml: muted on background is hard to read: the contrast is 1.7, less than 4.5",
-        "portal.toml: muted on surface is hard to read: the contrast is 1.9, less than 4.5",
-    ]
+    on_background, on_surface = warned(folder)
+    assert missing(on_background, "portal.toml: ", "muted", "background", "1.7", "4.5") == []
+    assert missing(on_surface, "portal.toml: ", "muted", "surface", "1.9", "4.5") == []
 
 
 def test_html_that_gmail_would_cut_off_is_a_warning(tmp_path: Path) -> None:
     (warning,) = warned(shop(tmp_path, note__html_html=f"<p>{'x' * 103_000}</p>{{{{ url or 1 }}}}"))
-    assert "and Gmail hides what is beyond 102,400" in warning
+    assert "102,400" in warning
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fairpost.model.errors import NotFound
 from fairpost.templates.portals import BUILT_IN, PortalTemplate, load_portals
 from fairpost.templates.rendering import MissingFields, Rendered, Unrenderable
+from tests.facts import missing
 
 PORTALS = ("admin", "agency", "hub", "org")
 TYPES = ("email_verification", "forgot_password", "invite", "password_changed", "tfa", "welcome")
@@ -91,9 +92,7 @@ def test_every_portal_has_every_type() -> None:
 
 
 def test_only_the_example_links_are_to_be_replaced() -> None:
-    assert {warning.message for warning in LOADED.warnings} == {
-        "its links lead to an example: write your own portal.toml"
-    }
+    assert {missing(warning.message, "links", "portal.toml") == [] for warning in LOADED.warnings} == {True}
     assert not [warning for warning in LOADED.warnings if "admin" in warning.file], "codes go out before any set-up"
 
 
@@ -232,16 +231,17 @@ def test_every_portal_has_its_own_brand() -> None:
 
 @pytest.mark.parametrize("name", ["../hub", "", "HUB", "hub/welcome", "nobody"])
 def test_what_is_not_there_is_told(name: str) -> None:
-    with pytest.raises(NotFound, match="portals are admin, agency, hub, org"):
+    with pytest.raises(NotFound, match="admin, agency, hub, org"):
         LOADED.render(name, "welcome", {})
-    with pytest.raises(NotFound, match="hub has email_verification, forgot_password"):
+    with pytest.raises(NotFound, match=r"hub .*email_verification, forgot_password"):
         LOADED.preview("hub", name)
 
 
 def test_a_field_that_is_missing_or_unknown_is_told() -> None:
-    with pytest.raises(MissingFields, match="inviter, accept_url missing"):
+    with pytest.raises(MissingFields) as incomplete:
         LOADED.render("hub", "invite", {"inviter": " ", "first_name": None})
-    with pytest.raises(Unrenderable, match="hub/tfa has no field cod, portal: it has first_name"):
+    assert incomplete.value.names == ("inviter", "accept_url")
+    with pytest.raises(Unrenderable, match=r"hub/tfa .*cod, portal.*first_name"):
         LOADED.render("hub", "tfa", {"code": "123456", "cod": "1", "portal": {"name": "Evil"}})
 
 
@@ -255,7 +255,7 @@ def test_a_field_that_is_missing_or_unknown_is_told() -> None:
     ],
 )  # fmt: skip
 def test_only_links_to_the_web_are_let_in(url: str) -> None:
-    with pytest.raises(Unrenderable, match="reset_url must be a link that begins with https"):
+    with pytest.raises(Unrenderable, match=r"reset_url .*https"):
         LOADED.render("hub", "forgot_password", {"reset_url": url})
 
 
@@ -280,31 +280,32 @@ def test_a_code_is_six_digits(code: str) -> None:
 
 
 def test_a_code_is_no_number() -> None:
-    with pytest.raises(Unrenderable, match="code must be text, and is int"):
+    with pytest.raises(Unrenderable, match=r"\bcode .*\bint\b"):
         LOADED.render("admin", "tfa", {"code": 123456})
 
 
 @pytest.mark.parametrize("value", [5, True, b"Ada", ["Ada"], {"a": 1}, object()])
 def test_a_name_is_text(value: object) -> None:
-    with pytest.raises(Unrenderable, match="first_name must be text"):
+    with pytest.raises(Unrenderable, match="first_name"):
         LOADED.render("hub", "tfa", {"code": "123456", "first_name": value})
 
 
 def test_too_long_is_refused() -> None:
-    with pytest.raises(Unrenderable, match="first_name has 81 characters, and at most 80 are allowed"):
+    with pytest.raises(Unrenderable, match=r"first_name .*\b81\b.*\b80\b"):
         LOADED.render("hub", "tfa", {"code": "123456", "first_name": "x" * 81})
 
 
 def test_a_name_cannot_write_lines_of_its_own_or_turn_others_round() -> None:
     name = "Ada\r\n\r\nYour account is closed. Call 555\u202e!"
     rendered = LOADED.render("hub", "tfa", {"code": "123456", "first_name": name})
-    assert "Hi Ada Your account is closed. Call 555!, here's your code\n" in (rendered.text or "")
+    assert "Ada Your account is closed. Call 555!" in (rendered.text or "")
+    assert "\nYour account is closed" not in (rendered.text or "")
 
 
 def test_a_message_keeps_its_lines() -> None:
     fields = {"inviter": "Grace", "accept_url": "https://example.com/", "message": "One\r\nTwo\x0bThree"}
     text, page = parts(LOADED.render("hub", "invite", fields))
-    assert "Grace writes:\n\nOne\nTwo Three\n\nAccept" in text
+    assert "\n\nOne\nTwo Three\n\n" in text
     assert "white-space: pre-line" in page
 
 
@@ -331,10 +332,10 @@ def test_no_string_in_any_field_changes_the_structure_or_adds_a_header(data: st.
         name: value for name, value in drawn.items() if value.strip() or name not in fewest(template)
     }
     filled = frozenset(name for name, value in fields.items() if cleaned(value).strip())
-    if missing := fewest(template).keys() - filled:
+    if lacking := fewest(template).keys() - filled:
         with pytest.raises(MissingFields) as error:
             template.render(fields)
-        assert set(error.value.names) == missing
+        assert set(error.value.names) == lacking
         return
     rendered = template.render(fields)
     _, page = parts(rendered)

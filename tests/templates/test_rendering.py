@@ -24,6 +24,8 @@ from fairpost.templates.rendering import (
     missing_of,
 )
 from fairpost.templates.samples import sample_of
+from tests.facts import missing
+from tests.thorough import times
 
 SOON_S_MAX = (
     60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
@@ -128,9 +130,9 @@ def test_it_says_what_is_missing() -> None:
     template = compile_template(Template(subject="{{ b }} {{ c or 1 }}", text="{{ a }}", html="{{ order.total }}"))
     fields = {"a": "", "b": "\n", "order": {"total": None}}
     assert missing_of(template, fields) == ("a", "b", "order.total")
-    with pytest.raises(MissingFields, match=r"a, b, order\.total missing: fill in, or write a fallback") as missing:
+    with pytest.raises(MissingFields, match=r"a, b, order\.total") as refused:
         template.render(fields)
-    assert missing.value.names == ("a", "b", "order.total")
+    assert refused.value.names == ("a", "b", "order.total")
 
 
 @pytest.mark.parametrize(
@@ -180,35 +182,35 @@ def test_threads_share_a_template() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("source", "facts"),
     [
-        ("Hello {{ name", 'text, line 1: "{{" is never closed'),
-        ("Hello {{ name! And more", '"{{" is never closed'),
-        ("Hello {{ name and {{ other }}", '"{{" is never closed'),
-        ("a\nb {{ name %}", 'text, line 2: "{{" is not closed by this: write "}}"'),
-        ('{{ name or "there }}', 'the quote " is never closed'),
-        ("{{ name or “there” }}", "has the quotes or spaces of a word processor"),
-        ("{{ first name }}", '"name" cannot be used here'),
-        ("{{ name\xa0}}", "has the quotes or spaces of a word processor"),
-        ("{{ a.² }}", '"a.²" cannot be used here'),
-        ("{{ a." + "9" * 5_000 + " }}", "cannot be used here"),
-        ("{{ 2nd_name }}", '"2" cannot be used between braces'),
-        ("{{ }}", 'something is missing before "}}"'),
-        ("{# a", '"{#" begins a remark that is never closed'),
-        ("{% if a %}b", '"if" is never closed: write {% endif %}'),
-        ("{% endif %}", '"endif" stands alone'),
-        ("{% if a %}{% for b in c %}{% endif %}", '"endif" closes something else'),
-        ("{% if a %}{% else %}{% else %}{% endif %}", "it cannot be understood"),
-        ("{% if seats > 10 %}{% endif %}", 'write "| int" after the field'),
-        ("{% if seats == 10 %}{% endif %}", 'write "| int" after the field'),
-        ("{{ a | shout }}", 'there is no "shout": use one of capitalize'),
-        ("{{ a | default }}", '"default" cannot have 0 values in parentheses'),
-        ("{{ a if b }}", '"else" is missing'),
-        ("{{ loop.index }}", '"loop.index" cannot be used here'),
+        ("Hello {{ name", ("text, line 1", '"{{"')),
+        ("Hello {{ name! And more", ("text, line 1", '"{{"')),
+        ("Hello {{ name and {{ other }}", ("text, line 1", '"{{"')),
+        ("a\nb {{ name %}", ("text, line 2", '"{{"', '"}}"')),
+        ('{{ name or "there }}', (' " ',)),
+        ("{{ name or “there” }}", ("word processor",)),
+        ("{{ first name }}", ('"name"',)),
+        ("{{ name\xa0}}", ("word processor",)),
+        ("{{ a.² }}", ('"a.²"',)),
+        ("{{ a." + "9" * 5_000 + " }}", ("9",)),
+        ("{{ 2nd_name }}", ('"2"',)),
+        ("{{ }}", ('"}}"',)),
+        ("{# a", ('"{#"',)),
+        ("{% if a %}b", ('"if"', "{% endif %}")),
+        ("{% endif %}", ('"endif"',)),
+        ("{% if a %}{% for b in c %}{% endif %}", ('"endif"',)),
+        ("{% if a %}{% else %}{% else %}{% endif %}", ("text, line 1",)),
+        ("{% if seats > 10 %}{% endif %}", ('"| int"',)),
+        ("{% if seats == 10 %}{% endif %}", ('"| int"',)),
+        ("{{ a | shout }}", ('"shout"', "capitalize")),
+        ("{{ a | default }}", ('"default"', " 0 ")),
+        ("{{ a if b }}", ('"else"',)),
+        ("{{ loop.index }}", ('"loop.index"',)),
     ],
 )
-def test_mistakes_are_explained(source: str, message: str) -> None:
-    assert message in refusal(source)
+def test_mistakes_are_explained(source: str, facts: tuple[str, ...]) -> None:
+    assert missing(refusal(source), *facts) == []
 
 
 def test_a_mistake_has_its_place() -> None:
@@ -318,7 +320,7 @@ class Strange:
     "value", [Strange(), Strange, b"x", {1, 2}, (1, 2), 1j, float("nan"), float("inf"), 10**30, {"a": Strange()}]
 )
 def test_only_json_is_let_in(value: object) -> None:
-    with pytest.raises(Unrenderable, match="a is no text, number, list or object"):
+    with pytest.raises(Unrenderable, match=r"\ba\b"):
         text("{{ a }}", a=value)
 
 
@@ -328,12 +330,12 @@ def test_a_field_that_is_not_used_does_no_harm() -> None:
 
 @pytest.mark.parametrize("source", ["{{ a }}", "{{ a | upper }}", "{{ a.b | join }}", "{{ a or 1 }}"])
 def test_a_list_is_never_printed_whole(source: str) -> None:
-    with pytest.raises(Unrenderable, match="a is a list or an object"):
+    with pytest.raises(Unrenderable, match=r"\ba\b"):
         text(source, a={"b": [["x"]]})
 
 
 def test_the_letters_of_a_text_are_no_list() -> None:
-    with pytest.raises(Unrenderable, match="a is not a list"):
+    with pytest.raises(Unrenderable, match=r"\ba\b"):
         text("{% for b in a %}{{ b }}{% endfor %}", a="xyz")
 
 
@@ -376,9 +378,9 @@ def test_what_would_never_end_is_stopped(source: str, fields: dict[str, Any]) ->
 
 
 def test_a_part_that_grows_too_long_is_refused() -> None:
-    with pytest.raises(Unrenderable, match="the subject becomes longer than 1,000 characters"):
+    with pytest.raises(Unrenderable, match=r"subject .*1,000"):
         subject("{{ a }}", a="x" * (CHARS_MAX["subject"] + 1))
-    with pytest.raises(TemplateError, match="the subject becomes longer than 1,000 characters"):
+    with pytest.raises(TemplateError, match=r"subject .*1,000"):
         subject("x" * (CHARS_MAX["subject"] + 1))
 
 
@@ -425,19 +427,19 @@ def test_a_field_is_printed_as_it_is(before: str, value: str, after: str) -> Non
     assert len(shown.splitlines()) <= 1
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(100))
 @given(straight, recipients)
 def test_what_is_missing_is_known_without_rendering(source: str, fields: dict[str, Any]) -> None:
     template = compiled(source)
-    if missing := missing_of(template, fields):
+    if lacking := missing_of(template, fields):
         with pytest.raises(MissingFields) as error:
             template.render(fields)
-        assert error.value.names == missing
+        assert error.value.names == lacking
     else:
         template.render(fields)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(100))
 @given(branching, recipients)
 def test_who_lacks_nothing_reads_no_gaps(source: str, fields: dict[str, Any]) -> None:
     template = compiled(source)
@@ -457,7 +459,7 @@ def test_the_order_of_fields_does_not_matter(source: str, fields: dict[str, Any]
     assert outcome(fields) == outcome(dict(reversed(fields.items())))
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(100))
 @given(branching)
 def test_the_engine_finds_the_same_fields(source: str) -> None:
     found = minijinja.Environment().undeclared_variables_in_str(source)
@@ -474,7 +476,7 @@ def test_every_template_has_a_preview(source: str) -> None:
 TOKENS = "{{ }} {% %} {# #} if elif else endif for endfor in not and or is a b.c loop.index 'x' \" ( ) | default int join , == < 7 -7 1.5 . - + ~ é \n"
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=times(300))
 @given(st.lists(st.sampled_from(TOKENS.split(" ")), max_size=25).map(" ".join))
 def test_any_words_are_rendered_or_refused(source: str) -> None:
     with suppress(TemplateError, Unrenderable):
@@ -485,8 +487,8 @@ def test_any_words_are_rendered_or_refused(source: str) -> None:
 def test_a_field_deep_in_others_is_refused_before_it_is_compiled() -> None:
     """The engine goes down as many steps, and its process with it where there are very many."""
     assert text("{{ a.b.c.d.e.f.g.h.i }}", a={"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": "deep"}}}}}}}}) == "deep"
-    assert "at most 8 deep" in refusal("{{ a" + ".a" * 9 + " }}")
-    assert "at most 8 deep" in refusal("{{ a" + ".a" * 400_000 + " }}")
+    assert " 8 " in refusal("{{ a" + ".a" * 9 + " }}")
+    assert " 8 " in refusal("{{ a" + ".a" * 400_000 + " }}")
 
 
 def test_a_preview_costs_what_the_template_is_long() -> None:

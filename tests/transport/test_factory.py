@@ -66,7 +66,8 @@ def test_a_transport_and_all_it_is_made_of_show_no_password() -> None:
     async def made() -> str:
         transport = transport_of(account, VAULT)
         assert isinstance(transport, SmtpTransport)
-        shown = f"{transport!r} {vars(transport)!r} {vars(transport._courier)!r}"
+        parts = [vars(part) for part in vars(transport).values() if hasattr(part, "__dict__")]
+        shown = f"{transport!r} {vars(transport)!r} {parts!r}"
         await transport.close()
         return shown
 
@@ -78,22 +79,22 @@ def test_a_transport_and_all_it_is_made_of_show_no_password() -> None:
 
 
 def test_an_account_without_a_server_says_how_to_give_it_one() -> None:
-    with pytest.raises(FairpostError, match=r'"sales" has no server, so it cannot send.*account set sales --smtp URL'):
+    with pytest.raises(FairpostError, match=r'"sales".*fairpost account set sales --smtp URL'):
         transport_of(account_with(None), VAULT)
 
 
 def test_a_server_of_another_kind_concerns_its_account_only() -> None:
-    with pytest.raises(FairpostError, match=r'"sales" has a server that this Fairpost cannot read \(pigeon\)'):
+    with pytest.raises(FairpostError, match=r'"sales".*\(pigeon\)'):
         transport_of(account_with(read_transport({"kind": "pigeon"})), VAULT)
 
 
 def test_a_missing_password_is_for_the_operator() -> None:
-    with pytest.raises(VaultError, match=r'"sales" has no password for ann. Give it: fairpost account set sales'):
+    with pytest.raises(VaultError, match=r'"sales".*\bann\b.*fairpost account set sales'):
         transport_of(account_with(SERVER, secret=None), VAULT)
 
 
 def test_a_key_that_is_not_here_is_for_the_operator() -> None:
-    with pytest.raises(VaultError, match=f'account "sales" is sealed with the key {KEY.id}, which is not here'):
+    with pytest.raises(VaultError, match=f'"sales".*{KEY.id}'):
         transport_of(account_with(SERVER), Vault(Keyring(Path("/nonexistent"), given=new_key())))
 
 

@@ -12,9 +12,10 @@ from fairpost.model.email import Attachment, Earlier, Outgoing, Recipient
 from fairpost.model.ids import EmailId
 from fairpost.model.report import Channel, Reached, Report, Step
 from fairpost.oauth.errors import Refused, Unreachable
-from fairpost.transport.gmail import GmailTransport, _addressed, what_to_type
+from fairpost.transport.gmail import GmailTransport, what_to_type
 from fairpost.transport.port import DraftingTransport, Evidence, Fate
 from tests.compose.strategies import content_of
+from tests.facts import missing
 from tests.gmail.google import GONE, Done, Fault, Google, Tokens, answer_of, error, google, http
 from tests.gmail.sending import ACCOUNT, ANN, EMAIL, no, transport_to, yes
 
@@ -115,7 +116,7 @@ async def test_a_draft_that_is_gone_cannot_be_addressed_anew(is_sent: bool) -> N
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport, both)
         if is_sent:
-            server._send("r101")
+            server.send_draft("r101")
         else:
             server.drafts.clear()
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
@@ -186,7 +187,7 @@ async def test_sent_stays_sent_when_its_message_id_cannot_be_read() -> None:
         report = await sent(transport)
         assert report.reply is not None
         assert (report.reached, report.reply.code, report.message_id) == (Reached.REPLIED, 200, None)
-        assert report.error == "sent, but its Message-ID could not be read: 503 backendError: Backend Error"
+        assert missing(report.error, "Message-ID", "503 backendError: Backend Error") == []
         assert report.thread_id == "t101"
 
 
@@ -195,7 +196,7 @@ async def test_without_permission_nothing_is_sent_and_the_draft_stays() -> None:
         evidence = await drafted(transport)
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=no)
         assert (report.reached, report.reply) == (Reached.UNTOUCHED, None)
-        assert report.error == "the lease ran out before the message was complete"
+        assert "lease" in (report.error or "")
         assert (len(server.sent), len(server.drafts)) == (0, 1)
         await transport.discard(ACCOUNT, evidence)
         assert server.drafts == {}
@@ -249,11 +250,11 @@ async def test_too_large_for_google_is_unsendable() -> None:
 
 @pytest.mark.parametrize("when", [0, 1])
 async def test_a_refused_token_is_about_the_account(when: int) -> None:
-    tokens = Tokens(*["token"] * when, Refused("invalid_grant", "Google gave no token.", "Make a new key."))
+    tokens = Tokens(*["token"] * when, Refused("invalid_grant", "no token", "new key"))
     async with google() as server, transport_to(server, tokens) as transport:
         report = await transport.send(ACCOUNT, EMAIL, permission=yes)
         assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.AUTH)
-        assert report.reply == (401, "invalid_grant: Google gave no token. Make a new key.")
+        assert report.reply == (401, "invalid_grant: no token new key")
         assert server.sent == []
 
 
@@ -261,8 +262,8 @@ def test_advice_names_the_account_and_the_options_of_gmail() -> None:
     import fairpost.oauth.google as tokens
 
     for advice in (
-        tokens._NEW_KEY,
-        tokens._AGAIN,
+        tokens.NEW_KEY,
+        tokens.CONNECT_AGAIN,
         "Connect it again: fairpost account set NAME --oauth … --refresh-token-file FILE",
     ):
         said = what_to_type(advice, "sales")
@@ -281,13 +282,12 @@ async def test_a_token_server_that_is_away_leaves_everything_untouched() -> None
 
 
 async def test_who_cannot_be_reached_leaves_everything_untouched() -> None:
-    async with google() as server:
-        pass
+    async with google() as server, transport_to(server) as transport:
+        evidence = await drafted(transport)
     async with transport_to(server) as transport:
         report = await transport.draft(ACCOUNT, EMAIL)
         assert isinstance(report, Report)
         assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.CONNECT)
-        evidence = {"draft": "r1", "addressed": _addressed(EMAIL)}
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
         assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.CONNECT)
 
@@ -327,7 +327,7 @@ async def test_what_is_never_done_and_never_answered_stays_in_doubt_with_its_dra
         evidence = await drafted(transport)
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
         assert report.reached is Reached.AFTER_DOT
-        assert report.error == "no answer in time; the draft was still there when it was last asked about"
+        assert "draft" in (report.error or "")
         assert list(server.drafts) == ["r101"]
         assert (await transport.ask(ACCOUNT, EMAIL, evidence)).fate is Fate.UNSENT
         later = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
@@ -340,8 +340,7 @@ async def test_after_an_unanswered_request_no_refusal_proves_anything() -> None:
         server.fail("send", Fault(done=Done.LATE, late_by=9, stalls=True), Fault(done=Done.NEVER, says=limited))
         report = await sent(transport)
         assert report.reached is Reached.AFTER_DOT
-        assert report.error is not None
-        assert report.error.startswith("no answer in time; then: 429 rateLimitExceeded: Slow down; ")
+        assert "429 rateLimitExceeded: Slow down" in (report.error or "")
         assert list(server.drafts) == ["r101"]
 
 
@@ -396,7 +395,7 @@ async def test_a_refusal_proves_nothing_when_the_draft_has_gone_meanwhile() -> N
     limited = http(429, error(429, "rateLimitExceeded", "Slow down"))
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
-        server._send("r101")  # by whoever drove the account before, and got no answer
+        server.send_draft("r101")  # by whoever drove the account before, and got no answer
         server.fail("send", Fault(done=Done.NEVER, says=limited))
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
         assert report.reply == (200, "sent: message sr101")
@@ -408,7 +407,7 @@ async def test_what_cannot_even_be_asked_about_is_in_doubt() -> None:
         server.fail("r101", *[BUSY] * 9)
         report = await sent(transport)
         assert report.reached is Reached.AFTER_DOT
-        assert report.error == ("no answer in time; the draft cannot be asked about: 503 backendError: Backend Error")
+        assert missing(report.error, "draft", "503 backendError: Backend Error") == []
 
 
 async def test_a_draft_that_somebody_deleted_leaves_a_doubt() -> None:
@@ -417,10 +416,7 @@ async def test_a_draft_that_somebody_deleted_leaves_a_doubt() -> None:
         server.drafts.clear()
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
         assert report.reached is Reached.AFTER_DOT
-        assert report.error == (
-            "404 notFound: Requested entity was not found.; "
-            "the draft is gone, and no sent message of ours is in its thread"
-        )
+        assert missing(report.error, "404 notFound: Requested entity was not found.", "draft", "thread") == []
 
 
 async def test_a_sent_message_of_another_e_mail_in_the_thread_proves_nothing() -> None:
@@ -448,7 +444,7 @@ async def test_a_mark_that_somebody_else_wrote_proves_nothing() -> None:
 async def test_what_cannot_be_asked_is_unknown(where: str) -> None:
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
-        server._send("r101")
+        server.send_draft("r101")
         server.fail(where, *[BUSY] * 9)
         answer = await transport.ask(ACCOUNT, EMAIL, evidence)
         assert answer.fate is Fate.UNKNOWN
@@ -461,7 +457,7 @@ async def test_what_cannot_be_asked_is_unknown(where: str) -> None:
 async def test_a_question_that_failed_once_is_asked_again() -> None:
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
-        server._send("r101")
+        server.send_draft("r101")
         server.fail("r101", Fault(cut_at=10))
         server.fail("t101", BUSY, Fault(says=GONE))  # the thread is shown late
         answer = await transport.ask(ACCOUNT, EMAIL, evidence)

@@ -10,6 +10,7 @@ from fairpost.transport.gmail import GmailTransport
 from fairpost.transport.port import Evidence, Fate
 from tests.gmail.google import GONE, Done, Fault, Google, answer_of, error, google, http
 from tests.gmail.sending import ACCOUNT, EMAIL, transport_to, yes
+from tests.thorough import times
 
 ANSWER = http(200, {"id": "sr101", "threadId": "t101", "labelIds": ["SENT"]})
 FAILING = http(503, error(503, "backendError", "Backend Error"))
@@ -62,10 +63,10 @@ async def test_cut_at_every_byte_of_the_answer(done: Done) -> None:
 
 
 @pytest.mark.parametrize("late_by", range(8))
-@pytest.mark.parametrize("times", [1, 2, 3])
-async def test_a_request_that_google_does_late(late_by: int, times: int) -> None:
+@pytest.mark.parametrize("often", [1, 2, 3])
+async def test_a_request_that_google_does_late(late_by: int, often: int) -> None:
     async with google() as server, transport_to(server, silence_s=0.03) as transport:
-        server.fail("send", *[Fault(done=Done.LATE, late_by=late_by, is_underway=True, stalls=True)] * times)
+        server.fail("send", *[Fault(done=Done.LATE, late_by=late_by, is_underway=True, stalls=True)] * often)
         evidence, report = await send(server, transport)
         await check(server, transport, evidence, report)
 
@@ -141,7 +142,7 @@ sends = st.lists(st.none() | unanswered | answered | failed | refused, max_size=
 questions = st.lists(st.none() | asked, max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=times(60))
 @given(sends, questions, questions)
 async def test_any_run_of_accidents(
     on_send: list[Fault | None], on_draft: list[Fault | None], on_thread: list[Fault | None]

@@ -18,7 +18,7 @@ from fairpost.model.oauth import OauthKind, OauthSettings
 from fairpost.model.transport import GmailSettings
 from fairpost.observe.emails import show_email
 from fairpost.postgres.store import Store
-from fairpost.transport.factory import transport_of
+from fairpost.transport.factory import gmail_client_of
 from fairpost.transport.gmail import GmailTransport
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import new_key
@@ -52,9 +52,8 @@ async def account(store: Store, google: GmailEmulator) -> AccountId:
 
 @asynccontextmanager
 async def transport_to(store: Store, account: AccountId) -> AsyncIterator[GmailTransport]:
-    transport = transport_of(await store.account(account), VAULT)
-    assert isinstance(transport, GmailTransport)
-    transport._pause = lambda _: asyncio.sleep(0)
+    client = gmail_client_of(await store.account(account), VAULT)
+    transport = GmailTransport(client, pause=lambda _: asyncio.sleep(0))
     try:
         yield transport
     finally:
@@ -185,3 +184,16 @@ async def test_a_draft_that_is_still_there_is_never_given_up(
     await drive(store, account)
     assert len(google.sent()) == 1
     assert (await show_email(store, id_)).state == "sent"
+
+
+async def test_what_google_can_be_asked_about_is_not_begun_again(
+    store: Store, account: AccountId, google: GmailEmulator
+) -> None:
+    id_ = await enqueue(store, on_doubt="resend")
+    google.faults.add(route="drafts.send", action="drop", times=6)
+    for _ in range(2):
+        await drive(store, account)
+        assert (await show_email(store, id_)).state == "in_doubt"
+    await drive(store, account)
+    assert len(google.sent()) == 1
+    assert (await show_email(store, id_)).attempts == 1

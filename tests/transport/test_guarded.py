@@ -20,6 +20,7 @@ from fairpost.oauth.microsoft import AUTHORITY
 from fairpost.observe.emails import show_email
 from fairpost.postgres.store import Store
 from fairpost.smtp.guard import NetworkGuard
+from fairpost.transport import factory
 from fairpost.transport.factory import gmail_client_of, login_of, server_of, server_settings, transport_of
 from fairpost.transport.gmail import GmailTransport
 from fairpost.transport.guarded import (
@@ -35,6 +36,8 @@ from fairpost.transport.trial import ELSEWHERE, try_server
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import new_key
 from fairpost.vault.vault import Vault
+from tests.facts import missing
+from tests.gmail.google import Tokens
 from tests.gmail.sending import ACCOUNT
 from tests.smtp.scripted_server import Script, scripted
 
@@ -91,17 +94,15 @@ async def test_addresses_of_ones_own_are_the_operators_alone(settings: Transport
     assert own_endpoint(settings) == named
     assert not is_standard_endpoint(settings)
     words = await server_refusal(settings, NetworkGuard(allowed=(ip_network("0.0.0.0/0"),), resolve=public))
-    assert words == f"{named} is for the operator's own accounts: leave it out"
+    assert (words or "").startswith(f"{named} ")
 
 
 async def test_a_server_is_refused_for_where_it_is() -> None:
     inside = replace(SMTP, host="10.0.0.5")
-    assert await server_refusal(inside, NetworkGuard()) == (
-        "10.0.0.5 is a private address, and the operator does not allow it"
-    )
+    assert missing(await server_refusal(inside, NetworkGuard()), "10.0.0.5", "private") == []
     assert await server_refusal(inside, NetworkGuard(allowed=(ip_network("10.0.0.0/24"),))) is None
     words = await server_refusal(replace(SMTP, port=5432), NetworkGuard(resolve=public))
-    assert words == "5432 is no port that the operator allows (465, 587, 2525)"
+    assert missing(words, "5432", "465, 587, 2525") == []
 
 
 # ── what is driven ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,35 +125,41 @@ def test_no_way_around_leads_to_an_endpoint_of_ones_own() -> None:
     api = replace(ACCOUNT, transport=sealed(replace(GMAIL, base_url="http://127.0.0.1:8025")))
     smtp = replace(ACCOUNT, transport=replace(SMTP, oauth=replace(PERSON, token_uri="http://127.0.0.1:1/token")))
     guard = NetworkGuard()
-    with pytest.raises(EndpointRefused, match="base_url is for the operator's own accounts"):
+    with pytest.raises(EndpointRefused, match=r"^base_url "):
         gmail_client_of(api, VAULT, guard=guard)
-    with pytest.raises(EndpointRefused, match=r"oauth\.token_uri is for the operator's own accounts"):
+    with pytest.raises(EndpointRefused, match=r"^oauth\.token_uri "):
         login_of(smtp, VAULT, guard=guard)
     with pytest.raises(EndpointRefused):
         server_settings(smtp, guard=guard)
     assert server_settings(smtp) == smtp.transport
 
 
-async def test_the_token_server_in_a_key_file_is_not_believed() -> None:
-    """It is in the sealed secret, where nobody looks when the account is stored."""
+def test_the_token_server_in_a_key_file_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the sealed secret, which is not opened when the account is stored."""
+    used: list[str | None] = []
+
+    def source(oauth: OauthSettings, secret: str, *, mailbox: str) -> Tokens:
+        used.append(oauth.token_uri)
+        return Tokens()
+
+    monkeypatch.setattr(factory, "token_source", source)
     key = json.dumps({"type": "service_account", "token_uri": "http://127.0.0.1:1/token"})
     account = replace(ACCOUNT, transport=sealed(GMAIL, key))
-    transport = transport_of(account, VAULT, guard=NetworkGuard())
-    assert isinstance(transport, GmailTransport)
-    assert vars(transport._client._tokens)["_token_uri"] == PUBLIC_URI
+    assert isinstance(transport_of(account, VAULT, guard=NetworkGuard()), GmailTransport)
+    assert used == [PUBLIC_URI]
     assert standard(SMTP) == SMTP
     assert standard(replace(SMTP, oauth=CLIENT)) == replace(SMTP, oauth=CLIENT)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "facts"),
     [
-        ({}, "127.0.0.1 is a loopback address, and the operator does not allow it"),
-        ({"ca_file": "/etc/shadow"}, "ca_file is for the operator's own accounts: leave it out"),
+        ({}, ("127.0.0.1", "loopback")),
+        ({"ca_file": "/etc/shadow"}, ("ca_file",)),
     ],
 )
 async def test_mail_of_a_barred_account_waits_and_the_account_says_why(
-    store: Store, change: Mapping[str, Any], words: str
+    store: Store, change: Mapping[str, Any], facts: tuple[str, ...]
 ) -> None:
     script = Script()
     async with scripted(script) as port:
@@ -169,13 +176,14 @@ async def test_mail_of_a_barred_account_waits_and_the_account_says_why(
     assert (await show_email(store, row["id"])).state == "ready"
     rest = (await store.account(id_)).usage.rest
     assert rest is not None
-    assert (rest.reason, rest.detail) == (RestReason.UNREACHABLE, words)
+    assert rest.reason is RestReason.UNREACHABLE
+    assert missing(rest.detail, *facts) == []
 
 
 async def test_a_trial_says_what_else_to_do() -> None:
     [tried] = await try_server(server_of(SMTP, guard=NetworkGuard()), None)
     assert (tried.step, tried.ok, tried.advice) == (Step.CONNECT, False, ELSEWHERE)
-    assert tried.text == "127.0.0.1 is a loopback address, and the operator does not allow it"
+    assert missing(tried.text, "127.0.0.1", "loopback") == []
 
 
 async def test_a_server_that_is_allowed_can_be_used() -> None:

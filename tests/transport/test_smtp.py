@@ -152,10 +152,13 @@ def test_prepared_contents_stay_within_their_bytes() -> None:
     contents = PreparedContents(bytes_max=10_000)
     first = contents.of(content(1, 100))
     assert contents.of(content(1, 100)) is first
-    contents.of(content(2, 6_000))
+    second = contents.of(content(2, 6_000))
     assert contents.of(content(1, 100)) is first
-    contents.of(content(3, 6_000))
+    third = contents.of(content(3, 6_000))
     assert contents.of(content(1, 100)) is first  # the last used stays; the second, unused since, made room
-    assert contents._bytes <= 10_000
-    contents.of(content(4, 50_000))
-    assert contents._bytes == contents.of(content(4, 50_000)).size
+    assert contents.of(content(3, 6_000)) is third
+    assert contents.of(content(2, 6_000)) is not second
+    fourth = contents.of(content(4, 50_000))
+    assert contents.of(content(4, 50_000)) is fourth, "one that is too large stays alone"
+    assert contents.of(content(1, 100)) is not first
+    assert contents.of(content(3, 6_000)) is not third

@@ -30,6 +30,7 @@ from fairpost.transport.trial import Tried, try_server
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import new_key
 from fairpost.vault.vault import Vault
+from tests.facts import missing
 from tests.oauth.keys import CLIENT_ID, MAILBOX, google, granted, key_file, saying
 from tests.oauth.token_server import TokenServer, serving
 from tests.peers.certificates import Certificates, make_certificates
@@ -164,8 +165,7 @@ async def test_a_mailbox_that_refuses_two_tokens_suspends_the_account(certificat
     assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.AUTH)
     reason = suspicion(report)
     assert reason is not None
-    assert reason.startswith("its server refused the login: 535 5.7.8")
-    assert '{"status":"401"' in reason
+    assert missing(reason, "535 5.7.8", '{"status":"401"') == []
     assert len(tokens.asked) == len(mailbox.logins) == 2
 
 
@@ -177,8 +177,7 @@ async def test_a_refused_grant_suspends_the_account_with_words_to_act_on(certifi
     assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.AUTH)
     reason = suspicion(report)
     assert reason is not None
-    assert reason.startswith("its server refused the login: 535 5.7.8 Google gave no token for ann@example.com (unauth")
-    assert f"add the client id {CLIENT_ID} with the scope https://mail.google.com/" in reason
+    assert missing(reason, "535 5.7.8", "ann@example.com", "(unauth", CLIENT_ID, "https://mail.google.com/") == []
     assert (len(tokens.asked), mailbox.logins) == (1, [])
 
 
@@ -313,5 +312,5 @@ async def test_a_worker_suspends_the_account_with_the_words_of_the_refusal(
             await transport.close()
     account = await store.account(id_)
     assert account.status is AccountStatus.SUSPENDED
-    assert f"add the client id {CLIENT_ID}" in (account.status_reason or "")
+    assert CLIENT_ID in (account.status_reason or "")
     assert (await show_email(store, row["id"])).state == "ready"

@@ -57,4 +57,6 @@ def test_a_key_is_not_in_its_repr_nor_in_the_settings() -> None:
 def test_a_wrong_key_is_named_with_its_rule_and_not_shown(variable: str) -> None:
     with pytest.raises(SettingsError) as error:
         read_settings({variable: "hunter2"})
-    assert str(error.value) == f"{variable} must be 32 bytes as base64 or hex, got 7 characters, which are not shown"
+    for fact in (variable, "32 bytes", "base64", "hex", "7"):
+        assert fact in str(error.value)
+    assert "hunter2" not in str(error.value)

@@ -17,7 +17,7 @@ from fairpost.postgres.store import Store
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import new_key
 from fairpost.vault.rotation import rotate, write_sealed
-from fairpost.vault.vault import Vault
+from fairpost.vault.vault import Unopenable, Vault
 
 SERVER = SmtpSettings(host="smtp.example.com", port=587, user="ann")
 NAMES = ("sales", "news", "shop")
@@ -133,7 +133,8 @@ async def test_without_the_old_key_nothing_is_touched(store: Store, vault: Vault
     await add_all(store, vault)
     before = await store.secrets()
     elsewhere = Keyring(tmp_path / "elsewhere")
-    with pytest.raises(VaultError, match=r'account "news" is sealed with the key .*, which is not here'):
+    (in_use,) = await keys_in_use(store)
+    with pytest.raises(Unopenable, match=f'"news".*{in_use}'):
         await rotate(store, Vault(elsewhere))
     assert await store.secrets() == before
     assert elsewhere.current() is None
@@ -160,7 +161,7 @@ async def test_giving_up_what_is_unreadable_spares_the_rest(store: Store, vault:
              (SELECT jsonb_build_object('secret', transport -> 'secret') FROM fairpost.accounts WHERE name = 'news')
            WHERE name = 'shop'"""
     )
-    with pytest.raises(VaultError, match='"shop" is damaged, or another account\'s'):
+    with pytest.raises(Unopenable, match='"shop"'):
         await rotate(store, vault)
     done = await rotate(store, vault, drop_unreadable=True)
     assert done is not None
@@ -179,8 +180,10 @@ async def test_a_key_file_that_others_can_read_is_no_reason_to_forget_passwords(
 
 async def test_two_rotations_at_once_are_one_too_many(store: Store, vault: Vault) -> None:
     await add(store, vault, "sales")
-    with vault.keyring.rotating(), pytest.raises(VaultError, match="Another process is rotating"):
+    before = await store.secrets()
+    with vault.keyring.rotating(), pytest.raises(VaultError):
         await rotate(store, vault)
+    assert await store.secrets() == before
 
 
 async def test_a_password_that_is_set_during_a_rotation_is_sealed_with_the_new_key(store: Store, vault: Vault) -> None:
@@ -223,7 +226,9 @@ async def test_the_only_password_that_is_set_during_a_rotation_is_sealed_with_th
     assert await passwords(store, vault) == {"sales": "another"}
 
 
-async def test_a_password_that_is_set_while_others_are_resealed_is_not_lost(store: Store, vault: Vault) -> None:
+async def test_a_password_that_is_set_while_others_are_resealed_is_not_lost(
+    store: Store, url: str, vault: Vault
+) -> None:
     class Interrupted(Store):
         """Somebody sets a password between reading and writing."""
 
@@ -233,7 +238,8 @@ async def test_a_password_that_is_set_while_others_are_resealed_is_not_lost(stor
             return await super().replace_secrets(*given)  # type: ignore[arg-type]
 
     await add_all(store, vault)
-    done = await rotate(Interrupted(store._pool), vault)
+    async with Interrupted.open(url) as interrupted:
+        done = await rotate(interrupted, vault)
     assert done is not None
     assert done.resealed == 4
     assert await passwords(store, vault) == {**ALL, "late": "password of late"}
@@ -245,15 +251,18 @@ async def test_keys_that_never_rest_end_in_an_error_and_write_nothing(store: Sto
             "sales", address="a@b.test", limits=Limits(), transport=replace(SERVER, secret=sealed), keys=["others"]
         )
 
-    with pytest.raises(KeysChanged, match="nothing was written"):
+    with pytest.raises(KeysChanged):
         await write_sealed(store, vault, "password", account_id=AccountId(1), write=write)
     assert await store.accounts() == []
 
 
 async def test_two_homes_on_one_database_do_not_get_two_keys(store: Store, vault: Vault, tmp_path: Path) -> None:
     await add(store, vault, "sales")
-    with pytest.raises(VaultError, match="a second key would not be found by everybody"):
-        await add(store, Vault(Keyring(tmp_path / "elsewhere")), "news")
+    (in_use,) = await keys_in_use(store)
+    elsewhere = Vault(Keyring(tmp_path / "elsewhere"))
+    with pytest.raises(VaultError, match=in_use):
+        await add(store, elsewhere, "news")
+    assert elsewhere.keyring.current() is None
     assert set(await passwords(store, vault)) == {"sales"}
 
 

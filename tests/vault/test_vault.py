@@ -16,6 +16,8 @@ from fairpost.vault.vault import Unopenable, Vault
 
 SALES, NEWS = AccountId(1), AccountId(2)
 PASSWORD = "correct horse 🐎"
+GIVE_AGAIN = "fairpost account set sales --ask-password"
+DROP = "fairpost secrets rotate --drop-unreadable"
 
 
 def vault_with(home: Path, *keys: Key | None) -> Vault:
@@ -46,7 +48,7 @@ def test_a_sealed_secret_names_its_key_and_hides_the_rest(tmp_path: Path) -> Non
 def test_a_secret_of_another_account_is_refused(tmp_path: Path) -> None:
     key = new_key()
     vault = vault_with(tmp_path, key)
-    with pytest.raises(Unopenable, match=r"damaged, or another account's: the key .* is the right one"):
+    with pytest.raises(Unopenable, match=f"{key.id}.*{GIVE_AGAIN}"):
         opened(vault, vault.seal(PASSWORD, account_id=SALES, key=key), NEWS)
 
 
@@ -55,15 +57,18 @@ def test_a_wrong_key_is_told_apart_from_damage(tmp_path: Path) -> None:
     sealed = vault_with(tmp_path, right).seal(PASSWORD, account_id=SALES, key=right)
     with pytest.raises(Unopenable) as error:
         opened(vault_with(tmp_path, wrong), sealed)
-    for part in ('account "sales"', f"the key {right.id}, which is not here", f"Here is only {wrong.id}", "secret.key"):
-        assert part in str(error.value)
+    for fact in ('"sales"', right.id, wrong.id, "FAIRPOST_SECRET_KEY", "secret.key", DROP):
+        assert fact in str(error.value)
+    assert GIVE_AGAIN not in str(error.value)  # the password is fine
 
 
 def test_without_any_key_the_error_says_which_one_is_needed(tmp_path: Path) -> None:
     key = new_key()
     sealed = vault_with(tmp_path, key).seal(PASSWORD, account_id=SALES, key=key)
-    with pytest.raises(VaultError, match=f"{key.id}, which is not here. Here is no key at all. Put the right one into"):
+    with pytest.raises(Unopenable) as error:
         opened(vault_with(tmp_path), sealed)
+    for fact in (key.id, "FAIRPOST_SECRET_KEY", str(tmp_path / "secret.key"), DROP):
+        assert fact in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -74,7 +79,7 @@ def test_a_damaged_secret_is_told_as_such(tmp_path: Path, place: int) -> None:
     head, _, text = vault.seal(PASSWORD, account_id=SALES, key=key).rpartition(":")
     data = bytearray(b64decode(text))
     data[place] ^= 1
-    with pytest.raises(Unopenable, match=r"damaged.*fairpost account set sales --ask-password"):
+    with pytest.raises(Unopenable, match=GIVE_AGAIN):
         opened(vault, f"{head}:{b64encode(data).decode()}")
 
 
@@ -82,7 +87,7 @@ def test_a_damaged_secret_is_told_as_such(tmp_path: Path, place: int) -> None:
     "sealed", ["", "x", "v1", "v1:", "v1::", "v1:ab:", "v1:ab:!", "v1:ab:QUJD", "v2:ab:" + "QUJD" * 9]
 )
 def test_what_was_never_sealed_is_told_as_such(tmp_path: Path, sealed: str) -> None:
-    with pytest.raises(Unopenable, match="fairpost account set sales --ask-password"):
+    with pytest.raises(Unopenable, match=GIVE_AGAIN):
         opened(vault_with(tmp_path, new_key()), sealed)
 
 
@@ -129,7 +134,7 @@ def test_where_a_key_is_in_use_it_is_used_on(tmp_path: Path) -> None:
 
 
 def test_no_second_key_is_made_where_the_first_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(VaultError, match="sealed with the key 0123456789ab, which is not here"):
+    with pytest.raises(VaultError, match="0123456789ab"):
         vault_with(tmp_path).key_for(["0123456789ab"])
     assert list(tmp_path.iterdir()) == []
 

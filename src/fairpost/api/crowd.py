@@ -21,6 +21,11 @@ class Crowd:
         self._waiting: Counter[str] = Counter()
         self._moved = asyncio.Condition()
 
+    @property
+    def workspaces(self) -> set[str]:
+        """With requests under way or waiting."""
+        return {*self._under_way, *self._waiting}
+
     @asynccontextmanager
     async def one_more(self, workspace: str) -> AsyncIterator[None]:
         if self._waiting[workspace] >= WAITING_MAX:

@@ -151,6 +151,11 @@ class Live:
         self._streams: Counter[str] = Counter()
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
+    @property
+    def topics(self) -> tuple[Hashable, ...]:
+        """The keys of all topics, watched or not."""
+        return tuple(self._topics)
+
     def require_room(self, of: str) -> None:
         is_full = of != OPERATORS and self._streams.total() >= OF_ALL_MAX
         if is_full or self._streams[of] >= OF_ONE_MAX:

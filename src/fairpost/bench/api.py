@@ -28,6 +28,7 @@ from fairpost.system import clock
 
 CLIENTS = 2  # processes
 BULK_CONNECTIONS = 2
+BULK_LINES = {"api_bulk_per_s_1000": 1_000, "api_bulk_per_s_10000": 10_000}  # e-mails a request, by figure
 RATE_MAX = 1_000_000  # requests a minute: more than can be asked here
 LIMIT = 1_000_000_000  # of a user: counted as always, and never reached
 LIMITS = {"FAIRPOST_USER_DAILY_MAX": str(LIMIT), "FAIRPOST_USER_WAITING_MAX": str(LIMIT)}
@@ -41,10 +42,11 @@ async def bench_api(
     url: str, progress: Progress, *, seconds: float = 5, processes: int = 2, connections: int = 16
 ) -> dict[str, float]:
     figures: dict[str, float] = {}
+    warm_s, bulk_connections = min(WARM_S, seconds), min(BULK_CONNECTIONS, connections)
     async with bench_database(url) as own:
         async with running_server("-m", "fairpost.bench.framework", str(processes)) as port:
             progress("framework_per_s: the framework alone")
-            await _asked(port, "single", "-", seconds=WARM_S, connections=connections)
+            await _asked(port, "single", "-", seconds=warm_s, connections=connections)
             asked = await _asked(port, "single", "-", seconds=seconds, connections=connections)
             figures["framework_per_s"] = asked.per_s
         figures |= await _database_alone(own, progress, seconds=seconds, connections=connections)
@@ -57,13 +59,13 @@ async def bench_api(
             key = await _key(store)
             figures |= await _statements_per_s(own, key, progress, seconds=seconds, connections=connections)
             progress("api_single_per_s: an e-mail a request")
-            await _asked(port, "single", key, seconds=WARM_S, connections=connections)
+            await _asked(port, "single", key, seconds=warm_s, connections=connections)
             asked = await _asked(port, "single", key, seconds=seconds, connections=connections)
             figures |= {"api_single_per_s": asked.per_s, **asked.latencies("api_single")}
-            for lines in (1_000, 10_000):
-                progress(f"api_bulk_per_s_{lines}: {lines:,} e-mails a request")
-                asked = await _asked(port, f"bulk:{lines}", key, seconds=seconds, connections=BULK_CONNECTIONS)
-                figures[f"api_bulk_per_s_{lines}"] = asked.per_s * lines
+            for name, lines in BULK_LINES.items():
+                progress(f"{name}: {lines:,} e-mails a request")
+                asked = await _asked(port, f"bulk:{lines}", key, seconds=seconds, connections=bulk_connections)
+                figures[name] = asked.per_s * lines
             email_id = await _an_id(port, key)
             for name, path in (("show", f"/api/emails/{email_id}"), ("list", "/api/emails?limit=50")):
                 progress(f"api_{name}_per_s: GET {path}")

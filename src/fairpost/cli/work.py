@@ -38,8 +38,16 @@ def work(
     Example: fairpost work --accounts-per-process 50
     """
     from fairpost.app import require_region
-    from fairpost.engine import EngineOptions, run_engine
     from fairpost.environment import given_account
+
+    settings = read_settings()
+    settings = settings.at(region) if region else settings
+    require_region(settings)
+    given_account(settings)
+    if not settings.engine:
+        _send_nothing(ends_with_stdin=ends_with_stdin)
+        return
+    from fairpost.engine import EngineOptions, run_engine  # an engine that is off costs no memory
 
     options = EngineOptions(
         accounts_per_process=accounts_per_process,
@@ -49,13 +57,6 @@ def work(
         idle_s_max=idle_s,
         ends_with_stdin=ends_with_stdin,
     )
-    settings = read_settings()
-    settings = settings.at(region) if region else settings
-    require_region(settings)
-    given_account(settings)
-    if not settings.engine:
-        _send_nothing(ends_with_stdin=ends_with_stdin)
-        return
     run_engine(settings, options, log=note)
 
 

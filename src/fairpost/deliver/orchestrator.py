@@ -9,8 +9,8 @@ import math
 import os
 import signal
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,22 +91,30 @@ class Orchestrator:
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._nursery.setblocking(False)
-        loop.add_reader(self._nursery, self._hear_nursery)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.end)
-        listener = asyncio.create_task(self._listen()) if not self._options.poll_only else None
-        while not self._is_ending:
-            self._news.clear()
-            wait_s = await self._step_or_rest()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), wait_s)
-        if listener is not None:
-            listener.cancel()
-        await self._let_all_finish()
+            self._loop.add_signal_handler(number, self.end)
+        with self.hearing():
+            listener = asyncio.create_task(self._listen()) if not self._options.poll_only else None
+            while not self._is_ending:
+                self._news.clear()
+                wait_s = await self._step_or_rest()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), wait_s)
+            if listener is not None:
+                listener.cancel()
+            await self._let_all_finish()
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             await self._store.engine_gone(self._options.owner)
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        """While this lasts, what the nursery says of workers is heard."""
+        self._nursery.setblocking(False)
+        self._loop.add_reader(self._nursery, self._hear_nursery)
+        try:
+            yield
+        finally:
+            self._loop.remove_reader(self._nursery)
 
     def end(self) -> None:
         self._is_ending = True
@@ -321,13 +329,13 @@ class Orchestrator:
                 conn = await asyncpg.connect(self._options.url)
                 lost = asyncio.Event()
                 conn.add_termination_listener(lambda _, lost=lost: lost.set())
-                await conn.add_listener("fairpost", self._notified)
+                await conn.add_listener("fairpost", lambda *notified: self.notified(notified[-1]))
                 await lost.wait()
             await asyncio.sleep(LOOK_S)
 
-    def _notified(self, _conn: Any, _pid: int, _channel: str, route: str) -> None:
-        """Straight to a worker that sleeps on this route: one is enough for one e-mail, and several would wait for each
-        other. The look a moment later wakes or starts others if there is still something."""
+    def notified(self, route: str) -> None:
+        """Something has arrived. One worker that sleeps on this route is woken directly: more would wait for each other.
+        The look a moment later wakes or starts others if there is still something."""
         ready = [id_ for id_, routes in self._routes.items() if route in routes and id_ in self._at_rest]
         if ready:
             self._at_rest.discard(ready[0])

@@ -69,7 +69,7 @@ class GmailClient:
         now: Callable[[], datetime] = clock.now,
     ) -> None:
         self._tokens = tokens
-        self._base_url = (base_url or GOOGLE).rstrip("/")
+        self.base_url = (base_url or GOOGLE).rstrip("/")
         self._timeouts = timeouts or Timeouts()
         self._now = now
         self._http: httpx2.AsyncClient | None = None
@@ -180,7 +180,7 @@ class GmailClient:
     async def _exchange(self, method: str, path: str, headers: Mapping[str, str], body: "Body | None") -> Answered:
         http = self._opened()
         content = body.pieces() if body is not None else None
-        request = http.build_request(method, self._base_url + path, headers=headers, content=content)
+        request = http.build_request(method, self.base_url + path, headers=headers, content=content)
         response = await http.send(request, stream=True)
         try:
             return Answered(status=response.status_code, headers=response.headers, body=await _read(response))
@@ -196,7 +196,7 @@ class GmailClient:
                 timeout=httpx2.Timeout(connect=times.connect_s, write=times.write_s, read=times.read_s, pool=5),
                 headers={"User-Agent": "fairpost", "Accept-Encoding": "identity"},
                 http2=False,
-                trust_env=urlsplit(self._base_url).hostname not in LOOPBACK,  # a proxy does not lead to this machine
+                trust_env=urlsplit(self.base_url).hostname not in LOOPBACK,  # a proxy does not lead to this machine
             )
         return self._http
 

@@ -27,11 +27,13 @@ _DELEGATE = (
     "In the Google Admin console, Security → Access and data control → API controls → Domain-wide delegation, "
     "add the client id {client_id} with the scope {scopes}. It can take minutes until that holds."
 )
-_NEW_KEY = (
+NEW_KEY = (
     "Make a new key in the Google Cloud console (IAM & Admin → Service accounts → Keys), and give it: "
     "fairpost account set NAME --oauth google --key-file FILE"
 )
-_AGAIN = "Connect the account again: fairpost account set NAME --oauth google --client-id ID --refresh-token-file FILE"
+CONNECT_AGAIN = (
+    "Connect the account again: fairpost account set NAME --oauth google --client-id ID --refresh-token-file FILE"
+)
 _TEMPORARY = ("temporarily_unavailable", "server_error", "internal_failure")
 
 
@@ -121,7 +123,7 @@ class GoogleServiceAccount(KeptTokens):
         if error in ("unauthorized_client", "access_denied", "invalid_scope"):
             advice = _DELEGATE.format(client_id=key.client_id, scopes=self._scope)
         elif "signature" in lower:
-            advice = f"The key was deleted, or belongs to another service account. {_NEW_KEY}"
+            advice = f"The key was deleted, or belongs to another service account. {NEW_KEY}"
         elif "audience" in lower:
             advice = f"Check the token_uri in the key file: Google's is {PUBLIC_URI}"
         elif "user id" in lower:
@@ -129,7 +131,7 @@ class GoogleServiceAccount(KeptTokens):
                 f"Check that the mailbox {self._subject} exists in this Workspace, and is a user, no alias or group."
             )
         elif "account not found" in lower or error in ("invalid_client", "disabled_client", "deleted_client"):
-            advice = f"The service account {key.email} was deleted or disabled. Enable it, or make another. {_NEW_KEY}"
+            advice = f"The service account {key.email} was deleted or disabled. Enable it, or make another. {NEW_KEY}"
         else:
             advice = f"Check that the service account {key.email} and the mailbox {self._subject} are active."
         return Refused(error, what, advice)
@@ -169,12 +171,12 @@ class GoogleRefreshToken(KeptTokens):
             case "invalid_grant":
                 advice = (
                     "The refresh token was revoked, or has expired: after seven days while the app's publishing status is "
-                    f"“testing”, after six months without use, or with a new password. {_AGAIN}"
+                    f"“testing”, after six months without use, or with a new password. {CONNECT_AGAIN}"
                 )
             case "invalid_client" | "unauthorized_client" | "deleted_client" | "disabled_client":
                 advice = (
                     f"Check the client id {self._client_id} and its secret in the Google Cloud console (APIs & Services → "
-                    f"Credentials): the token must come from that same client. {_AGAIN}"
+                    f"Credentials): the token must come from that same client. {CONNECT_AGAIN}"
                 )
             case "admin_policy_enforced" | "org_internal" | "access_denied":
                 advice = (
@@ -182,7 +184,7 @@ class GoogleRefreshToken(KeptTokens):
                     f"App access control): client id {self._client_id}."
                 )
             case _:
-                advice = _AGAIN
+                advice = CONNECT_AGAIN
         return Refused(error, what, advice)
 
 
@@ -236,4 +238,4 @@ def _signer(info: Mapping[str, Any]) -> Any:
 
 
 def _wrong_key(what: str) -> Refused:
-    return Refused("wrong_key_file", f"The key file {what}.", _NEW_KEY)
+    return Refused("wrong_key_file", f"The key file {what}.", NEW_KEY)

@@ -34,7 +34,7 @@ class KeptTokens(ABC):
 
     def __init__(self, *, now: Callable[[], datetime] = clock.now, fetch_s_max: float = FETCH_S_MAX) -> None:
         self._now = now
-        self._fetch_s_max = fetch_s_max
+        self.fetch_s_max = fetch_s_max
         self._kept: AccessToken | None = None
         self._fetching: asyncio.Task[AccessToken] | None = None
 
@@ -72,10 +72,10 @@ class KeptTokens(ABC):
 
     async def _fetch_in_time(self) -> AccessToken:
         try:
-            async with asyncio.timeout(self._fetch_s_max):
+            async with asyncio.timeout(self.fetch_s_max):
                 return await asyncio.to_thread(self.fetch)
         except TimeoutError:
-            raise Unreachable(f"The token server did not answer within {self._fetch_s_max:g} s.") from None
+            raise Unreachable(f"The token server did not answer within {self.fetch_s_max:g} s.") from None
 
     def _fetched(self, task: asyncio.Task[AccessToken]) -> None:
         self._fetching = None

@@ -315,14 +315,20 @@ def _asked(evidence: Mapping[str, Any] | None) -> str:
     return "The provider can be asked whether its draft was sent, and has not answered yet."
 
 
+POLICIES: Mapping[str, str] = {
+    "ask": "What the provider answers decides, as soon as an engine has asked it.",
+    "hold": "It stays in doubt until a person decides.",
+    "resend": "It is sent again by itself, as soon as an engine looks after its account.",
+    "exhausted": "It would be sent again by itself, but has no attempt left: a person decides.",
+}
+
+
 def _policy(email: ShownEmail, *, can_be_asked: bool) -> str:
     if can_be_asked:
-        return "What the provider answers decides, as soon as an engine has asked it."
+        return POLICIES["ask"]
     if email.on_doubt is DoubtPolicy.HOLD:
-        return "It stays in doubt until a person decides."
-    if email.attempts < email.attempts_max:
-        return "It is sent again by itself, as soon as an engine looks after its account."
-    return "It would be sent again by itself, but has no attempt left: a person decides."
+        return POLICIES["hold"]
+    return POLICIES["resend" if email.attempts < email.attempts_max else "exhausted"]
 
 
 async def _background(store: Store, email: ShownEmail, now: datetime) -> Background:

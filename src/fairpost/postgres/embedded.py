@@ -219,7 +219,7 @@ class EmbeddedServer:
                 text=True,
                 errors="replace",
                 cwd="/",
-                env=_environment(),
+                env=server_environment(),
                 umask=0o077,
                 pass_fds=(guard,),
                 start_new_session=True,
@@ -327,7 +327,7 @@ def _has_socket(running: PidFile) -> bool:
     return running.socket_dir is not None and (running.socket_dir / SOCKET).exists()
 
 
-def _environment() -> dict[str, str]:
+def server_environment() -> dict[str, str]:
     """Ours without what would steer PostgreSQL, and without the key of our secrets, which it has no business to know;
     a fixed TZ spares initdb a search through all time zones."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG", "FAIRPOST_"))}

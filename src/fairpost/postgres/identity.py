@@ -48,7 +48,7 @@ def choose_identity(folder: Path, data_dir: Path) -> Identity:
     if me != 0:
         return _plain_user()
     if found and found.st_uid != 0:
-        return _really(found.st_uid, found.st_gid)
+        return as_user(found.st_uid, found.st_gid)
     return _namespaced() if namespaces_work() else _nobody()
 
 
@@ -102,10 +102,10 @@ def _nobody() -> Identity:
             "PostgreSQL cannot run as root, user namespaces are refused here, and there is no user `nobody`. "
             "Run Fairpost as another user than root, or set FAIRPOST_DATABASE_URL."
         ) from None
-    return _really(entry.pw_uid, entry.pw_gid)
+    return as_user(entry.pw_uid, entry.pw_gid)
 
 
-def _really(uid: int, gid: int) -> Identity:
+def as_user(uid: int, gid: int) -> Identity:
     return Identity(uid=uid, gid=gid, prefix=_unrooted(f"{uid}:{gid}"))
 
 

@@ -33,6 +33,11 @@ class ReplyReader:
         """Nothing was sent that is not read yet."""
         return not self._unread and not self._code
 
+    @property
+    def unread_bytes(self) -> int:
+        """Kept in memory until they are read: at most UNREAD_BYTES_MAX."""
+        return sum(len(line) + 1 for line in self._lines) + len(self._rest)
+
     def feed(self, data: bytes) -> None:
         room = UNREAD_BYTES_MAX - self._unread
         if len(data) > room:

@@ -82,6 +82,10 @@ class Wire:
         """Nothing is asked and not answered, nothing was said and not read."""
         return not self._asked and self._reader.is_empty
 
+    @property
+    def unread_bytes(self) -> int:
+        return self._reader.unread_bytes
+
     def say(self, *commands: Command) -> bytes:
         """The bytes of these commands; several only where the server offers PIPELINING. Raises Garbage when the
         server has spoken meanwhile: its answers would be taken for answers to what is asked now."""

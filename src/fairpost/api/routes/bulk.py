@@ -121,10 +121,11 @@ def _lines(body: IO[bytes], key: str | None) -> Iterator[str | Refused]:
     """The JSON of each line, or what is wrong with it. Empty lines are none."""
     for number, line in enumerate(body, 1):
         if line.strip():
-            yield _checked(line, None if key is None else f"{key}:{number}")
+            yield checked_line(line, None if key is None else f"{key}:{number}")
 
 
-def _checked(line: bytes, key: str | None) -> str | Refused:
+def checked_line(line: bytes, key: str | None) -> str | Refused:
+    """The line as JSON that PostgreSQL can read, with the key where it has none of its own."""
     try:
         text = line.decode()
         email = json.loads(text, parse_constant=_no_constant, parse_float=_finite)

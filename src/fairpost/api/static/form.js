@@ -7,7 +7,8 @@ import { guarded, typed } from "./unsaved.js";
 // fields: those of dialog(), named as the API names them; and {type: "choices", options: [[value, words]], value: [value…]}.
 // isShort: fields stand beside each other where there is room. isGuarded: nobody leaves it by mistake before it is saved.
 // act(entered, form): what it throws is said at the fields that it names, and below the others.
-export function form(key, fields, { yes, act, beside = null, oninput = null, isShort = false, isGuarded = false }) {
+// done(what act gave): follows once the form counts as saved. A page that is loaded again is loaded here, so that leaving meanwhile loses nothing.
+export function form(key, fields, { yes, act, done = async () => {}, beside = null, oninput = null, isShort = false, isGuarded = false }) {
   const said = h("p.refused", { role: "alert", hidden: true });
   const go = yes ? h("button.main", { type: "submit" }, yes) : null;
   const submit = async (event) => {
@@ -17,8 +18,9 @@ export function form(key, fields, { yes, act, beside = null, oninput = null, isS
     go.setAttribute("aria-busy", "true");
     const sent = typed(box); // what is typed from now on is not saved
     try {
-      await box.act(entered(box, fields), box);
+      const answer = await box.act(entered(box, fields), box);
       box.saved = sent;
+      await box.done(answer);
     } catch (error) {
       refuse(box, said, error);
     } finally {
@@ -26,8 +28,8 @@ export function form(key, fields, { yes, act, beside = null, oninput = null, isS
     }
   };
   const box = h("form", { class: isShort ? "short" : null, "data-key": `form ${key}`, "data-own": true, onsubmit: submit, oninput }, fields.map(drawn), said, h("div.actions", go, beside));
-  box.act = act;
-  box.renew = (fresh) => (box.act = fresh.act); // the page around it may be another by now
+  Object.assign(box, { act, done });
+  box.renew = (fresh) => Object.assign(box, { act: fresh.act, done: fresh.done }); // the page around it may be another by now
   return isGuarded ? guarded(box) : box;
 }
 

@@ -96,7 +96,7 @@ export function table(label, heads, rows, none = "Nothing here.") {
 export const empty = (text, ...more) => h("div.empty", h("p", text), more);
 
 // What the API refused, in its own words.
-export const trouble = (error, again) => h("div.notice.bad", { role: "alert" }, h("p", error.message), again && button("Try again", again));
+export const trouble = (error, again) => h("div.notice.bad", { role: "alert", "data-code": error.code }, h("p", error.message), again && button("Try again", again));
 
 // The next page of a list, if there is one.
 export const pager = (next, more) => (next ? h("p.pager", button("Show more", () => more(next))) : null);

@@ -29,7 +29,7 @@ const NO_ANSWER = "Fairpost does not answer. Try again.";
 let now; // the name of the step
 let isBusy = false;
 
-function show(name, { isWrong = "", isNew = "" } = {}) {
+function show(name, { isWrong = "", isNew = "", code = "" } = {}) {
   now = name;
   const step = STEPS[name];
   document.title = `${step.title} · Fairpost`;
@@ -50,13 +50,14 @@ function show(name, { isWrong = "", isNew = "" } = {}) {
   }
   form.elements.password.autocomplete = name === "sign-in" ? "current-password" : "new-password";
   form.elements.password.minLength = name === "sign-in" ? 1 : 12;
-  tell({ isWrong, isNew });
+  tell({ isWrong, isNew, code });
   if (step.asks.length) form.querySelector("input:enabled").focus();
   else if (!isWrong) form.requestSubmit(); // nothing is asked: the link is enough
 }
 
-function tell({ isWrong = "", isNew = "" }) {
+function tell({ isWrong = "", isNew = "", code = "" }) {
   wrong.textContent = isWrong;
+  wrong.dataset.code = code;
   news.textContent = isNew;
 }
 
@@ -68,7 +69,7 @@ async function busily(work) {
   try {
     await work();
   } catch {
-    tell({ isWrong: NO_ANSWER });
+    tell({ isWrong: NO_ANSWER, code: "unreachable" });
   } finally {
     isBusy = false;
     for (const button of [go, resend]) button.removeAttribute("aria-disabled");
@@ -97,8 +98,8 @@ function given() {
 function refused(error) {
   const details = error.details || {};
   const isOver = now === "code" && (details.kind === "expired" || details.tries_left === 0);
-  if (isOver || now === "enter") return show("sign-in", { isWrong: error.message });
-  tell({ isWrong: error.message });
+  if (isOver || now === "enter") return show("sign-in", { isWrong: error.message, code: error.code });
+  tell({ isWrong: error.message, code: error.code });
   const input = form.elements[{ "sign-in": "password" }[now] || STEPS[now].asks.at(-1)];
   input.focus();
   input.select();
@@ -126,4 +127,4 @@ resend.addEventListener("click", () => busily(async () => {
 
 const page = location.pathname.slice(1);
 const needsLink = WITH_TOKEN.includes(page) && !token;
-show(needsLink || !(page in STEPS) || page === "code" ? "sign-in" : page, { isWrong: needsLink ? "This page needs the link that you were given, as a whole." : "" });
+show(needsLink || !(page in STEPS) || page === "code" ? "sign-in" : page, { isWrong: needsLink ? "This page needs the link that you were given, as a whole." : "", code: needsLink ? "link_missing" : "" });

@@ -1,7 +1,7 @@
 """Where the links lead to, and what a reader sees of them."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -91,38 +91,34 @@ def _folded(host: str) -> str:
         return bare
 
 
+FAULTS: Mapping[str, str] = {
+    "runs": "would run something or bring its own content, and mail programs take that out. Link to a page.",
+    "nowhere": "without a host, and a mail has no page that it could belong to. Write https:// and the host.",
+    "disguised": "with a name before an @, which looks like the host and is not. Take it out.",
+    "shows_another": "showing another host than it leads to, as those who deceive do. Show the same, or words.",
+    "plain": "with http, which anybody on the way can read. Use https.",
+    "here": "to this machine, which nobody else can open. Set the address of your site before you send it.",
+}
+
+
 def check_links(links: Sequence[FoundLink]) -> Iterator[Finding]:
     checks: tuple[tuple[Level, Callable[[FoundLink], bool], str], ...] = (
-        (
-            Level.BAD,
-            _runs,
-            "would run something or bring its own content, and mail programs take that out. Link to a page.",
-        ),
-        (
-            Level.BAD,
-            _is_nowhere,
-            "without a host, and a mail has no page that it could belong to. Write https:// and the host.",
-        ),
-        (Level.BAD, _is_disguised, "with a name before an @, which looks like the host and is not. Take it out."),
-        (
-            Level.BAD,
-            _shows_another,
-            "showing another host than it leads to, as those who deceive do. Show the same, or words.",
-        ),
-        (Level.BAD, _is_plain, "with http, which anybody on the way can read. Use https."),
-        (
-            Level.NOTE,
-            _is_here,
-            "to this machine, which nobody else can open. Set the address of your site before you send it.",
-        ),
+        (Level.BAD, _runs, "runs"),
+        (Level.BAD, _is_nowhere, "nowhere"),
+        (Level.BAD, _is_disguised, "disguised"),
+        (Level.BAD, _shows_another, "shows_another"),
+        (Level.BAD, _is_plain, "plain"),
+        (Level.NOTE, _is_here, "here"),
     )
     is_well = True
-    for level, is_so, words in checks:
+    for level, is_so, fault in checks:
         found = [link for link in links if is_so(link)]
         if found:
             is_well = False
             yield Finding(
-                level=level, what="links", text=f"{count(len(found), 'link')} {words} The first: {_told(found[0])}."
+                level=level,
+                what="links",
+                text=f"{count(len(found), 'link')} {FAULTS[fault]} The first: {_told(found[0])}.",
             )
     web = sum(is_web(link.url) for link in links)
     if is_well:

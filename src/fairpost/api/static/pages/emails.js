@@ -37,7 +37,7 @@ export default {
       heading("E-mails", button("Reload", ctx.reload)),
       form(ctx),
       isOfAll(ctx) && h("p.quiet", "Of all workspaces. To look for a key, a campaign, a user or an account, choose a workspace at the top."),
-      understood && items.length > 0 && h("p.quiet", { role: "status" }, UNDERSTOOD[understood]),
+      understood && items.length > 0 && h("p.quiet", { role: "status", "data-code": understood }, UNDERSTOOD[understood]),
       items.length ? list(ctx) : next ? nothingYet() : nothing(ctx),
       pager(next, more),
     ];

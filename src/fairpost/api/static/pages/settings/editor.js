@@ -7,8 +7,8 @@ import { told } from "../../words.js";
 
 const PAUSE_MS = 250;
 
-// preview(words, prospect, signal) → what the API shows. save(words): null where one may only look. prospects: whether one can be named.
-export function editor(key, fields, { preview, save, beside = null, prospects = false }) {
+// preview(words, prospect, signal) → what the API shows. save(words): null where one may only look; saved(what it gave) follows. prospects: whether one can be named.
+export function editor(key, fields, { preview, save, saved, beside = null, prospects = false }) {
   const pane = new Pane(key);
   let timer = 0;
   let asked = new AbortController();
@@ -28,7 +28,7 @@ export function editor(key, fields, { preview, save, beside = null, prospects = 
   };
   const prospect = prospects ? field({ name: "prospect", label: "Preview as", type: "search", placeholder: "ada@example.com", hint: "The address of a prospect. Empty: with made-up fields.", oninput: soon }) : null;
   const drawn = save ? fields : fields.map((each) => ({ ...each, readonly: true }));
-  const words = form(key, drawn, { yes: save ? "Save" : null, act: save, beside, oninput: soon, isGuarded: Boolean(save) });
+  const words = form(key, drawn, { yes: save ? "Save" : null, act: save, done: saved, beside, oninput: soon, isGuarded: Boolean(save) });
   queueMicrotask(() => words.isConnected && show()); // not where the one before stays
   return h("div.editor", { "data-key": `editor ${key}`, "data-own": true }, columns(panel("Words", words), panel("Preview", prospect, pane.element)));
 }

@@ -43,8 +43,8 @@ function opened(ctx) {
     { name: "text", label: "Text", type: "textarea", rows: 10, value: words.text },
     { name: "html", label: "HTML", type: "textarea", rows: 12, value: words.html, hint: `Its fields: ${item.fields.join(", ") || "none"}.` },
   ];
-  const save = async (entered) => {
-    const { warnings } = await put(path, given(entered));
+  const save = (entered) => put(path, given(entered));
+  const saved = async ({ warnings }) => {
     tell(["Your own words are in use.", ...warnings].join(" "));
     await ctx.reload();
   };
@@ -54,6 +54,7 @@ function opened(ctx) {
     editor(`portal ${portal} ${type} ${item.is_overridden ? "own" : "files"}`, fields, {
       preview: (entered, _, signal) => post(`${path}/preview`, { words: given(entered) }, { signal }),
       save: mayChange ? save : null,
+      saved,
     }),
   ];
 }

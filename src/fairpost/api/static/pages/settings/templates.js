@@ -50,8 +50,8 @@ function opened(ctx) {
     { name: "text", label: "Text", type: "textarea", rows: 12, value: data.text ?? "", hint: HINT },
     { name: "html", label: "HTML", type: "textarea", rows: 14, value: data.html ?? "", hint: "A text, or HTML, or both." },
   ];
-  const save = async (words) => {
-    await put(path, given(words));
+  const save = (words) => put(path, given(words));
+  const saved = async () => {
     tell(`Template ${data.name} is saved.`);
     await ctx.reload();
   };
@@ -61,6 +61,7 @@ function opened(ctx) {
     editor(`template ${data.name}`, fields, {
       preview: (words, prospect, signal) => post(`${path}/preview`, { words: given(words), prospect }, { signal }),
       save: mayChange ? save : null,
+      saved,
       prospects: true,
     }),
   ];

@@ -1,0 +1,18 @@
+"""What tests of all pages do with them."""
+
+from playwright.async_api import Locator, Page, expect
+
+GO = "(path) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')) }"
+
+
+async def go(page: Page, path: str, workspace: str | None = None) -> Locator:
+    """To another page within the application, without loading it again. Gives what is shown of it."""
+    await page.evaluate(GO, f"{path}?workspace={workspace}" if workspace else path)
+    shown = page.locator(f'[data-key="page {path} {workspace or "null"}"]')
+    await expect(shown).to_be_visible()
+    return shown
+
+
+async def fits(page: Page) -> bool:
+    """Nothing is to be scrolled to the side."""
+    return bool(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"))

@@ -1,0 +1,180 @@
+"""What the chaos tests do in processes that are going to be killed.
+
+Each process is a fork of one that has loaded everything: a fresh interpreter would take a second.
+"""
+
+import asyncio
+import multiprocessing
+import os
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Literal
+
+from fairpost.app import vault_of
+from fairpost.campaigns import launching
+from fairpost.deliver.campaigns import CampaignWatch
+from fairpost.deliver.courses import CourseWatch
+from fairpost.deliver.runner import Idle, Rested, Runner
+from fairpost.deliver.senders import SenderOptions, SenderWatch
+from fairpost.model.account import Account
+from fairpost.model.email import Outgoing
+from fairpost.model.ids import AccountId
+from fairpost.model.report import Reached, Report
+from fairpost.model.sender import AbuseMode, Fairness
+from fairpost.policy.abuse import AbusePolicy
+from fairpost.policy.senders import SenderPolicy
+from fairpost.postgres import campaigns
+from fairpost.postgres.store import Store
+from fairpost.settings import read_settings
+from fairpost.system import clock
+from fairpost.system.failpoints import arm
+from fairpost.transport.factory import transport_of
+from fairpost.transport.port import ClosableTransport, Permission
+from fairpost.transport.scripted import OK
+from fairpost.vault.vault import Vault
+
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload([__name__])
+
+LEASE_S = 0.5  # of a worker that sends into a pipe
+OPERATORS = ("ops@here.test", "boss@here.test")
+Part = Literal["campaigns", "courses", "senders"]
+
+
+def fork(victim: Callable[..., None], *arguments: Any) -> ForkServerProcess:
+    process = _forks.Process(target=victim, args=arguments)
+    process.start()
+    return process
+
+
+async def ended(process: ForkServerProcess) -> int:
+    """Its exit code, once it has one."""
+    await asyncio.to_thread(process.join)
+    assert process.exitcode is not None
+    return process.exitcode
+
+
+# ── a worker, as an engine has them ───────────────────────────────────────────────────────────────────────
+
+
+def drive(url: str, account_id: AccountId, home: Path, point: str) -> None:
+    arm(point)
+    asyncio.run(_drive(url, account_id, home))
+
+
+async def _drive(url: str, account_id: AccountId, home: Path) -> None:
+    async with Store.open(url) as store:
+        account = await store.account(account_id)
+        await run_account(store, account_id, transport_of(account, vault_at(home)))
+
+
+def vault_at(home: Path) -> Vault:
+    return vault_of(read_settings({"FAIRPOST_HOME": str(home)}))
+
+
+async def run_account(store: Store, account_id: AccountId, transport: ClosableTransport) -> None:
+    """Until there is nothing to do now."""
+    runner = await Runner.start(store, transport, account_id, owner="chaos")
+    assert runner is not None
+    await runner.run_until_idle()
+    await runner.stop()
+    await transport.close()
+
+
+# ── a worker whose messages arrive in a pipe ──────────────────────────────────────────────────────────────
+
+
+class PipeTransport:
+    """A line for each message, written in one go: it is out, whatever becomes of us."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        await asyncio.sleep(0)
+        if not permission():
+            return Report(reached=Reached.UNTOUCHED, error="the lease ran out before the message was complete")
+        os.write(self._pipe.fileno(), f"{email.id}\n".encode())
+        return OK
+
+
+def send_into_pipe(url: str, account_id: AccountId, pipe: Connection) -> None:
+    asyncio.run(_send_into_pipe(url, account_id, PipeTransport(pipe)))
+
+
+async def _send_into_pipe(url: str, account_id: AccountId, transport: PipeTransport) -> None:
+    async with Store.open(url, connections_max=1) as store:
+        runner = await _take(store, transport, account_id)
+        while True:
+            match await runner.step():
+                case Rested(Idle.BUSY):
+                    await runner.await_turn()
+                case Rested(Idle.LOST):  # the machine is so busy that the lease ran out; an engine begins again too
+                    runner = await _take(store, transport, account_id)
+                case Rested():
+                    break
+        await runner.stop()
+
+
+async def _take(store: Store, transport: PipeTransport, account_id: AccountId) -> Runner:
+    while (runner := await Runner.start(store, transport, account_id, owner="chaos", lease_s=LEASE_S)) is None:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)  # the last one died with the lease in its hand
+    return runner
+
+
+# ── what an engine does beside sending ────────────────────────────────────────────────────────────────────
+
+
+def look(url: str, part: Part, moment: datetime, point: str | None) -> None:
+    """One look of a watch, at this moment, whatever the clock says."""
+    if point is not None:
+        arm(point)
+    with clock.stopped_at(moment):
+        asyncio.run(_look(url, part))
+
+
+async def _look(url: str, part: Part) -> None:
+    async with Store.open(url) as store:
+        await LOOKS[part](store)
+
+
+async def _campaigns(store: Store) -> None:
+    await CampaignWatch(store, log=print).step()
+
+
+async def _courses(store: Store) -> None:
+    await CourseWatch(store, log=print).step()
+
+
+async def _senders(store: Store) -> None:
+    policy = SenderPolicy(abuse=AbusePolicy(mode=AbuseMode.ENFORCE))
+    watch = SenderWatch(store, SenderOptions(policy=policy, fairness=Fairness(), operators=OPERATORS), print)
+    await watch.start()
+    await watch.step()
+
+
+LOOKS: dict[Part, Callable[[Store], Awaitable[None]]] = {
+    "campaigns": _campaigns,
+    "courses": _courses,
+    "senders": _senders,
+}
+
+
+# ── the launch of a campaign ──────────────────────────────────────────────────────────────────────────────
+
+
+def launch(url: str, campaign_id: int, batch: int, point: str) -> None:
+    """`batch`: prospects in a commit, so that there is a middle to die in."""
+    arm(point)
+    launching.BATCH = batch
+    asyncio.run(_launch(url, campaign_id))
+
+
+async def _launch(url: str, campaign_id: int) -> None:
+    async with Store.open(url) as store:
+        draft = await campaigns.campaign_by_id(store, campaign_id)
+        launched = await launching.launch(store, draft, skip_incomplete=False, by="test", now=clock.now())
+        await launching.schedule(store, launched)

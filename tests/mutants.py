@@ -1,0 +1,660 @@
+"""Checks that the tests catch faults: plants one fault at a time in a copy of the project and runs tests on it.
+
+A mutant is a small change that a careful reviewer would call a bug. Its tests must fail: a mutant that survives shows
+a promise that no test keeps. `make mutants` runs them all, `make mutants ARGS='--only lease'` some of them.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from queue import SimpleQueue
+from time import perf_counter, sleep
+
+ROOT = Path(__file__).parents[1]
+LOOK_S = 0.1
+TEST_S_MAX = 60  # for a single test: some faults make one hang
+SILENT_S_MAX = 330.0
+END_S_MAX = 15.0  # a test that hangs may hang in its teardown as well
+RUN_S_MAX = 900.0
+WHOLE_RUN_S_MAX = 7200.0
+NO_END = "it did not end"
+FOLDERS_LINKED = (".peers",)  # not in git, and only read
+
+# Shrinking a failing example takes minutes, and one example is enough here.
+PLUGIN_NAME = "without_shrinking"
+PLUGIN = """\
+from hypothesis import Phase, settings
+
+
+def pytest_configure():
+    settings.register_profile("quick", parent=settings(), phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("quick")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`name` states the fault. `tests` are the ones most likely to catch it, quickest first."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+RELEASE = "src/fairpost/postgres/sql/release"
+SETTLE = "src/fairpost/postgres/sql/settle"
+DELIVER = "src/fairpost/deliver"
+POLICY = "src/fairpost/policy"
+
+LEASES = "tests/settle/test_leases.py"
+SUPPRESSIONS = "tests/settle/test_suppressions.py"
+FAIRNESS = "tests/release/test_fairness.py"
+LANES = "tests/release/test_lanes.py"
+PAUSE = "tests/release/test_pause.py"
+RUNNER = "tests/deliver/test_runner.py"
+WORKER = "tests/deliver/test_worker.py"
+ORCHESTRATOR = "tests/deliver/test_orchestrator.py"
+GMAIL = "tests/transport/test_gmail_runner.py"
+TIMELINES = "tests/simulation/test_timelines.py"
+LIMITS_HOLD = "tests/simulation/test_limits_hold.py"
+CORE_MACHINE = "tests/simulation/test_core_machine.py"
+LIMITS = "tests/policy/test_limits.py"
+VERDICTS = "tests/policy/test_verdicts.py"
+
+MUTANTS = (
+    # Release
+    Mutant(
+        "a worker can claim under an old epoch",
+        f"{RELEASE}/claim.sql",
+        "IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= t THEN",
+        "IF lease.until <= t THEN",
+        (LEASES, CORE_MACHINE),
+    ),
+    Mutant(
+        "a sender's virtual time does not advance",
+        f"{RELEASE}/claim.sql",
+        "vtime = c.vtime + CASE WHEN p_fifo THEN 0 ELSE t.live / c.weight END,",
+        "vtime = c.vtime,",
+        (FAIRNESS,),
+    ),
+    Mutant(
+        "a claim waits for a cancellation under way",
+        f"{RELEASE}/claim.sql",
+        "FROM fairpost.queue q WHERE q.id = c.id FOR UPDATE SKIP LOCKED) q",
+        "FROM fairpost.queue q WHERE q.id = c.id FOR UPDATE) q",
+        (LEASES,),
+    ),
+    Mutant(
+        "a claim takes more than it was asked for",
+        f"{RELEASE}/claim.sql",
+        "'bulk', f, p_account, p_epoch, p_limit - cardinality(urgent_ids), t,",
+        "'bulk', f, p_account, p_epoch, p_limit, t,",
+        (FAIRNESS, CORE_MACHINE),
+    ),
+    Mutant(
+        "urgent mail starves bulk mail",
+        f"{RELEASE}/claim.sql",
+        "for_bulk := least(p_limit, (lease.urgent_run + p_limit) / 10);",
+        "for_bulk := 0;",
+        (FAIRNESS,),
+    ),
+    Mutant(
+        "a sender that wakes up is passed over",
+        f"{RELEASE}/tree.sql",
+        "AND c.vtime < p.v + (c.id % 1000000) * 1e-9;",
+        "AND false;",
+        (FAIRNESS,),
+    ),
+    Mutant(
+        "the next lease has the epoch of the last",
+        f"{RELEASE}/lease.sql",
+        "epoch := lease.epoch + 1;",
+        "epoch := lease.epoch;",
+        (LEASES,),
+    ),
+    Mutant(
+        "a throttled sender is served",
+        f"{RELEASE}/rules.sql",
+        "greatest(r.held_until, r.throttled_until, p_now)",
+        "greatest(r.held_until, p_now)",
+        ("tests/postgres/test_senders.py", "tests/simulation/test_fairness_scenarios.py"),
+    ),
+    Mutant(
+        "arrivals of a locked workspace are forgotten",
+        f"{RELEASE}/stage.sql",
+        "WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = a.flow AND n.path[1] = ANY (mine))",
+        "WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = a.flow)",
+        (LEASES, CORE_MACHINE),
+    ),
+    Mutant(
+        "a pause does not wait for the sends that are just beginning",
+        f"{RELEASE}/pause.sql",
+        "PERFORM pg_advisory_xact_lock(fairpost.pause_lock());",
+        "PERFORM pg_advisory_xact_lock_shared(fairpost.pause_lock());",
+        (PAUSE,),
+    ),
+    Mutant(
+        "a worker that lost its lease can still make the account rest",
+        f"{RELEASE}/account.sql",
+        "WHERE l.account_id = p_account AND l.epoch = p_epoch;",
+        "WHERE l.account_id = p_account;",
+        (LEASES, RUNNER, TIMELINES),
+    ),
+    Mutant(
+        "the higher of two tiers counts",
+        f"{RELEASE}/lanes.sql",
+        "SELECT coalesce(min(r.tier), 1::smallint) FROM fairpost.rules r",
+        "SELECT coalesce(max(r.tier), 1::smallint) FROM fairpost.rules r",
+        (LANES,),
+    ),
+    # Settle
+    Mutant(
+        "an expired lease can still begin a send",
+        f"{SETTLE}/begin.sql",
+        "IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= now THEN",
+        "IF lease.epoch IS DISTINCT FROM p_epoch THEN",
+        (LEASES, CORE_MACHINE),
+    ),
+    Mutant(
+        "an e-mail in doubt can be begun again",
+        f"{SETTLE}/begin.sql",
+        "AND q.epoch = lease.epoch AND q.state = 'claimed' FOR UPDATE SKIP LOCKED;",
+        "AND q.epoch = lease.epoch FOR UPDATE SKIP LOCKED;",
+        (LEASES, RUNNER, CORE_MACHINE),
+    ),
+    Mutant(
+        "a send begins while everything is paused",
+        f"{SETTLE}/begin.sql",
+        "RETURN EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > p_now)",
+        "RETURN EXISTS (SELECT FROM fairpost.pauses p WHERE p.restored AND p.until > p_now)",
+        (PAUSE,),
+    ),
+    Mutant(
+        "an address suppressed in all workspaces still gets mail",
+        f"{SETTLE}/suppress.sql",
+        "s.address = folded AND s.workspace IN (p_workspace, '*'))",
+        "s.address = folded AND s.workspace = p_workspace)",
+        (LEASES, SUPPRESSIONS),
+    ),
+    Mutant(
+        "an e-mail that is not being sent can be settled",
+        f"{SETTLE}/settle.sql",
+        "ELSIF lease_epoch IS DISTINCT FROM p_epoch OR email.state <> 'sending' THEN",
+        "ELSIF lease_epoch IS DISTINCT FROM p_epoch THEN",
+        (LEASES, CORE_MACHINE),
+    ),
+    Mutant(
+        "a send that never reached the server is charged to the day",
+        f"{SETTLE}/settle.sql",
+        "day_used = greatest(0, l.day_used - (p_outcome = 'untouched')::integer)",
+        "day_used = l.day_used",
+        (LEASES,),
+    ),
+    Mutant(
+        "a retry goes again to recipients who have the e-mail",
+        f"{SETTLE}/settle.sql",
+        "addresses = coalesce((SELECT array_agg(a) FROM jsonb_array_elements_text(p_detail -> 'remaining') a), q.addresses)",
+        "addresses = q.addresses",
+        (LEASES, RUNNER),
+    ),
+    Mutant(
+        "any late outcome counts as proof of delivery",
+        f"{SETTLE}/settle.sql",
+        "IF p_outcome = 'sent' AND (email.state = 'in_doubt'",
+        "IF (email.state = 'in_doubt'",
+        (LEASES,),
+    ),
+    Mutant(
+        "an e-mail that a dead worker was sending is sent again",
+        f"{SETTLE}/recover.sql",
+        "WHERE q.id = ANY (held) AND q.state = 'claimed');",
+        "WHERE q.id = ANY (held) AND q.state IN ('claimed', 'sending'));",
+        (LEASES,),
+    ),
+    Mutant(
+        "the second send of a batch costs the provider's quota nothing",
+        f"{SETTLE}/next.sql",
+        "IF is_begun AND p_usage ? 'units' THEN",
+        "IF false THEN",
+        (LIMITS_HOLD, TIMELINES),
+    ),
+    # The worker
+    Mutant(
+        "a message is completed in the last moments of the lease",
+        f"{DELIVER}/runner.py",
+        "self._is_granted = clock.monotonic() < self._deadline_s - self._lease_s * MARGIN",
+        "self._is_granted = clock.monotonic() < self._deadline_s",
+        (RUNNER, WORKER, LIMITS_HOLD),
+    ),
+    Mutant(
+        "a worker keeps the charge of a send that never reached the server",
+        f"{DELIVER}/runner.py",
+        "self._usage = refund(self._usage)",
+        "pass",
+        (RUNNER,),
+    ),
+    Mutant(
+        "a resting account keeps the mail it has claimed",
+        f"{DELIVER}/runner.py",
+        "await self._give_back(*self._batch)",
+        "pass",
+        (RUNNER,),
+    ),
+    Mutant(
+        "recipients suppressed after the claim still get the e-mail",
+        f"{DELIVER}/runner.py",
+        "Intent(without(email, begun.skip), begun.attempt, draft)",
+        "Intent(email, begun.attempt, draft)",
+        (RUNNER,),
+    ),
+    Mutant(
+        "the pause that a server asks for is ignored",
+        f"{DELIVER}/runner.py",
+        "requested_pause(report, now=now) or now + delay",
+        "now + delay",
+        (TIMELINES,),
+    ),
+    Mutant(
+        "a slow account claims as much as a fast one",
+        f"{DELIVER}/runner.py",
+        "return min(most, max(1, round(IN_HAND_S / self._each_s))) if self._each_s else most",
+        "return most",
+        (RUNNER, WORKER, TIMELINES),
+    ),
+    Mutant(
+        "the two policies for e-mails in doubt are swapped",
+        f"{DELIVER}/doubts.py",
+        "email.on_doubt is DoubtPolicy.RESEND and",
+        "email.on_doubt is DoubtPolicy.HOLD and",
+        (RUNNER,),
+    ),
+    Mutant(
+        "an e-mail in doubt is sent again although its provider can be asked",
+        f"{DELIVER}/doubts.py",
+        "and email.attempts < email.attempts_max and not can_be_asked:",
+        "and email.attempts < email.attempts_max:",
+        (GMAIL, RUNNER),
+    ),
+    Mutant(
+        "a silent worker is left alone",
+        f"{DELIVER}/orchestrator.py",
+        "if now_s <= hand.heard_s + BEAT_S_MAX and not stuck:",
+        "if now_s <= hand.heard_s + BEAT_S_MAX or not stuck:",
+        (ORCHESTRATOR,),
+    ),
+    # Limits, retries and verdicts
+    Mutant(
+        "an hour takes one e-mail too many",
+        f"{POLICY}/limits.py",
+        "and usage.hour_used >= limits.hourly_max:",
+        "and usage.hour_used > limits.hourly_max:",
+        (LIMITS,),
+    ),
+    Mutant(
+        "a day takes one e-mail too many",
+        f"{POLICY}/limits.py",
+        "if most is None or _day_used(limits, usage, now) < most:",
+        "if most is None or _day_used(limits, usage, now) <= most:",
+        (LIMITS,),
+    ),
+    Mutant(
+        "the provider's quota is exceeded by one send",
+        f"{POLICY}/limits.py",
+        "yield from _units_barrier(limits.units_per_minute - limits.units_per_send, ",
+        "yield from _units_barrier(limits.units_per_minute, ",
+        (LIMITS,),
+    ),
+    Mutant(
+        "a day of bounces counts as a step of the warm-up",
+        f"{POLICY}/limits.py",
+        "return usage.day_used > 0 and usage.day_bounces * 100 <= WARM_UP_BOUNCE_PERCENT_MAX * usage.day_used",
+        "return usage.day_used > 0",
+        (LIMITS,),
+    ),
+    Mutant(
+        "the first retry comes as late as the second",
+        f"{POLICY}/retries.py",
+        "delays[min(attempts, len(delays)) - 1]",
+        "delays[min(attempts, len(delays) - 1)]",
+        (VERDICTS,),
+    ),
+    Mutant(
+        "an e-mail gets one attempt too many",
+        f"{POLICY}/verdicts.py",
+        "if attempts >= email.attempts_max:",
+        "if attempts > email.attempts_max:",
+        (VERDICTS,),
+    ),
+    Mutant(
+        "a message that may have arrived is sent again",
+        f"{POLICY}/verdicts.py",
+        "return InDoubt()",
+        "return Untouched()",
+        (VERDICTS,),
+    ),
+    Mutant(
+        "a sending window is still open at its closing time",
+        f"{POLICY}/windows.py",
+        "any(opens <= wall < closes for",
+        "any(opens <= wall <= closes for",
+        ("tests/policy/test_windows.py",),
+    ),
+    Mutant(
+        "the last e-mail of a daily quota lets all the others through",
+        f"{POLICY}/quotas.py",
+        "return Granted(min(asked, left))",
+        "return Granted(asked)",
+        ("tests/policy/test_quotas.py",),
+    ),
+)
+
+
+def problem_of(mutant: Mutant, root: Path) -> str | None:
+    """Why the fault cannot be planted here; None if it can."""
+    path = root / mutant.path
+    if not path.is_file():
+        return f"{mutant.path} does not exist"
+    text = path.read_text("utf-8")
+    if (times := text.count(mutant.old)) != 1:
+        return f"{mutant.path} must contain this once, but has it {times} times: {mutant.old}"
+    if mutant.old == mutant.new:
+        return "it changes nothing"
+    if path.suffix == ".py":
+        try:
+            compile(text.replace(mutant.old, mutant.new), mutant.path, "exec")
+        except SyntaxError as error:
+            return f"it is not valid Python: {error}"
+    return None
+
+
+def problems(root: Path = ROOT) -> list[str]:
+    """What is wrong with the list of mutants; empty if nothing is."""
+    found = [f"{m.name}: {why}" for m in MUTANTS if (why := problem_of(m, root))]
+    found += [f"{m.name}: {test} does not exist" for m in MUTANTS for test in m.tests if not (root / test).exists()]
+    found += [f"{m.name}: it names no tests" for m in MUTANTS if not m.tests]
+    names = [m.name for m in MUTANTS]
+    return found + [f"{name}: the name is used twice" for name in {n for n in names if names.count(n) > 1}]
+
+
+# ── one run ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Result(StrEnum):
+    CAUGHT = "caught"
+    SURVIVED = "survived"
+    INAPPLICABLE = "does not apply"
+    BROKEN = "could not be tested"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    mutant: Mutant
+    result: Result
+    caught_by: str = ""
+    why: str = ""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        timed_out = " (timed out)" if "Timeout" in self.why or self.why == NO_END else ""
+        return f"{self.caught_by or self.result.upper()}{timed_out}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of pytest. `code` is negative if it was killed."""
+
+    code: int
+    output: str
+
+    @property
+    def has_passed(self) -> bool:
+        return self.code == 0
+
+    @property
+    def has_failed(self) -> bool:
+        return self.code in (1, 2) or self.code < 0  # 2: the first failure ended a run of several processes
+
+    def failures(self) -> list[tuple[str, str]]:
+        """The tests that failed, and why. A killed run has no summary: then the test it was in."""
+        found = re.findall(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - (.*))?$", self.output, re.MULTILINE)
+        if found or self.code in (0, 2):
+            return [(str(id_), str(why)) for id_, why in found]
+        started = re.findall(r"^(tests/\S+::.+?)(?: [A-Z]+ +\[ *\d+%\])? *$", self.output, re.MULTILINE)
+        return [(str(started[-1]), NO_END)] if started else []
+
+
+class Tree:
+    """A copy of the project, in which faults are planted one at a time."""
+
+    def __init__(self, source: Path, home: Path) -> None:
+        self.root = home / "tree"
+        self._home = home
+        python = source / ".venv/bin/python"
+        self._python = str(python) if python.exists() else sys.executable
+        _copy(source, self.root)
+        (home / f"{PLUGIN_NAME}.py").write_text(PLUGIN, "utf-8")
+        self._assert_it_is_imported()
+
+    def _environment(self) -> dict[str, str]:
+        path = os.pathsep.join([str(self.root / "src"), str(self._home)])
+        environment = os.environ | {"PYTHONPATH": path, "COLUMNS": "240"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        return environment
+
+    def _assert_it_is_imported(self) -> None:
+        """The package may be installed in place, and then that could be tested instead."""
+        asked = [self._python, "-c", "import fairpost; print(fairpost.__file__)"]
+        environment = self._environment()
+        done = subprocess.run(asked, cwd=self.root, env=environment, capture_output=True, text=True, check=True)
+        found = Path(done.stdout.strip()).resolve()
+        assert found.is_relative_to(self.root.resolve()), f"tests would import {found}, not the copy"
+
+    def test(self, *arguments: str, s_max: float) -> Run:
+        command = [self._python, "-m", "pytest", "-v", "--tb=no", "--hypothesis-seed=0"]
+        plugins = ["-p", "no:cacheprovider", "-p", PLUGIN_NAME]
+        said = self._home / "said"
+        with (
+            said.open("w") as output,
+            subprocess.Popen(
+                [*command, *plugins, *arguments],
+                cwd=self.root,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            ) as process,
+        ):
+            _await(process, said, s_max=s_max)
+        return Run(code=process.returncode, output=said.read_text("utf-8", errors="replace"))
+
+    @contextmanager
+    def planted(self, mutant: Mutant) -> Iterator[None]:
+        path = self.root / mutant.path
+        right = path.read_text("utf-8")
+        try:
+            self._write(path, right.replace(mutant.old, mutant.new))
+            yield
+        finally:
+            self._write(path, right)
+
+    def _write(self, path: Path, text: str) -> None:
+        """Drops the compiled file as well: two versions written within a second look the same to Python."""
+        path.write_text(text, "utf-8")
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+            compiled.unlink()
+
+
+def _await(process: subprocess.Popen[bytes], said: Path, *, s_max: float) -> None:
+    """Kills the run if it takes too long altogether, says nothing for too long, or does not end after a failure."""
+    begun_s = changed_s = perf_counter()
+    failed_s: float | None = None
+    size = 0
+    while process.poll() is None:
+        sleep(LOOK_S)
+        now_s = perf_counter()
+        if (text := said.read_text("utf-8", errors="replace")) and len(text) != size:
+            size, changed_s = len(text), now_s
+            if failed_s is None and re.search(r" (FAILED|ERROR)\b", text):
+                failed_s = now_s
+        is_over = failed_s is not None and now_s > failed_s + END_S_MAX
+        if is_over or now_s > changed_s + SILENT_S_MAX or now_s > begun_s + s_max:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Every file that git tracks or would add."""
+    asked = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(asked, cwd=source, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if not (source / name).is_file():  # deleted and not committed, or a link to a folder
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source / name, target / name)
+    for name in FOLDERS_LINKED:
+        if (source / name).is_dir():
+            (target / name).symlink_to((source / name).resolve())
+
+
+def try_mutant(mutant: Mutant, tree: Tree, *, is_whole: bool) -> Outcome:
+    begun_s = perf_counter()
+    if why := problem_of(mutant, tree.root):
+        return Outcome(mutant=mutant, result=Result.INAPPLICABLE, why=why)
+    known = [test for test in mutant.tests if (tree.root / test).exists()]
+    runs = [(["-x", "-n0", f"--timeout={TEST_S_MAX}", *known], RUN_S_MAX)] if known else []
+    runs += [(["-x", "-n2"], WHOLE_RUN_S_MAX)] if is_whole else []
+    result, caught_by, why = Result.SURVIVED, "", ""
+    with tree.planted(mutant):
+        for arguments, s_max in runs:
+            run = tree.test(*arguments, s_max=s_max)
+            if run.has_passed:
+                continue
+            failures = run.failures() if run.has_failed else []
+            result = Result.CAUGHT if failures else Result.BROKEN
+            caught_by, why = failures[0] if failures else ("", run.output.strip()[-300:])
+            break
+    if not runs:
+        result, why = Result.BROKEN, "none of its tests exist here"
+    return Outcome(mutant=mutant, result=result, caught_by=caught_by, why=why, seconds=perf_counter() - begun_s)
+
+
+# ── all of them ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def try_all(mutants: Sequence[Mutant], source: Path, scratch: Path, *, is_whole: bool, jobs: int) -> list[Outcome]:
+    trees: SimpleQueue[Tree] = SimpleQueue()
+    done = 0
+
+    def work(mutant: Mutant) -> Outcome:
+        nonlocal done
+        tree = trees.get()
+        try:
+            outcome = try_mutant(mutant, tree, is_whole=is_whole)
+        finally:
+            trees.put(tree)
+        done += 1
+        _say(f"[{done:2}/{len(mutants)}] {outcome.result:<14} {outcome.seconds:6.1f} s  {mutant.name}")
+        return outcome
+
+    for n in range(jobs):
+        (scratch / str(n)).mkdir()
+        trees.put(Tree(source, scratch / str(n)))
+    for missing in sorted({test for m in mutants for test in m.tests if not (source / test).exists()}):
+        _say(f"skipped, does not exist here: {missing}")
+    with ThreadPoolExecutor(jobs) as pool:
+        outcomes = list(pool.map(work, mutants))
+    _assert_they_pass_without_a_fault(trees.get(), outcomes)
+    return outcomes
+
+
+def _assert_they_pass_without_a_fault(tree: Tree, outcomes: Sequence[Outcome]) -> None:
+    """A test that fails anyway has caught nothing."""
+    caught_by = sorted({outcome.caught_by for outcome in outcomes if outcome.caught_by})
+    if caught_by:
+        run = tree.test("-n0", f"--timeout={TEST_S_MAX}", *caught_by, s_max=RUN_S_MAX)
+        failed = [id_ for id_, _ in run.failures()]
+        if not run.has_passed:
+            sys.exit("These tests also fail without a fault:\n" + "\n".join(failed or [run.output[-2000:]]))
+        _say(f"without a fault, all {len(caught_by)} tests that caught a mutant pass")
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    rows = [("mutant", "caught by", "seconds")]
+    rows += [(o.mutant.name, str(o), f"{o.seconds:.1f}") for o in outcomes]
+    first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
+    lines = [f"{a:<{first}} | {b:<{second}} | {c:>7}" for a, b, c in rows]
+    return "\n".join([lines[0], re.sub(r"[^|]", "-", lines[0]), *lines[1:]])
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    count = {result: sum(o.result is result for o in outcomes) for result in Result}
+    others = [f"{n} {result}" for result, n in count.items() if n and result is not Result.CAUGHT]
+    return ", ".join([f"{count[Result.CAUGHT]} of {len(outcomes)} caught", *others])
+
+
+def as_json(outcomes: Sequence[Outcome], *, seconds: float) -> str:
+    rows = [{**asdict(o), "seconds": round(o.seconds, 1)} for o in outcomes]
+    return json.dumps({"summary": summary(outcomes), "seconds": round(seconds, 1), "mutants": rows}, indent=1) + "\n"
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--only", metavar="NAME_PART", default="", help="only mutants with this in their names")
+    parser.add_argument("--list", action="store_true", help="list the mutants and run nothing")
+    parser.add_argument(
+        "--whole", action="store_true", help="run the whole suite on mutants that survive their own tests"
+    )
+    parser.add_argument("--repo", metavar="DIR", type=Path, help="another checkout of the project to test")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the outcomes to this file")
+    parser.add_argument(
+        "--jobs", metavar="N", type=int, default=1, help="number of mutants to try at a time (default: 1)"
+    )
+    given = parser.parse_args()
+    mutants = [mutant for mutant in MUTANTS if given.only.lower() in mutant.name.lower()]
+    if given.list:
+        for mutant in mutants:
+            _say(f"{mutant.name}  ({mutant.path})")
+        return 0
+    if given.repo is None and (found := problems()):
+        sys.exit("Some mutants no longer apply. Update tests/mutants.py:\n" + "\n".join(found))
+    if not mutants:
+        sys.exit(f'No mutant has "{given.only}" in its name.')
+    begun_s = perf_counter()
+    with tempfile.TemporaryDirectory(prefix="fairpost-mutants-") as scratch:
+        outcomes = try_all(
+            mutants, (given.repo or ROOT).resolve(), Path(scratch), is_whole=given.whole, jobs=max(1, given.jobs)
+        )
+    seconds = perf_counter() - begun_s
+    if given.json is not None:
+        given.json.write_text(as_json(outcomes, seconds=seconds), "utf-8")
+    _say(f"\n{table(outcomes)}\n")
+    for outcome in outcomes:
+        if outcome.result in (Result.BROKEN, Result.INAPPLICABLE):
+            _say(f"{outcome.mutant.name}: {outcome.result}: {outcome.why}")
+    _say(f"{seconds:.0f} s")
+    _say(summary(outcomes))
+    return int(any(outcome.result in (Result.SURVIVED, Result.BROKEN) for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
