@@ -4,10 +4,12 @@
 """
 
 import asyncio
+import faulthandler
 import gc
 import itertools
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -67,6 +69,7 @@ HOME_PREFIX = "fairpost-test-"  # then the process that made it
 NO_AUTHORITY = Path(__file__).with_name("no-authority.pem")
 
 PROCESSES_MAX = 8
+TEARDOWN_S_MAX = 180  # of a test that has failed
 
 # Tests of one file run in one process, in their order: they may share what takes long to make. So do these folders: one
 # has a browser, the other worlds of many processes, two of which at once would only test the patience of the machine.
@@ -162,6 +165,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             with suppress(EmbeddedServerError):  # another run does the same
                 EmbeddedServer(home).stop("immediate")
             shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """A test that has failed may hang in its teardown. pytest has stopped its own watch by then, so another ends the process."""
+    if isinstance(node, pytest.Item):
+        faulthandler.dump_traceback_later(TEARDOWN_S_MAX, exit=True, file=sys.__stderr__ or sys.stderr)
 
 
 @pytest.fixture(scope="session")

@@ -123,8 +123,8 @@ class Reporter:
                 before = recorded["folders"].get(name, {}).get("cpu_s")
                 write(f"{name:<18}{_row(spent)}{'' if before is None else format(before, '.1f'):>16}")
         write(f"{'all':<18}{_row(whole)}")
-        before = f"{recorded['cpu_s']:.0f} s in the last recorded run" if "cpu_s" in recorded else "no run is recorded"
-        write(f"CPU with start-up and collection: {cpu:.0f} s ({before}, which had {recorded.get('tests', 0)} tests)")
+        last = f"{recorded['cpu_s']:.0f} s for {recorded['tests']} tests" if "cpu_s" in recorded else "none"
+        write(f"CPU with start-up and collection: {cpu:.0f} s; last recorded run: {last}")
         write("longest (seconds, of which set-up; CPU s):")
         for name, spent in sorted(self.by_test.items(), key=lambda each: -each[1].total_s)[:LONGEST_SHOWN]:
             write(f"{spent.total_s:8.1f}{spent.setup_s:8.1f}{spent.cpu_s:8.1f}  {name}")
