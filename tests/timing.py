@@ -42,12 +42,18 @@ def _of(who: int) -> float:
 
 
 def _server_cpu_s(pid: int) -> float:
-    """With its backends that have ended. 0 once it has ended itself, and where there is no /proc."""
+    """With its backends. 0 once it has ended, and where there is no /proc."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        backends = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ticks = sum(_ticks(pid)) + sum(sum(_ticks(int(each))[:2]) for each in backends)
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> list[int]:
+    """Of a process, in user and system mode, and of its children that have ended, likewise."""
+    return [int(each) for each in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]]
 
 
 @dataclass(slots=True)

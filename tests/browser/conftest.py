@@ -47,7 +47,7 @@ def pytest_fixture_setup(fixturedef: "pytest.FixtureDef[Any]") -> Iterator[None]
         return (yield)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     try:
         async with chromium() as running:
@@ -56,7 +56,7 @@ async def browser() -> AsyncIterator[Browser]:
         pytest.skip(str(error))
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def house(databases: Databases) -> AsyncIterator[House]:
     with databases.new() as url:
         async with opened(url) as house:
