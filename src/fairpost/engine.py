@@ -52,8 +52,8 @@ class EngineOptions:
     ends_with_stdin: bool = False
 
 
-def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str], None]) -> None:
-    """Until a signal ends it; the second signal ends it at once."""
+def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str], None]) -> bool:
+    """Until a signal ends it; the second signal ends it at once. False: it saw that it cannot go on, and said why."""
     name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
     def say(message: str) -> None:
@@ -67,9 +67,11 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str
         asyncio.run(work(sock, lifeline, _worker_options(word["url"], options, name), _transports(settings)))
 
     presence = _announce(settings, name)
-    Nursery(mind=mind, worker=worker, report=say, ends_with=STDIN if options.ends_with_stdin else None).run()
+    nursery = Nursery(mind=mind, worker=worker, report=say, ends_with=STDIN if options.ends_with_stdin else None)
+    has_ended_well = nursery.run()
     if presence is not None:
         presence.withdraw()
+    return has_ended_well
 
 
 def engines_folder(settings: Settings) -> Path:

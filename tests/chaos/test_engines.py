@@ -95,3 +95,18 @@ async def test_accounts_packed_into_one_process_keep_every_promise_when_it_is_ki
             killed.append(worker)
             await until(lambda: not still_alive(killed), "the worker is dead")
         await all_adds_up(world, broken=kills * len(SENDERS))
+
+
+async def test_an_engine_whose_database_was_upgraded_finishes_and_says_so_once(url: str, tmp_path: Path) -> None:
+    async with World.made(tmp_path, url, seed=13, senders=SENDERS) as world:
+        await world.fill_up()
+        old = await world.start_engine()
+        await drives(world, old, len(SENDERS))
+        await world.store.value("INSERT INTO fairpost.migrations (version, name, checksum) VALUES (9999, 'new', '')")
+        await until(lambda: old.process.poll() is not None, "the old engine ends by itself")
+        assert old.process.returncode == 1
+        assert old.said("migration 9999") == 1
+        assert old.said("Traceback") == 0
+        await world.store.value("DELETE FROM fairpost.migrations WHERE version = 9999")
+        await world.start_engine()
+        await all_adds_up(world, broken=0)

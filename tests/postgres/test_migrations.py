@@ -121,3 +121,42 @@ async def test_history_has_a_partition_for_now_and_none_is_missing_next_month(co
         name = await conn.fetchval(f"SELECT '{table}' || to_char({month}, '_YYYY_MM')")
         assert await conn.fetchval("SELECT to_regclass('fairpost.' || $1)", name), f"{name} is missing"
     await conn.execute("SELECT fairpost.make_partitions()")
+
+
+async def test_whoever_writes_meanwhile_is_let_through_and_no_transaction_is_cut(blank: Any, blank_url: str) -> None:
+    """A caller's transaction stays open for long; others come and go; the migration waits, and they do not."""
+    await migrate(blank, up_to=known_migrations()[-2].version)
+    slow, quick = await asyncpg.connect(blank_url), await asyncpg.connect(blank_url)
+    async with slow.transaction():
+        await slow.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
+        migrating = asyncio.create_task(migrate(blank))
+        await waits_for_a_lock(quick)
+        for _ in range(3):
+            async with quick.transaction():
+                await quick.execute("SET LOCAL lock_timeout = '20s'")
+                await quick.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
+        assert not migrating.done()
+    assert (await migrating).functions
+    assert await pending(quick) == []
+    await slow.close()
+    await quick.close()
+
+
+async def waits_for_a_lock(conn: Any) -> None:
+    async with asyncio.timeout(60):
+        while not await conn.fetchval(  # noqa: ASYNC110 (it is the database that changes)
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+        ):
+            await asyncio.sleep(0.01)
+
+
+async def test_who_keeps_the_tables_for_too_long_is_named(blank: Any, blank_url: str) -> None:
+    await migrate(blank, up_to=known_migrations()[-2].version)
+    before = await catalog(blank)
+    slow = await asyncpg.connect(blank_url)
+    async with slow.transaction():
+        await slow.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
+        with pytest.raises(MigrationError, match=f"process {slow.get_server_pid()}.*fairpost db migrate"):
+            await migrate(blank, patience_s=0)
+    await slow.close()
+    assert await catalog(blank) == before

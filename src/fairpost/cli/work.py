@@ -57,7 +57,8 @@ def work(
         idle_s_max=idle_s,
         ends_with_stdin=ends_with_stdin,
     )
-    run_engine(settings, options, log=note)
+    if not run_engine(settings, options, log=note):
+        raise typer.Exit(1)
 
 
 def _send_nothing(*, ends_with_stdin: bool) -> None:

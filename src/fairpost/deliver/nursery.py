@@ -20,11 +20,12 @@ from contextlib import suppress
 from typing import NoReturn
 
 from fairpost.deliver.channel import Lines, Word, encode
-from fairpost.model.errors import FairpostError
+from fairpost.model.errors import FairpostError, Outgrown
 
 MIND = "mind"
 RESTART_S = 1.0  # after the mind has died
 END_S_MAX = 30.0  # told to finish, children have so long
+FOR_GOOD = 78  # exit code: starting it again would not help
 
 Child = Callable[[socket.socket, int, Word], None]
 """What a child does: with its socket, its end of the lifeline, and what the mind said of it."""
@@ -44,12 +45,13 @@ class Nursery:
         self._lines = Lines()
         self._signals = 0
         self._is_ending = False
+        self._has_given_up = False
         self._lifeline, self._held = os.pipe()
         self._wake = socket.socketpair()
         self._selector = selectors.DefaultSelector()
 
-    def run(self) -> None:
-        """Until told to end by a signal; the second one ends everything at once."""
+    def run(self) -> bool:
+        """Until told to end by a signal; the second one ends everything at once. False: the mind saw that it cannot go on."""
         gc.collect()
         gc.freeze()  # what is there now is never looked at again, and stays shared with the children
         for end in self._wake:
@@ -63,6 +65,7 @@ class Nursery:
         self._start_mind()
         while self._children or not self._is_ending:
             self._step()
+        return not self._has_given_up
 
     def _step(self) -> None:
         for key, _ in self._selector.select(timeout=RESTART_S):
@@ -154,6 +157,9 @@ class Nursery:
                     inherited.close()
             child(sock, self._lifeline, word)
             code = 0
+        except Outgrown as error:
+            code = FOR_GOOD
+            self._report(str(error))
         except FairpostError as error:  # the database is away, say: a line, no novel; it is started again
             self._report(str(error))
         except BaseException:
@@ -173,7 +179,9 @@ class Nursery:
                 return
             role = self._children.pop(pid, "")
             code = os.waitstatus_to_exitcode(status)
-            if role == MIND and not self._is_ending:
+            if role == MIND and code == FOR_GOOD:
+                self._is_ending = self._has_given_up = True
+            elif role == MIND and not self._is_ending:
                 self._report(f"the orchestrator's mind ended ({_in_words(code)}); it starts again")
             elif self._to_mind is not None:
                 with suppress(ConnectionError):

@@ -20,8 +20,10 @@ from fairpost.deliver.channel import Channel, Lines, Word, encode
 from fairpost.deliver.doubts import resolve_doubts
 from fairpost.deliver.process import WorkerOptions
 from fairpost.model.account import Lease
+from fairpost.model.errors import Outgrown
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.policy.placement import Plan, Seen, plan
+from fairpost.postgres.migrations import require_known
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 from fairpost.system.vitals import vitals_of
@@ -83,6 +85,7 @@ class Orchestrator:
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._is_ending = False
+        self._outgrown: Outgrown | None = None
         self._reaped_s = 0.0
         self._epochs: dict[AccountId, Epoch] = {}  # of the leases that our workers hold
         self._lost_leases: dict[int, list[Lease]] = {}  # of processes that are gone, and not yet proven dead
@@ -105,6 +108,8 @@ class Orchestrator:
             await self._let_all_finish()
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             await self._store.engine_gone(self._options.owner)
+        if self._outgrown is not None:
+            raise self._outgrown
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
@@ -126,10 +131,15 @@ class Orchestrator:
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             self._log(f"the database does not answer: {error or type(error).__name__}")
             return LOOK_S
+        except Outgrown as error:  # what is under way is finished, and nothing begun
+            self._outgrown = error
+            self.end()
+            return 0.0
 
     async def step(self) -> float:
         """One look; how long to wait for the next, if nothing happens."""
         self._kill_the_hanging()
+        require_known(await self._store.newest_migration())
         if clock.monotonic() > self._reaped_s + REAP_S:
             self._reaped_s = clock.monotonic()
             await self._store.reap_leases()

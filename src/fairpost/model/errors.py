@@ -31,6 +31,10 @@ class MigrationError(FairpostError):
     """The schema in the database and the one this program knows do not fit together."""
 
 
+class Outgrown(MigrationError):
+    """The database was made by a newer version than this one."""
+
+
 class NotFound(FairpostError):
     """Something was named that is not there."""
 

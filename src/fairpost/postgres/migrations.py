@@ -4,6 +4,7 @@ A migration that was applied is never edited (its checksum is kept); what is wro
 the next one. Functions are files beside, one operation each, and always replaced as a whole set.
 """
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -11,12 +12,11 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING
 
-from fairpost.model.errors import MigrationError
+import asyncpg
 
-if TYPE_CHECKING:
-    import asyncpg
+from fairpost.model.errors import MigrationError, Outgrown
+from fairpost.system import clock
 
 SQL = files("fairpost.postgres") / "sql"
 FUNCTION_FOLDERS = (
@@ -24,6 +24,11 @@ FUNCTION_FOLDERS = (
     "rights",  # after all that they are about
 )
 OLDEST_SERVER = 14
+
+WRITTEN_BY_ALL = ("queue", "arrivals", "emails", "attempts", "accounts", "leases")
+TAKE_S_MAX = 0.4  # so long others wait behind us for the tables, and then for the changes themselves, which are quick
+LET_THROUGH_S = 0.6
+PATIENCE_S = 120.0
 
 _LOCK = 0x66616972706F7374  # "fairpost": one migrates, the others wait
 
@@ -76,9 +81,24 @@ def _sql_files(folder: str) -> Iterator[Traversable]:
     yield from sorted((f for f in (SQL / folder).iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
 
 
-async def migrate(conn: "asyncpg.Connection", *, up_to: int | None = None) -> Applied:
-    """Brings the schema up to date, all of it or nothing. Running it again does nothing. The functions need the newest."""
+async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patience_s: float = PATIENCE_S) -> Applied:
+    """Brings the schema up to date, all of it or nothing. Running it again does nothing. The functions need the newest.
+
+    Nobody who enqueues meanwhile waits longer than a moment: where somebody's transaction holds the tables, everybody
+    behind us is let through before we try again.
+    """
     _require_version(conn.get_server_version().major)
+    deadline_s = clock.monotonic() + patience_s
+    while True:
+        try:
+            return await _migrate(conn, up_to)
+        except asyncpg.QueryCanceledError:
+            if clock.monotonic() > deadline_s:
+                raise MigrationError(await _who_holds_it(conn)) from None
+        await asyncio.sleep(LET_THROUGH_S)
+
+
+async def _migrate(conn: asyncpg.Connection, up_to: int | None) -> Applied:
     wanted = [m for m in known_migrations() if up_to is None or m.version <= up_to]
     async with conn.transaction():
         await conn.execute("SET LOCAL client_min_messages = warning")
@@ -87,6 +107,8 @@ async def migrate(conn: "asyncpg.Connection", *, up_to: int | None = None) -> Ap
         ledger = await _ledger(conn)
         _check(ledger, wanted)
         new = [m for m in wanted if m.version not in ledger]
+        if new and ledger:
+            await _take_tables(conn)
         for migration in new:
             await conn.execute(migration.sql)
             await _note(conn, migration)
@@ -97,7 +119,29 @@ async def migrate(conn: "asyncpg.Connection", *, up_to: int | None = None) -> Ap
     return Applied(tuple(f"{m.version:04} {m.name}" for m in new), relaid)
 
 
-async def pending(conn: "asyncpg.Connection") -> list[str]:
+async def _take_tables(conn: asyncpg.Connection) -> None:
+    """Those that everybody writes to, all at once or none: the time in which others wait for us has a bound."""
+    await conn.execute(f"SET LOCAL statement_timeout = {round(TAKE_S_MAX * 1000)}")
+    await conn.execute(f"LOCK TABLE {', '.join(f'fairpost.{name}' for name in WRITTEN_BY_ALL)}")
+    await conn.execute("SET LOCAL statement_timeout = 0")
+
+
+async def _who_holds_it(conn: asyncpg.Connection) -> str:
+    tables = [f"fairpost.{name}" for name in WRITTEN_BY_ALL]
+    held = await conn.fetchrow(
+        """SELECT a.pid, a.usename, a.application_name, a.xact_start FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+           WHERE l.relation = ANY ($1::regclass[]) AND l.granted AND a.pid <> pg_backend_pid() ORDER BY a.xact_start LIMIT 1""",
+        tables,
+    )
+    whose = (
+        f"the transaction of {held['usename']} (process {held['pid']}), open since {held['xact_start']:%H:%M:%S},"
+        if held
+        else "Somebody's transaction"
+    )
+    return f"{whose[0].upper()}{whose[1:]} holds the tables that have to be changed. Nothing was changed. End it, and try again: fairpost db migrate"
+
+
+async def pending(conn: asyncpg.Connection) -> list[str]:
     """What `migrate` would do, in words; empty when the schema is up to date."""
     if await conn.fetchval("SELECT to_regclass('fairpost.migrations')") is None:
         return [f"{m.version:04} {m.name}" for m in known_migrations()]
@@ -107,12 +151,25 @@ async def pending(conn: "asyncpg.Connection") -> list[str]:
     return todo + (["functions"] if ledger.get(0) != functions().checksum else [])
 
 
+def require_known(newest: int) -> None:
+    """Raises where the schema was made by a newer version than this one: to go on would be to guess."""
+    if newest > known_migrations()[-1].version:
+        raise unknown(newest)
+
+
+def unknown(version: int) -> Outgrown:
+    return Outgrown(
+        f"The database has migration {version:04}, which this Fairpost does not know: it was made by a "
+        "newer version. Nothing was changed. Upgrade Fairpost: pip install --upgrade fairpost"
+    )
+
+
 def _require_version(major: int) -> None:
     if major < OLDEST_SERVER:
         raise MigrationError(f"PostgreSQL {major} is too old: Fairpost needs {OLDEST_SERVER} or newer.")
 
 
-async def _ledger(conn: "asyncpg.Connection") -> dict[int, str]:
+async def _ledger(conn: asyncpg.Connection) -> dict[int, str]:
     return {row["version"]: row["checksum"] for row in await conn.fetch("SELECT * FROM fairpost.migrations")}
 
 
@@ -123,10 +180,7 @@ def _check(ledger: dict[int, str], wanted: Sequence[Migration]) -> None:
         if version == 0:
             continue
         if version not in known:
-            raise MigrationError(
-                f"The database has migration {version:04}, which this Fairpost does not know: it was made by a "
-                "newer version. Nothing was changed. Upgrade Fairpost: pip install --upgrade fairpost"
-            )
+            raise unknown(version)
         if version in by_version and by_version[version].checksum != checksum:
             raise MigrationError(
                 f"Migration {version:04} {by_version[version].name} is not the one that was applied to this "
@@ -134,7 +188,7 @@ def _check(ledger: dict[int, str], wanted: Sequence[Migration]) -> None:
             )
 
 
-async def _lay_functions(conn: "asyncpg.Connection") -> None:
+async def _lay_functions(conn: asyncpg.Connection) -> None:
     laid = functions()
     await conn.execute("SET LOCAL check_function_bodies = off")  # they call each other
     await conn.execute(laid.sql)
@@ -142,7 +196,7 @@ async def _lay_functions(conn: "asyncpg.Connection") -> None:
     await _note(conn, laid)
 
 
-async def _note(conn: "asyncpg.Connection", migration: Migration) -> None:
+async def _note(conn: asyncpg.Connection, migration: Migration) -> None:
     await conn.execute(
         """INSERT INTO fairpost.migrations (version, name, checksum) VALUES ($1, $2, $3)
            ON CONFLICT (version) DO UPDATE SET checksum = excluded.checksum, applied_at = clock_timestamp()""",

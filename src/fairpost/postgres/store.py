@@ -522,6 +522,9 @@ class Store:
         rows = await self.fetch(sql, lease.account_id, lease.epoch, *written, clock.stated())
         return {row["workspace"]: (row["sent"], row["bounced"]) for row in rows}
 
+    async def newest_migration(self) -> int:
+        return int(await self.value("SELECT max(version) FROM fairpost.migrations"))
+
     # ── engines ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def engine_here(self, engine: str, *, asleep: bool) -> int:
