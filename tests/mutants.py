@@ -66,6 +66,7 @@ FAIRNESS = "tests/release/test_fairness.py"
 LANES = "tests/release/test_lanes.py"
 PAUSE = "tests/release/test_pause.py"
 RUNNER = "tests/deliver/test_runner.py"
+STOCK = "tests/deliver/test_stock.py"
 WORKER = "tests/deliver/test_worker.py"
 ORCHESTRATOR = "tests/deliver/test_orchestrator.py"
 GMAIL = "tests/transport/test_gmail_runner.py"
@@ -150,8 +151,10 @@ MUTANTS = (
     Mutant(
         "a worker that lost its lease can still make the account rest",
         f"{RELEASE}/account.sql",
-        "WHERE l.account_id = p_account AND l.epoch = p_epoch;",
-        "WHERE l.account_id = p_account;",
+        """rest_detail = left(p_detail, 1000)
+    WHERE l.account_id = p_account AND l.epoch = p_epoch;""",
+        """rest_detail = left(p_detail, 1000)
+    WHERE l.account_id = p_account;""",
         (LEASES, RUNNER, TIMELINES),
     ),
     Mutant(
@@ -250,9 +253,10 @@ MUTANTS = (
     Mutant(
         "a resting account keeps the mail it has claimed",
         f"{DELIVER}/runner.py",
-        "await self._give_back(*self._batch)",
-        "pass",
-        (RUNNER,),
+        """        await self._give_back(*self._batch)
+        self._usage =""",
+        """        self._usage =""",
+        (RUNNER, STOCK),
     ),
     Mutant(
         "recipients suppressed after the claim still get the e-mail",
@@ -263,17 +267,45 @@ MUTANTS = (
     ),
     Mutant(
         "the pause that a server asks for is ignored",
-        f"{DELIVER}/runner.py",
+        f"{POLICY}/troubles.py",
         "requested_pause(report, now=now) or now + delay",
         "now + delay",
         (TIMELINES,),
     ),
     Mutant(
         "a slow account claims as much as a fast one",
+        f"{POLICY}/limits.py",
+        "interval_s = max(each_s, longest_s, IN_HAND_S / limits.batch_max) if each_s is not None else math.inf",
+        "interval_s = max(longest_s, IN_HAND_S / limits.batch_max)",
+        (RUNNER, STOCK, LIMITS),
+    ),
+    Mutant(
+        "a worker that is woken claims more and more",
         f"{DELIVER}/runner.py",
-        "return min(most, max(1, round(IN_HAND_S / self._each_s))) if self._each_s else most",
-        "return most",
-        (RUNNER, WORKER, TIMELINES),
+        "            await self._give_back(*self._batch)\n        self._may_be_urgent = False\n        if not self._batch:",
+        "            pass\n        is_woken, self._may_be_urgent = self._may_be_urgent, False\n        if not self._batch or is_woken:",
+        (STOCK,),
+    ),
+    Mutant(
+        "what is given back has cost its sender a turn",
+        f"{SETTLE}/settle.sql",
+        "PERFORM fairpost.note(back, 1, true);",
+        "PERFORM fairpost.note(back, 1);",
+        (STOCK,),
+    ),
+    Mutant(
+        "an e-mail that is put off for ever is never to blame",
+        f"{POLICY}/troubles.py",
+        "if times >= SUSPECT_FROM and troubles.has_passed:",
+        "if False:",
+        (STOCK,),
+    ),
+    Mutant(
+        "an account comes back with the e-mail that had hung",
+        f"{DELIVER}/runner.py",
+        "if same and len(self._batch) > 1:",
+        "if False:",
+        (STOCK,),
     ),
     Mutant(
         "the two policies for e-mails in doubt are swapped",

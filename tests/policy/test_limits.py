@@ -150,11 +150,19 @@ def test_a_batch_is_no_more_than_any_limit_leaves(limits: Limits, n: int, gap: i
         if isinstance(answer := admit(limits, usage, now=now), Go):
             usage = answer.usage
     unhurried = replace(limits, delay_ms=0, gap_max_ms=None)
-    size, room = batch_size(limits, usage, now=now), 0
+    size, room = batch_size(limits, usage, now=now, each_s=0.0), 0
     while room < limits.batch_max and isinstance(answer := admit(unhurried, usage, now=now), Go):
         usage, room = answer.usage, room + 1
     assert 0 <= size <= room
     assert size == room or limits.delay_ms or limits.gap_max_ms
+
+
+@given(limits=some_limits(), each_s=st.none() | st.floats(0, 100))
+def test_a_batch_is_one_e_mail_and_a_quarter_of_a_second_of_work(limits: Limits, each_s: float | None) -> None:
+    """The longest pause counts, for any pause may be that long."""
+    size = batch_size(limits, Usage(), now=START, each_s=each_s)
+    longest_s = max(each_s or 0.0, limits.delay_ms / 1000, (limits.gap_max_ms or 0) / 1000)
+    assert size <= 1 or (each_s is not None and (size - 1) * longest_s <= 0.25 + 1e-9)
 
 
 # ── warm-up ───────────────────────────────────────────────────────────────────────────────────────────────────

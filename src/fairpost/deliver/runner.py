@@ -18,13 +18,13 @@ from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.states import EmailClass
-from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched
 from fairpost.policy.bounces import too_many_bounces
 from fairpost.policy.ledger import Ledger, Measure
 from fairpost.policy.limits import Go, NotBefore, Reason, admit, batch_size, free_at, refund, widened
-from fairpost.policy.retries import back_off_delay, unreachable_delay
 from fairpost.policy.soft_bounces import soft_bounced
-from fairpost.policy.verdicts import grievance, is_about_our_pace, is_rejected, judge, requested_pause, suspicion
+from fairpost.policy.troubles import Weighed, weigh
+from fairpost.policy.verdicts import grievance, is_rejected, judge, suspicion
 from fairpost.postgres.store import Begun, Store
 from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
@@ -34,8 +34,8 @@ from fairpost.transport.port import DraftingTransport, Evidence, Transport
 
 LEASE_S = 60.0
 MARGIN = 1 / 12  # of the lease: what must be left of it to complete a message
-IN_HAND_S = 0.25  # no more than this is claimed ahead: what is urgent waits no longer behind it
-URGENT_MAX = 5  # looked for at once, in the middle of a batch
+EMPTY_HANDED_S = 1.0  # before a longer pause, what is held goes back
+SLOW_S = 2.0  # when a send takes longer, what is held goes back
 BOOK_MAX = 50  # e-mails that a crash may leave out of the counters
 BOOK_S_MAX = 1.0  # how old the counters may be that others see
 GRIEVANCES_MAX = 5  # more in a row would go through a whole campaign, and fail it
@@ -100,15 +100,15 @@ class Runner:
         self._batch: deque[Outgoing] = deque()
         self._intent: Intent | None = None
         self._told: deque[Step] = deque()  # what became of e-mails that were not sent, to be told one by one
-        self._unreachable = 0  # times in a row
-        self._told_off = 0  # times in a row: too fast, or too much
+        self._troubles = account.troubles
         self._grievances = 0  # refusals in a row of who we are or how we send
         self._ledger = Ledger()
         self._booked_s = clock.monotonic()
         self._ask_at: datetime | None = None  # when to ask again what became of an e-mail in doubt
         self._ahead = timedelta()  # how far the database's clock is ahead of ours: its time counts everywhere
         self._missed: set[EmailId] = set()  # locked by somebody when their turn came; they may still be ours
-        self._each_s = 0.0  # how long an e-mail takes, of late
+        self._each_s: float | None = None  # how long an e-mail takes, of late
+        self._since_s = 0.0  # when the work on the present one began
         self._unsendable: dict[EmailId, str] = {}  # in hand, and why their fields do not fit their words
         self._urgent_at: datetime | None = (
             None  # within the pause that an e-mail asked for, something urgent becomes due
@@ -161,7 +161,7 @@ class Runner:
         self._is_stopping = True
 
     def look_for_urgent(self) -> None:
-        """Something has arrived: before the rest of the batch, see whether it is urgent."""
+        """Something has arrived: it may change places with what is held."""
         self._may_be_urgent = True
 
     async def run_until_idle(self) -> list[Handled]:
@@ -213,17 +213,22 @@ class Runner:
         now = self._now()
         admitted = self._admit(now)
         if isinstance(admitted, NotBefore):
+            if self._batch and (admitted.moment is None or admitted.moment - now > timedelta(seconds=EMPTY_HANDED_S)):
+                await self._give_back(*self._batch)
             return await self._barred(admitted)
         waits_until = self._paced_until(self._gap, now)
         if self._urgent_at is not None and now >= self._urgent_at:
             self._may_be_urgent, self._urgent_at = True, None
         if waits_until is not None and not self._may_be_urgent:
             return await self._keep_pace(waits_until)
-        if not self._batch or self._may_be_urgent:
+        if self._may_be_urgent and self._batch and self._batch[0].email_class is not EmailClass.URGENT:
+            await self._give_back(*self._batch)
+        self._may_be_urgent = False
+        if not self._batch:
             if self._is_booking_due() and await self._book():
                 return Rested(Idle.INACTIVE)
             rested = await self._claim(now)
-            if rested and not self._batch:
+            if rested is not None:
                 return self._until_asked(rested)
         email = self._batch.popleft()
         if email.id in self._unsendable:
@@ -233,6 +238,7 @@ class Runner:
         waits_until = self._paced_until(email.gap, now)
         if waits_until is not None:
             return await self._keep_pace(waits_until, email)
+        self._since_s = clock.monotonic()
         draft = await self._draft(email)
         evidence = None if isinstance(draft, Report) else draft
         begun = await self._store.begin(self._lease, email.id, usage=admitted.usage, evidence=evidence)
@@ -280,6 +286,7 @@ class Runner:
             return await self._drafting.draft(self._account, email)
         finally:
             keeping.end()
+            await keeping.over()
             failpoint("after_draft")
 
     async def _discard(self, draft: Evidence | Report | None) -> None:
@@ -287,8 +294,8 @@ class Runner:
             await self._drafting.discard(self._account, draft)
 
     async def _claim(self, now: datetime) -> Rested | None:
-        self._may_be_urgent = False
-        size = URGENT_MAX if self._batch else self._batch_size(now)
+        """None: something is in hand."""
+        size = self._batch_size(now)
         asked_at_s = clock.monotonic()
         claim = await self._store.claim(self._lease, limit=size)
         self._measure(Measure.CLAIM, asked_at_s)
@@ -305,13 +312,23 @@ class Runner:
             return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
         if not self._batch:  # taken away between the claim and the look at them: there may be others
             return Rested(Idle.BUSY, claim.next_at)
+        await self._try_another()
         return None
 
+    async def _try_another(self) -> None:
+        """After a trouble the account comes back with another e-mail than before, if there is one."""
+        if self._troubles.last is None or self._troubles.has_passed:
+            return
+        same = [email for email in self._batch if email.id == self._troubles.last]
+        if same and len(self._batch) > 1:
+            await self._give_back(*same)
+
     def _batch_size(self, now: datetime) -> int:
-        if self._gap is not None:  # what it could not send before the pause is over would only be charged to its sender
+        if not self._troubles.has_passed:
+            return 2 if self._troubles.last is not None else 1  # it begins one, and not the same as before
+        if self._gap is not None:  # nothing else can be sent before the pause is over
             return 1
-        most = batch_size(self._account.limits, self._usage, now=now)
-        return min(most, max(1, round(IN_HAND_S / self._each_s))) if self._each_s else most
+        return batch_size(self._account.limits, self._usage, now=now, each_s=self._each_s)
 
     def _take(self, emails: list[Outgoing]) -> None:
         """With each recipient's own words. Urgent ones go before what is already in hand."""
@@ -368,9 +385,15 @@ class Runner:
         gone = {email.id for email in emails}
         for id_ in gone:
             self._unsendable.pop(id_, None)
-        self._missed |= gone - set(await self._store.give_back(self._lease, list(gone)))
-        failpoint("after_give_back")
         self._batch = deque(email for email in self._batch if email.id not in gone)
+        self._missed |= gone  # until the database has said so, they may still be ours
+        self._missed -= set(await self._store.give_back(self._lease, list(gone)))
+        failpoint("after_give_back")
+
+    async def give_all_back(self) -> None:
+        """What is in hand, and not begun."""
+        if self._batch:
+            await self._give_back(*self._batch)
 
     # ── send and settle ───────────────────────────────────────────────────────────────────────────────────
 
@@ -383,30 +406,49 @@ class Runner:
             if not self._is_granted:
                 self._intent = intent  # cut off before the message was complete: stopping gives it back
             raise
-        verdict = judge(email, report, attempts=intent.attempt, now=self._now(), roll=chance.roll())
+        weighed = self._weigh(email, report, intent.attempt)
         asked_at_s = clock.monotonic()
-        settled = await self._settle(email, verdict, report)
+        settled = await self._settle(email, weighed, report)
         self._measure(Measure.COMMIT, asked_at_s)
         failpoint("after_settle")
+        self._learn_pace()
         if settled != "settled":
             return settled
-        await self._draw_consequences(email, verdict, report)
-        return type(verdict).__name__.lower()
+        await self._draw_consequences(email, weighed, report)
+        return type(weighed.verdict).__name__.lower()
 
-    async def _draw_consequences(self, email: Outgoing, verdict: Verdict, report: Report) -> None:
+    def _learn_pace(self) -> None:
+        now_s = clock.monotonic()
+        took_s, self._since_s = now_s - self._since_s, now_s
+        self._each_s = took_s if self._each_s is None else (self._each_s + took_s) / 2
+
+    def _weigh(self, email: Outgoing, report: Report, attempt: int) -> Weighed:
+        now, roll = self._now(), chance.roll()
+        verdict = judge(email, report, attempts=attempt, now=now, roll=roll)
+        if isinstance(verdict, Untouched) and self._is_granted is False:  # it was our lease that ran out
+            return Weighed(verdict=verdict, troubles=self._troubles)
+        return weigh(self._troubles, email, verdict, report, attempts=attempt, now=now, roll=roll)
+
+    async def _draw_consequences(self, email: Outgoing, weighed: Weighed, report: Report) -> None:
         """For the account; those for the e-mail are settled."""
+        verdict = weighed.verdict
+        if weighed.troubles != self._troubles:
+            self._troubles = weighed.troubles
+            await self._store.set_troubles(self._lease, weighed.troubles, forgiven=weighed.forgiven)
+        if isinstance(verdict, Untouched | Deferred) and (reason := suspicion(report)) is not None:
+            await self._suspend(reason)
+        if weighed.rest is not None:
+            await self._rest(weighed.rest)
         match verdict:
             case Untouched():
                 self._usage = refund(self._usage)
-                if self._is_granted is not False:  # else it was our lease that ran out
-                    await self._blame_the_server(report)
             case Deferred():
-                await self._blame_the_server(report)
+                pass
             case InDoubt():
                 self._ask_at = self._now() + ASK_AGAIN if self._drafting else None
                 await resolve_doubts(self._store, self._account.id)
             case Sent(bounced) | Retry(_, _, bounced) | Bounced(bounced):
-                self._unreachable = self._told_off = self._grievances = 0
+                self._grievances = 0
                 self._ledger.count(
                     email.workspace,
                     email.user,
@@ -468,9 +510,10 @@ class Runner:
         moments = [moment for moment in (rested.until, self._ask_at) if moment is not None]
         return replace(rested, until=min(moments, default=None))
 
-    async def _settle(self, email: Outgoing, verdict: Verdict, report: Report) -> str:
+    async def _settle(self, email: Outgoing, weighed: Weighed, report: Report) -> str:
         """Together with the beginning of the next, where it may begin at once."""
-        admitted, soft = self._admit_follower(verdict), soft_bounced(email, verdict, report)
+        verdict = weighed.verdict
+        admitted, soft = self._admit_follower(weighed), soft_bounced(email, verdict, report)
         if admitted is None:
             return await self._store.settle(self._lease, email.id, verdict, report, soft_bounced=soft)
         follower = self._batch.popleft()
@@ -483,8 +526,10 @@ class Runner:
             self._told.append(unsent)
         return settled
 
-    def _admit_follower(self, verdict: Verdict) -> Go | None:
-        if self._is_stopping or not self._batch or self._may_be_urgent or isinstance(verdict, Untouched | Deferred):
+    def _admit_follower(self, weighed: Weighed) -> Go | None:
+        if self._is_stopping or not self._batch or self._may_be_urgent:
+            return None
+        if weighed.rest is not None or isinstance(weighed.verdict, Untouched | Deferred):
             return None
         if self._batch[0].id in self._unsendable:
             return None
@@ -497,21 +542,6 @@ class Runner:
         if self._paced_until(self._batch[0].gap, now) is not None:
             return None
         return admitted if isinstance(admitted, Go) else None
-
-    async def _blame_the_server(self, report: Report) -> None:
-        """Not the e-mails: they go back, for other accounts of the pool, and this one rests or is suspended."""
-        reason = suspicion(report)
-        if reason is not None:
-            await self._suspend(reason)
-        now, roll = self._now(), chance.roll()
-        if is_about_our_pace(report):
-            self._told_off += 1
-            why, delay = RestReason.BACK_OFF, back_off_delay(times=self._told_off, roll=roll)
-        else:
-            self._unreachable += 1
-            why, delay = RestReason.UNREACHABLE, unreachable_delay(times=self._unreachable, roll=roll)
-        words = f"{report.reply.code} {report.reply.text}" if report.reply else report.error
-        await self._rest(Rest(requested_pause(report, now=now) or now + delay, why, words))
 
     async def _suspend(self, reason: str) -> None:
         await self._store.set_status(self._lease, AccountStatus.SUSPENDED, reason=reason)
@@ -526,8 +556,8 @@ class Runner:
             failpoint("after_send")
         finally:
             keeping.end()
+        await keeping.over()
         took_s = clock.monotonic() - started_s
-        self._each_s = took_s if not self._each_s else 0.8 * self._each_s + 0.2 * took_s
         self._ledger.measure(Measure.SEND, timedelta(seconds=took_s))
         return report if report.response_ms is not None else replace(report, response_ms=round(took_s * 1000))
 
@@ -573,20 +603,34 @@ class Runner:
 
 
 class Keeping:
-    """Renews the lease while a send takes long. A short one costs a timer, no more."""
+    """While a send takes long: what is held goes back for others, and the lease is renewed. A short one costs a timer, no more."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._task: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(runner.lease_s / 3, self._start)
+        self._giving_back: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        first_s = min(SLOW_S, runner.lease_s / 3)
+        self._timer = self._loop.call_later(first_s, self._start, runner.lease_s / 3 - first_s)
 
     def end(self) -> None:
+        """No more of it from now on."""
         self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
+        if self._renewing is not None:
+            self._renewing.cancel()
 
-    def _start(self) -> None:
-        self._task = asyncio.create_task(self._renew())
+    async def over(self) -> None:
+        """What was being given back is. Where the database would not hear of it, the runner takes it up again later."""
+        if self._giving_back is not None:
+            await asyncio.wait([self._giving_back])
+            self._giving_back.exception()
+
+    def _start(self, more_s: float) -> None:
+        self._giving_back = asyncio.create_task(self._runner.give_all_back())
+        self._timer = self._loop.call_later(more_s, self._start_renewing)
+
+    def _start_renewing(self) -> None:
+        self._renewing = asyncio.create_task(self._renew())
 
     async def _renew(self) -> None:
         is_ours = True

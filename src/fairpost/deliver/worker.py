@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairpost.deliver.runner import LEASE_S, Handled, Idle, Rested, Runner
@@ -18,6 +18,7 @@ from fairpost.transport.port import ClosableTransport
 
 IDLE_S_MAX = 60.0  # with nothing to do for so long, it gives its place back
 TELL_S = 1.0  # at most so long it sends without a word
+SHORT_PAUSE = timedelta(seconds=1)  # between two sends: whoever has one is at work, and not to be woken
 LOOK_AGAIN_S = 1.0  # what was enqueued without waking us is found by then
 
 
@@ -124,6 +125,8 @@ class AccountWorker:
                     return Ending.CHANGED
                 case Rested(Idle.EXHAUSTED):
                     return Ending.EXHAUSTED
+                case Rested(Idle.NOT_YET, datetime() as until) if until <= clock.now() + SHORT_PAUSE:
+                    await self._wait(until, self._lease_s / 3)
                 case Rested(why, until):
                     left_s = idle_since_s + self._idle_s_max - clock.monotonic()
                     if left_s <= 0:
@@ -144,10 +147,13 @@ class AccountWorker:
             self._is_idle = True
             self._was_woken = False
             self._say(until)
-        ahead_s = (until - clock.now()).total_seconds() if until else self._look_again_s
-        wait_s = max(0.0, min(ahead_s, self._look_again_s, left_s, self._lease_s / 3))
+        await self._wait(until, min(self._look_again_s, left_s, self._lease_s / 3))
+
+    async def _wait(self, until: datetime | None, most_s: float) -> None:
+        """Until the moment, or news, and no longer than this."""
+        ahead_s = (until - clock.now()).total_seconds() if until else most_s
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), wait_s)
+            await asyncio.wait_for(self._news.wait(), max(0.0, min(ahead_s, most_s)))
 
     def _say(self, until: datetime | None) -> None:
         self._tell(Progress(is_idle=self._is_idle, until=until, sent=self._sent))

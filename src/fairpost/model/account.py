@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.model.transport import TransportSettings
+from fairpost.model.troubles import NO_TROUBLES, Troubles
 
 
 class AccountStatus(StrEnum):
@@ -108,6 +109,7 @@ class Account:
     status_until: datetime | None = None  # when it is active again by itself
     provider: str | None = None  # whose numbers its limits began with
     revision: int = field(default=0, compare=False)  # how often it was changed
+    troubles: Troubles = NO_TROUBLES
 
     @property
     def workspace(self) -> str | None:

@@ -59,3 +59,4 @@ class Report:
     thread_id: str | None = None
     response_ms: int | None = None
     retry_at: datetime | None = None  # the server asked not to be asked again before
+    is_silent: bool = False  # it ended because nothing came in time

@@ -38,10 +38,11 @@ class Untouched:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """It is about the account, not about this e-mail, which waits again and has lost no attempt. `until`: when the server
-    wants to hear of the account again, where it said so."""
+    """It is about the account, not about this e-mail, which waits again and has used up no try. `until`: when the server
+    wants to hear of the account again, where it said so. `due_at`: the e-mail itself waits, too."""
 
     until: datetime | None
+    due_at: datetime | None = None
 
 
 Verdict = Sent | Retry | Failed | Bounced | InDoubt | Untouched | Deferred

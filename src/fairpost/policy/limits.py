@@ -4,6 +4,7 @@ The hour begins with its first send and ends 60 minutes later. The day is a cale
 Charged when a send begins, so that a crash never forgets one.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more does not count as a step of the warm-up
+IN_HAND_S = 0.25  # no more than this is claimed ahead: what is urgent waits no longer behind it
 ROOM_MAX = 1_000_000_000  # as good as no limit
 
 
@@ -116,12 +118,13 @@ def widened(limits: Limits, gap: Gap | None) -> Limits:
     return replace(limits, delay_ms=shortest, gap_max_ms=max(shortest, limits.gap_max_ms or 0, round(gap.max_s * 1000)))
 
 
-def batch_size(limits: Limits, usage: Usage, *, now: datetime) -> int:
-    """How many to claim: what every limit leaves, and no more than about a second's worth; at least one if any."""
+def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | None) -> int:
+    """How many to claim by an account that may begin now: one, and what it can send in a quarter of a second after it, as far
+    as every limit leaves it. `each_s`: how long one takes; None: nobody knows yet, so one."""
     usage = roll_windows(limits, usage, now=now)
-    room = limits.batch_max
-    if limits.delay_ms or limits.gap_max_ms:
-        room = min(room, max(1, 1000 // max(1, limits.delay_ms)))
+    longest_s = max(limits.delay_ms, limits.gap_max_ms or 0) / 1000
+    interval_s = max(each_s, longest_s, IN_HAND_S / limits.batch_max) if each_s is not None else math.inf
+    room = min(limits.batch_max, 1 + int(IN_HAND_S / interval_s))
     most, _ = daily_limit(limits, usage)
     for used, allowed in ((usage.hour_used, limits.hourly_max), (_day_used(limits, usage, now), most)):
         if allowed is not None:

@@ -38,7 +38,7 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
             living = tuple(a for a in email.envelope if a not in dead)
             if not living:
                 return Bounced(dead)
-            return _again_or_never(email, living, dead, attempts=attempts, now=now, roll=roll)
+            return again_or_never(email, living, dead, attempts=attempts, now=now, roll=roll)
         case Reached.REPLIED:
             return _by_replies(email, report, attempts=attempts, now=now, roll=roll)
         case _:
@@ -136,14 +136,14 @@ def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime
     later = tuple(a for a, fate in each.items() if fate is _Fate.LATER)
     if later:
         someone_got_it = _Fate.GOT_IT in each.values()
-        verdict = _again_or_never(email, later, dead, attempts=attempts, now=now, roll=roll)
+        verdict = again_or_never(email, later, dead, attempts=attempts, now=now, roll=roll)
         return Sent(dead) if someone_got_it and isinstance(verdict, Failed | Bounced) else verdict
     if _Fate.GOT_IT in each.values():
         return Sent(dead)
     return Bounced(dead) if dead else Failed()
 
 
-def _again_or_never(
+def again_or_never(
     email: Outgoing,
     remaining: tuple[str, ...],
     bounced: tuple[str, ...],
@@ -151,7 +151,8 @@ def _again_or_never(
     attempts: int,
     now: datetime,
     roll: float,
-) -> Verdict:
+) -> Retry | Failed | Bounced:
+    """By the e-mail's own plan."""
     if attempts >= email.attempts_max:
         return Bounced(bounced) if bounced else Failed()
     delay = retry_delay(email.email_class, attempts=attempts, roll=roll)

@@ -35,6 +35,7 @@ from fairpost.model.report import Report
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
 from fairpost.model.transport import SealedSecret, ServerSettings, TransportSettings, read_transport, write_transport
+from fairpost.model.troubles import NO_TROUBLES, Troubles
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.postgres.connections import Connections
 from fairpost.postgres.tenants import TenantConnections
@@ -508,6 +509,12 @@ class Store:
         sql = "SELECT fairpost.rest($1, $2, $3, $4, $5)"
         return bool(await self.value(sql, lease.account_id, lease.epoch, rest.until, rest.reason, rest.detail))
 
+    async def set_troubles(self, lease: Lease, troubles: Troubles, *, forgiven: Sequence[EmailId] = ()) -> bool:
+        """Remembers them with the account, and gives a try back to the e-mails forgiven. False: the lease is gone."""
+        stored = _troubles_json(troubles)
+        sql = "SELECT fairpost.set_troubles($1, $2, $3, $4, $5)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, stored, list(forgiven), clock.stated()))
+
     async def charges(self, account_id: AccountId) -> tuple[Charge, ...]:
         """The single sends of the last day, where the account's limits need them; oldest first."""
         rows = await self.fetch("SELECT at, units FROM fairpost.charges WHERE account_id = $1 ORDER BY at", account_id)
@@ -640,6 +647,39 @@ def _account(row: Any) -> Account:
         status_until=row["status_until"],
         provider=row["provider"],
         revision=row["account_revision"],
+        troubles=_troubles(row["troubles"]),
+    )
+
+
+def _troubles_json(troubles: Troubles) -> str | None:
+    """None: there are none."""
+    if troubles == NO_TROUBLES:
+        return None
+    return json.dumps(
+        {
+            "told_off": troubles.told_off,
+            "unreachable": troubles.unreachable,
+            "answer": troubles.answer,
+            "refused": list(troubles.refused),
+            "last": troubles.last,
+            "has_passed": troubles.has_passed,
+            "put_off": [list(pair) for pair in troubles.put_off.items()],
+        }
+    )
+
+
+def _troubles(text: str | None) -> Troubles:
+    if text is None:
+        return NO_TROUBLES
+    stored = json.loads(text)
+    return Troubles(
+        told_off=stored["told_off"],
+        unreachable=stored["unreachable"],
+        answer=stored["answer"],
+        refused=tuple(map(EmailId, stored["refused"])),
+        last=EmailId(stored["last"]) if stored["last"] is not None else None,
+        has_passed=stored["has_passed"],
+        put_off={EmailId(id_): n for id_, n in stored["put_off"]},
     )
 
 
@@ -755,8 +795,8 @@ def _outcome(verdict: Verdict, report: Report | None, soft_bounced: Sequence[str
             return "in_doubt", detail
         case Untouched():
             return "untouched", detail
-        case Deferred():
-            return "deferred", detail
+        case Deferred(_, due_at):
+            return "deferred", {**detail, "due_at": due_at and due_at.isoformat()}
         case _:
             assert_never(verdict)
 

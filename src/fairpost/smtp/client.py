@@ -11,6 +11,7 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Self, cast
 
 from fairpost.model.message import Message
@@ -222,7 +223,8 @@ class Connection:
             done = await self._carry_out(talk, stuffed(message.data), permission)
             return done.report, talk.is_unheard
         except (Broken, Garbage) as error:
-            return talk.broken(str(error)), talk.is_unheard and not isinstance(error, Silent)
+            is_silent = isinstance(error, Silent)
+            return replace(talk.broken(str(error)), is_silent=is_silent), talk.is_unheard and not is_silent
         finally:
             if not self._is_in_step:
                 self._pipe.abort("it was left in the middle of a message")

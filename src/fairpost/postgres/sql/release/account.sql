@@ -66,7 +66,8 @@ BEGIN
         END IF;
         UPDATE fairpost.accounts a SET is_stopped_by_operator = fairpost.tenant() IS NULL AND a.status <> 'active' WHERE a.id = changed;
     END IF;
-    UPDATE fairpost.leases l SET rest_until = NULL, rest_reason = NULL, rest_detail = NULL WHERE l.account_id = changed AND l.rest_until IS NOT NULL;
+    UPDATE fairpost.leases l SET rest_until = NULL, rest_reason = NULL, rest_detail = NULL, troubles = NULL
+    WHERE l.account_id = changed AND (l.rest_until IS NOT NULL OR l.troubles IS NOT NULL);
     RETURN changed;
 END $$;
 
@@ -103,6 +104,22 @@ BEGIN
     UPDATE fairpost.leases l SET rest_until = p_until, rest_reason = p_reason, rest_detail = left(p_detail, 1000)
     WHERE l.account_id = p_account AND l.epoch = p_epoch;
     RETURN FOUND;
+END $$;
+
+-- Remembers what the account has met (null: nothing any more). The tries of `p_forgiven`, which failed because of the account, are given back,
+-- those that have failed meanwhile are tried again; their log stays as it is. False: the lease is gone.
+CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
+RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    UPDATE fairpost.leases l SET troubles = p_troubles WHERE l.account_id = p_account AND l.epoch = p_epoch;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE fairpost.queue q SET attempts = q.attempts - 1, deferrals = q.deferrals + 1
+    WHERE q.id IN (SELECT o.id FROM fairpost.queue o WHERE o.id = ANY (p_forgiven) AND o.waiting AND o.attempts > 0 FOR UPDATE SKIP LOCKED);
+    PERFORM fairpost.retry(e.id, p_now) FROM fairpost.emails e WHERE e.id = ANY (p_forgiven) AND e.state = 'failed';
+    RETURN true;
 END $$;
 
 -- Removes an account that has nothing in hand and nothing waiting for it alone; else says how much, and changes nothing.

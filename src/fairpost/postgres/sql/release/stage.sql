@@ -23,7 +23,7 @@ BEGIN
                     CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
                                WHEN 3 THEN a.user_name ELSE a.stream END AS key,
                     CASE depth WHEN 4 THEN a.flow END AS flow
-                FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
+                FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, unserved, ord)
             ) w
             LEFT JOIN fairpost.nodes p ON p.id = w.parent
             WHERE NOT EXISTS (SELECT FROM fairpost.nodes o WHERE o.parent = w.parent AND o.key = w.key)
@@ -44,11 +44,26 @@ BEGIN
             AND r.key = CASE g.level WHEN 'workspace' THEN '' ELSE g.key END;
 
         SELECT array_agg(n.id ORDER BY a.ord) INTO parents
-        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
+        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, unserved, ord)
         JOIN fairpost.nodes n ON n.parent = parents[a.ord]
             AND n.key = CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
                                    WHEN 3 THEN a.user_name ELSE a.stream END;
     END LOOP;
+END $$;
+
+-- Scans of this route's workspaces start from now on where the first of them stands; newcomers join there.
+CREATE OR REPLACE FUNCTION fairpost.move_on(p_route text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE fairpost.clocks o SET v = first.vtime
+    FROM (SELECT b.* FROM fairpost.fairness f, unnest(fairpost.lane_names(), fairpost.lane_shares(f)) l(name, share),
+                 unnest(fairpost.roots_of(ARRAY[p_route], 'urgent', l.name) || fairpost.roots_of(ARRAY[p_route], 'bulk', l.name)) b WHERE l.share > 0) root
+    CROSS JOIN LATERAL (
+        SELECT c.vtime FROM fairpost.clocks c
+        WHERE c.parent = root.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
+        ORDER BY c.vtime LIMIT 1) first
+    CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.clocks c WHERE c.id = root.node AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) newest
+    WHERE o.ctid = newest.spot AND first.vtime > root.v;
 END $$;
 
 -- Everything for one route, whose row the caller holds. True when something was left for the next time, because
@@ -96,18 +111,8 @@ BEGIN
     SELECT array_agg(c.id) INTO ended FROM (
         SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.held_until <= p_now ORDER BY c.held_until LIMIT arrivals_max) c;
 
-    -- Scans of this route's workspaces start here from now on; newcomers join here.
-    UPDATE fairpost.clocks o SET v = first.vtime
-    FROM (SELECT b.* FROM fairpost.fairness f, unnest(fairpost.lane_names(), fairpost.lane_shares(f)) l(name, share),
-                 unnest(fairpost.roots_of(ARRAY[r.route], 'urgent', l.name) || fairpost.roots_of(ARRAY[r.route], 'bulk', l.name)) b WHERE l.share > 0) root
-    CROSS JOIN LATERAL (
-        SELECT c.vtime FROM fairpost.clocks c
-        WHERE c.parent = root.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
-        ORDER BY c.vtime LIMIT 1) first
-    CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.clocks c WHERE c.id = root.node AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) newest
-    WHERE o.ctid = newest.spot AND first.vtime > root.v;
-
     IF notes IS NULL AND asleep IS NULL AND ended IS NULL AND NOT sweep THEN
+        PERFORM fairpost.move_on(r.route);
         RETURN false;
     END IF;
 
@@ -123,9 +128,9 @@ BEGIN
         INSERT INTO fairpost.stirs (workspace, user_name)
         SELECT p.workspace, p.user_name FROM planned p, fairpost.fairness f WHERE f.is_scoring AND p.hour <= p_now
     )
-    SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id, 0)::fairpost.arrivals)
+    SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id, 0, g.unserved)::fairpost.arrivals)
     INTO arrived
-    FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id
+    FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id, sum(g.unserved)::integer AS unserved
           FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
 
     -- A new name is looked up in the rules: nobody may be laying a rule for its workspace meanwhile.
@@ -177,6 +182,15 @@ BEGIN
         FROM news x WHERE c.id = x.id
     )
     SELECT array_agg(x.id) INTO awake FROM news x WHERE x.busy = 0 AND x.wake_at <= p_now AND x.held_until IS NULL;
+
+    -- Turns that led to nothing are given back, on every level; nobody goes back behind the place where scans begin.
+    UPDATE fairpost.clocks c SET vtime = greatest(above.v, c.vtime - back.n / c.weight)
+    FROM (SELECT node, sum(a.unserved) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node
+          WHERE a.unserved > 0 AND n.path[1] = ANY (mine) GROUP BY node) back
+    JOIN fairpost.clocks own ON own.id = back.node
+    CROSS JOIN LATERAL (SELECT p.v FROM fairpost.clocks p WHERE p.id = own.parent ORDER BY p.v DESC LIMIT 1) above
+    WHERE c.id = back.node;
+    PERFORM fairpost.move_on(r.route);
 
     -- A held node kept its count of what it has to serve; with the hold gone it is active again.
     WITH freed AS (

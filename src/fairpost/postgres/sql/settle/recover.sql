@@ -10,6 +10,6 @@ BEGIN
                   ORDER BY q.id FOR UPDATE SKIP LOCKED);
     back := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (held) AND q.state = 'claimed');
     UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (back);
-    PERFORM fairpost.note(back, 1);
+    PERFORM fairpost.note(back, 1, true);
     UPDATE fairpost.queue q SET state = 'in_doubt' WHERE q.id = ANY (held) AND q.state = 'sending';
 END $$;

@@ -1,7 +1,7 @@
 -- The outcome of a send, its log, its counters and its next step, in one commit.
 --
 -- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never had it: it waits again
--- and the charge is taken back); deferred (the account was told to wait: the e-mail waits again, and has lost no attempt). In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply of
+-- and the charge is taken back); deferred (the account was told to wait: the e-mail waits again, until `due_at` where one is given, and has used up no try). In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply of
 -- each), `bounced` (addresses that exist no more: suppressed from now on), `soft_bounced` (those given up because the mailbox took
 -- nothing: suppressed after some), `remaining` (on retry: who is still to get it).
 -- Returns what came of it: settled; stale (another holds the account now: nothing changed);
@@ -71,11 +71,15 @@ BEGIN
         PERFORM fairpost.note(ARRAY[p_id], 1);
     WHEN 'in_doubt' THEN
         UPDATE fairpost.queue q SET state = 'in_doubt', last_error = reply WHERE q.id = p_id;
-    WHEN 'untouched', 'deferred' THEN
-        IF p_outcome = 'untouched' THEN
-            DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at = email.begun_at AND c.email_id = p_id;
-        END IF;
+    WHEN 'untouched' THEN
+        DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at = email.begun_at AND c.email_id = p_id;
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL, last_error = reply
+        WHERE q.id = p_id;
+        PERFORM fairpost.note(ARRAY[p_id], 1, true);
+    WHEN 'deferred' THEN
+        PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, deferrals = q.deferrals + 1, begun_at = NULL, claimed_at = NULL,
+            last_error = reply, due_at = coalesce((p_detail ->> 'due_at')::timestamptz, q.due_at)
         WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);
     ELSE
@@ -99,7 +103,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.attempts (email_id, n, account_id, epoch, begun_at, ended_at, outcome, code, reply, response_ms, recipients)
-    VALUES (email.id, email.attempts, email.account_id, email.epoch, coalesce(email.begun_at, p_now), p_now, p_outcome, (p_detail ->> 'code')::smallint,
+    VALUES (email.id, email.attempts + email.deferrals, email.account_id, email.epoch, coalesce(email.begun_at, p_now), p_now, p_outcome, (p_detail ->> 'code')::smallint,
             left(p_detail ->> 'reply', 2000), (p_detail ->> 'response_ms')::integer, p_detail -> 'recipients')
     ON CONFLICT (email_id, n) DO UPDATE SET
         ended_at = excluded.ended_at, outcome = excluded.outcome, code = excluded.code, reply = excluded.reply,
@@ -121,6 +125,6 @@ BEGIN
     back := ARRAY(SELECT q.id FROM fairpost.queue q
                   WHERE q.id = ANY (p_ids) AND q.account_id = p_account AND q.epoch = p_epoch AND q.state = 'claimed' ORDER BY q.id FOR UPDATE SKIP LOCKED);
     UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (back);
-    PERFORM fairpost.note(back, 1);
+    PERFORM fairpost.note(back, 1, true);
     RETURN back;
 END $$;

@@ -1,0 +1,23 @@
+"""What an account has met since something of it last passed: remembered with it, whichever worker drives it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fairpost.model.ids import EmailId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Troubles:
+    """`told_off`, `unreachable`: rests in a row for that reason. `refused`: the e-mails in a row that were answered `answer`.
+    `last`: the e-mail with which the account met its last trouble. `put_off`: how often each was, while others passed."""
+
+    told_off: int = 0
+    unreachable: int = 0
+    answer: str | None = None
+    refused: tuple[EmailId, ...] = ()
+    last: EmailId | None = None
+    has_passed: bool = True  # something, since the last trouble
+    put_off: Mapping[EmailId, int] = field(default_factory=dict)
+
+
+NO_TROUBLES = Troubles()

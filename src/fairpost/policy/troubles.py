@@ -1,0 +1,151 @@
+"""Whose trouble it is when sends fail: the e-mail's, or the account's. What an account has met is remembered with it.
+
+About a recipient or a message: the e-mail has used up a try, and the account goes on. About the account or its provider:
+the account rests, and the e-mail loses nothing. Replies are not always honest about it, so three things correct them:
+three different e-mails in a row with the same temporary answer mean the account; an e-mail that is put off three
+times while others pass means itself; and after a silence the account comes back with another e-mail, if there is one.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from fairpost.model.account import Rest, RestReason
+from fairpost.model.email import Outgoing
+from fairpost.model.ids import EmailId
+from fairpost.model.report import Reached, Report
+from fairpost.model.troubles import Troubles
+from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
+from fairpost.policy.replies import ReplyClass
+from fairpost.policy.retries import back_off_delay, retry_delay, unreachable_delay
+from fairpost.policy.verdicts import about, again_or_never, is_about_our_pace, requested_pause
+
+IN_A_ROW = 3  # different e-mails with the same temporary answer
+SUSPECT_FROM = 3  # times that an e-mail is put off while others pass
+SUSPECTS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What really follows. `rest`: for the account; `forgiven`: e-mails that get a try back."""
+
+    verdict: Verdict
+    troubles: Troubles
+    rest: Rest | None = None
+    forgiven: tuple[EmailId, ...] = ()
+
+
+def weigh(
+    troubles: Troubles, email: Outgoing, verdict: Verdict, report: Report, *, attempts: int, now: datetime, roll: float
+) -> Weighed:
+    """What an attempt means beside those before it."""
+    match verdict:
+        case Sent() | Bounced():
+            return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
+        case Retry() | Failed() | InDoubt():
+            return _refused(troubles, email, verdict, report, now=now, roll=roll)
+        case Deferred():
+            return _put_off(troubles, email, verdict, report, attempts=attempts, now=now, roll=roll)
+        case Untouched():
+            met, rest = _rested(troubles, report, told_off=is_about_our_pace(report), now=now, roll=roll)
+            return Weighed(verdict=verdict, troubles=met, rest=rest)
+
+
+def _passed(troubles: Troubles, email_id: EmailId) -> Troubles:
+    return Troubles(put_off={id_: n for id_, n in troubles.put_off.items() if id_ != email_id})
+
+
+def _refused(
+    troubles: Troubles,
+    email: Outgoing,
+    verdict: Retry | Failed | InDoubt,
+    report: Report,
+    *,
+    now: datetime,
+    roll: float,
+) -> Weighed:
+    if report.is_silent:
+        return _silent(troubles, email, verdict, report, now=now, roll=roll)
+    answer = _answer(report)
+    if answer is ReplyClass.ACCEPTED:  # some of its recipients got it
+        return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
+    if answer is None:  # for good
+        return Weighed(verdict=verdict, troubles=replace(troubles, unreachable=0, answer=None, refused=()))
+    before = troubles.refused if answer == troubles.answer else ()
+    refused = (*(id_ for id_ in before if id_ != email.id), email.id)
+    met = replace(troubles, answer=str(answer), refused=refused[-IN_A_ROW:])
+    if len(refused) < IN_A_ROW:
+        return Weighed(verdict=verdict, troubles=met)
+    is_told = report.reply is not None
+    met, rest = _rested(met, report, told_off=is_told, now=now, roll=roll, email=email)
+    earlier = refused[:-1] if len(before) < IN_A_ROW else ()  # those of a longer row have their tries back already
+    if _has_lost_nobody(email, verdict):
+        return Weighed(verdict=Deferred(None), troubles=met, rest=rest, forgiven=earlier)
+    return Weighed(verdict=verdict, troubles=met, rest=rest, forgiven=(*earlier, email.id))
+
+
+def _has_lost_nobody(email: Outgoing, verdict: Verdict) -> bool:
+    """All its recipients are still to get it."""
+    match verdict:
+        case Retry(_, remaining, bounced):
+            return not bounced and set(remaining) == set(email.envelope)
+        case Failed():
+            return True
+        case _:
+            return False
+
+
+def _put_off(
+    troubles: Troubles,
+    email: Outgoing,
+    verdict: Deferred,
+    report: Report,
+    *,
+    attempts: int,
+    now: datetime,
+    roll: float,
+) -> Weighed:
+    times = troubles.put_off.get(email.id, 0) + troubles.has_passed
+    kept = [(id_, n) for id_, n in troubles.put_off.items() if id_ != email.id]
+    put_off = dict([*kept, (email.id, times)][-SUSPECTS_MAX:])
+    if times >= SUSPECT_FROM and troubles.has_passed:
+        own = again_or_never(email, email.envelope, (), attempts=attempts, now=now, roll=roll)
+        return Weighed(verdict=own, troubles=replace(troubles, put_off=put_off))
+    is_told = is_about_our_pace(report)
+    met, rest = _rested(replace(troubles, put_off=put_off), report, told_off=is_told, now=now, roll=roll, email=email)
+    if times > 1:  # it looks as if it were this one: the others go first
+        verdict = replace(verdict, due_at=now + retry_delay(email.email_class, attempts=times - 1, roll=roll))
+    return Weighed(verdict=verdict, troubles=met, rest=rest)
+
+
+def _silent(
+    troubles: Troubles, email: Outgoing, verdict: Verdict, report: Report, *, now: datetime, roll: float
+) -> Weighed:
+    """Nothing came in time. Another e-mail tells who is to blame."""
+    if troubles.last == email.id:  # it may be this one: that it rests longer takes another
+        troubles = replace(troubles, unreachable=max(0, troubles.unreachable - 1))
+    troubles = replace(troubles, refused=(), answer=None)
+    met, rest = _rested(troubles, report, told_off=False, now=now, roll=roll, email=email)
+    return Weighed(verdict=verdict, troubles=met, rest=rest)
+
+
+def _rested(
+    troubles: Troubles, report: Report, *, told_off: bool, now: datetime, roll: float, email: Outgoing | None = None
+) -> tuple[Troubles, Rest]:
+    """The account rests, longer each time: minutes where it was told off, seconds where its server is away or in trouble."""
+    if told_off:
+        met = replace(troubles, told_off=troubles.told_off + 1)
+        reason, delay = RestReason.BACK_OFF, back_off_delay(times=met.told_off, roll=roll)
+    else:
+        met = replace(troubles, unreachable=troubles.unreachable + 1)
+        reason, delay = RestReason.UNREACHABLE, unreachable_delay(times=met.unreachable, roll=roll)
+    met = replace(met, has_passed=False, last=email.id if email is not None else met.last)
+    words = f"{report.reply.code} {report.reply.text}" if report.reply else report.error
+    return met, Rest(requested_pause(report, now=now) or now + delay, reason, words)
+
+
+def _answer(report: Report) -> str | None:
+    """What makes two temporary answers the same; None where it was not temporary."""
+    if report.reached in (Reached.BEFORE_DOT, Reached.AFTER_DOT):
+        return "cut"
+    found = about(report)
+    return found.class_ if found is not None and (found.retry or found.class_ is ReplyClass.ACCEPTED) else None
