@@ -1,11 +1,12 @@
 """One account driven for as long as there is work: waking, resting, finishing, ending at once."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from fairpost.deliver.runner import Runner, Step
 from fairpost.deliver.worker import AccountWorker, Ending, Progress
 from fairpost.model.account import Account, Limits
 from fairpost.model.email import Outgoing
@@ -168,3 +169,32 @@ async def test_an_account_with_new_settings_is_begun_anew(store: Store, account:
 async def test_an_inactive_account_is_left(store: Store, account: AccountId) -> None:
     await store.value("UPDATE fairpost.accounts SET status = 'paused'")
     assert await worker_for(store, account, Watched()).run() is Ending.INACTIVE
+
+
+async def test_between_two_sends_it_is_at_work_and_not_to_be_woken(store: Store) -> None:
+    account = await store.add_account("bert", address="bert@post.test", limits=Limits(delay_ms=30))
+    await enqueue(store, n=5)
+    told: list[Progress] = []
+    assert await worker_for(store, account, Watched(), idle_s_max=1.5, tell=told.append).run() is Ending.IDLE
+    assert [progress.is_idle for progress in told if progress.until is not None] == []
+
+
+async def test_it_does_not_spin_where_the_clock_of_the_database_is_behind(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = await store.add_account("bert", address="bert@post.test", limits=Limits(delay_ms=200))
+    await enqueue(store, n=4)
+    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(seconds=1))
+    steps = 0
+    step = Runner.step
+
+    async def counted(runner: Runner) -> Step:
+        nonlocal steps
+        steps += 1
+        return await step(runner)
+
+    monkeypatch.setattr(Runner, "step", counted)
+    transport = Watched()
+    assert await worker_for(store, account, transport, idle_s_max=1.0).run() is Ending.IDLE
+    assert len(transport.delivered) == 4
+    assert steps < 40

@@ -189,7 +189,7 @@ class Runner:
         if rested.why in (Idle.LOST, Idle.BUSY):
             return False
         is_old = clock.monotonic() > self._booked_s + BOOK_S_MAX
-        return is_old or rested.until is None or rested.until > self._now() + timedelta(seconds=BOOK_S_MAX)
+        return is_old or rested.until is None or rested.until > self.now() + timedelta(seconds=BOOK_S_MAX)
 
     async def _step(self) -> Step:
         if self._told:
@@ -197,7 +197,7 @@ class Runner:
         if not await self._renew_if_needed():
             return Rested(Idle.LOST)
         if self._intent is None:
-            if self._ask_at is not None and self._now() >= self._ask_at:
+            if self._ask_at is not None and self.now() >= self._ask_at:
                 await self._resolve_doubts()
             unsent = await self._begin_next()
             if unsent is not None:
@@ -210,7 +210,7 @@ class Runner:
 
     async def _begin_next(self) -> Step | None:
         """None: the intent to send one is committed."""
-        now = self._now()
+        now = self.now()
         admitted = self._admit(now)
         if isinstance(admitted, NotBefore):
             if self._batch and (admitted.moment is None or admitted.moment - now > timedelta(seconds=EMPTY_HANDED_S)):
@@ -245,7 +245,8 @@ class Runner:
         failpoint("after_begin")
         return await self._begun(email, begun, admitted, draft)
 
-    def _now(self) -> datetime:
+    def now(self) -> datetime:
+        """By the database's clock: its time counts for all machines."""
         return clock.now() + self._ahead
 
     def _admit(self, now: datetime) -> Go | NotBefore:
@@ -269,7 +270,7 @@ class Runner:
         if why.reason not in (Reason.DAILY, Reason.WARM_UP) or why.moment is None:
             return self._until_asked(Rested(Idle.NOT_YET, why.moment))
         used = f"{why.reason} reached: {self._usage.day_used} sent"
-        if why.moment - self._now() < SHORT_REST:
+        if why.moment - self.now() < SHORT_REST:
             if self._usage.rest is None or self._usage.rest.until != why.moment:
                 await self._rest(Rest(why.moment, RestReason.DAILY, used))
             return self._until_asked(Rested(Idle.NOT_YET, why.moment))
@@ -359,7 +360,7 @@ class Runner:
         if begun.verdict == "begun":
             assert begun.attempt is not None
             self._ahead = begun.now - clock.now()
-            self._usage = replace(admitted.usage, last_begun_at=self._now())  # the next pause counts from the commit
+            self._usage = replace(admitted.usage, last_begun_at=self.now())  # the next pause counts from the commit
             self._intent = Intent(without(email, begun.skip), begun.attempt, draft)
             waited = Measure.WAIT if email.is_fair else Measure.WAIT_FIFO
             self._ledger.measure(waited, begun.now - (email.due_at or begun.now), email.tier)
@@ -423,7 +424,7 @@ class Runner:
         self._each_s = took_s if self._each_s is None else (self._each_s + took_s) / 2
 
     def _weigh(self, email: Outgoing, report: Report, attempt: int) -> Weighed:
-        now, roll = self._now(), chance.roll()
+        now, roll = self.now(), chance.roll()
         verdict = judge(email, report, attempts=attempt, now=now, roll=roll)
         if isinstance(verdict, Untouched) and self._is_granted is False:  # it was our lease that ran out
             return Weighed(verdict=verdict, troubles=self._troubles)
@@ -445,7 +446,7 @@ class Runner:
             case Deferred():
                 pass
             case InDoubt():
-                self._ask_at = self._now() + ASK_AGAIN if self._drafting else None
+                self._ask_at = self.now() + ASK_AGAIN if self._drafting else None
                 await resolve_doubts(self._store, self._account.id)
             case Sent(bounced) | Retry(_, _, bounced) | Bounced(bounced):
                 self._grievances = 0
@@ -484,7 +485,7 @@ class Runner:
         failpoint("after_book")
         found = too_many_bounces(day, self._account.limits)
         cool_down_s = self._account.limits.cool_down_s
-        until = self._now() + timedelta(seconds=cool_down_s) if cool_down_s else None
+        until = self.now() + timedelta(seconds=cool_down_s) if cool_down_s else None
         for workspace in found.workspaces:
             await self._store.hold(workspace, "workspace", until=until, reason=found.words, at_least=True)
         if found.is_account:
@@ -503,7 +504,7 @@ class Runner:
         self._ask_at = None
         if self._drafting is not None:
             is_done = await ask_about_doubts(self._store, self._drafting, self._account, self._may_complete)
-            self._ask_at = None if is_done else self._now() + ASK_AGAIN
+            self._ask_at = None if is_done else self.now() + ASK_AGAIN
         await resolve_doubts(self._store, self._account.id)
 
     def _until_asked(self, rested: Rested) -> Rested:
@@ -537,7 +538,7 @@ class Runner:
             return None
         if clock.monotonic() >= self._renewal_s:  # what is begun must be sent, not wait for a renewal that may fail
             return None
-        now = self._now()
+        now = self.now()
         admitted = self._admit(now)
         if self._paced_until(self._batch[0].gap, now) is not None:
             return None

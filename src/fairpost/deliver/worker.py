@@ -125,13 +125,13 @@ class AccountWorker:
                     return Ending.CHANGED
                 case Rested(Idle.EXHAUSTED):
                     return Ending.EXHAUSTED
-                case Rested(Idle.NOT_YET, datetime() as until) if until <= clock.now() + SHORT_PAUSE:
-                    await self._wait(until, self._lease_s / 3)
+                case Rested(Idle.NOT_YET, datetime() as until) if until <= runner.now() + SHORT_PAUSE:
+                    await self._wait(runner, until, self._lease_s / 3)
                 case Rested(why, until):
                     left_s = idle_since_s + self._idle_s_max - clock.monotonic()
                     if left_s <= 0:
                         return Ending.IDLE if why is Idle.EMPTY else Ending.RESTING
-                    await self._rest(until, left_s)
+                    await self._rest(runner, until, left_s)
         return Ending.STOPPED
 
     def _busy(self, outcome: str) -> None:
@@ -141,17 +141,17 @@ class AccountWorker:
             self._is_idle = False
             self._say(until=None)
 
-    async def _rest(self, until: datetime | None, left_s: float) -> None:
+    async def _rest(self, runner: Runner, until: datetime | None, left_s: float) -> None:
         """Until the moment, or news, or a look is due; and short enough to keep the lease."""
         if not self._is_idle or self._sent or self._was_woken:
             self._is_idle = True
             self._was_woken = False
             self._say(until)
-        await self._wait(until, min(self._look_again_s, left_s, self._lease_s / 3))
+        await self._wait(runner, until, min(self._look_again_s, left_s, self._lease_s / 3))
 
-    async def _wait(self, until: datetime | None, most_s: float) -> None:
+    async def _wait(self, runner: Runner, until: datetime | None, most_s: float) -> None:
         """Until the moment, or news, and no longer than this."""
-        ahead_s = (until - clock.now()).total_seconds() if until else most_s
+        ahead_s = (until - runner.now()).total_seconds() if until else most_s
         with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), max(0.0, min(ahead_s, most_s)))
 

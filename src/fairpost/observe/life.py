@@ -191,6 +191,7 @@ def _begun(n: int, at: datetime, account: str | None) -> Moment:
 _OUTCOMES = {
     "sent": "the server took it",
     "retry": "not taken for now, to be tried again",
+    "deferred": "not taken because of the account, which rests; no try is used up",
     "failed": "refused, and given up",
     "bounced": "refused for good because of the recipient",
     "in_doubt": "nobody knows whether the server took it",
@@ -257,7 +258,7 @@ def _of_time(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
     elif email.due_at is None:
         yield Obstacle(kind="before", words="the e-mail before it was not sent yet")
     elif email.state is State.SCHEDULED:
-        is_again = bool(email.log) and email.log[-1].outcome == "retry"
+        is_again = bool(email.log) and email.log[-1].outcome in ("retry", "deferred")
         words = "the next attempt is not due yet" if is_again else "it is not due yet"
         yield Obstacle(kind="due", words=words, until=email.due_at)
 
