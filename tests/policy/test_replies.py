@@ -1,29 +1,17 @@
 """What replies mean. replies.csv has what servers really say (addresses changed), and what we take it for."""
 
-import csv
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpost.model.report import Channel, Reply, Step
-from fairpost.policy.replies import Meaning, ReplyClass, Scope, meaning
-
-with (Path(__file__).parent / "replies.csv").open(encoding="utf-8", newline="") as file:
-    ROWS = list(csv.DictReader(file))
-
-
-def read(row: dict[str, str]) -> Meaning:
-    return meaning(
-        Reply(int(row["code"]), row["text"].replace("\\n", "\n")),
-        phase=Step(row["phase"]) if row["phase"] else None,
-        channel=Channel(row["channel"]),
-        enhanced=row["enhanced"] or None,
-    )
+from fairpost.policy.replies import ReplyClass, Scope, meaning
+from tests.policy.reply_table import SEEN as ROWS
+from tests.policy.reply_table import label, read, verdict_on
 
 
 def name(row: dict[str, str]) -> str:
@@ -33,10 +21,7 @@ def name(row: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("row", ROWS, ids=name)
 def test_a_real_reply_is_understood(row: dict[str, str]) -> None:
-    found = read(row)
-    yes = {True: "yes", False: "no"}
-    told = (found.class_.value, found.scope.value, yes[found.retry], yes[found.suppress_recipient])
-    assert told == (row["class"], row["scope"], row["retry"], row["suppress"]), found.why
+    assert verdict_on(row) == label(row), read(row).why
 
 
 def test_the_table_has_every_class_and_every_scope_but_no_reply_twice() -> None:
@@ -78,6 +63,57 @@ def test_a_login_that_is_refused_is_the_accounts_matter_whatever_is_said() -> No
     for text in ("", "5.1.1 user unknown", "5.7.1 spam", "authentication failed"):
         assert told(550, text, Step.AUTH) in (ReplyClass.AUTH, ReplyClass.POLICY_SENDER)
     assert told(535, "") is ReplyClass.AUTH
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5.1.1 User unknown; your IP is on our blacklist",
+        "5.2.1 mailbox disabled for mail from IP address 192.0.2.7",
+        "5.1.1 no such user, see the reputation of your server",
+        "5.1.1 invalid recipient: message classified as spam",
+    ],
+)
+@pytest.mark.parametrize("phase", [None, Step.RCPT, Step.DOT])
+def test_where_the_text_blames_us_nobody_else_is_suppressed(text: str, phase: Step | None) -> None:
+    found = meaning(Reply(550, text), phase=phase)
+    assert not found.suppress_recipient
+    assert found.class_ in (ReplyClass.POLICY_SENDER, ReplyClass.MESSAGE)
+
+
+@pytest.mark.parametrize("code", [500, 550, 554, 570, 599])
+def test_what_is_not_understood_is_tried_again_to_be_safe(code: int) -> None:
+    found = meaning(Reply(code, "Zorp"), phase=Step.DOT)
+    assert (found.class_, found.retry, found.suppress_recipient) == (ReplyClass.UNKNOWN, True, False)
+
+
+def test_a_limit_for_one_recipient_is_that_recipients_and_not_the_accounts() -> None:
+    for text in ("Rate limit exceeded for this recipient", "too many messages to this recipient"):
+        found = meaning(Reply(451, f"4.7.1 {text}"), phase=Step.RCPT)
+        assert (found.class_, found.scope) == (ReplyClass.RATE_LIMIT, Scope.RECIPIENT)
+    assert meaning(Reply(451, "4.7.1 Rate limit exceeded"), phase=Step.RCPT).scope is Scope.PROVIDER
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("host mx.example.com[192.0.2.9] said: 550 5.1.1 no such user", ReplyClass.HARD_BOUNCE),
+        ("Remote Server returned '452 4.2.2 mailbox full'", ReplyClass.SOFT_BOUNCE),
+        ("connect to mx.example.com[192.0.2.9]:25: Connection refused", ReplyClass.TRANSIENT),
+        ("Host not found, try again", ReplyClass.TRANSIENT),
+        ("Host not found", ReplyClass.HARD_BOUNCE),
+        ("", ReplyClass.UNKNOWN),
+    ],
+)
+def test_a_failure_without_a_code_is_read_by_its_words(text: str, expected: ReplyClass) -> None:
+    found = meaning(Reply(0, text))
+    assert found.class_ is expected
+    assert found.retry is not found.suppress_recipient
+
+
+def test_accents_make_no_difference() -> None:
+    for text in ("Bo\u00eete pleine", "Boite pleine", "BO\u00ceTE PLEINE"):
+        assert told(552, text, Step.RCPT) is ReplyClass.SOFT_BOUNCE
 
 
 def test_an_address_in_the_text_says_nothing() -> None:
@@ -164,10 +200,10 @@ def test_whatever_is_said_the_rules_hold(
     if channel is Channel.SMTP and 400 <= code < 500:
         assert found.retry
         assert not found.suppress_recipient
-    if found.class_ in (ReplyClass.RATE_LIMIT, ReplyClass.SOFT_BOUNCE, ReplyClass.TRANSIENT):
+    if found.class_ in (ReplyClass.RATE_LIMIT, ReplyClass.SOFT_BOUNCE, ReplyClass.TRANSIENT, ReplyClass.UNKNOWN):
         assert found.retry
     if found.class_ is ReplyClass.RATE_LIMIT:
-        assert found.scope in (Scope.ACCOUNT, Scope.PROVIDER)
+        assert found.scope in (Scope.ACCOUNT, Scope.PROVIDER, Scope.RECIPIENT)
     if found.class_ in (ReplyClass.AUTH, ReplyClass.POLICY_SENDER):
         assert found.scope is Scope.ACCOUNT
     if found.wait is not None:

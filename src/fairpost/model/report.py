@@ -38,6 +38,7 @@ class Channel(StrEnum):
 
     SMTP = "smtp"
     GMAIL = "gmail"  # HTTP status codes; the text begins with Google's reason: "rateLimitExceeded: …"
+    GRAPH = "graph"  # HTTP status codes; the text begins with Microsoft's code: "ErrorSendAsDenied: …"
 
 
 class Reply(NamedTuple):

@@ -17,8 +17,11 @@ __all__ = ["Meaning", "ReplyClass", "Scope", "meaning"]
 TEXT_CHARS_MAX = 2_000  # the reason stands at the beginning; the rest are links and traces
 WAIT_MAX = timedelta(days=2)  # who asks for more is not believed
 
-_PASSES = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRANSIENT)
+NO_CODE = 0  # a failure that a program describes in words: no connection, no such host
+
 _STAYS_IN_4XX = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRANSIENT, ReplyClass.AUTH)
+# What is not understood is tried again to be safe; the longest age of an e-mail ends that as well.
+_IS_TRIED_AGAIN = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRANSIENT, ReplyClass.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +41,31 @@ def meaning(
     channel: Channel = Channel.SMTP,
     enhanced: str | None = None,
 ) -> Meaning:
-    """`enhanced` is for who has it apart; otherwise it is read from the text."""
+    """`enhanced` is for who has it apart; otherwise it is read from the text. Code 0: there is only text."""
     if 200 <= reply.code < 300:
         return _ACCEPTED
-    text = " ".join(reply.text.upper().casefold().split())[:TEXT_CHARS_MAX]
-    if channel is Channel.GMAIL:
-        return _meaning(_by_google(reply.code, text), text=text)
-    if not 400 <= reply.code < 600:
+    text = " ".join(rules.fold(reply.text).split())[:TEXT_CHARS_MAX]
+    if channel is not Channel.SMTP:
+        return _meaning(_by_api(reply.code, text, channel), text=text)
+    code = reply.code
+    if code == NO_CODE and (inner := _QUOTED_REPLY.search(text)):
+        code, text = int(inner[1]), text[inner.end() :]
+    if code != NO_CODE and not 400 <= code < 600:
         return _meaning(rules.NONSENSE, text=text, is_temporary=True)
-    status = _enhanced(enhanced or "", reply.code) or _enhanced(text, reply.code)
-    found = _by_smtp(reply.code, phase, status, f"{status} {_words(text)}")
+    status = _enhanced(enhanced or "", code) or _enhanced(text, code)
+    found = _by_smtp(code or _code_like(status), phase, status, text)
     # Of 552 the standard says: when it is about too many recipients, take it for 452 (RFC 5321, 4.5.3.1.10).
-    return _meaning(found, text=text, is_temporary=reply.code < 500 or (reply.code == 552 and found is rules.TOO_MANY))
+    is_temporary = 0 < code < 500 or (code == 552 and found is rules.TOO_MANY)
+    return _meaning(found, text=text, is_temporary=is_temporary)
 
 
-def _by_smtp(code: int, phase: Step | None, status: str, words: str) -> Finding:
+def _code_like(status: str) -> int:
+    """For text without a code: where even the enhanced code is missing, the words decide."""
+    return 450 if status.startswith("4.") else 550
+
+
+def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
+    words = f"{status} {_words(text)}"
     is_login = phase is Step.AUTH and code != 421  # 421 may come at any time, and closes the connection
     candidates = (
         _said(rules.PLAIN, words, code),
@@ -63,7 +76,17 @@ def _by_smtp(code: int, phase: Step | None, status: str, words: str) -> Finding:
         _said(rules.TIES, words, code),
     )
     fitting = (_in_phase(found, phase) for found in candidates if found)
-    return next((found for found in fitting if found), None) or _by_default(code, phase, status, words)
+    found = next((found for found in fitting if found), None) or _by_default(code, phase, status, words)
+    return found if found.class_ is not ReplyClass.HARD_BOUNCE else _unless_it_is_us(found, phase, text, words)
+
+
+def _unless_it_is_us(found: Finding, phase: Step | None, text: str, words: str) -> Finding:
+    """Where the text blames us, or the server is known to call a refusal so, the recipient is not dead."""
+    if phase in rules.AFTER_RECIPIENTS and rules.SAYS_UNKNOWN_TO_UNWANTED.search(text):
+        return rules.UNWANTED
+    if not rules.BLAME.search(words):
+        return found
+    return rules.CONTENT if phase in rules.AFTER_RECIPIENTS else rules.BLOCKED
 
 
 def _in_phase(found: Finding, phase: Step | None) -> Finding | None:
@@ -97,15 +120,21 @@ def _by_default_for_now(code: int, phase: Step | None, status: str) -> Finding:
     return rules.AWAY if is_mailbox else rules.BUSY
 
 
-def _by_google(code: int, text: str) -> Finding:
+def _by_api(code: int, text: str, channel: Channel) -> Finding:
     reason, colon, _ = text.partition(":")
-    found = rules.BY_REASON.get(reason) if colon else None
+    found = next((table[reason] for table in _API_TABLES[channel] if reason in table), None) if colon else None
     if found or code >= 500:
         return found or rules.BUSY
     said = _said(rules.PLAIN, text, code)
     if said and said.class_ is ReplyClass.RATE_LIMIT:
         return rules.QUOTA
-    return rules.BY_STATUS.get(code, rules.UNEXPLAINED)
+    return _said(rules.API_TIES, text, code) or rules.BY_STATUS.get(code, rules.UNEXPLAINED)
+
+
+_API_TABLES: dict[Channel, tuple[dict[str, Finding], ...]] = {
+    Channel.GMAIL: (rules.BY_REASON, rules.BY_STATUS_NAME),
+    Channel.GRAPH: (rules.BY_GRAPH_CODE, rules.BY_REASON),
+}
 
 
 def _said(rows: tuple[rules.Phrases, ...], words: str, code: int) -> Finding | None:
@@ -121,7 +150,7 @@ def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> M
     if is_temporary and class_ not in _STAYS_IN_4XX and found is not rules.NONSENSE:
         class_ = ReplyClass.SOFT_BOUNCE if class_ is ReplyClass.HARD_BOUNCE else ReplyClass.TRANSIENT
         why = f"{why}; the server calls it temporary"
-    retry = is_temporary or class_ in _PASSES
+    retry = is_temporary or class_ in _IS_TRIED_AGAIN
     return Meaning(
         class_=class_,
         scope=scope,
@@ -134,6 +163,12 @@ def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> M
 
 _ACCEPTED = _meaning(rules.ACCEPTED)
 
+# The reply that somebody hands on: "host mx.example.com said: 550 5.1.1 …", "Remote Server returned '550 5.1.10 …'".
+_QUOTED_REPLY = re.compile(
+    r"(?:(?:said|returned|response|reply|replied|error|reason|smtp|code)[:;]? ?|^)['\"(<]{0,2}([45]\d\d)(?:[ -]|$)",
+    re.ASCII,
+)
+
 _CODE = r"([245])\.([0-7])\.(\d{1,3})(?!\.?\d)"
 _AT_START = re.compile(rf"(?:\d{{3}}[ -])?#?{_CODE}", re.ASCII)
 _SOMEWHERE = re.compile(rf"(?<![\w.-]){_CODE}", re.ASCII)
@@ -145,7 +180,7 @@ def _enhanced(text: str, code: int) -> str:
     """The enhanced status code, "" if there is none. In the middle of the text it must fit the code: it may be a version."""
     match = _AT_START.match(text)
     if match is None:
-        match = next((m for m in _SOMEWHERE.finditer(text) if m[1] == str(code)[0]), None)
+        match = next((m for m in _SOMEWHERE.finditer(text) if not code or m[1] == str(code)[0]), None)
     return f"{match[1]}.{match[2]}.{int(match[3])}" if match else ""
 
 

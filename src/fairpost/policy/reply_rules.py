@@ -1,15 +1,20 @@
 """What servers say, and what they mean by it: the tables that `replies` walks through. Data only.
 
-A new reply is taught by a row here and a line in tests/policy/replies.csv. Phrases stand between bars, and * for
-some other words; every phrase begins at the beginning of a word, and is looked for in the text without its addresses and links.
+A new reply is taught by a row here and a line in tests/policy/replies.csv. Phrases stand between bars, and * for some
+other words; every phrase begins at the beginning of a word, and with ! at its end also ends with one. They are looked for
+in the text without its addresses and links.
+A row of `_beside` asks for two things near each other instead, in either order: whom it is about and what is said. Their
+words, in many languages, are in `reply_words`.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
 from fairpost.model.report import Step
+from fairpost.policy import reply_words as words
 
 
 class ReplyClass(StrEnum):
@@ -60,6 +65,7 @@ FORBIDDEN = Finding(_R.AUTH, _S.ACCOUNT, "The account is not permitted to send t
 
 QUOTA = Finding(_R.RATE_LIMIT, _S.ACCOUNT, "The account has used up what its provider lets it send for now")
 TOO_FAST = Finding(_R.RATE_LIMIT, _S.PROVIDER, "The server gets more from us than it is ready to take")
+TOO_MUCH_FOR_ONE = Finding(_R.RATE_LIMIT, _S.RECIPIENT, "The server limits how much we may send to this recipient")
 
 GREYLISTED = Finding(
     _R.TRANSIENT, _S.PROVIDER, "The server puts off senders it does not know yet, and takes the next try"
@@ -73,6 +79,7 @@ UNPROVEN = Finding(
     _R.POLICY_SENDER, _S.ACCOUNT, "The mail is not proven to be the sender's: SPF, DKIM, DMARC or reverse DNS"
 )
 BLOCKED = Finding(_R.POLICY_SENDER, _S.ACCOUNT, "The server refuses us for our reputation, or by its policy")
+UNWANTED = Finding(_R.POLICY_SENDER, _S.ACCOUNT, "The recipient does not take mail from this sender")
 NO_TLS = Finding(_R.POLICY_SENDER, _S.ACCOUNT, "The server wants the connection encrypted")
 
 CONTENT = Finding(_R.MESSAGE, _S.MESSAGE, "The server does not want this content: it takes it for spam, or forbids it")
@@ -100,6 +107,10 @@ BEFORE_RECIPIENTS = frozenset(
     {Step.CONNECT, Step.GREETING, Step.HELLO, Step.STARTTLS, Step.TLS, Step.AUTH, Step.MAIL},
 )
 BEFORE_CONTENT = BEFORE_RECIPIENTS | {Step.RCPT}
+AFTER_RECIPIENTS = frozenset({Step.DATA, Step.BODY, Step.DOT})
+
+# Japanese carriers know their users at RCPT TO. After the content, "unknown user" is what a user's own filter says.
+SAYS_UNKNOWN_TO_UNWANTED = re.compile(r"@(?:docomo|ezweb|softbank|i\.softbank)\.ne\.jp|@au\.com")
 
 
 class Phrases(NamedTuple):
@@ -108,12 +119,55 @@ class Phrases(NamedTuple):
     only: str = ""  # "4" or "5": only in replies of this kind
 
 
-def _row(finding: Finding, *phrases: str, only: str = "") -> Phrases:
-    gap = r".{0,40}?"  # bounded, so that no text takes long
-    each = (phrase for line in phrases for phrase in line.split(" | "))
-    options = "|".join(gap.join(map(re.escape, phrase.split("*"))) for phrase in each)
-    return Phrases(re.compile(rf"(?<![a-z0-9])(?:{options})"), finding, only)
+def fold(text: str) -> str:
+    """In one case and without accents, as the phrases are: "Boîte" is "boite"."""
+    folded = text.upper().casefold()
+    if folded.isascii():
+        return folded
+    return "".join(c for c in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(c))
 
+
+_GAP = r".{0,40}?"  # bounded, so that no text takes long
+_CLOSE = r"[^a-z0-9]{1,3}(?:[a-z]{1,9}[^a-z0-9]{1,3}){0,3}?"  # some short words: "mailbox HAS BEEN disabled"
+
+
+def _options(phrases: tuple[str, ...]) -> str:
+    each = (fold(phrase) for line in phrases for phrase in line.split(" | "))
+    return "|".join(_option(phrase) for phrase in each)
+
+
+def _option(phrase: str) -> str:
+    end = r"(?![a-z0-9])" if phrase.endswith("!") else ""
+    return _GAP.join(map(re.escape, phrase.removesuffix("!").split("*"))) + end
+
+
+def _row(finding: Finding, *phrases: str, only: str = "") -> Phrases:
+    return Phrases(re.compile(rf"(?<![a-z0-9])(?:{_options(phrases)})"), finding, only)
+
+
+def _beside(
+    finding: Finding, whom: tuple[str, ...], what: tuple[str, ...], *, is_close: bool = False, only: str = ""
+) -> Phrases:
+    """`is_close`: with two or three words between them at most, where `what` is a word of many uses."""
+    one, other = (rf"(?<![a-z0-9])(?:{_options(each)})" for each in (whom, what))
+    gap = rf"[a-z]{{0,2}}(?:{_CLOSE}|[^a-z0-9]{{0,2}})" if is_close else _GAP
+    return Phrases(re.compile(f"{one}{gap}{other}|{other}{gap}{one}"), finding, only)
+
+
+# Said of who we are: whatever else stands there, the recipient is not dead because of it.
+BLAME = re.compile(
+    "(?<![a-z0-9])(?:"
+    + _options(
+        (
+            "your ip | your host | your server | your mail server | your network | your domain | your location | your isp",
+            "sending ip | ip address | adresse ip | indirizzo ip | ip-adresse | client host | client address",
+            "connecting ip | connecting host | remote host is | blacklist | black list | black-list | blocklist | block list",
+            "blocked using | dnsbl | rbl | spamhaus | spamcop | sorbs | reputation | banned",
+            "spam | virus | malware | phish | dmarc | dkim | spf | ip地址 | 发信ip | 黑名单",
+        )
+    )
+    + ")"
+)
 
 # Text that corrects the codes: it is plain, and the codes that come with it are often wrong. The first that fits counts.
 PLAIN: tuple[Phrases, ...] = (
@@ -124,116 +178,230 @@ PLAIN: tuple[Phrases, ...] = (
         "to this recipient per hour",
     ),
     _row(
+        TOO_MUCH_FOR_ONE,
+        "limit * for this recipient | limit * for recipient | limit * to this recipient | limit * for this mailbox",
+        "limit * for this user | limit * for this address | many messages to this recipient",
+        "many messages for this recipient | many mails to this recipient | many emails to this recipient",
+        "per-recipient * limit | per recipient limit | this recipient too often | same recipient",
+    ),
+    _row(
         TOO_BIG,
         "message size | message too large | message too big | message is too large | message is too big",
-        "too much mail data | header size",
+        "message body is too big | too much mail data | header size | mail size | mailsize | exceeds size limit",
+        "size limits | maximum message size",
     ),
     _row(FORMAT, "duplicate header"),
-    _row(GONE, "disabled recipient"),
-    _row(AWAY, "temporary locked", "temporarily locked", "mailbox is frozen"),
-    _row(GREYLISTED, "greylist", "graylist", "grey-list", "gray-list", "grey list", "gray list"),
-    _row(BUSY, "organization queue quota"),
-    _row(TOO_FAST, "recipients received this hour", "too many recipients this hour", "limits for how many messages"),
-    _row(TOO_MANY, "too many recipients", "in a separate transaction"),
     _row(
-        QUOTA,
-        "daily * limit | daily limit | daily * quota | hourly * limit | 24-hour * limit | sending limit",
-        "sending quota | sending rate | relay limit | outgoing limit | submissionquota | message quota",
-        "message limit reached | email limit is reached | limit for sending | maximum credits",
-        "mail rate exceeded | emails per second | emails per hour | emails per day | messages per hour",
-        "messages per day | per 24 hours | too many emails | sender has exceeded",
-        "concurrent connections limit exceeded | concurrent smtp connections",
+        BUSY,
+        "organization queue quota | insufficient system | insufficient disk | mail system storage",
+        "mail system is full | system load",
     ),
-    # For good it is a locked account: a refused login like any other.
-    _row(QUOTA, "too many login", "too many failed login", "too many auth", "too many failed auth", only="4"),
+    _row(GREYLISTED, "greylist", "graylist", "grey-list", "gray-list", "grey list", "gray list"),
     _row(
         TOO_FAST,
-        "rate limit | rate-limit | ratelimit | throttl | too many connections | too many concurrent",
-        "too many sessions | too many messages | too many recent messages | too many spams | too much mail",
-        "too fast | too quickly | too frequent | too often | frequency limited | reached its limit",
-        "unusual rate | unexpected volume | excessive volume | temporarily deferred | permanently deferred",
-        "slow down | max message per connection | maximum number of concurrent connections",
+        "recipients received this hour | too many recipients this hour | limits for how many messages",
+        "too many recipient attempts | excessive unknown recipients | excessive userid unknowns",
+    ),
+    _row(
+        TOO_MANY,
+        "too many recipients | in a separate transaction | maximum * recipients reached | recipients per message",
+        "recipients limit exceeded",
     ),
     _row(
         FULL,
-        "mailbox full | mailbox is full | mailbox for user is full | inbox full | inbox is full",
-        "account is full | over quota | over-quota | overquota | quota exceeded | quotaexceeded",
-        "quota violation | exceeded * quota | exceeds * quota | mailbox size limit | mailbox size exceeded",
-        "out of storage | exceeded storage allocation | boite * pleine",
+        "too many messages on the server | too many messages in * mailbox | mailbox * too many messages",
+        "zuviele mails auf | zu viele mails auf",
     ),
+    _row(
+        QUOTA,
+        "daily * limit | daily limit | daily * quota | hourly * limit | hourly limit | 24-hour * limit | sending limit",
+        "sending quota | sending rate | relay limit | outgoing limit | outgoing * quota | outgoing * limit",
+        "submissionquota | submission quota | message quota | message limit reached | email limit is reached",
+        "limit for sending | maximum credits | mail rate exceeded | emails per | e-mails per | mails per | messages per hour",
+        "messages per day | messages per minute | per 24 hours | within 24 hours | too many emails | too many e-mails",
+        "failures per hour | you are sending too | sender has exceeded | reached your limit | exceeded your limit",
+        "limite de envio | limite d'envoi | versandlimit | limite di invio | limit wysyl | лимит отправ | 发信数量 | 发送频率",
+        "wait to send more | send more emails | rate limit increase",
+        "concurrent connections limit exceeded | concurrent smtp connections | unusual amount of",
+    ),
+    # For good it is a locked account: a refused login like any other.
+    _row(
+        QUOTA,
+        "too many login | too many failed login | too many auth | too many failed auth | too much fail auth",
+        only="4",
+    ),
+    _row(
+        TOO_FAST,
+        "rate limit | rate-limit | ratelimit | throttl | too many connections | too many concurrent",
+        "too many sessions | too many simultaneous | too many messages | too many recent messages | too many mails",
+        "too many spams | too many errors | too many bad | too many unrecogni | too many commands | too many requests",
+        "too many transactions | too many deliveries | too much mail | too much traffic | too fast | too quickly",
+        "too frequent | too often | frequency limited | frequency limit | reached its limit | connection limit",
+        "connections limit | unusual rate | unexpected volume | excessive volume | excessive mail | excessive rate",
+        "temporarily deferred due to u | messages * temporarily deferred | message * temporarily deferred -",
+        "permanently deferred | slow down | slower | max message per connection",
+        "maximum number of concurrent connections | maximum number of connections | messages per connection",
+        "messages for this session | trop de | zu viele verbindungen | zu viele nachrichten | demasiad | troppi | troppe",
+        "слишком много | слишком часто | 并发连接 | 超出限制 | 超过了 | 超过限制 | 频率 | 너무 많",
+    ),
+    _row(FULL, "over*quota | quota violation | exceeded*quota | exceeds*quota | exceeding*quota | quota*exceed"),
+    _row(
+        FULL,
+        "overquota | over-quota | quotaexceeded | quota limit exceeded | disk quota | mailbox size limit | storage quota",
+        "mailbox size exceeded | out of storage | exceeded storage allocation | exceeds allowed size | storage limit",
+        "storage full | storage space | exceeded the size limit | space not enough | not have enough space | file too large",
+    ),
+    _beside(FULL, words.RECIPIENT, words.FULL),
     _row(
         RELAY,
         "relay access denied | relay denied | relaying denied | relay not permitted | relaying not permitted",
         "relay not allowed | relaying not allowed | relay prohibited | relaying prohibited | relaying disallowed",
-        "open relay | insecure mail relay | unable to relay | not permitted to relay | as a relay",
-        "credentials for relay | allowed rcpthosts | turn on smtp authentication",
+        "relaying to * prohibited | relay operation rejected | relay disabled | relaying disabled | unauthorized relay",
+        "not configured to relay | open relay | insecure mail relay | unable to relay | not permitted to relay",
+        "we do not relay | no relaying | as a relay | credentials for relay | allowed rcpthosts",
+        "turn on smtp authentication | bypassing * mail relay",
     ),
     _row(
         SENDER,
-        "sender address | sender rejected | sender denied | sender verify failed | invalid sender",
-        "bad outbound sender | blocked senders | domain of sender | sender domain | sender's domain",
-        "sending domain | mailfrom domain | sender signature | sender identity | from address | sendasdenied",
-        "send as | not owned by | mail from must equal | not allowed to send | address is not verified | spoof",
-        "anti-spoof",
+        "sender address | sender rejected | sender denied | sender refused | sender verif | invalid sender | fake sender",
+        "unauthorized sender | unknown sender | sender unknown | sender is rejected | sender was rejected | sender email",
+        "bad outbound sender | blocked senders | domain of sender | sender domain | sender's domain | rfc.5321 from",
+        "sending domain | mailfrom domain | from domain | sender signature | sender identity | from address | sendasdenied",
+        "send as | not owned by | mail from must equal | mail from is mismatched | verify mailfrom | not allowed to send",
+        "address is not verified | spoof | anti-spoof | emetteur | expediteur | absender | remitente | remetente",
+        "mittente | отправител | 发件人 | 寄件者 | 送信元",
     ),
     _row(
         UNPROVEN,
-        "spf | dkim | dmarc | unauthenticated | ptr record | dns ptr | reverse dns | reverse hostname",
-        "cannot find your hostname | ip name lookup failed | mismatches client ip | helo command rejected",
-        "helo domain",
+        "spf | dkim | dmarc | domainkeys | unauthenticated | ptr record | dns ptr | reverse dns | reverse hostname",
+        "cannot find your hostname | ip name lookup failed | ip name possibly forged | mismatches client ip",
+        "helo command rejected | helo domain | helo name | helo should | in your helo | invalid helo | bad helo",
+        "authentication checks | authentication information | authentication level | authentication results",
+        "invalid dns mx | not meet ipv6 | resource record",
+    ),
+    _row(
+        UNWANTED,
+        "delivery restriction | resolver.rst | restrictedtorecip | recipient doesn't want | user refused | recipient refused",
+        "rejected by recipient | rejected by the recipient | rejected by this user | rejected by user | by user's reject",
+        "blocked by the recipient | blocked by recipient | blacklisted by recipient | recipient's list of senders",
+        "受信拒否 | 수신거부 | 수신 거부",
     ),
     _row(BLOCKED, "unusual sending activity"),  # Zoho: the account is stopped until somebody unlocks it
     _row(NO_TLS, "starttls command first", "starttls first", "tls required", "requires tls", "encryption required"),
+    _row(
+        FORBIDDEN,
+        "sending for this account | sending from this account | account * not * send | your account * suspended",
+        "your account * disabled | your account * blocked | your account * locked | outgoing mail * suspended",
+        "outgoing mail * disabled | outgoing email * suspended | outbound * suspended | sending * has been disabled",
+        "sending * is disabled | sending * suspended | account is not permitted to send | smtp access * disabled",
+    ),
+    _row(
+        LOGIN,
+        "authentication required | authentication is required | auth required | authentication failed | auth failed",
+        "authentication fail | authentication credentials invalid | must authenticate | please authenticate",
+        "not authenticated | not logged in | login required | invalid credentials | invalid login",
+    ),
+    _row(
+        GONE,
+        "disabled recipient | due to inactivity | for inactivity | per inutilizzo | wegen inaktivitat | por inactividad",
+        "por inatividade | pour inactivite | por falta de uso | из-за неактивности",
+        only="5",
+    ),
+    _row(
+        AWAY,
+        "temporary locked | temporarily locked | mailbox is frozen | unverified address | due to a recipient error",
+    ),
+    _beside(AWAY, words.RECIPIENT, words.SUSPENDED, is_close=True),
+    # Names that cannot be looked up now; what cannot be found at all comes among the ties.
+    _row(
+        UNREACHABLE,
+        "host not found, try again | name server * timeout | name server timeout | host name lookup fail | servfail",
+        "unexpected name server reply | dns query failed | dns * timeout | dns resolving | temporary failure in name",
+        "name or service not known | nodename nor servname | enotfound | eai_again",
+        "connection timed out | connection timeout | connection refused [ | connection reset | connection dropped",
+        "connection lost | connection aborted | connection closed by | connection with * broken | connection failed",
+        "connection was lost | lost connection | timed out while | operation timed out | timed out during | i/o timeout",
+        "io timeout | handle timeout | read error | write error from | socket error | broken pipe | no route to host",
+        "network is unreachable | network unreachable | host is unreachable | host unreachable | network error",
+        "no answer from host | econnrefused | etimedout | econnreset | ehostunreach | enetunreach | epipe | esocket",
+        "greeting never received | could not connect | unable to connect | couldn't connect | can't connect",
+        "cannot connect | failed to connect | connect error | not accept our requests to connect | initiate smtp",
+        "establish * connection | domain is not reachable | server is not reachable | not responding | unresponsive",
+        "cannot start tls | tls handshake | handshake fail | ssl handshake | ssl_connect | tls is required, but",
+        "certificate verif | certificate not trusted | self signed cert | self-signed cert | certificate has expired",
+        "certificate validation",
+    ),
+    _row(UNREACHABLE, "connect*connection refused | : connection refused"),
+    _row(UNREACHABLE, "connection refused", only="4"),
+    _row(
+        UNREACHABLE,
+        "retry timeout | message expired | envelope expired | delivery time expired | queue.expired | queue too long",
+        "could not deliver for | could not be delivered for | could not send message for | have been failing",
+        "retry time not reached | too long in queue | giving up after",
+    ),
 )
 
 # Text that breaks a tie, where neither codes nor phase tell.
 TIES: tuple[Phrases, ...] = (
     _row(CONTENT, "spamhaus dbl", "likely unsolicited"),
-    _row(GONE, "recipient account is"),
+    _row(GONE, "recipient account is | not listed in | is no longer valid"),
     _row(
         BLOCKED,
-        "block list | blocklist | block listed | blacklist | black list | dnsbl | rbl | blocked using",
+        "block list | blocklist | block listed | blacklist | black list | black-list | dnsbl | rbl | blocked using",
         "blocked by | blocked for | is blocked | block for spam | (ip based | (domain based | host network",
-        "listed in | listed at | listed by | reputation | spam sender | client host | connections not accepted",
-        "connections will not be accepted | traffic not accepted | administrative prohibition",
-        "authentication required | authrequired | not authorized",
+        "listed in | listed at | listed by | listed on | found on one or more | reputation | client host | client address",
+        "spam sender | spammer | sending spam | spam source | spam abuse | connections not accepted",
+        "connections will not be accepted | not accepting connections | not allowed to connect | connection rejected",
+        "traffic not accepted | administrative prohibition | administratively denied | invalid ip | bad ip | ip is rejected",
+        "your ip | your access | your location | your host is not | is filtered | dynamic-ip | dial-up | dynamic ip",
+        "not authorized | banned send | sender * banned | score too low | 黑名单 | on our block",
     ),
     _row(
         CONTENT,
-        "spam | virus | malware | phish | infected | unsolicited | suspicious | content | attachment | banned:",
+        "spam | junk | virus | malware | phish | infected | unsolicited | suspicious | content | attach | banned:",
         "dt:spm",  # NetEase
-        "security issue | security policies | message filtered | message rejected | message not allowed",
-        "mail rejected | local policy | policy reasons | policy restrictions",
+        "security issue | security policies | message filtered | message rejected | message refused | message not allowed",
+        "policy violation",
+        "mail rejected | local policy | policy reasons | policy restrictions | email policy | antyspam | 垃圾邮件",
     ),
-    _row(FORMAT, "rfc 5322", "rfc 2822", "rfc compliant", "header", "malformed"),
+    _row(FORMAT, "rfc 5322", "rfc 2822", "rfc compliant", "header", "malformed", "mime", "invalid data in message"),
+    _row(FORMAT, "messages without", "to: field", "8-bit data", "missing from"),
+    _row(
+        NO_DOMAIN,
+        "unrouteable | unroutable | host unknown | unknown host | no such domain | no such host | domain not found",
+        "domain name not found | domain does not exist | domain doesn't exist | domain * not exist | nxdomain",
+        "host not found | host * not found | no mx record | no mx | null mx | nullmx | null-mx | indicated no smtp service",
+        "does not accept mail | accepts no mail | mail exchanger | any host | host name is unknown | invalid host name",
+        "no data known | bad destination system | domain * no longer | domain * expired | domaine inconnu",
+        "domain unbekannt | dominio inexistente | dominio no existe | dominio nao existe | домен не | 域名不存在",
+    ),
     _row(
         GONE,
         "5.4.1 * recipient address rejected",  # Microsoft: not in the directory
-        "all recipient addresses rejected | user unknown | unknown user | unknown recipient | recipient unknown",
-        "recipient not found | address unknown | addressee unknown | no such user | no such recipient",
-        "no such mailbox | no such address | no mailbox | not found by smtp address lookup | user not found",
-        "mailbox not found | user*not exist | user*n't exist | mailbox*not exist | mailbox*n't exist",
-        "account*not exist | account*n't exist | address*not exist | address*n't exist | recipient*not exist",
-        "doesn't have a * account | user*no longer | mailbox*no longer | account*no longer | address*no longer",
-        "recipient*no longer | is no longer valid | mailbox disabled | mailbox is disabled | account disabled",
-        "account is disabled | account has been disabled | is inactive | inactive mailbox | inactive user",
-        "inactive email | rejected: inactive | invalid mailbox | invalid recipient | invalid-recipient",
-        "invalid rcpt | marked as invalid | not a valid mailbox | not a valid email | not a registered",
-        "not in recipient list | not our customer | not our user | in my badrcptto | user not local",
-        "user has moved",
+        "all recipient addresses rejected | no such | no mailbox | no one with | nobody | no valid recipient",
+        "not a registered | not in recipient list | not our customer | not our user | not user of | user not local",
+        "doesn't have a * account | in my badrcptto | user has moved | marked as invalid | invalid-recipient",
+        "unavailable mail user | invalid final delivery | no longer accepts mail | address error | does no exist",
+        "not found in ldap | not listed in * directory",
         "policy rejection on the target",  # Yandex: the recipient's account was closed
     ),
-    _row(
-        NO_DOMAIN,
-        "unrouteable address | unroutable address | host unknown | no such domain | domain not found",
-        "does not accept mail",
-    ),
+    _beside(GONE, words.RECIPIENT, words.NONEXISTENT),
+    _beside(GONE, words.RECIPIENT, words.CLOSED, is_close=True),
     _row(
         MALFORMED,
         "bad address syntax | recipient address rejected: need fully-qualified | recipient address reserved",
     ),
+    _row(
+        LOOP,
+        "mail loop | loops back | loop detected | points back to | too many hops | forwarded more than",
+    ),
     # What the standard writes beside 550 and 553, and what many servers write whatever they mean.
-    _row(PERHAPS_GONE, "mailbox unavailable", "mailbox not available", "mailbox name", "invalid address"),
+    _row(
+        PERHAPS_GONE,
+        "mailbox unavailable | mailbox is unavailable | mailbox not available | mailbox name | invalid address",
+        "mailbox * unavailable | recipient rejected | no mailbox by that name",
+    ),
+    _row(BUSY, "currently unavailable | temporarily unavailable"),
 )
 
 # Words that say only that somebody minds. Before the content was seen it is us, afterwards the message.
@@ -285,7 +453,8 @@ BY_ENHANCED: dict[str, Finding] = _codes(
         ("x.5.3", TOO_MANY),
         ("x.6.0-20", FORMAT),
         ("x.7.2", BLOCKED),
-        ("x.7.3 x.7.8 x.7.57 x.7.139", LOGIN),
+        ("x.7.3 x.7.8 x.7.12 x.7.57 x.7.139", LOGIN),
+        ("x.7.13-14", FORBIDDEN),
         ("x.7.5-7", FORMAT),  # signatures and encryption of the message
         ("x.7.9", BLOCKED),  # outside of a login only Yahoo says it: "policy reasons"
         ("x.7.10", NO_TLS),
@@ -338,12 +507,120 @@ BY_REASON: dict[str, Finding] = {
     "uploadtoolarge": TOO_BIG,
 }
 
+# By the name of the status, in lower case: what Google writes where it gives no reason.
+BY_STATUS_NAME: dict[str, Finding] = {
+    "unauthenticated": LOGIN,
+    "permission_denied": FORBIDDEN,
+    "failed_precondition": FORBIDDEN,
+    "resource_exhausted": QUOTA,
+    "invalid_argument": FORMAT,
+    "out_of_range": FORMAT,
+    "unavailable": BUSY,
+    "deadline_exceeded": BUSY,
+    "internal": BUSY,
+    "aborted": BUSY,
+    "cancelled": BUSY,
+}
+
+# By the code in the error body of Microsoft Graph, in lower case.
+BY_GRAPH_CODE: dict[str, Finding] = {
+    "invalidauthenticationtoken": LOGIN,
+    "unauthenticated": LOGIN,
+    "unauthorized": LOGIN,
+    "authenticationerror": LOGIN,
+    "tokenexpired": LOGIN,
+    "tokennotfound": LOGIN,
+    "errorinvalidtoken": LOGIN,
+    "interaction_required": LOGIN,
+    "login_required": LOGIN,
+    "consent_required": FORBIDDEN,
+    "accessdenied": FORBIDDEN,
+    "authorization_requestdenied": FORBIDDEN,
+    "authorization_identitynotfound": FORBIDDEN,
+    "erroraccessdenied": FORBIDDEN,
+    "erroraccountsuspend": FORBIDDEN,
+    "erroraccountsuspended": FORBIDDEN,
+    "erroraccountsuspendshowtierupgrade": FORBIDDEN,
+    "errorinvaliduser": FORBIDDEN,
+    "errormessagesubmissionblocked": FORBIDDEN,
+    "errormissingemailaddress": FORBIDDEN,
+    "errornonexistentmailbox": FORBIDDEN,
+    "forbidden": FORBIDDEN,
+    "mailboxnotenabledforrestapi": FORBIDDEN,
+    "mailboxnotsupportedforrestapi": FORBIDDEN,
+    "orgnotfound": FORBIDDEN,
+    "request_resourcenotfound": FORBIDDEN,
+    "resourcenotfound": FORBIDDEN,
+    "errorsendasdenied": SENDER,
+    "errorsendonbehalfdenied": SENDER,
+    "activitylimitreached": QUOTA,
+    "applicationthrottled": QUOTA,
+    "commandconcurrencylimitreached": QUOTA,
+    "errorexceededconnectioncount": QUOTA,
+    "errorexceededmessagelimit": QUOTA,
+    "errorexceededrecipientlimit": QUOTA,
+    "errorquotaexceeded": QUOTA,  # the account's own mailbox is full: nothing can be saved in it
+    "errorsubmissionquotaexceeded": QUOTA,
+    "mailboxconcurrency": QUOTA,
+    "quotalimitreached": QUOTA,
+    "toomanyrequests": QUOTA,
+    "badgateway": BUSY,
+    "errorbatchprocessingstopped": BUSY,
+    "errorconnectionfailed": BUSY,
+    "errorinsufficientresources": BUSY,
+    "errorinternalservererror": BUSY,
+    "errorinternalservertransienterror": BUSY,
+    "errormailboxfailover": BUSY,
+    "errormailboxmoveinprogress": BUSY,
+    "errormailboxstoreunavailable": BUSY,
+    "errorserverbusy": BUSY,
+    "errortimeoutexpired": BUSY,
+    "gatewaytimeout": BUSY,
+    "generalexception": BUSY,
+    "internalservererror": BUSY,
+    "servicenotavailable": BUSY,
+    "serviceunavailable": BUSY,
+    "timeout": BUSY,
+    "unknownerror": BUSY,
+    "badrequest": FORMAT,
+    "errorinvalidargument": FORMAT,
+    "errorinvalidproperty": FORMAT,
+    "errorinvalidrecipients": FORMAT,  # which of them, it does not say
+    "errorinvalidrequest": FORMAT,
+    "errormimecontentinvalid": FORMAT,
+    "errormimecontentinvalidbase64string": FORMAT,
+    "errorschemavalidation": FORMAT,
+    "invalidrequest": FORMAT,
+    "requestbodyread": FORMAT,
+    "errorattachmentsizelimitexceeded": TOO_BIG,
+    "errormessagesizeexceeded": TOO_BIG,
+    "requestentitytoolarge": TOO_BIG,
+}
+
+# What an API says where it gives no reason, or one that is not known here.
+API_TIES: tuple[Phrases, ...] = (
+    _row(
+        FORBIDDEN,
+        "insufficient authentication scopes | insufficient permission | insufficient privileges | not have permission",
+        "not enabled | precondition check failed | delegation denied | access is denied | account * suspended",
+    ),
+    _row(
+        LOGIN,
+        "invalid authentication | invalid credentials | login required | invalid grant | token * expired | token * revoked",
+        "authentication credential",
+    ),
+    _row(TOO_BIG, "too large"),
+)
+
 # By the HTTP status alone; what is not here says nothing, and 5xx is the server's own trouble.
 BY_STATUS: dict[int, Finding] = {
     401: LOGIN,
     403: FORBIDDEN,
+    402: FORBIDDEN,
     408: BUSY,
     409: BUSY,
     413: TOO_BIG,
+    423: BUSY,
+    425: BUSY,
     429: QUOTA,
 }

@@ -1,0 +1,76 @@
+"""The words in which servers speak of mailboxes, by language: what `reply_rules` builds its phrases from. Data only.
+
+Words are written without accents and may end early (`unbekannt` also finds `unbekannte`); they are looked for in text
+that was folded the same way.
+"""
+
+# Whom a reply can be about. A reply about the sender is told apart before these are looked at.
+RECIPIENT = (
+    # English
+    "user | mailbox | mail box | mbox | mail drop | account | address | recipient | addressee | alias | local part",
+    "local-part | userid | inbox | rcpt | person at | customer | member | mailfolder",
+    # French, German, Dutch
+    "utilisateur | destinataire | compte | adresse | boite | benutzer | empfanger | empfaenger | adressat | postfach",
+    "konto | mailadresse | gebruiker | geadresseerde | ontvanger | postbus | mailadres",
+    # Spanish, Portuguese, Italian, Romanian
+    "usuario | destinatario | destin. | casilla | cuenta | buzon | direccion | conta de | caixa | endereco | utente",
+    "casella | indirizzo | utilizator | destinatar",
+    # Polish, Czech, Slovak, Hungarian, Turkish, Nordic
+    "uzytkownik | odbiorca | adresat | skrzynk | konta | uzivatel | prijemce | schrank | felhasznalo | cimzett",
+    "postafiok | kullanici | alici | hesap | posta kutusu | mottagare | anvandare | modtager | bruger | mottaker",
+    "brukeren | vastaanottaja | kayttaja",
+    # Russian, Ukrainian, Greek
+    "пользовател | адресат | получател | почтовый ящик | ящик | аккаунт | користувач | одержувач | скринька",
+    "παραληπτης | χρηστης",
+    # Chinese, Japanese, Korean
+    "用户 | 用戶 | 收件人 | 收件者 | 账号 | 帐号 | 帳號 | 邮箱 | 信箱 | ユーザ | 宛先 | アドレス | 送信先 | 受信者",
+    "メールボックス | 사용자 | 수신자 | 받는 사람 | 받는사람 | 계정 | 메일 주소 | 메일주소 | 메일함",
+)
+
+# Said of a recipient, even some words away, there is no such one.
+NONEXISTENT = (
+    "unknown | not known | not exist | n't exist | no exist | not found | n't found | not be found | nonexist | non-exist",
+    "not listed | not recogni | no longer | not registered | unregistered | unallocated | can't find | cannot find",
+    "couldn't find | not configured to receive | not handled | not hosted | not a member | not have an account",
+    "lookup in domain map failed",
+    "inconnu | inexistant | n'existe | introuvable | unbekannt | nicht bekannt | existiert nicht | nicht gefunden",
+    "nicht vorhanden | nicht vergeben | onbekend | bestaat niet | niet gevonden | niet bekend",
+    "desconocid | desconhecid | no existe | nao existe | inexist | no encontrad | nao encontrad | sconosciut",
+    "non esiste | inesistent | non trovat | necunoscut | nu exista",
+    "nieznan | nie istnieje | nie ma | nie znaleziono | neexistuje | neznam | nenalezen | nem letezik | ismeretlen",
+    "bulunamadi | bilinmiyor | mevcut degil | okand | ukendt | ukjent | finns inte | findes ikke | tuntematon | ei ole",
+    "не существует | не найден | неизвест | нет такого | не зарегистрирован | не існує | не знайден | αγνωστος",
+    "δεν υπαρχει",
+    "不存在 | 未开通 | 未找到 | 找不到 | 無此 | 无此 | 查无 | 查無 | 存在しません | 存在しない | 見つかりません | ありません",
+    "登録されていません | 不明 | 존재하지 | 없는 | 없습니다 | 찾을 수 없",
+)
+
+# Said right beside a recipient ("invalid user", "mailbox has been disabled"), it will take no mail again.
+CLOSED = (
+    "invalid | not valid | not a valid | isn't valid | disabled | deactivated | inactivated | inactive | not active",
+    "not activated | closed | expired | discontinued | terminated | deleted | removed | archived | retired | cancelled",
+    "canceled | bad | wrong | incorrect | illegal | abandoned | decommissioned | now disabled",
+    "invalide | desactive | supprime | ferme | expire | deaktiviert | gesperrt wegen inaktivitat | geschlossen",
+    "geloscht | inaktiv | ungultig | opgeheven | gedeactiveerd | ongeldig | uitgeschakeld",
+    "invalid | inactiv | desactivad | expirad | eliminad | desativad | inativ | excluid | encerrad | disattivat",
+    "disatttivat | bloccato per inutilizzo | scadut | non valid | errato | cancellat | ha expirado",
+    "nieaktywn | zablokowane administracyjnie | usuniet | niepoprawn | neaktivni | zrusen | gecersiz | kapali | ogiltig",
+    "отключен | удален | закрыт | недействител | неактивн | заблокирован за неактивн | неверн | недійсн",
+    "已注销 | 已停用 | 已关闭 | 已禁用 | 无效 | 無效 | 错误 | 無効 | 削除され | 廃止 | 停止され | 휴면 | 비활성 | 삭제된 | 잘못된",
+)
+
+# A recipient who takes no mail now, and may again.
+SUSPENDED = (
+    "suspended | locked | frozen | temporarily unavailable | temporarily disabled | temporary disabled | on hold | under maintenance | is restricted",
+    "suspendu | verrouille | gesperrt | suspendid | bloquead | suspenso | sospes | bloccat | zablokowan | zawieszon",
+    "заблокирован | приостановлен | 冻结 | 暂停 | 凍結 | 停止中 | 一時的に | 일시 정지 | 일시정지",
+)
+
+FULL = (
+    "full! | over quota | overquota | over-quota | quota exceed | exceed | exhausted | out of storage | not enough",
+    "insufficient | no space | space limit | storage limit | too many messages | too many mails",
+    "plein | sature | voll | uberschritten | ueberschritten | zuviele mails | zu viele mails",
+    "vol. | llen | sin espacio | excedid | superad | chei | lotad | pien | esaurit | przepelnion | pelna | plna",
+    "betelt | dolu | переполнен | заполнен | превышен | переповнен",
+    "已满 | 已滿 | 空间不足 | 超容 | 容量不足 | 一杯 | いっぱい | 満杯 | 容量を超 | 용량 초과 | 용량초과 | 가득",
+)
