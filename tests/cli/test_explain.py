@@ -13,7 +13,7 @@ from fairpost.cli import app
 from fairpost.policy.replies import ReplyClass
 from tests.cli.conftest import PROGRAM, Cli, missing, process_environment
 
-KEYS = ["class", "scope", "retry", "suppress_recipient", "why"]
+KEYS = ["class", "scope", "retry", "suppress_recipient", "why", "email", "uses_try", "account"]
 
 
 def stream(*lines: Any, arguments: tuple[str, ...] = ()) -> Result:
@@ -28,7 +28,7 @@ def told(result: Result) -> list[dict[str, Any]]:
 def test_people_are_told_what_it_means_and_what_follows(bare: Cli) -> None:
     reply = ("explain", "550 5.1.1 User unknown", "--phase", "rcpt")
     found = bare.json(*reply)
-    assert [found[key] for key in KEYS[:-1]] == ["hard_bounce", "recipient", False, True]
+    assert [found[key] for key in KEYS[:4]] == ["hard_bounce", "recipient", False, True]
     said = bare.ok(*reply)
     assert said.startswith(found["why"])
     assert missing(said, "hard_bounce", "recipient") == []
@@ -90,11 +90,58 @@ def test_phases_have_the_names_that_people_use(bare: Cli, phase: str, expected: 
 
 def test_what_cannot_be_read_is_a_wrong_command_line(bare: Cli) -> None:
     cases = (
-        (("explain", "User unknown"), ("'User unknown'", "550 5.1.1")),
         (("explain", "550 no", "--phase", "lunch"), ("'lunch'", "rcpt", "dot")),
         (("explain", "550 no", "--channel", "pigeon"), ("'pigeon'", "smtp", "gmail")),
     )
     assert bare.wrong_errors(cases, code=2) == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "phase", "expected"),
+    [
+        ("250 ok", "final", ("sent", True, "goes_on")),
+        ("550 5.1.1 no such user", "rcpt", ("bounced", True, "goes_on")),
+        ("550 5.7.1 spam", "final", ("failed", True, "goes_on")),
+        ("599 what", "final", ("retried", True, "goes_on")),
+        ("451 4.7.1 Rate limit exceeded for this recipient", "to", ("retried", True, "goes_on")),
+        ("452 4.2.2 full", "rcpt", ("retried", True, "goes_on")),
+        ("421 4.7.0 too many messages", "mail", ("deferred", False, "rests_minutes")),
+        ("421 4.7.0 too many connections", "banner", ("deferred", False, "rests_minutes")),
+        ("421 4.3.2 closing", "ehlo", ("deferred", False, "rests_seconds")),
+        ("535 5.7.8 no", "login", ("deferred", False, "suspended")),
+        ("503 UNAVAILABLE: The service is unavailable", "api", ("deferred", False, "rests_minutes")),
+        ("connect to mx.example.com: Connection timed out", "tcp", ("deferred", False, "rests_seconds")),
+    ],
+)
+def test_what_follows_is_what_the_engine_does(
+    bare: Cli, reply: str, phase: str, expected: tuple[str, bool, str]
+) -> None:
+    found = bare.json("explain", reply, "--phase", phase)
+    assert (found["email"], found["uses_try"], found["account"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"error": {"code": "ErrorSendAsDenied", "message": "No."}}, "policy_sender"),
+        ({"error": {"code": "InvalidAuthenticationToken", "message": "Expired.", "innerError": {}}}, "auth"),
+        ({"error": {"code": "Throttled", "innerError": {"code": "ApplicationThrottled"}}}, "rate_limit"),
+        ({"error": {"code": "UnknownError", "message": ""}}, "transient"),
+        ({"error": {"code": 403, "errors": [{"reason": "rateLimitExceeded"}], "message": "m"}}, "rate_limit"),
+        ({"error": {"code": 401, "message": "m", "status": "UNAUTHENTICATED"}}, "auth"),
+        ({"error": "invalid_grant", "error_description": "AADSTS700082: expired"}, "auth"),
+        ({"error": {"code": "SomethingNew", "message": "?"}}, "unknown"),
+    ],
+)
+def test_the_error_body_of_an_api_is_read_as_it_is(bare: Cli, body: dict[str, Any], expected: str) -> None:
+    assert bare.json("explain", json.dumps(body))["class"] == expected
+    assert bare.json("explain", f"400 {json.dumps(body)}", "--phase", "api")["class"] == expected
+    assert [line["class"] for line in told(stream(body))] == [expected]
+
+
+def test_words_without_a_code_will_do(bare: Cli) -> None:
+    assert bare.json("explain", "User unknown")["class"] == "hard_bounce"
+    assert [line["class"] for line in told(stream({"text": "Connection reset by peer"}))] == ["transient"]
 
 
 def test_a_stream_is_answered_line_by_line_in_its_order() -> None:
@@ -122,7 +169,7 @@ def test_options_stand_for_what_a_line_leaves_out() -> None:
         ("", ("JSON",)),
         ("[" * 100_000, ("JSON",)),
         ([1], ('{"code": 550',)),
-        ({"text": "no"}, ("code", "550", "null")),
+        ({"code": None}, ("code", "550", "null")),
         ({"code": True}, ("code", "550", "true")),
         ({"code": 550.5}, ("code", "550.5")),
         ({"code": "five"}, ("code", "550", '"five"')),

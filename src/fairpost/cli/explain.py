@@ -1,48 +1,84 @@
-"""`fairpost explain`: what a server's reply means and what follows from it. Reads no database and sends nothing."""
+"""`fairpost explain`: what a server's reply means and what the engine does about it. Reads no database and sends nothing."""
 
 import json
 import sys
-from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from fairpost.cli.output import AsJson, error_line, iso, print_json, print_pairs
-from fairpost.model.report import Channel, Reply, Step
+from fairpost.model.report import Channel, Reached, Reply, Report, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fairpost.model.email import Outgoing
     from fairpost.policy.replies import Meaning
 
 CODE_MAX = 999
 
 # What people and other programs call the steps.
 ALIASES = {
-    "banner": Step.GREETING,
+    "tcp": Step.CONNECT,
+    "dns": Step.CONNECT,
+    "network": Step.CONNECT,
     "connection": Step.CONNECT,
+    "banner": Step.GREETING,
+    "welcome": Step.GREETING,
     "ehlo": Step.HELLO,
     "helo": Step.HELLO,
+    "ssl": Step.TLS,
+    "handshake": Step.TLS,
     "login": Step.AUTH,
+    "sasl": Step.AUTH,
+    "authentication": Step.AUTH,
     "rset": Step.RESET,
     "mail from": Step.MAIL,
     "mailfrom": Step.MAIL,
+    "from": Step.MAIL,
+    "sender": Step.MAIL,
+    "envelope": Step.MAIL,
     "rcpt to": Step.RCPT,
     "rcptto": Step.RCPT,
+    "to": Step.RCPT,
+    "recipient": Step.RCPT,
+    "content": Step.BODY,
+    "final": Step.DOT,
+    "final dot": Step.DOT,
+    "end": Step.DOT,
     "end of data": Step.DOT,
+    "end of message": Step.DOT,
+    "data end": Step.DOT,
     "eod": Step.DOT,
+    "eom": Step.DOT,
     ".": Step.DOT,
 }
+API_NAMES = frozenset({"api", "http", "https", "rest"})
 
 
-def _phase(text: str) -> Step:
+class Phase(NamedTuple):
+    step: Step | None
+    is_api: bool = False
+
+
+class Explained(NamedTuple):
+    reply: Reply
+    phase: Phase
+    channel: Channel
+    found: "Meaning"
+
+
+def _phase(text: str) -> Phase:
     name = " ".join(text.lower().replace("_", " ").replace("-", " ").split())
+    if name in API_NAMES:
+        return Phase(None, is_api=True)
     if name in ALIASES:
-        return ALIASES[name]
+        return Phase(ALIASES[name])
     try:
-        return Step(name)
+        return Phase(Step(name))
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no phase; there are {', '.join(Step)}") from None
+        raise typer.BadParameter(f"{text!r} is no phase; there are {', '.join(Step)}, api") from None
 
 
 def _channel(text: str) -> Channel:
@@ -54,19 +90,26 @@ def _channel(text: str) -> Channel:
 
 def explain(
     context: typer.Context,
-    reply: Annotated[str | None, typer.Argument(help='What the server said: "550 5.1.1 User unknown".')] = None,
+    reply: Annotated[
+        str | None,
+        typer.Argument(help='What the server said: "550 5.1.1 User unknown", or the error body of an API.'),
+    ] = None,
     phase: Annotated[
-        Step | None, typer.Option(parser=_phase, metavar="PHASE", help="When it was said: auth, mail, rcpt, data, dot…")
+        Phase | None,
+        typer.Option(
+            parser=_phase, metavar="PHASE", help="When it was said: ehlo, auth, mail, rcpt, data, final, api…"
+        ),
     ] = None,
     channel: Annotated[
-        Channel | None, typer.Option(parser=_channel, metavar="CHANNEL", help="Whose codes: smtp (default) or gmail.")
+        Channel | None,
+        typer.Option(parser=_channel, metavar="CHANNEL", help="Whose codes: smtp (default), gmail or graph."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a server's reply means, and what follows from it.
+    """Say what a server's reply means, and what the engine does about it.
 
-    Without a reply, JSON lines are read from standard input (code, text, and if known enhanced, phase, channel), and
-    a JSON line is printed for each. After a line that cannot be read it goes on, and ends with 1.
+    Without a reply, JSON lines are read from standard input (code, text, and if known enhanced, phase, channel; or an
+    error body of an API), and a JSON line is printed for each. After a line that cannot be read it goes on, and ends with 1.
 
     \b
     Example: fairpost explain "550 5.1.1 User unknown" --phase rcpt
@@ -74,30 +117,43 @@ def explain(
     if reply is None and sys.stdin.isatty():
         typer.echo(context.get_help())
         raise typer.Exit(2)
-    channel = channel or Channel.SMTP
+    phase = phase or Phase(None)
     if reply is None:
         if not _explain_lines(typer.get_binary_stream("stdin"), phase=phase, channel=channel):
             raise typer.Exit(1)
         return
-    from fairpost.policy.replies import meaning
-
-    found = meaning(_reply(reply), phase=phase, channel=channel)
+    explained = _explained(_reply(reply), phase=phase, channel=channel)
     if as_json:
-        print_json(_jsonable(found))
+        print_json(_jsonable(explained))
     else:
-        _print(found)
+        _print(explained)
 
 
 def _reply(text: str) -> Reply:
-    """As it stands in a log: the code, which each line may repeat, and the text."""
-    code = text.strip()[:3]
-    if not (code.isascii() and code.isdigit() and len(code) == 3):
-        raise typer.BadParameter(f"{text!r} does not begin with a code; write it like '550 5.1.1 User unknown'")
-    lines = [line.strip().removeprefix(code).removeprefix("-").strip() for line in text.strip().splitlines()]
+    """As it stands in a log: the code, which each line may repeat, and the text. Without a code, the words must do."""
+    text = text.strip()
+    code = text[:3]
+    if not (code.isascii() and code.isdigit() and len(code) == 3 and not text[3:4].isalnum()):
+        return Reply(0, text)
+    lines = [line.strip().removeprefix(code).removeprefix("-").strip() for line in text.splitlines()]
     return Reply(int(code), "\n".join(lines))
 
 
-def _explain_lines(lines: "Iterable[bytes]", *, phase: Step | None, channel: Channel) -> bool:
+def _explained(reply: Reply, *, phase: Phase, channel: Channel | None, enhanced: str | None = None) -> Explained:
+    from fairpost.policy.api_errors import read_error
+    from fairpost.policy.replies import meaning
+    from fairpost.policy.reply_rules import BY_GRAPH_CODE
+
+    if error := read_error(reply.text, status=reply.code):
+        reply, channel = error.reply, channel or error.channel
+    if channel is None and phase.is_api:
+        is_graphs = reply.text.partition(":")[0].strip().lower() in BY_GRAPH_CODE
+        channel = Channel.GRAPH if is_graphs else Channel.GMAIL
+    channel = channel or Channel.SMTP
+    return Explained(reply, phase, channel, meaning(reply, phase=phase.step, channel=channel, enhanced=enhanced))
+
+
+def _explain_lines(lines: "Iterable[bytes]", *, phase: Phase, channel: Channel | None) -> bool:
     """A line out for each line in, so that both stay side by side. False: at least one could not be read."""
     is_well = True
     for number, line in enumerate(lines, 1):
@@ -118,14 +174,14 @@ def _complaint(error: Exception) -> str:
     return f"this is no JSON: {where}"
 
 
-def _read_line(line: bytes, *, phase: Step | None, channel: Channel) -> "Meaning":
-    from fairpost.policy.replies import meaning
-
+def _read_line(line: bytes, *, phase: Phase, channel: Channel | None) -> Explained:
     given = json.loads(line.strip())
     if not isinstance(given, dict):
         raise typer.BadParameter('write an object, like {"code": 550, "text": "5.1.1 User unknown"}')
-    return meaning(
-        Reply(_code(given.get("code")), _text(given, "text") or ""),
+    if "error" in given:
+        return _explained(Reply(0, line.decode()), phase=phase, channel=channel)
+    return _explained(
+        Reply(_code(given.get("code", 0)), _text(given, "text") or ""),
         phase=_phase(said) if (said := _text(given, "phase")) else phase,
         channel=_channel(said) if (said := _text(given, "channel")) else channel,
         enhanced=_text(given, "enhanced"),
@@ -147,13 +203,18 @@ def _text(given: dict[str, Any], key: str) -> str | None:
     return value
 
 
-def _jsonable(found: "Meaning") -> dict[str, Any]:
+def _jsonable(explained: Explained) -> dict[str, Any]:
+    found = explained.found
+    then = _follows(explained)
     told: dict[str, Any] = {
         "class": found.class_,
         "scope": found.scope,
         "retry": found.retry,
         "suppress_recipient": found.suppress_recipient,
         "why": found.why,
+        "email": then.email,
+        "uses_try": then.uses_try,
+        "account": then.account,
     }
     if isinstance(found.wait, timedelta):
         told["wait_s"] = int(found.wait.total_seconds())
@@ -162,41 +223,138 @@ def _jsonable(found: "Meaning") -> dict[str, Any]:
     return told
 
 
-def _print(found: "Meaning") -> None:
+def _print(explained: Explained) -> None:
+    found, told = explained.found, _jsonable(explained)
     typer.echo(found.why)
     typer.echo()
-    wait = _jsonable(found)
     print_pairs(
         (
             ("class", found.class_),
             ("about", f"the {found.scope}"),
             ("tried again", "yes" if found.retry else "no"),
-            ("not before", f"in {wait['wait_s']} s" if "wait_s" in wait else wait.get("wait_until")),
+            ("not before", f"in {told['wait_s']} s" if "wait_s" in told else told.get("wait_until")),
             ("address suppressed", "yes" if found.suppress_recipient else "no"),
-            *zip(("the e-mail", "the recipient", "the account"), _consequences(found), strict=True),
+            ("the e-mail", _of_the_email(told["email"])),
+            (
+                "the recipient",
+                "gets no more mail from this workspace" if found.suppress_recipient else "stays on the list",
+            ),
+            ("the account", _of_the_account(told["account"], explained)),
         )
     )
 
 
-def _consequences(found: "Meaning") -> tuple[str, str, str]:
-    """For the e-mail, the recipient and the account."""
-    from fairpost.policy.replies import ReplyClass, Scope
+class Follows(NamedTuple):
+    email: str  # sent, bounced, failed, retried (by its plan), deferred (with the account)
+    uses_try: bool
+    account: str  # goes_on, rests_seconds, rests_minutes, suspended
 
-    later = "waits, and is tried again until its attempts are used up"
-    stays = "stays on the list"
-    match found.class_:
-        case ReplyClass.ACCEPTED:
-            return "is sent", "gets it", "goes on"
-        case ReplyClass.HARD_BOUNCE:
-            return "has bounced, and is not tried again", "gets no more mail from this workspace", "goes on"
-        case ReplyClass.AUTH if not found.retry:
-            return "goes back to the queue for another account", stays, "is suspended until its login is put right"
-        case ReplyClass.RATE_LIMIT | ReplyClass.AUTH:
-            return "waits, and is tried again", stays, "rests for a while"
-        case ReplyClass.POLICY_SENDER:
-            return "has failed", stays, "goes on; look at its address, its DNS records and its reputation"
-        case _ if found.retry:
-            goes_on = "goes on; look at its address, its DNS records and its reputation"
-            return later, stays, goes_on if found.scope is Scope.ACCOUNT else "goes on"
+
+def _follows(explained: Explained) -> Follows:
+    """By the same judgement as in the engine, for an e-mail to one recipient that has tries left."""
+    from fairpost.model.verdict import Bounced, Deferred, Failed, Retry, Sent, Untouched
+    from fairpost.policy.verdicts import is_about_our_pace, judge, suspicion
+
+    report = _report(explained)
+    verdict = judge(_an_email(), report, attempts=1, now=datetime(2030, 1, 1, tzinfo=UTC), roll=0)
+    match verdict:
+        case Sent():
+            return Follows("sent", True, "goes_on")
+        case Bounced():
+            return Follows("bounced", True, "goes_on")
+        case Failed():
+            return Follows("failed", True, "goes_on")
+        case Retry():
+            return Follows("retried", True, "goes_on")
+        case Deferred() | Untouched() if suspicion(report):
+            return Follows("deferred", False, "suspended")
+        case Untouched() if not is_about_our_pace(report):
+            return Follows("deferred", False, "rests_seconds")
+        case Deferred() | Untouched():
+            return Follows("deferred", False, "rests_minutes")
         case _:
-            return "has failed", stays, "goes on"
+            raise AssertionError(f"a reply leads to no {verdict}")
+
+
+RECIPIENT = "ann@example.com"
+BEFORE_THE_EMAIL = frozenset({Step.CONNECT, Step.GREETING, Step.HELLO, Step.STARTTLS, Step.TLS, Step.AUTH})
+
+
+def _report(explained: Explained) -> Report:
+    """What a transport would report."""
+    from fairpost.policy.replies import NO_CODE, Scope
+
+    reply, step = explained.reply, explained.phase.step
+    if reply.code == NO_CODE and explained.found.scope is Scope.NETWORK:  # its own words: no server said so
+        return Report(reached=Reached.UNTOUCHED, channel=explained.channel, step=step, error=reply.text)
+    return Report(
+        reached=Reached.UNTOUCHED if step in BEFORE_THE_EMAIL else Reached.REPLIED,
+        channel=explained.channel,
+        step=step,
+        reply=reply,
+        recipients={RECIPIENT: reply} if step is Step.RCPT else {},
+    )
+
+
+def _an_email() -> "Outgoing":
+    from fairpost.model.email import Content, Outgoing, Recipient
+    from fairpost.model.ids import EmailId
+    from fairpost.model.states import DoubtPolicy, EmailClass
+
+    return Outgoing(
+        id=EmailId(1),
+        workspace="",
+        email_class=EmailClass.URGENT,
+        on_doubt=DoubtPolicy.HOLD,
+        attempts=0,
+        attempts_max=2,
+        sender=None,
+        recipients=(Recipient(kind="to", address=RECIPIENT),),
+        envelope=(RECIPIENT,),
+        fields={},
+        content=Content(id=1, subject="", text="", html=None, reply_to=None, headers={}),
+    )
+
+
+def _of_the_email(email: str) -> str:
+    from fairpost.policy.retries import DELAYS
+
+    match email:
+        case "sent":
+            return "is sent"
+        case "bounced":
+            return "has bounced, and is not tried again"
+        case "failed":
+            return "has failed, and is not tried again"
+        case "deferred":
+            return "goes back to the queue and keeps its tries; another account of its pool may take it at once"
+        case _:
+            plans = (
+                f"{email_class}: {', '.join(_span(delay) for delay in delays)}"
+                for email_class, delays in DELAYS.items()
+            )
+            return f"uses up a try and waits by its plan ({'; '.join(plans)})"
+
+
+def _span(delay: timedelta) -> str:
+    minutes = int(delay.total_seconds() // 60)
+    return f"{minutes // 60} h" if minutes >= 60 else f"{minutes} min"
+
+
+def _of_the_account(account: str, explained: Explained) -> str:
+    from fairpost.policy.replies import ReplyClass
+
+    found = explained.found
+    match account:
+        case "suspended":
+            return "is suspended until its login is put right"
+        case "rests_seconds":
+            return "rests 1, 2, 4 … seconds, a minute at most"
+        case "rests_minutes":
+            return "rests until the moment the server names, else 1, 2, 4 … minutes, an hour at most"
+        case _ if found.class_ is ReplyClass.POLICY_SENDER:
+            return "goes on; several in a row suspend it. Look at its address, its DNS records and its reputation"
+        case _ if found.retry:
+            return "goes on at once; if three e-mails in a row get such an answer, it rests"
+        case _:
+            return "goes on"

@@ -68,7 +68,7 @@ TOO_FAST = Finding(_R.RATE_LIMIT, _S.PROVIDER, "The server gets more from us tha
 TOO_MUCH_FOR_ONE = Finding(_R.RATE_LIMIT, _S.RECIPIENT, "The server limits how much we may send to this recipient")
 
 GREYLISTED = Finding(
-    _R.TRANSIENT, _S.PROVIDER, "The server puts off senders it does not know yet, and takes the next try"
+    _R.TRANSIENT, _S.RECIPIENT, "The server puts off what is new to this recipient, and takes the next try"
 )
 BUSY = Finding(_R.TRANSIENT, _S.PROVIDER, "The server cannot take it at the moment")
 UNREACHABLE = Finding(_R.TRANSIENT, _S.NETWORK, "The connection failed, or one further on")
