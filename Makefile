@@ -21,6 +21,7 @@ $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e . --group dev
+	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true  # compiled once here, and not by every test process at once
 	@touch $@
 
 up: $(STAMP)  ## start everything and show it at work

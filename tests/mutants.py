@@ -303,8 +303,8 @@ MUTANTS = (
     Mutant(
         "an account comes back with the e-mail that had hung",
         f"{DELIVER}/runner.py",
-        "if same and len(self._batch) > 1:",
-        "if False:",
+        "if email.id != self._troubles.last)",
+        "if True)",
         (STOCK,),
     ),
     Mutant(

@@ -92,12 +92,23 @@ def test_three_different_e_mails_in_a_row_with_the_same_answer_mean_the_account(
 
 def test_a_row_is_of_different_e_mails_with_one_answer_and_nothing_passed_between() -> None:
     course = Course()
-    for number, report in [(1, LATER), (1, LATER), (2, LATER), (3, FULL), (4, LATER), (5, LATER)]:
+    for number, report in [(1, LATER), (1, LATER), (2, LATER), (3, CUT), (4, LATER), (5, LATER)]:
         assert course.tries(number, report).rest is None
     course.tries(6, TAKEN)
     assert course.tries(7, LATER).rest is None
     course.tries(8, NO_USER)
     assert course.tries(9, LATER).rest is None
+
+
+@pytest.mark.parametrize(
+    "text", ["4.2.2 mailbox full", "4.7.1 Greylisted, please try again", "4.7.1 Rate limit exceeded for this recipient"]
+)
+def test_what_recipients_have_each_for_themselves_is_no_row(text: str) -> None:
+    course = Course()
+    for number in range(10):
+        weighed = course.tries(number, replace(LATER, reply=Reply(451, text)))
+        assert isinstance(weighed.verdict, Retry)
+        assert weighed.rest is None
 
 
 def test_in_a_row_the_last_try_of_an_e_mail_is_not_its_end() -> None:

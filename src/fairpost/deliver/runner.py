@@ -317,12 +317,11 @@ class Runner:
         return None
 
     async def _try_another(self) -> None:
-        """After a trouble the account comes back with another e-mail than before, if there is one."""
-        if self._troubles.last is None or self._troubles.has_passed:
+        """After a trouble the account comes back with a single e-mail, another one than before if there is one."""
+        if self._troubles.has_passed or len(self._batch) < 2:
             return
-        same = [email for email in self._batch if email.id == self._troubles.last]
-        if same and len(self._batch) > 1:
-            await self._give_back(*same)
+        first = next(email for email in self._batch if email.id != self._troubles.last)
+        await self._give_back(*(email for email in self._batch if email is not first))
 
     def _batch_size(self, now: datetime) -> int:
         if not self._troubles.has_passed:

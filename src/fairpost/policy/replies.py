@@ -32,6 +32,7 @@ class Meaning:
     suppress_recipient: bool
     why: str
     wait: datetime | timedelta | None = None  # the text itself names a moment or a delay
+    is_its_own: bool = False  # for a reason that this recipient alone has: what others are answered says nothing of it
 
 
 def meaning(
@@ -158,6 +159,7 @@ def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> M
         suppress_recipient=class_ is ReplyClass.HARD_BOUNCE,
         why=f"{why}.",
         wait=_wait(text) if retry else None,
+        is_its_own=found in rules.ITS_OWN,
     )
 
 

@@ -91,6 +91,9 @@ LOOP = Finding(_R.UNKNOWN, _S.MESSAGE, "The mail goes round in circles, or its w
 UNEXPLAINED = Finding(_R.UNKNOWN, _S.MESSAGE, "The server refused it and did not say why")
 NONSENSE = Finding(_R.UNKNOWN, _S.MESSAGE, "The server gave an answer that means nothing here")
 
+# Temporary, and for a reason that this recipient alone has: three of them in a row are three recipients, and not our account.
+ITS_OWN = frozenset({FULL, FLOODED, TOO_MUCH_FOR_ONE, GREYLISTED})
+
 # By the codes alone. 521 is the server's whole answer to us (RFC 7504), whatever enhanced code is added.
 BY_CODE: dict[int, Finding] = {
     521: BLOCKED,

@@ -68,7 +68,7 @@ def _refused(
     answer = _answer(report)
     if answer is ReplyClass.ACCEPTED:  # some of its recipients got it
         return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
-    if answer is None:  # for good
+    if answer is None:
         return Weighed(verdict=verdict, troubles=replace(troubles, unreachable=0, answer=None, refused=()))
     before = troubles.refused if answer == troubles.answer else ()
     refused = (*(id_ for id_ in before if id_ != email.id), email.id)
@@ -144,8 +144,10 @@ def _rested(
 
 
 def _answer(report: Report) -> str | None:
-    """What makes two temporary answers the same; None where it was not temporary."""
+    """What makes two temporary answers the same; None where it was not temporary, or about this recipient alone."""
     if report.reached in (Reached.BEFORE_DOT, Reached.AFTER_DOT):
         return "cut"
     found = about(report)
-    return found.class_ if found is not None and (found.retry or found.class_ is ReplyClass.ACCEPTED) else None
+    if found is None or found.is_its_own:
+        return None
+    return found.class_ if found.retry or found.class_ is ReplyClass.ACCEPTED else None
