@@ -22,6 +22,7 @@ TABLES = (
     "arrivals",
     "nodes",
     "clocks",
+    "homes",
     "routes",
     "rules",
     "accounts",

@@ -61,7 +61,7 @@ async def _run(url: str, sql: str) -> None:
 async def empty(store: Store) -> Lease:
     """Nothing waits; one account, held for the whole benchmark."""
     await store.value(
-        "TRUNCATE fairpost.queue, fairpost.arrivals, fairpost.nodes, fairpost.clocks, fairpost.rules, fairpost.routes, fairpost.accounts CASCADE"
+        "TRUNCATE fairpost.queue, fairpost.arrivals, fairpost.nodes, fairpost.clocks, fairpost.homes, fairpost.rules, fairpost.routes, fairpost.accounts CASCADE"
     )
     account = await store.add_account("bench", address="bench@post.test", limits=Limits())
     lease = await store.take_lease(account, owner="bench", seconds=86_400)

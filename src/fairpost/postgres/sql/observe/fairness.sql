@@ -5,7 +5,7 @@
 -- Who has how much waiting, in one look, because reading the tree is what costs. `of` says what a row is about:
 --   spread             `times` users of this tier have `n` e-mails each: what inequality is computed from
 --   workspace, user    those with the most, at most `p_max` of each; `name` is empty of a workspace
---   domain             the same, of the domains of those workspaces
+--   domain             the same, of the From domains in those workspaces
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_sender(p_workspace text, p_max integer)
 RETURNS TABLE (of text, workspace text, name text, tier smallint, n bigint, times bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
@@ -30,6 +30,10 @@ BEGIN
         SELECT x.workspace, x.domain, sum(x.n) AS n
         FROM (SELECT d.workspace, d.key AS domain, c.waiting AS n
               FROM workspaces w JOIN fairpost.nodes d ON d.workspace = w.workspace AND d.level = 'domain' JOIN fairpost.clocks c ON c.id = d.id
+              UNION ALL   -- what hangs below another domain than the one in its From
+              SELECT l.workspace, x.domain, x.sign * c.waiting
+              FROM workspaces w JOIN fairpost.leaves l ON l.workspace = w.workspace AND l.domain <> l.home JOIN fairpost.clocks c ON c.id = l.node,
+                   LATERAL (VALUES (l.home, -1), (l.domain, 1)) x(domain, sign)
               UNION ALL
               SELECT a.workspace, a.domain, a.n FROM workspaces w JOIN fairpost.arrivals a ON a.workspace = w.workspace) x
         GROUP BY 1, 2 HAVING sum(x.n) > 0

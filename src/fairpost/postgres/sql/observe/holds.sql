@@ -21,8 +21,11 @@ BEGIN
            (coalesce(tree.n, 0) + coalesce(notes.n, 0))::bigint
     FROM held h
     CROSS JOIN LATERAL (
-        SELECT sum(c.waiting) AS n FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
-        WHERE n.workspace = h.workspace AND n.level = h.level AND n.key = CASE h.level WHEN 'workspace' THEN h.workspace ELSE h.key END) tree
+        SELECT sum(c.waiting) AS n
+        FROM (SELECT n.id FROM fairpost.nodes n WHERE n.workspace = h.workspace AND h.level IN ('workspace', 'user') AND n.level = h.level
+                  AND n.key = CASE h.level WHEN 'workspace' THEN h.workspace ELSE h.key END
+              UNION ALL SELECT l FROM fairpost.leaves_of(h.workspace, h.level, h.key) l) n
+        JOIN fairpost.clocks c ON c.id = n.id) tree
     CROSS JOIN LATERAL (
         SELECT sum(n.n) AS n FROM noted n WHERE n.workspace = h.workspace
         AND h.key = CASE h.level WHEN 'domain' THEN n.domain WHEN 'user' THEN n.user_name WHEN 'stream' THEN n.stream ELSE '' END) notes

@@ -58,7 +58,7 @@ BEGIN
         SELECT found, p_parent, p_level, p_route, p_class, p_workspace, p_key,
                CASE p_level WHEN 'route' THEN '{}' ELSE (SELECT p.path FROM fairpost.nodes p WHERE p.id = p_parent) || found END;
         INSERT INTO fairpost.clocks (id, parent, key, route, weight, held_until)
-        SELECT found, p_parent, p_key, p_route, fairpost.weight_of(r.weight, r.tier, f), fairpost.held_until(r, p_now)
+        SELECT found, p_parent, p_key, p_route, fairpost.weight_of(r.weight, r.tier, f), CASE WHEN p_level <> 'domain' THEN fairpost.held_until(r, p_now) END
         FROM fairpost.fairness f LEFT JOIN fairpost.rules r ON r.workspace = p_workspace AND r.level = p_level
             AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END;
     END IF;
@@ -115,20 +115,29 @@ BEGIN
     FROM unnest(users, fifo_roots) m(id, root) JOIN fairpost.nodes n ON n.parent = m.id WHERE c.id = n.id AND c.fifo_root IS DISTINCT FROM m.root;
     PERFORM fairpost.count_above(users, 1);
     PERFORM fairpost.activate(active);
-    FOR depth IN REVERSE 2..1 LOOP
+    PERFORM fairpost.remove_childless(left_behind);
+    PERFORM fairpost.weigh_domains(left_behind || domains);
+END $$;
+
+-- Of these nodes, those that nothing hangs on any more.
+CREATE OR REPLACE FUNCTION fairpost.remove_childless(ids bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    FOR depth IN REVERSE 3..1 LOOP
         WITH gone AS (
-            DELETE FROM fairpost.nodes n WHERE n.id = ANY (left_behind) AND cardinality(n.path) = depth
+            DELETE FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth
             AND NOT EXISTS (SELECT FROM fairpost.nodes child WHERE child.parent = n.id) RETURNING n.id)
         DELETE FROM fairpost.clocks c USING gone WHERE c.id = gone.id;
     END LOOP;
 END $$;
 
--- Adds what waits below these users to their domains and workspaces, or takes it off.
-CREATE OR REPLACE FUNCTION fairpost.count_above(users bigint[], sign integer) RETURNS void
+-- Adds what waits on these nodes to those above them, up to the workspace, or takes it off.
+DROP FUNCTION IF EXISTS fairpost.count_above(bigint[], integer);
+CREATE OR REPLACE FUNCTION fairpost.count_above(ids bigint[], sign integer) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.clocks c SET waiting = c.waiting + sign * above.n
-    FROM (SELECT w.id, sum(u.waiting) AS n FROM fairpost.nodes n JOIN fairpost.clocks u ON u.id = n.id, unnest(n.path[1:2]) w(id)
-          WHERE n.id = ANY (users) GROUP BY w.id HAVING sum(u.waiting) <> 0) above
+    FROM (SELECT w.id, sum(own.waiting) AS n FROM fairpost.nodes n JOIN fairpost.clocks own ON own.id = n.id, unnest(n.path[1:cardinality(n.path) - 1]) w(id)
+          WHERE n.id = ANY (ids) GROUP BY w.id HAVING sum(own.waiting) <> 0) above
     WHERE c.id = above.id
 $$;
 DROP FUNCTION IF EXISTS fairpost.remove_if_childless(bigint);
@@ -229,9 +238,9 @@ BEGIN
     IF (before.share, before.lanes, before.weights) <> (p_share, p_lanes, p_weights) THEN
         FOR w IN SELECT DISTINCT n.workspace FROM fairpost.nodes n WHERE n.level = 'workspace' ORDER BY 1 LOOP
             PERFORM fairpost.change_lanes(w, NULL, t);
-            UPDATE fairpost.clocks c SET weight = fairpost.weight_of(r.weight, r.tier, f)
-            FROM fairpost.rules r JOIN fairpost.nodes n ON n.workspace = r.workspace AND n.level = r.level AND (r.level = 'workspace' OR n.key = r.key), fairpost.fairness f
-            WHERE r.workspace = w AND c.id = n.id AND c.weight <> fairpost.weight_of(r.weight, r.tier, f);
+            PERFORM fairpost.weigh(ARRAY(
+                SELECT n.id FROM fairpost.rules r JOIN fairpost.nodes n ON n.workspace = r.workspace AND n.level = r.level AND (r.level = 'workspace' OR n.key = r.key)
+                WHERE r.workspace = w AND r.level IN ('workspace', 'user')));   -- who have a tier
         END LOOP;
     END IF;
     INSERT INTO fairpost.events (at, kind, subject, detail)

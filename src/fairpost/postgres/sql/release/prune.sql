@@ -1,4 +1,4 @@
--- Forgets senders that nothing was sent for since `p_before`: their leaves, and what is left without children above them.
+-- Forgets senders that nothing was sent for since `p_before`: their leaves, what is left without children above them, and the homes that nobody gave them.
 -- Who comes back is simply new. Returns how many leaves went; call again while it returns `p_max`. Maintenance, not the hot path.
 CREATE OR REPLACE FUNCTION fairpost.prune(p_route text, p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -6,6 +6,7 @@ DECLARE
     mine bigint[];
     gone bigint[];
     pruned integer;
+    w text[]; u text[];   -- whose leaves went
 BEGIN
     PERFORM FROM fairpost.routes r WHERE r.route = p_route FOR UPDATE;   -- nobody stages meanwhile
     gone := ARRAY(
@@ -17,6 +18,7 @@ BEGIN
                   WHERE c.id IN (SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (gone)) FOR UPDATE SKIP LOCKED);
     gone := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.id = ANY (gone) AND n.path[1] = ANY (mine));
     pruned := cardinality(gone);
+    SELECT array_agg(x.workspace), array_agg(x.key) INTO w, u FROM fairpost.nodes x WHERE x.id IN (SELECT n.parent FROM fairpost.nodes n WHERE n.id = ANY (gone));
     WHILE cardinality(gone) > 0 LOOP
         DELETE FROM fairpost.clocks c WHERE c.id = ANY (gone);
         WITH left_behind AS (DELETE FROM fairpost.nodes n WHERE n.id = ANY (gone) RETURNING n.parent)
@@ -24,5 +26,8 @@ BEGIN
         gone := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.id = ANY (gone) AND n.level <> 'route'
                       AND NOT EXISTS (SELECT FROM fairpost.nodes child WHERE child.parent = n.id));
     END LOOP;
+    DELETE FROM fairpost.homes h USING unnest(w, u) x(workspace, user_name)
+    WHERE h.workspace = x.workspace AND h.user_name = x.user_name AND NOT h.is_given
+    AND NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.workspace = x.workspace AND n.level = 'user' AND n.key = x.user_name);
     RETURN pruned;
 END $$;

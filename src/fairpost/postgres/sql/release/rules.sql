@@ -6,15 +6,16 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- a thousand for all: whoever lays everything anew takes every one
 $$;
 
--- The nodes that bear a name, with their workspaces locked. Nobody stages a new one meanwhile.
+-- The nodes that a rule about this name is about, with their workspaces locked. Nobody stages a new one meanwhile. Of a domain: its node, which
+-- has the weight, and the leaves with it in From, which a hold stops.
 CREATE OR REPLACE FUNCTION fairpost.lock_named(p_workspace text, p_level fairpost.node_level, p_key text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     named bigint[];
 BEGIN
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
-    named := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = p_level
-                   AND (p_level = 'workspace' OR n.key = p_key));
+    named := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = p_level AND (p_level = 'workspace' OR n.key = p_key)
+                   UNION SELECT l FROM fairpost.leaves_of(p_workspace, p_level, p_key) l);
     PERFORM c.id FROM fairpost.clocks c
     WHERE c.id IN (SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (named)) ORDER BY c.id FOR UPDATE;
     RETURN named;
@@ -32,22 +33,24 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, p_now), p_now)
 $$;
 
--- Makes these nodes, whose workspaces the caller has locked, what the rule says. The next staging wakes what is free again.
+-- Makes these nodes, whose workspaces the caller has locked, what the rule says, and leaves what all rules about them say. The next staging wakes what is
+-- free again.
 CREATE OR REPLACE FUNCTION fairpost.obey(named bigint[], r fairpost.rules, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    until CONSTANT timestamptz := fairpost.held_until(r, p_now);
-    new_weight CONSTANT double precision := (SELECT fairpost.weight_of(r.weight, r.tier, f) FROM fairpost.fairness f);
+    ids bigint[]; untils timestamptz[];
     stopped bigint[];
 BEGIN
-    IF until IS NULL THEN
-        UPDATE fairpost.clocks c SET held_until = p_now WHERE c.id = ANY (named) AND c.held_until > p_now;
-    ELSE
-        stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (named) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
-        UPDATE fairpost.clocks c SET held_until = until WHERE c.id = ANY (named) AND c.held_until IS DISTINCT FROM until;
-        PERFORM fairpost.deactivate(stopped);
-    END IF;
-    UPDATE fairpost.clocks c SET weight = new_weight WHERE c.id = ANY (named) AND c.weight <> new_weight;
+    SELECT array_agg(x.id), array_agg(x.until) INTO ids, untils
+    FROM (SELECT n.id, fairpost.held_until(r, p_now) AS until FROM fairpost.nodes n WHERE n.id = ANY (named) AND n.level NOT IN ('domain', 'stream')
+          UNION ALL
+          SELECT l.id, l.until FROM fairpost.said_of_leaves(named, p_now) l) x;
+    UPDATE fairpost.clocks c SET held_until = p_now FROM unnest(ids, untils) x(id, until) WHERE c.id = x.id AND x.until IS NULL AND c.held_until > p_now;
+    stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (ids) OFFSET 0) c
+                     JOIN unnest(ids, untils) x(id, until) ON x.id = c.id WHERE x.until IS NOT NULL AND c.busy > 0 AND c.held_until IS NULL);
+    UPDATE fairpost.clocks c SET held_until = x.until FROM unnest(ids, untils) x(id, until) WHERE c.id = x.id AND c.held_until IS DISTINCT FROM x.until AND x.until IS NOT NULL;
+    PERFORM fairpost.deactivate(stopped);
+    PERFORM fairpost.weigh(named);
 END $$;
 
 -- Nothing below this name goes out until the given moment ('infinity': until released). With `p_at_least`, a hold that lasts
@@ -106,13 +109,11 @@ CREATE OR REPLACE FUNCTION fairpost.set_weight(p_workspace text, p_level fairpos
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     named CONSTANT bigint[] := fairpost.lock_named(p_workspace, p_level, p_key);
-    rule fairpost.rules;
 BEGIN
     INSERT INTO fairpost.rules AS r (workspace, level, key, weight)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_weight)
-    ON CONFLICT (workspace, level, key) DO UPDATE SET weight = excluded.weight
-    RETURNING * INTO rule;
-    UPDATE fairpost.clocks c SET weight = fairpost.weight_of(rule.weight, rule.tier, f) FROM fairpost.fairness f WHERE c.id = ANY (named);
+    ON CONFLICT (workspace, level, key) DO UPDATE SET weight = excluded.weight;
+    PERFORM fairpost.weigh(named);
 END $$;
 
 -- The tier of a workspace or user, and how long nothing of it goes out (null: no throttle), from now on and for what is

@@ -1,8 +1,9 @@
 -- What is known of senders, and what they have been doing.
 
 -- Registers a workspace (no name) or a user, or changes what is known of it: in the caller's own transaction, such as the one
--- in which somebody signs up or pays. An engine decides the tier, within a second.
-CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz) RETURNS void
+-- in which somebody signs up or pays. An engine decides the tier, within a second, and brings the user's mail to the home given. Without one, the home stays.
+DROP FUNCTION IF EXISTS fairpost.set_sender(text, text, text, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz, p_home text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
@@ -12,9 +13,15 @@ BEGIN
     IF p_since NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
         RAISE EXCEPTION 'since: must lie between the years 1970 and 2200, got %', p_since USING ERRCODE = 'FP001';
     END IF;
+    IF p_home IS NOT NULL AND (coalesce(p_user, '') = '' OR strpos(p_home, '@') > 0 OR fairpost.parse_address(jsonb_build_object('address', 'x@' || p_home)) IS NULL) THEN
+        RAISE EXCEPTION 'home: must be a domain, of a user, got %', left(p_home, 100) USING ERRCODE = 'FP001';
+    END IF;
     INSERT INTO fairpost.senders AS s (workspace, level, name, plan, since, look_at)
     VALUES (p_workspace, CASE WHEN p_user IS NULL THEN 'workspace' ELSE 'user' END::fairpost.node_level, coalesce(p_user, ''), p_plan, p_since, '-infinity')
     ON CONFLICT (workspace, level, name) DO UPDATE SET plan = excluded.plan, since = excluded.since, look_at = '-infinity', revision = s.revision + 1;
+    INSERT INTO fairpost.homes AS h (workspace, user_name, is_given, domain, is_proven, is_settled)
+    SELECT p_workspace, p_user, true, lower(p_home), true, false WHERE p_home IS NOT NULL
+    ON CONFLICT (workspace, user_name, is_given) DO UPDATE SET domain = excluded.domain, is_settled = false WHERE h.domain <> excluded.domain;
 END $$;
 
 -- The tier, throttle and score that somebody decided on what he read at `p_revision`, and their effect on everything queued.

@@ -2,8 +2,10 @@
 -- route's row is the lock, and nobody waits for it. Costs what has changed, never what is waiting: a bulk of ten
 -- thousand e-mails of one sender is one arrival.
 
--- The nodes that arrivals need and that do not exist yet, level by level, with what the rules say of them.
-CREATE OR REPLACE FUNCTION fairpost.grow(arrived fairpost.arrivals[], p_now timestamptz) RETURNS void
+-- The nodes that arrivals need and that do not exist yet, level by level, with what the rules say of them; each user below the home that comes with the
+-- arrival. Leaves are what is missing in any case: a leaf bears its flow as its key.
+DROP FUNCTION IF EXISTS fairpost.grow(fairpost.arrivals[], timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.grow(arrived fairpost.arrivals[], homes text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     levels CONSTANT fairpost.node_level[] := '{route,workspace,domain,user,stream}';
@@ -11,44 +13,75 @@ DECLARE
     depth integer;
     f fairpost.fairness;
     lanes text[];
+    users bigint[];   -- new ones
 BEGIN
     SELECT * INTO f FROM fairpost.fairness;   -- under the locks: whoever lays it anew has moved everybody
     lanes := ARRAY(SELECT fairpost.lane_of(a.workspace, a.user_name, f) FROM unnest(arrived) a);
-    FOR depth IN 0..4 LOOP
+    FOR depth IN 0..3 LOOP
         WITH wanted AS (
             SELECT nextval('fairpost.node_serial') AS id, w.*, coalesce(p.path, '{}') AS above
             FROM (
                 SELECT DISTINCT a.route, a.class, parents[a.ord] AS parent,
                     CASE WHEN depth = 0 THEN '' ELSE a.workspace END AS workspace,
-                    CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
-                               WHEN 3 THEN a.user_name ELSE a.stream END AS key,
-                    CASE depth WHEN 4 THEN a.flow END AS flow
+                    CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN homes[a.ord] ELSE a.user_name END AS key
                 FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, unserved, ord)
             ) w
             LEFT JOIN fairpost.nodes p ON p.id = w.parent
             WHERE NOT EXISTS (SELECT FROM fairpost.nodes o WHERE o.parent = w.parent AND o.key = w.key)
         ), grown AS (
-            INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path, flow)
+            INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path)
             SELECT w.id, w.parent, levels[depth + 1], w.route, w.class, w.workspace, w.key,
-                   CASE depth WHEN 0 THEN '{}' ELSE w.above || w.id END, w.flow
+                   CASE depth WHEN 0 THEN '{}' ELSE w.above || w.id END
             FROM wanted w
             RETURNING n.*
+        ), ticking AS (
+            INSERT INTO fairpost.clocks (id, parent, key, route, weight, held_until)
+            SELECT g.id, g.parent, g.key, g.route, fairpost.weight_of(r.weight, r.tier, f), CASE WHEN depth <> 2 THEN fairpost.held_until(r, p_now) END
+            FROM grown g
+            LEFT JOIN fairpost.rules r ON r.workspace = g.workspace AND r.level = g.level
+                AND r.key = CASE g.level WHEN 'workspace' THEN '' ELSE g.key END
         )
-        INSERT INTO fairpost.clocks (id, parent, key, route, flow, head_due, weight, held_until, fifo_root)
-        SELECT g.id, g.parent, g.key, g.route, g.flow, CASE depth WHEN 4 THEN 'infinity' ELSE '-infinity' END::timestamptz, fairpost.weight_of(r.weight, r.tier, f), fairpost.held_until(r, p_now),
-               CASE WHEN depth = 4 AND f.share < 100 THEN
-                   (SELECT root.id FROM fairpost.nodes w JOIN fairpost.nodes root ON root.id = w.parent
-                    WHERE w.id = g.path[1] AND root.key = fairpost.root_key(g.route, g.class, 'fifo')) END
-        FROM grown g
-        LEFT JOIN fairpost.rules r ON r.workspace = g.workspace AND r.level = g.level
-            AND r.key = CASE g.level WHEN 'workspace' THEN '' ELSE g.key END;
+        SELECT array_agg(g.id) INTO users FROM grown g;
 
         SELECT array_agg(n.id ORDER BY a.ord) INTO parents
         FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, unserved, ord)
         JOIN fairpost.nodes n ON n.parent = parents[a.ord]
-            AND n.key = CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN a.domain
-                                   WHEN 3 THEN a.user_name ELSE a.stream END;
+            AND n.key = CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN homes[a.ord] ELSE a.user_name END;
     END LOOP;
+    PERFORM fairpost.weigh_domains(ARRAY(SELECT DISTINCT n.parent FROM fairpost.nodes n WHERE n.id = ANY (users)));
+
+    WITH wanted AS (
+        SELECT nextval('fairpost.node_serial') AS id, a.*, parents[a.ord] AS parent, homes[a.ord] AS home
+        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, first_id, fresh, unserved, ord)
+    ), grown AS (
+        INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path, flow)
+        SELECT w.id, w.parent, 'stream', w.route, w.class, w.workspace, w.flow::text, p.path || w.id, w.flow FROM wanted w JOIN fairpost.nodes p ON p.id = w.parent
+        RETURNING n.*
+    ), labelled AS (
+        INSERT INTO fairpost.leaves (node, workspace, home, domain, stream) SELECT w.id, w.workspace, w.home, w.domain, w.stream FROM wanted w
+    )
+    INSERT INTO fairpost.clocks (id, parent, key, route, flow, head_due, weight, held_until, fifo_root)
+    SELECT g.id, g.parent, fairpost.leaf_name(w.stream, w.domain, w.home), g.route, g.flow, 'infinity',
+           fairpost.weight_of(s.weight, s.tier, f) * coalesce(d.weight, 1),
+           nullif(greatest(s.held_until, s.throttled_until, d.held_until, d.throttled_until, p_now), p_now),
+           CASE WHEN f.share < 100 THEN
+               (SELECT root.id FROM fairpost.nodes w JOIN fairpost.nodes root ON root.id = w.parent
+                WHERE w.id = g.path[1] AND root.key = fairpost.root_key(g.route, g.class, 'fifo')) END
+    FROM grown g JOIN wanted w ON w.id = g.id
+    LEFT JOIN fairpost.rules s ON s.workspace = w.workspace AND s.level = 'stream' AND s.key = w.stream
+    LEFT JOIN fairpost.rules d ON d.workspace = w.workspace AND d.level = 'domain' AND d.key = w.domain;
+END $$;
+
+-- Of these arrivals, those in whose workspace nobody is at work; it is locked. What grows may change the weight of a domain that is there already.
+CREATE OR REPLACE FUNCTION fairpost.whose_workspace_is_free(p_route text, arrived fairpost.arrivals[]) RETURNS fairpost.arrivals[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    there CONSTANT bigint[] := ARRAY(SELECT n.id FROM fairpost.nodes n
+                                     WHERE n.workspace IN (SELECT a.workspace FROM unnest(arrived) a) AND n.level = 'workspace' AND n.route = p_route);
+    mine CONSTANT bigint[] := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (there) FOR UPDATE SKIP LOCKED);
+BEGIN
+    RETURN (SELECT array_agg(a) FROM unnest(arrived) a
+            WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.id = ANY (there) AND n.id <> ALL (mine) AND n.workspace = a.workspace));
 END $$;
 
 -- Scans of this route's workspaces start from now on where the first of them stands; newcomers join there.
@@ -82,6 +115,7 @@ DECLARE
     notes tid[];
     arrived fairpost.arrivals[];   -- one a flow
     strangers fairpost.arrivals[];
+    homes text[];
     asleep bigint[];
     ended bigint[];
     mine bigint[];                 -- the workspaces this transaction holds
@@ -139,8 +173,10 @@ BEGIN
         SELECT array_agg(a) INTO strangers FROM unnest(strangers) a
         WHERE a.workspace IN (SELECT w.workspace FROM (SELECT DISTINCT s.workspace FROM unnest(strangers) s) w
                               WHERE pg_try_advisory_xact_lock_shared(fairpost.rules_lock(w.workspace)));
+        strangers := fairpost.whose_workspace_is_free(r.route, strangers);
+        SELECT h.arrived, h.homes INTO strangers, homes FROM fairpost.find_homes(strangers) h;
         IF strangers IS NOT NULL THEN
-            PERFORM fairpost.grow(strangers, p_now);
+            PERFORM fairpost.grow(strangers, homes, p_now);
         END IF;
     END IF;
 

@@ -1,0 +1,180 @@
+-- Where a user hangs in the flow tree: below one domain, their home, whatever they write in From. So share, weight and throttle hold over all of it, and
+-- nobody gains by another domain. Mail that names no user hangs below its From domain.
+--
+-- The home is the first domain they sent from that the workspace has shown to be its own, else the first. It is decided when mail of theirs is
+-- staged: whoever enqueues asks nobody and waits for nobody. Only set_sender changes it, and a first proven domain that comes later.
+--
+-- A leaf bears the From domain of its e-mails, so a rule about a domain finds them wherever they hang:
+--
+--     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test stops the second leaf alone;
+--                             └─ news (From shop.test)         one of acme.test the first, and neither Ann's nor the domain's node
+
+-- One staging at a time decides on the users of a workspace; the others leave them for later.
+CREATE OR REPLACE FUNCTION fairpost.homes_lock(workspace text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT fairpost.rules_lock(workspace) + 1024   -- beside the thousand of the rules
+$$;
+
+-- The domain that a workspace has shown to be its own and that covers this one: itself, or one above it. Null: none.
+CREATE OR REPLACE FUNCTION fairpost.proven_domain(p_workspace text, p_domain text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT d.domain FROM fairpost.domains d, split_part(fairpost.fold('x@' || p_domain), '@', 2) given   -- as the DNS writes it
+    WHERE d.workspace = p_workspace AND d.proven_at IS NOT NULL AND p_domain <> '' AND (given = d.domain OR right(given, length(d.domain) + 1) = '.' || d.domain)
+    ORDER BY length(d.domain) DESC LIMIT 1
+$$;
+
+-- Decides on the homes of those among these senders who have none, or none that is proven yet. Left out are those on whom somebody else decides just now.
+-- Returns the arrivals that have a home, and with each the domain. The caller holds the rules of their workspaces.
+CREATE OR REPLACE FUNCTION fairpost.find_homes(INOUT arrived fairpost.arrivals[], OUT homes text[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    undecided text[];
+BEGIN
+    undecided := ARRAY(
+        SELECT DISTINCT a.workspace FROM unnest(arrived) a
+        LEFT JOIN LATERAL (SELECT bool_or(h.is_proven OR h.is_given) AS is_sure FROM fairpost.homes h WHERE h.workspace = a.workspace AND h.user_name = a.user_name) h ON true
+        WHERE a.user_name <> '' AND (h.is_sure IS NULL OR NOT h.is_sure AND fairpost.proven_domain(a.workspace, a.domain) IS NOT NULL));
+    undecided := ARRAY(SELECT w FROM unnest(undecided) w WHERE pg_try_advisory_xact_lock(fairpost.homes_lock(w)));
+    IF undecided <> '{}' THEN
+        INSERT INTO fairpost.homes AS h (workspace, user_name, is_given, domain, is_proven)
+        SELECT DISTINCT ON (x.workspace, x.user_name) x.workspace, x.user_name, false, coalesce(x.proven, x.domain), x.proven IS NOT NULL
+        FROM (SELECT p.*, fairpost.proven_domain(p.workspace, p.domain) AS proven
+              FROM (SELECT a.workspace, a.user_name, a.domain, a.id, true AS is_new FROM unnest(arrived) a
+                    UNION ALL   -- where they were before they had a home
+                    SELECT u.workspace, u.key, d.key, u.id, false
+                    FROM (SELECT DISTINCT a.workspace, a.user_name FROM unnest(arrived) a) a
+                    JOIN fairpost.nodes u ON u.workspace = a.workspace AND u.level = 'user' AND u.key = a.user_name JOIN fairpost.nodes d ON d.id = u.parent) p
+              WHERE p.workspace = ANY (undecided) AND p.user_name <> ''
+              AND NOT EXISTS (SELECT FROM fairpost.homes g WHERE g.workspace = p.workspace AND g.user_name = p.user_name AND (g.is_proven OR g.is_given))) x
+        ORDER BY x.workspace, x.user_name, x.proven IS NULL, x.is_new, x.id
+        ON CONFLICT (workspace, user_name, is_given) DO UPDATE SET domain = excluded.domain, is_proven = true, is_settled = h.domain = excluded.domain
+        WHERE excluded.is_proven;
+    END IF;
+    SELECT array_agg(x.a ORDER BY x.id), array_agg(x.domain ORDER BY x.id) INTO arrived, homes
+    FROM (SELECT a, a.id, CASE a.user_name WHEN '' THEN a.domain ELSE (
+              SELECT h.domain FROM fairpost.homes h WHERE h.workspace = a.workspace AND h.user_name = a.user_name ORDER BY h.is_given DESC LIMIT 1) END AS domain
+          FROM unnest(arrived) a) x
+    WHERE x.domain IS NOT NULL;
+END $$;
+
+-- The name by which a claim knows a leaf among its siblings: the same below a pool and an account's own route.
+CREATE OR REPLACE FUNCTION fairpost.leaf_name(stream text, domain text, home text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN domain = home THEN stream ELSE stream || E'\x1f' || domain END
+$$;
+
+-- The leaves whose e-mails are of this stream, or have this domain in From.
+CREATE OR REPLACE FUNCTION fairpost.leaves_of(p_workspace text, p_level fairpost.node_level, p_key text) RETURNS SETOF bigint
+LANGUAGE sql STABLE AS $$
+    SELECT l.node FROM fairpost.leaves l WHERE p_level = 'stream' AND l.workspace = p_workspace AND l.stream = p_key
+    UNION ALL
+    SELECT l.node FROM fairpost.leaves l WHERE p_level = 'domain' AND l.workspace = p_workspace AND l.domain = p_key
+    UNION ALL   -- those from before homes
+    SELECT n.id FROM fairpost.nodes n WHERE p_level = 'stream' AND n.workspace = p_workspace AND n.level = 'stream' AND n.key = p_key
+    UNION ALL
+    SELECT n.id FROM fairpost.nodes d JOIN fairpost.nodes u ON u.parent = d.id JOIN fairpost.nodes n ON n.parent = u.id
+    WHERE p_level = 'domain' AND d.workspace = p_workspace AND d.level = 'domain' AND d.key = p_key
+    AND NOT EXISTS (SELECT FROM fairpost.leaves l WHERE l.node = n.id)
+$$;
+
+-- What the rules say of leaves, each by its stream and by its From domain.
+CREATE OR REPLACE FUNCTION fairpost.said_of_leaves(ids bigint[], p_now timestamptz) RETURNS TABLE (id bigint, until timestamptz, weight double precision)
+LANGUAGE sql STABLE AS $$
+    SELECT n.id, nullif(greatest(s.held_until, s.throttled_until, d.held_until, d.throttled_until, p_now), p_now), fairpost.weight_of(s.weight, s.tier, f) * coalesce(d.weight, 1)
+    FROM fairpost.nodes n
+    LEFT JOIN fairpost.leaves l ON l.node = n.id
+    LEFT JOIN fairpost.nodes above ON above.id = n.path[2] AND l.node IS NULL
+    LEFT JOIN fairpost.rules s ON s.workspace = n.workspace AND s.level = 'stream' AND s.key = coalesce(l.stream, n.key)
+    LEFT JOIN fairpost.rules d ON d.workspace = n.workspace AND d.level = 'domain' AND d.key = coalesce(l.domain, above.key),
+    fairpost.fairness f
+    WHERE n.id = ANY (ids) AND n.level = 'stream'
+$$;
+
+-- Sets the weights of these nodes, whose workspaces the caller has locked, to what the rules say. A domain weighs no more than the heaviest user at home
+-- in it: so somebody who is slowed down does not gain by a domain of their own.
+CREATE OR REPLACE FUNCTION fairpost.weigh(ids bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE fairpost.clocks c SET weight = x.weight
+    FROM (SELECT n.id, fairpost.weight_of(r.weight, r.tier, f) AS weight
+          FROM fairpost.nodes n LEFT JOIN fairpost.rules r ON r.workspace = n.workspace AND r.level = n.level AND r.key = CASE n.level WHEN 'workspace' THEN '' ELSE n.key END,
+               fairpost.fairness f
+          WHERE n.id = ANY (ids) AND n.level IN ('workspace', 'user')
+          UNION ALL
+          SELECT l.id, l.weight FROM fairpost.said_of_leaves(ids, 'epoch') l) x
+    WHERE c.id = x.id AND c.weight <> x.weight;
+    PERFORM fairpost.weigh_domains(ARRAY(
+        SELECT DISTINCT CASE n.level WHEN 'user' THEN n.parent ELSE n.id END FROM fairpost.nodes n WHERE n.id = ANY (ids) AND n.level IN ('domain', 'user')));
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.weigh_domains(ids bigint[]) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE fairpost.clocks c SET weight = x.weight
+    FROM (SELECT n.id, coalesce(r.weight, 1) * CASE
+                     WHEN EXISTS (SELECT FROM fairpost.nodes u JOIN fairpost.clocks k ON k.id = u.id WHERE u.parent = n.id AND k.weight >= 1) THEN 1   -- the usual case, found soon
+                     ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u JOIN fairpost.clocks k ON k.id = u.id WHERE u.parent = n.id), 1) END AS weight
+          FROM fairpost.nodes n LEFT JOIN fairpost.rules r ON r.workspace = n.workspace AND r.level = 'domain' AND r.key = n.key
+          WHERE n.id = ANY (ids)) x
+    WHERE c.id = x.id AND c.weight <> x.weight
+$$;
+
+-- Brings the leaves of one user to the home they have now; those from before homes stay where they are until they are empty. Costs their nodes, not their
+-- e-mails. False: everybody is at home, or somebody has this one locked.
+CREATE OR REPLACE FUNCTION fairpost.settle_home(p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1s' AS $$
+DECLARE
+    h fairpost.homes;
+BEGIN
+    SELECT * INTO h FROM fairpost.homes x WHERE NOT x.is_settled ORDER BY x.workspace, x.user_name LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM fairpost.fairness f FOR SHARE;   -- before the rules, as set_tier has it; and those before the home, as staging has it
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(h.workspace));
+    PERFORM FROM fairpost.homes x WHERE x.workspace = h.workspace AND x.user_name = h.user_name AND x.is_given = h.is_given AND NOT x.is_settled FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM fairpost.move_home(h.workspace, h.user_name, coalesce(p_now, clock_timestamp()));
+    UPDATE fairpost.homes x SET is_settled = true WHERE x.workspace = h.workspace AND x.user_name = h.user_name AND x.is_given = h.is_given;
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
+-- The caller holds the rules of the workspace.
+CREATE OR REPLACE FUNCTION fairpost.move_home(p_workspace text, p_user text, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    now_at CONSTANT text := (SELECT h.domain FROM fairpost.homes h WHERE h.workspace = p_workspace AND h.user_name = p_user ORDER BY h.is_given DESC LIMIT 1);
+    g record;
+    to_domain bigint; to_user bigint;
+    moved bigint[] := '{}'; parents bigint[] := '{}';   -- each leaf, and where it goes
+    left_behind bigint[];
+    active bigint[];
+BEGIN
+    PERFORM c.id FROM fairpost.clocks c
+    WHERE c.id IN (SELECT n.path[1] FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'user' AND n.key = p_user) ORDER BY c.id FOR UPDATE;
+    FOR g IN
+        SELECT u.route, u.class, u.path[1] AS above, array_agg(n.id) AS leaves
+        FROM fairpost.nodes u JOIN fairpost.nodes n ON n.parent = u.id JOIN fairpost.leaves l ON l.node = n.id
+        WHERE u.workspace = p_workspace AND u.level = 'user' AND u.key = p_user AND l.home <> now_at GROUP BY 1, 2, 3
+    LOOP
+        to_domain := fairpost.node_at(g.above, 'domain', g.route, g.class, p_workspace, now_at, p_now);
+        to_user := fairpost.node_at(to_domain, 'user', g.route, g.class, p_workspace, p_user, p_now);
+        moved := moved || g.leaves;
+        parents := parents || array_fill(to_user, ARRAY[cardinality(g.leaves)]);
+    END LOOP;
+    left_behind := ARRAY(SELECT DISTINCT w.id FROM fairpost.nodes n, unnest(n.path[2:3]) w(id) WHERE n.id = ANY (moved));
+    active := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (moved) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
+    PERFORM fairpost.deactivate(active);
+    PERFORM fairpost.count_above(moved, -1);
+    UPDATE fairpost.leaves l SET home = now_at WHERE l.node = ANY (moved);
+    UPDATE fairpost.nodes n SET parent = u.id, path = u.path || n.id FROM unnest(moved, parents) m(id, parent) JOIN fairpost.nodes u ON u.id = m.parent WHERE n.id = m.id;
+    UPDATE fairpost.clocks c SET parent = m.parent, vtime = 0, key = fairpost.leaf_name(l.stream, l.domain, l.home)
+    FROM unnest(moved, parents) m(id, parent) JOIN fairpost.leaves l ON l.node = m.id WHERE c.id = m.id;
+    PERFORM fairpost.count_above(moved, 1);
+    PERFORM fairpost.activate(active);
+    PERFORM fairpost.remove_childless(left_behind);
+    PERFORM fairpost.weigh_domains(left_behind || ARRAY(SELECT n.parent FROM fairpost.nodes n WHERE n.id = ANY (parents)));
+END $$;
