@@ -47,10 +47,26 @@ class Stirred:
 # ── what is known ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def set_sender(store: "Store", id_: SenderId, *, plan: str | None, since: datetime | None) -> None:
-    """Its tier is decided by the next engine that looks, or by whoever does it now."""
+async def set_sender(
+    store: "Store", id_: SenderId, *, plan: str | None, since: datetime | None, home: str | None = None
+) -> None:
+    """Its tier is decided by the next engine that looks, or by whoever does it now. `home` None: it stays."""
     user = id_.name if id_.level is SenderLevel.USER else None
-    await store.value("SELECT fairpost.set_sender($1, $2, $3, $4)", id_.workspace, user, plan, since)
+    await store.value("SELECT fairpost.set_sender($1, $2, $3, $4, $5)", id_.workspace, user, plan, since, home)
+
+
+async def home_of(store: "Store", id_: SenderId) -> str | None:
+    """The domain below which a user's mail is queued; None: nothing of theirs was. '' is the account's own."""
+    home: str | None = await store.value(
+        "SELECT h.domain FROM fairpost.homes h WHERE h.workspace = $1 AND h.user_name = $2 ORDER BY h.is_given DESC LIMIT 1",
+        *(id_.workspace, id_.name),
+    )
+    return home
+
+
+async def settle_home(store: "Store") -> bool:
+    """Brings the mail of one user to their home. False: all are there, or somebody is at work on it."""
+    return bool(await store.value("SELECT fairpost.settle_home($1)", clock.stated()))
 
 
 async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, waiting_max: int | None) -> None:

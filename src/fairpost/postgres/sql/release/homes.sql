@@ -28,27 +28,33 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.find_homes(INOUT arrived fairpost.arrivals[], OUT homes text[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    undecided text[];
+    workspaces text[]; users text[];   -- on whom there is something to decide
+    mine text[];                       -- the workspaces in which nobody else decides
 BEGIN
-    undecided := ARRAY(
-        SELECT DISTINCT a.workspace FROM unnest(arrived) a
-        LEFT JOIN LATERAL (SELECT bool_or(h.is_proven OR h.is_given) AS is_sure FROM fairpost.homes h WHERE h.workspace = a.workspace AND h.user_name = a.user_name) h ON true
-        WHERE a.user_name <> '' AND (h.is_sure IS NULL OR NOT h.is_sure AND fairpost.proven_domain(a.workspace, a.domain) IS NOT NULL));
-    undecided := ARRAY(SELECT w FROM unnest(undecided) w WHERE pg_try_advisory_xact_lock(fairpost.homes_lock(w)));
-    IF undecided <> '{}' THEN
+    SELECT array_agg(x.workspace), array_agg(x.user_name) INTO workspaces, users
+    FROM (SELECT DISTINCT a.workspace, a.user_name FROM unnest(arrived) a
+          LEFT JOIN LATERAL (SELECT bool_or(h.is_proven) AS is_proven FROM fairpost.homes h WHERE h.workspace = a.workspace AND h.user_name = a.user_name) h ON true
+          WHERE a.user_name <> '' AND (h.is_proven IS NULL OR NOT h.is_proven AND fairpost.proven_domain(a.workspace, a.domain) IS NOT NULL)) x;
+    mine := ARRAY(SELECT w.name FROM (SELECT DISTINCT unnest(workspaces) AS name) w WHERE pg_try_advisory_xact_lock(fairpost.homes_lock(w.name)));
+    IF mine <> '{}' THEN
+        WITH undecided AS MATERIALIZED (
+            SELECT x.workspace, x.user_name FROM unnest(workspaces, users) x(workspace, user_name) WHERE x.workspace = ANY (mine)
+        ), candidate AS (
+            SELECT u.workspace, u.user_name, a.domain, a.id, true AS is_new FROM undecided u JOIN unnest(arrived) a USING (workspace, user_name)
+            UNION ALL   -- what is still to be staged, perhaps on another route
+            SELECT u.workspace, u.user_name, a.domain, a.id, true FROM undecided u JOIN fairpost.arrivals a USING (workspace, user_name) WHERE a.n > 0
+            UNION ALL   -- where they hang since before there were homes
+            SELECT u.workspace, u.user_name, d.key, n.id, false
+            FROM undecided u JOIN fairpost.nodes n ON n.workspace = u.workspace AND n.level = 'user' AND n.key = u.user_name JOIN fairpost.nodes d ON d.id = n.parent
+        ), judged AS (
+            SELECT c.*, fairpost.proven_domain(c.workspace, c.domain) AS proven
+            FROM (SELECT c.workspace, c.user_name, c.domain, c.is_new, min(c.id) AS id FROM candidate c GROUP BY 1, 2, 3, 4) c
+        )
         INSERT INTO fairpost.homes AS h (workspace, user_name, is_given, domain, is_proven)
-        SELECT DISTINCT ON (x.workspace, x.user_name) x.workspace, x.user_name, false, coalesce(x.proven, x.domain), x.proven IS NOT NULL
-        FROM (SELECT p.*, fairpost.proven_domain(p.workspace, p.domain) AS proven
-              FROM (SELECT a.workspace, a.user_name, a.domain, a.id, true AS is_new FROM unnest(arrived) a
-                    UNION ALL   -- where they were before they had a home
-                    SELECT u.workspace, u.key, d.key, u.id, false
-                    FROM (SELECT DISTINCT a.workspace, a.user_name FROM unnest(arrived) a) a
-                    JOIN fairpost.nodes u ON u.workspace = a.workspace AND u.level = 'user' AND u.key = a.user_name JOIN fairpost.nodes d ON d.id = u.parent) p
-              WHERE p.workspace = ANY (undecided) AND p.user_name <> ''
-              AND NOT EXISTS (SELECT FROM fairpost.homes g WHERE g.workspace = p.workspace AND g.user_name = p.user_name AND (g.is_proven OR g.is_given))) x
-        ORDER BY x.workspace, x.user_name, x.proven IS NULL, x.is_new, x.id
+        SELECT DISTINCT ON (j.workspace, j.user_name) j.workspace, j.user_name, false, coalesce(j.proven, j.domain), j.proven IS NOT NULL
+        FROM judged j ORDER BY j.workspace, j.user_name, j.proven IS NULL, j.is_new, j.id
         ON CONFLICT (workspace, user_name, is_given) DO UPDATE SET domain = excluded.domain, is_proven = true, is_settled = h.domain = excluded.domain
-        WHERE excluded.is_proven;
+        WHERE excluded.is_proven AND NOT h.is_proven;
     END IF;
     SELECT array_agg(x.a ORDER BY x.id), array_agg(x.domain ORDER BY x.id) INTO arrived, homes
     FROM (SELECT a, a.id, CASE a.user_name WHEN '' THEN a.domain ELSE (
