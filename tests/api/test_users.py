@@ -25,6 +25,13 @@ async def throttle(api: Api, workspace: str, user: str) -> None:
     assert await senders.decide(api.store, decided.after, is_new=decided.is_new)
 
 
+async def test_a_home_is_given_and_stays_when_it_is_left_out(client: httpx.AsyncClient) -> None:
+    put = await client.put("/api/users/ann", json={"home": "Acme.example"})
+    assert put.json()["data"]["home"] == "acme.example"
+    put = await client.put("/api/users/ann", json=KNOWN)
+    assert put.json()["data"]["home"] == "acme.example"
+
+
 async def test_a_user_is_registered_and_shown(api: Api, client: httpx.AsyncClient) -> None:
     assert (await client.get("/api/users/ann")).status_code == 404
     put = await client.put("/api/users/ann", json=KNOWN)
@@ -35,6 +42,7 @@ async def test_a_user_is_registered_and_shown(api: Api, client: httpx.AsyncClien
         "tier": "normal",
         "throttle": None,
         "waiting": 0,
+        "home": None,
         "last_24h": {"volume": 0, "sent": 0, "bounced": 0, "rejected": 0},
         "stops": [],
     }
@@ -71,6 +79,8 @@ async def test_what_is_wrong_is_named(api: Api, client: httpx.AsyncClient) -> No
         {"daily_max": 0},
         {"daily_max": 2**31},
         {"waiting_max": -1},
+        {"home": "no domain"},
+        {"home": ""},
         {"tier": "high"},
         {"throttle": None},
     ):

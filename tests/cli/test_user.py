@@ -110,6 +110,17 @@ def test_what_is_not_named_stays(cli: Cli) -> None:
     assert (shown["daily_max"], shown["waiting_max"]) == (None, 500)
 
 
+def test_a_home_is_given_and_stays_until_another_one_is(cli: Cli) -> None:
+    cli.ok("user", "set", *ANN, "--home", "Acme.example")
+    cli.ok("user", "set", *ANN, "--plan", "team")
+    assert cli.json("user", "show", *ANN)["home"] == "acme.example"
+    assert missing(cli.ok("user", "show", *ANN), "acme.example") == []
+    cli.ok("user", "set", *ANN, "--home", "other.example")
+    assert cli.json("user", "show", *ANN)["home"] == "other.example"
+    assert missing(cli.error("user", "set", *ANN, "--home", "no domain"), "no domain") == []
+    assert missing(cli.error("user", "set", "acme", "--home", "acme.example", code=2), "--home") == []
+
+
 def test_which_plans_are_paid_is_set(cli: Cli) -> None:
     golden = Cli({**cli.environment, "FAIRPOST_PAID_PLANS": "gold"})
     golden.ok("user", "set", *ANN, "--plan", "gold")
@@ -172,6 +183,7 @@ def test_everything_about_a_user_is_shown(strict: Cli, db: Db) -> None:
         "last_24h": {"volume": 105, "sent": 70, "bounced": 30, "rejected": 1},
         "usual_per_day": 10.0,
         "waiting": 1,
+        "home": None,
         "next": ["fairpost user lift acme ann"],
     }
     known = {"is_enforced": True, "is_by_hand": False, "score": 55, "reasons": reasons}

@@ -82,6 +82,21 @@ async def a_burst(store: Store, n: int = 150, bounce_every: int = 5) -> None:
     await store.enqueue_many(mail)
 
 
+async def test_an_engine_brings_mail_to_the_home_that_was_given(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    watch = watch_of(store)
+    await store.enqueue_many(
+        [draft(user="ann", domain=f"d{n}.test", due_at=START + timedelta(hours=1)) for n in range(3)]
+    )
+    await runner.step()
+    await senders.set_sender(store, SenderId(workspace="w1", name="ann"), plan=None, since=None, home="given.test")
+    await watch.step()
+    assert await store.value("SELECT array_agg(DISTINCT key) FROM fairpost.nodes WHERE level = 'domain'") == [
+        "given.test"
+    ]
+
+
 async def test_a_burst_is_caught_while_it_happens_and_let_go(
     store: Store, runner: Runner, hands: clock.ManualClock
 ) -> None:

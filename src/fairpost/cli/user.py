@@ -65,6 +65,9 @@ def set_(
     waiting_max: Annotated[
         int | None, typer.Option(parser=limit, metavar="N", help="Most of it that may wait; or: none.")
     ] = None,
+    home: Annotated[
+        str | None, typer.Option(metavar="DOMAIN", help="The domain among whose users it is served, whatever its From.")
+    ] = None,
 ) -> None:
     """Register a workspace or user, or change what is known of it.
 
@@ -74,18 +77,20 @@ def set_(
     Example: fairpost user set acme ann --plan team --since 2030-01-31
     """
     id_ = _id(workspace, user)
-    if all(given is None for given in (plan, since, daily_max, waiting_max)):
-        raise typer.BadParameter("give at least one of --plan, --since, --daily-max and --waiting-max")
-    if (daily_max, waiting_max) != (None, None) and id_.level is SenderLevel.WORKSPACE:
-        raise typer.BadParameter("--daily-max and --waiting-max are of a user: name one")
+    if all(given is None for given in (plan, since, daily_max, waiting_max, home)):
+        raise typer.BadParameter("give at least one of --plan, --since, --daily-max, --waiting-max and --home")
+    if (daily_max, waiting_max, home) != (None, None, None) and id_.level is SenderLevel.WORKSPACE:
+        raise typer.BadParameter("--daily-max, --waiting-max and --home are of a user: name one")
     if plan is not None and len(plan) > PLAN_MAX:
         raise typer.BadParameter(f"a plan has {PLAN_MAX} characters at most")
     from fairpost.app import sender_policy
     from fairpost.policy.senders import look
     from fairpost.postgres import senders
+    from fairpost.providers.domain_proof import provable_domain
 
     settings = read_settings()
     policy = sender_policy(settings)
+    new_home = None if home is None else provable_domain(home)
 
     async def work(store: "Store") -> "Sender":
         now = await store.value("SELECT clock_timestamp()")
@@ -93,9 +98,10 @@ def set_(
             raise FairpostError(f"--since must not lie in the future, got {iso(since)}")
         (known,) = await senders.with_activity(store, [id_])
         before = known.sender
-        if plan is not None or since is not None:
+        if plan is not None or since is not None or new_home is not None:
             new_plan = before.plan if plan is None else plan or None
-            await senders.set_sender(store, id_, plan=new_plan, since=since or before.since)
+            await senders.set_sender(store, id_, plan=new_plan, since=since or before.since, home=new_home)
+            await senders.settle_homes(store)  # or an engine does, within a second
         if daily_max is not None or waiting_max is not None:
             daily = before.daily_max if daily_max is None else daily_max or None
             waiting = before.waiting_max if waiting_max is None else waiting_max or None

@@ -54,6 +54,7 @@ def shown_facts(shown: "ShownSender") -> dict[str, Any]:
         "last_24h": shown.day.counts,
         "usual_per_day": _usual(shown.day),
         "waiting": shown.waiting,
+        "home": shown.home,
         "held_back_by": shown.stops,
         "next": _next_steps(shown),
     }
@@ -105,6 +106,7 @@ def _of_user(shown: "ShownSender", settings: "Settings", policy: "SenderPolicy")
     if score is not None:
         scored = f"{score.value} of 100, confidence {score.confidence:.2f}; above {policy.abuse.threshold} is throttled"
     return [
+        ("home", "none yet" if shown.home is None else shown.home or "(the account's own domain)"),
         ("limits", _limits_in_words(shown.sender, settings)),
         ("last 24 h", f"{emails(counts.volume)} due; {done}"),
         ("usual", "nothing before" if usual is None else f"{usual:.1f} a day"),

@@ -1,4 +1,5 @@
-"""Looks after the senders: scores those who have been busy, ends what is over, tells the operators, and sees how the queue is.
+"""Looks after the senders: scores those who have been busy, ends what is over, brings mail to the homes they were given,
+tells the operators, and sees how the queue is.
 
 Part of every engine's mind. Several engines do the same work twice at worst: a decision on old knowledge is not written.
 """
@@ -69,6 +70,7 @@ class SenderWatch:
         await self._look_at(list(ids), now)
         await senders.settled(self._store, stirs)
         failpoint("after_looks")
+        await senders.settle_homes(self._store)
         if now >= self._told_at + TELL_EVERY:
             await self._tell(now)
         if now >= self._health_at + HEALTH_EVERY:

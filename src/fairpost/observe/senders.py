@@ -20,6 +20,7 @@ class ShownSender:
     score: Score | None
     day: Day
     waiting: int
+    home: str | None  # the domain below which a user's mail is queued; None: nobody said, and nothing was
     stops: tuple[Stop, ...]
     fairness: Fairness
     now: datetime
@@ -35,6 +36,7 @@ async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> Show
         score=score_of(active.sender, activity, policy, now=now),
         day=last_day(activity, now=now),
         waiting=await waiting_behind(store, id_),
+        home=await senders.home_of(store, id_) if id_.level is SenderLevel.USER else None,
         stops=tuple(await stops_on(store, id_.workspace, user=_user(id_))),
         fairness=await senders.fairness_now(store),
         now=now,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairpost.postgres.store import Store
 
 STIRS_AT_ONCE = 5_000
+HOMES_AT_ONCE = 100
 TRIES_MAX = 10  # an engine may decide on the same sender just now
 
 
@@ -64,9 +65,12 @@ async def home_of(store: "Store", id_: SenderId) -> str | None:
     return home
 
 
-async def settle_home(store: "Store") -> bool:
-    """Brings the mail of one user to their home. False: all are there, or somebody is at work on it."""
-    return bool(await store.value("SELECT fairpost.settle_home($1)", clock.stated()))
+async def settle_homes(store: "Store") -> int:
+    """Brings the mail of users to the homes they have now. Each in a commit of its own: nobody holds the locks of many."""
+    for settled in range(HOMES_AT_ONCE):
+        if not await store.value("SELECT fairpost.settle_home($1)", clock.stated()):
+            return settled
+    return HOMES_AT_ONCE
 
 
 async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, waiting_max: int | None) -> None:

@@ -16,6 +16,7 @@ from fairpost.observe.emails import Stop
 from fairpost.observe.senders import ShownSender, show_sender
 from fairpost.policy.senders import SenderPolicy
 from fairpost.postgres import senders
+from fairpost.providers.domain_proof import WrongDomain, provable_domain
 from fairpost.system import clock
 
 TAG = {"name": "users", "description": "Those for whom the workspace sends."}
@@ -36,6 +37,13 @@ class UserIn(Given):
     since: Annotated[When | None, Field(description="Since when it exists.")] = None
     daily_max: Annotated[Count | None, Field(description="Most it may submit in 24 hours, on any way.")] = None
     waiting_max: Annotated[Count | None, Field(description="Most of it that may wait.")] = None
+    home: Annotated[
+        Text | None,
+        Field(
+            max_length=253,
+            description="The domain among whose users it is served, whatever its From. Left out, it stays.",
+        ),
+    ] = None
 
 
 class ThrottleOut(Model):
@@ -75,6 +83,12 @@ class StopOut(Model):
 
 class UserOut(UserItem):
     waiting: int
+    home: Annotated[
+        str | None,
+        Field(
+            description="The domain among whose users it is served. Empty: the account's own. Null: nothing was sent yet."
+        ),
+    ]
     last_24h: Last24Hours
     stops: list[StopOut]
 
@@ -114,11 +128,19 @@ async def put(name: UserName, given: UserIn, caller: Manages, service: TheServic
     if given.since is not None and given.since > clock.now():
         raise invalid("since", "must not lie in the future")
     id_ = SenderId(workspace=caller.workspace, name=name)
+    home = _domain(given.home) if given.home is not None else None
     async with caller.store.together() as one:
-        await senders.set_sender(one, id_, plan=given.plan or None, since=given.since)
+        await senders.set_sender(one, id_, plan=given.plan or None, since=given.since, home=home)
         await senders.set_limits(one, id_, daily_max=given.daily_max, waiting_max=given.waiting_max)
         await caller.audit(one, "user.set", f"user {name}", **given.model_dump(mode="json"))
     return Answer(data=await _look(caller, name))
+
+
+def _domain(given: str) -> str:
+    try:
+        return provable_domain(given)
+    except WrongDomain as error:
+        raise invalid("home", str(error)) from None
 
 
 async def _look(caller: Caller, name: str) -> UserOut:
@@ -134,6 +156,7 @@ def _whole(found: ShownSender) -> UserOut:
     return UserOut(
         **_item(found.sender).__dict__,
         waiting=found.waiting,
+        home=found.home,
         last_24h=Last24Hours.model_validate(found.day.counts),
         stops=[_stop(stop) for stop in found.stops],
     )
