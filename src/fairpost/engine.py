@@ -19,6 +19,7 @@ from fairpost.app import fairness_of, network_guard, open_store, sender_policy, 
 from fairpost.deliver.campaigns import CampaignWatch
 from fairpost.deliver.channel import Word
 from fairpost.deliver.courses import CourseWatch
+from fairpost.deliver.handover import clear_doubts, folders
 from fairpost.deliver.nursery import Nursery
 from fairpost.deliver.orchestrator import Orchestrator
 from fairpost.deliver.process import WorkerOptions, work
@@ -64,7 +65,7 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str
         asyncio.run(_think(sock, lifeline, settings, options, name, say))
 
     def worker(sock: socket.socket, lifeline: int, word: Word) -> None:
-        asyncio.run(work(sock, lifeline, _worker_options(word["url"], options, name), _transports(settings)))
+        asyncio.run(work(sock, lifeline, _worker_options(word["url"], settings, options, name), _transports(settings)))
 
     presence = _announce(settings, name)
     nursery = Nursery(mind=mind, worker=worker, report=say, ends_with=STDIN if options.ends_with_stdin else None)
@@ -107,7 +108,7 @@ async def _think(
             log(f"FAIRPOST_REDIRECT_ALL is set: every e-mail goes to {settings.redirect_all}, and to nobody else")
         orchestrator = Orchestrator(
             store,
-            _worker_options(url, options, name),
+            _worker_options(url, settings, options, name),
             sock,
             processes_max=options.processes_max,
             look_s=settings.poll_interval.total_seconds(),
@@ -169,6 +170,8 @@ class Watch:
             with if_gone(folder, name) as is_gone:
                 if is_gone and (accounts := await self._store.bury_engine(name)):
                     self._log(f"engine {name} was killed; its {accounts} accounts are free")
+        if cut := await clear_doubts(self._store, notes_of(self._settings)):
+            self._log(f"{cut} e-mails of workers that died were never completed: they are tried again")
 
     async def run(self) -> None:
         while True:
@@ -182,7 +185,11 @@ def _sender_options(settings: Settings) -> SenderOptions:
     return SenderOptions(policy=sender_policy(settings), fairness=fairness_of(settings), operators=settings.operators)
 
 
-def _worker_options(url: str, options: EngineOptions, name: str) -> WorkerOptions:
+def notes_of(settings: Settings) -> tuple[Path, ...]:
+    return folders(settings.home, settings.region_name)
+
+
+def _worker_options(url: str, settings: Settings, options: EngineOptions, name: str) -> WorkerOptions:
     return WorkerOptions(
         url=url,
         owner=name,
@@ -190,6 +197,7 @@ def _worker_options(url: str, options: EngineOptions, name: str) -> WorkerOption
         lease_s=options.lease_s,
         idle_s_max=options.idle_s_max,
         poll_only=options.poll_only,
+        notes=notes_of(settings),
     )
 
 

@@ -17,6 +17,7 @@ from fairpost.app import vault_of
 from fairpost.campaigns import launching
 from fairpost.deliver.campaigns import CampaignWatch
 from fairpost.deliver.courses import CourseWatch
+from fairpost.deliver.handover import NOWHERE, Handover, folders
 from fairpost.deliver.runner import Idle, Rested, Runner
 from fairpost.deliver.senders import SenderOptions, SenderWatch
 from fairpost.model.account import Account
@@ -68,16 +69,23 @@ def drive(url: str, account_id: AccountId, home: Path, point: str) -> None:
 async def _drive(url: str, account_id: AccountId, home: Path) -> None:
     async with Store.open(url) as store:
         account = await store.account(account_id)
-        await run_account(store, account_id, transport_of(account, vault_at(home)))
+        notes = Handover.open(notes_at(home), database=await store.handover_key(), accounts_max=1)
+        await run_account(store, account_id, transport_of(account, vault_at(home)), notes)
 
 
 def vault_at(home: Path) -> Vault:
     return vault_of(read_settings({"FAIRPOST_HOME": str(home)}))
 
 
-async def run_account(store: Store, account_id: AccountId, transport: ClosableTransport) -> None:
+def notes_at(home: Path) -> tuple[Path, ...]:
+    return folders(home, "main")
+
+
+async def run_account(
+    store: Store, account_id: AccountId, transport: ClosableTransport, handover: Handover = NOWHERE
+) -> None:
     """Until there is nothing to do now."""
-    runner = await Runner.start(store, transport, account_id, owner="chaos")
+    runner = await Runner.start(store, transport, account_id, owner="chaos", handover=handover)
     assert runner is not None
     await runner.run_until_idle()
     await runner.stop()

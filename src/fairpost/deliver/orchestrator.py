@@ -18,6 +18,7 @@ import asyncpg
 
 from fairpost.deliver.channel import Channel, Lines, Word, encode
 from fairpost.deliver.doubts import resolve_doubts
+from fairpost.deliver.handover import clear_doubts
 from fairpost.deliver.process import WorkerOptions
 from fairpost.model.account import Lease
 from fairpost.model.errors import Outgrown
@@ -142,7 +143,8 @@ class Orchestrator:
         require_known(await self._store.newest_migration())
         if clock.monotonic() > self._reaped_s + REAP_S:
             self._reaped_s = clock.monotonic()
-            await self._store.reap_leases()
+            if await self._store.reap_leases():
+                await clear_doubts(self._store, self._options.notes)
             for account_id in await self._store.accounts_in_doubt():
                 await resolve_doubts(self._store, account_id)
             self._to_ask = await self._store.accounts_to_ask()
@@ -306,6 +308,7 @@ class Orchestrator:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             for lease in leases:
                 await self._store.drop_lease(lease)
+            await clear_doubts(self._store, self._options.notes)
         self._news.set()
 
     def _blame(self, account_id: AccountId) -> None:

@@ -11,9 +11,11 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fairpost.deliver.channel import Channel, Word
+from fairpost.deliver.handover import NOWHERE, Handover
 from fairpost.deliver.runner import LEASE_S
 from fairpost.deliver.worker import IDLE_S_MAX, AccountWorker, Ending, Progress
 from fairpost.model.account import Account
@@ -37,16 +39,20 @@ class WorkerOptions:
     lease_s: float = LEASE_S
     idle_s_max: float = IDLE_S_MAX
     poll_only: bool = False
+    notes: tuple[Path, ...] = ()  # folders for what workers note of what they hand over
 
 
 MakeTransport = Callable[[Account], ClosableTransport]
 
 
 class WorkerProcess:
-    def __init__(self, store: Store, options: WorkerOptions, make_transport: MakeTransport) -> None:
+    def __init__(
+        self, store: Store, options: WorkerOptions, make_transport: MakeTransport, handover: Handover = NOWHERE
+    ) -> None:
         self._store = store
         self._options = options
         self._make_transport = make_transport
+        self._handover = handover
         self._workers: dict[AccountId, AccountWorker] = {}
         self._tasks: dict[AccountId, asyncio.Task[None]] = {}
         self._channel: Channel | None = None
@@ -92,6 +98,7 @@ class WorkerProcess:
         finally:
             self._workers.pop(account_id, None)
             self._tasks.pop(account_id, None)
+            self._handover.release(account_id)
             self._say({"ended": account_id, "why": why, "fault": is_fault})
 
     async def _driven(self, account_id: AccountId) -> Ending:
@@ -106,6 +113,7 @@ class WorkerProcess:
             look_again_s=LOOK_AGAIN_S,
             tell=lambda progress: self._progress(account_id, progress),
             holding=lambda epoch: self._say({"holds": account_id, "epoch": epoch}),
+            handover=self._handover,
         )
         if self._over.is_set():  # told to finish while the account was being looked up
             worker.finish()
@@ -149,4 +157,7 @@ class WorkerProcess:
 async def work(sock: socket.socket, lifeline: int, options: WorkerOptions, make_transport: MakeTransport) -> None:
     connections = min(CONNECTIONS_MAX, options.accounts_max + 1)
     async with Store.open(options.url, connections_max=connections, through_bouncer=options.poll_only) as store:
-        await WorkerProcess(store, options, make_transport).run(sock, lifeline)
+        key = await store.handover_key()
+        handover = Handover.open(options.notes, database=key, accounts_max=options.accounts_max)
+        await WorkerProcess(store, options, make_transport, handover).run(sock, lifeline)
+        handover.close()

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairpost.deliver.doubts import ask_about_doubts, resolve_doubts, without
+from fairpost.deliver.handover import NOWHERE, Handover
 from fairpost.deliver.personal import personal
 from fairpost.model.account import Account, AccountStatus, Lease, Rest, RestReason
 from fairpost.model.campaign import Gap
@@ -87,9 +88,18 @@ class Runner:
     """Drives one account. `step()` handles at most one e-mail and says what it did."""
 
     def __init__(
-        self, store: Store, transport: Transport, lease: Lease, account: Account, *, asked_at_s: float, lease_s: float
+        self,
+        store: Store,
+        transport: Transport,
+        lease: Lease,
+        account: Account,
+        *,
+        asked_at_s: float,
+        lease_s: float,
+        handover: Handover = NOWHERE,
     ) -> None:
         self._store = store
+        self._note = handover.note(account.id)
         self._transport = transport
         self._drafting = transport if isinstance(transport, DraftingTransport) else None
         self._lease = lease
@@ -122,7 +132,14 @@ class Runner:
 
     @classmethod
     async def start(
-        cls, store: Store, transport: Transport, account_id: AccountId, *, owner: str, lease_s: float = LEASE_S
+        cls,
+        store: Store,
+        transport: Transport,
+        account_id: AccountId,
+        *,
+        owner: str,
+        lease_s: float = LEASE_S,
+        handover: Handover = NOWHERE,
     ) -> "Runner | None":
         """Takes the account's lease and settles what its last holder left in doubt. None: another drives it."""
         asked_at_s = clock.monotonic()
@@ -134,8 +151,9 @@ class Runner:
         account = await store.account(account_id)
         if account.limits.needs_charges:
             account = replace(account, usage=replace(account.usage, charges=await store.charges(account_id)))
-        runner = cls(store, transport, lease, account, asked_at_s=asked_at_s, lease_s=lease_s)
+        runner = cls(store, transport, lease, account, asked_at_s=asked_at_s, lease_s=lease_s, handover=handover)
         runner._ahead = ahead
+        await handover.believe(store, account_id)
         await runner._resolve_doubts()
         return runner
 
@@ -241,6 +259,7 @@ class Runner:
         self._since_s = clock.monotonic()
         draft = await self._draft(email)
         evidence = None if isinstance(draft, Report) else draft
+        self._note.begin(self._lease.epoch, email.id, email.attempts + 1)
         begun = await self._store.begin(self._lease, email.id, usage=admitted.usage, evidence=evidence)
         failpoint("after_begin")
         return await self._begun(email, begun, admitted, draft)
@@ -517,6 +536,7 @@ class Runner:
         if admitted is None:
             return await self._store.settle(self._lease, email.id, verdict, report, soft_bounced=soft)
         follower = self._batch.popleft()
+        self._note.begin(self._lease.epoch, follower.id, follower.attempts + 1)
         settled, begun = await self._store.settle_and_begin(
             self._lease, email.id, verdict, report, follower=follower.id, usage=admitted.usage, soft_bounced=soft
         )
@@ -574,6 +594,8 @@ class Runner:
     def _may_complete(self) -> bool:
         failpoint("before_dot")
         self._is_granted = clock.monotonic() < self._deadline_s - self._lease_s * MARGIN
+        if self._is_granted:
+            self._note.complete()
         return self._is_granted
 
     @property

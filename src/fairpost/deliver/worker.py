@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from fairpost.deliver.handover import NOWHERE, Handover
 from fairpost.deliver.runner import LEASE_S, Handled, Idle, Rested, Runner
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.postgres.store import Store
@@ -55,6 +56,7 @@ class AccountWorker:
         look_again_s: float = LOOK_AGAIN_S,
         tell: Callable[[Progress], None] = lambda _: None,
         holding: Callable[[Epoch], None] = lambda _: None,
+        handover: Handover = NOWHERE,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -65,6 +67,7 @@ class AccountWorker:
         self._look_again_s = look_again_s
         self._tell = tell
         self._holding = holding
+        self._handover = handover
         self._news = asyncio.Event()
         self._is_stopping = False
         self._is_idle = False
@@ -96,7 +99,12 @@ class AccountWorker:
 
     async def run(self) -> Ending:
         self._runner = await Runner.start(
-            self._store, self._transport, self._account_id, owner=self._owner, lease_s=self._lease_s
+            self._store,
+            self._transport,
+            self._account_id,
+            owner=self._owner,
+            lease_s=self._lease_s,
+            handover=self._handover,
         )
         if self._runner is None:
             return Ending.TAKEN

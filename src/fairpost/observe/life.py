@@ -195,6 +195,7 @@ _OUTCOMES = {
     "failed": "refused, and given up",
     "bounced": "refused for good because of the recipient",
     "in_doubt": "nobody knows whether the server took it",
+    "cut": "its worker died before the message was complete: nothing was sent",
 }
 
 
@@ -258,7 +259,7 @@ def _of_time(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
     elif email.due_at is None:
         yield Obstacle(kind="before", words="the e-mail before it was not sent yet")
     elif email.state is State.SCHEDULED:
-        is_again = bool(email.log) and email.log[-1].outcome in ("retry", "deferred")
+        is_again = bool(email.log) and email.log[-1].outcome in ("retry", "deferred", "cut")
         words = "the next attempt is not due yet" if is_again else "it is not due yet"
         yield Obstacle(kind="due", words=words, until=email.due_at)
 

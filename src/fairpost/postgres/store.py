@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, Self, assert_never
+from uuid import UUID
 
 import asyncpg
 
@@ -579,6 +580,22 @@ class Store:
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
         ids = [row["id"] for row in await self.fetch("SELECT id FROM fairpost.doubts($1, $2)", account_id, most)]
         return await self.load(ids)
+
+    async def has_doubts(self, account_id: AccountId) -> bool:
+        return bool(await self.value("SELECT EXISTS (SELECT FROM fairpost.doubts($1, 1))", account_id))
+
+    async def cut(
+        self, account_id: AccountId, epoch: Epoch, email_id: EmailId, *, attempt: int, due_at: datetime
+    ) -> str | None:
+        """Its worker is dead for certain, and did not complete this attempt. The state it has now; None: it is another
+        attempt's by now, or settled."""
+        sql = "SELECT fairpost.cut($1, $2, $3, $4, $5, $6)"
+        state: str | None = await self.value(sql, account_id, epoch, email_id, attempt, due_at, clock.stated())
+        return state
+
+    async def handover_key(self) -> UUID:
+        """By what notes about this database are known."""
+        return UUID(str(await self.value("SELECT fairpost.handover_key()")))
 
     async def resolve(
         self,

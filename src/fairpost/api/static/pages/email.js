@@ -6,7 +6,7 @@ import { button, columns, confirmed, countdown, facts, heading, link, mailFrame,
 import { bytes, told, words } from "../words.js";
 
 const FINAL = ["sent", "failed", "bounced", "suppressed", "cancelled"];
-const TONES = { sent: "good", retry: "wait", scheduled: "wait", ready: "wait", claimed: "wait", sending: "wait", failed: "bad", bounced: "bad", in_doubt: "bad" };
+const TONES = { sent: "good", retry: "wait", cut: "wait", scheduled: "wait", ready: "wait", claimed: "wait", sending: "wait", failed: "bad", bounced: "bad", in_doubt: "bad" };
 const REMOTE = /(src|background)\s*=\s*["']?https?:|url\(\s*["']?https?:/i;
 
 export default {

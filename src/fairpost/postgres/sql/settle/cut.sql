@@ -1,0 +1,49 @@
+-- An e-mail that a dead worker had begun and provably not completed. Whoever calls this has proof of both: of the death, so that the lease need not run out,
+-- and that the final dot of this very attempt was never written. The attempt is logged as cut and stays counted, so an e-mail that kills its worker ends.
+-- Returns the state it has now; null, and nothing but the lease changes, unless e-mail, attempt, account and epoch all match. What a provider can be asked about
+-- is left to that: its draft may have been sent since, by a worker that came later.
+CREATE OR REPLACE FUNCTION fairpost.cut(
+    p_account bigint, p_epoch bigint, p_id bigint, p_attempt integer, p_due_at timestamptz, p_now timestamptz DEFAULT NULL
+) RETURNS fairpost.email_state
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    why CONSTANT text := 'its worker died before the message was complete';
+    email fairpost.queue;
+    t timestamptz;
+BEGIN
+    PERFORM fairpost.drop_lease(p_account, p_epoch, p_now);
+    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch > p_epoch FOR NO KEY UPDATE;
+    IF NOT FOUND THEN   -- the account is gone, or the database was restored and has not come so far yet
+        RETURN NULL;
+    END IF;
+    SELECT * INTO email FROM fairpost.queue q
+    WHERE q.id = p_id AND q.account_id = p_account AND q.epoch = p_epoch AND q.attempts = p_attempt AND q.state IN ('sending', 'in_doubt') AND q.evidence IS NULL
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    t := coalesce(p_now, clock_timestamp());
+    PERFORM fairpost.log_attempt(email, 'cut', '{}', t);
+    UPDATE fairpost.leases l SET day_errors = l.day_errors + 1 WHERE l.account_id = p_account AND l.day_started_at <= email.begun_at;
+    IF email.campaign_id IS NOT NULL THEN
+        PERFORM fairpost.refund_quota(email);
+    END IF;
+    IF email.attempts >= email.attempts_max THEN
+        PERFORM fairpost.finish(p_id, 'failed', why, t);
+        RETURN 'failed';
+    END IF;
+    IF email.campaign_id IS NOT NULL AND EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled') THEN
+        PERFORM fairpost.finish(p_id, 'cancelled', 'the campaign was cancelled', t);   -- nobody would ever serve it
+        RETURN 'cancelled';
+    END IF;
+    UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = p_due_at, begun_at = NULL, claimed_at = NULL, last_error = why WHERE q.id = p_id;
+    PERFORM fairpost.note(ARRAY[p_id], 1);
+    RETURN 'waiting';
+END $$;
+
+-- By what notes about this database are told from notes about another one, a restored copy among them.
+CREATE OR REPLACE FUNCTION fairpost.handover_key() RETURNS uuid
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    SELECT md5(concat_ws('|', (SELECT i.life FROM fairpost.identity i), coalesce(n.system_identifier, 0), n.database_oid, n.table_oid, coalesce(n.timeline, 0)))::uuid
+    FROM fairpost.identity_now() n
+$$;
