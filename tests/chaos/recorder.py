@@ -29,9 +29,11 @@ class Cut(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manners:
-    """How it behaves on its own: how slow it is at most before an answer, and how often it cuts."""
+    """How it behaves on its own: how slow it is at most before an answer, and always before it wants a message; and how
+    often it cuts."""
 
     delay_s_max: float = 0.0
+    data_s: float = 0.0
     cut_before_dot: float = 0.0
     cut_after_dot: float = 0.0
     refuse_login: bool = False
@@ -151,6 +153,10 @@ class Recorder:
         if self.manners.delay_s_max:
             await asyncio.sleep(self._dice.random() * self.manners.delay_s_max)
 
+    async def look_up(self) -> None:
+        if self.manners.data_s:
+            await asyncio.sleep(self.manners.data_s)
+
 
 class Conversation:
     def __init__(
@@ -195,6 +201,7 @@ class Conversation:
                 self._say("250 2.0.0 fine")
 
     async def _data(self) -> None:
+        await self._recorder.look_up()
         await self._recorder.dawdle()
         if self._recorder.is_cut(Cut.BEFORE_DOT):
             raise Hangup

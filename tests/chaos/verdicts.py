@@ -30,6 +30,8 @@ SELECT a.name AS account, b.begun_at, b.email_id FROM (
 ) b JOIN fairpost.accounts a ON a.id = b.account_id ORDER BY b.begun_at
 """
 
+CUT = "SELECT email_id, begun_at, ended_at FROM fairpost.attempts WHERE outcome = 'cut'"
+
 
 @dataclass
 class Aftermath:
@@ -46,6 +48,7 @@ class Aftermath:
     keys: set[str]
     broken: int  # at most so many messages may be in doubt
     frozen: Counter[str] = field(default_factory=Counter)
+    cut: list[Any] = field(default_factory=list)  # attempts that are said not to have been completed
 
     @classmethod
     async def of(
@@ -71,6 +74,7 @@ class Aftermath:
             keys=keys,
             broken=broken + recorder.cuts[Cut.AFTER_DOT],
             frozen=frozen,
+            cut=await store.fetch(CUT),
         )
 
     def offences(self) -> list[str]:
@@ -123,6 +127,13 @@ def what_waits_and_was_never_in_doubt_did_not_arrive(after: Aftermath) -> Iterat
     for id_, row in after.emails.items():
         if row["state"] == "waiting" and row["on_doubt"] == "hold" and after.arrived[id_]:
             yield after.story(id_)
+
+
+def what_was_cut_did_not_arrive(after: Aftermath) -> Iterator[str]:
+    """Not while that attempt lasted; the next one may bring it."""
+    for row in after.cut:
+        if any(row["begun_at"] <= t.at <= row["ended_at"] for t in after.arrived.get(row["email_id"], ())):
+            yield after.story(row["email_id"])
 
 
 def nothing_to_be_held_in_doubt_arrives_twice(after: Aftermath) -> Iterator[str]:
@@ -191,6 +202,7 @@ CHECKS = (
     every_email_is_in_a_state_that_is_final_or_explained,
     what_is_called_sent_did_arrive,
     what_waits_and_was_never_in_doubt_did_not_arrive,
+    what_was_cut_did_not_arrive,
     nothing_to_be_held_in_doubt_arrives_twice,
     what_is_resent_arrives_once_more_for_each_doubt_at_most,
     no_more_is_in_doubt_than_was_under_way,

@@ -6,18 +6,23 @@ Each process is a fork of one that has loaded everything: a fresh interpreter wo
 import asyncio
 import multiprocessing
 import os
+import signal
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 from fairpost.app import vault_of
 from fairpost.campaigns import launching
+from fairpost.deliver import handover as handover_module
+from fairpost.deliver import runner as runner_module
 from fairpost.deliver.campaigns import CampaignWatch
 from fairpost.deliver.courses import CourseWatch
-from fairpost.deliver.handover import NOWHERE, Handover, folders
+from fairpost.deliver.handover import NOWHERE, Handover, Note, folders
 from fairpost.deliver.runner import Idle, Rested, Runner
 from fairpost.deliver.senders import SenderOptions, SenderWatch
 from fairpost.model.account import Account
@@ -30,6 +35,7 @@ from fairpost.policy.senders import SenderPolicy
 from fairpost.postgres import campaigns
 from fairpost.postgres.store import Store
 from fairpost.settings import read_settings
+from fairpost.smtp import client
 from fairpost.system import clock
 from fairpost.system.failpoints import arm
 from fairpost.transport.factory import transport_of
@@ -64,6 +70,40 @@ async def ended(process: ForkServerProcess) -> int:
 def drive(url: str, account_id: AccountId, home: Path, point: str) -> None:
     arm(point)
     asyncio.run(_drive(url, account_id, home))
+
+
+def drive_to_line(url: str, account_id: AccountId, home: Path, nth: int, number: signal.Signals) -> None:
+    """Gets the signal right before the nth line of its hand-overs, from the second begin on."""
+    lines = Lines(nth, number)
+    sys.settrace(lines.entered)
+    asyncio.run(_drive(url, account_id, home))
+    sys.settrace(None)
+    (home / LINES).write_text(str(lines.passed))
+
+
+LINES = "lines"  # how many there were, if it came to the end
+HANDING_OVER = {module.__file__ for module in (handover_module, runner_module, client)}
+
+
+class Lines:
+    def __init__(self, nth: int, number: signal.Signals) -> None:
+        self.passed = 0
+        self._begun = 0
+        self._nth = nth
+        self._signal = number
+
+    def entered(self, frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename not in HANDING_OVER:
+            return None
+        self._begun += frame.f_code is Note.begin.__code__
+        return self._at_line
+
+    def _at_line(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and self._begun >= 2:
+            self.passed += 1
+            if self.passed == self._nth:
+                os.kill(os.getpid(), self._signal)
+        return self._at_line
 
 
 async def _drive(url: str, account_id: AccountId, home: Path) -> None:

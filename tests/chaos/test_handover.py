@@ -1,0 +1,218 @@
+"""Workers killed and frozen between any two lines of a hand-over, and at any moment: what is said never to have been completed
+never was, and hardly anything is left to people."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fairpost.deliver.handover import Handover
+from fairpost.model.account import Limits
+from fairpost.model.ids import AccountId
+from fairpost.postgres.store import Store
+from fairpost.transport.factory import transport_of
+from tests.chaos.driver import HASTEN, LONG_KILLS, World, add_accounts, until
+from tests.chaos.processes import signal_to, still_alive
+from tests.chaos.recorder import Manners, Recorder
+from tests.chaos.test_engines import drives
+from tests.chaos.test_failpoints import let_time_pass
+from tests.chaos.verdicts import Aftermath
+from tests.chaos.victims import LINES, drive_to_line, ended, fork, notes_at, run_account, vault_at
+from tests.simulation.world import draft
+
+SEED = int(os.environ.get("FAIRPOST_SEED", "11"))
+ACCOUNT = "quick"
+EMAILS = 4  # for each worker: two are handed over line by line
+LINES_TRIED = 10_000 if LONG_KILLS else 6  # of each kind of death
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="sees in /proc that a process is frozen")
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with Store.open(url) as store:
+        yield store
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    with Recorder().running() as recorder:
+        yield recorder
+
+
+@dataclass
+class Scene:
+    """One account, and a worker after the other."""
+
+    url: str
+    store: Store
+    recorder: Recorder
+    home: Path
+    account: AccountId
+    keys: int = 0
+
+    async def enqueue(self) -> None:
+        mails = [draft(on_doubt="hold", to="p@x.test", idempotency_key=f"k{self.keys + i}") for i in range(EMAILS)]
+        await self.store.enqueue_many(mails)
+        self.keys += EMAILS
+
+    async def lines(self) -> int:
+        """How many there are in a hand-over that nobody disturbs."""
+        await self.enqueue()
+        assert await ended(fork(drive_to_line, self.url, self.account, self.home, 0, signal.SIGKILL)) == 0
+        return int((self.home / LINES).read_text())
+
+    async def succeed(self) -> None:
+        """As the worker that takes over."""
+        await let_time_pass(self.store)
+        transport = transport_of(await self.store.account(self.account), vault_at(self.home))
+        await run_account(self.store, self.account, transport, Handover(notes_at(self.home)))
+
+    async def clear_up(self) -> None:
+        """What was cut is due again after a minute."""
+        for _ in range(2):
+            await self.succeed()
+            await self.store.fetch(HASTEN)
+
+    async def cut(self) -> int:
+        return int(await self.store.value("SELECT count(*) FROM fairpost.attempts WHERE outcome = 'cut'"))
+
+    async def kill(self, line: int) -> None:
+        await self.enqueue()
+        await ended(fork(drive_to_line, self.url, self.account, self.home, line, signal.SIGKILL))
+        await self.clear_up()
+
+    async def freeze(self, line: int, then: signal.Signals) -> None:
+        """Past its lease, while another takes over."""
+        await self.enqueue()
+        worker = fork(drive_to_line, self.url, self.account, self.home, line, signal.SIGSTOP)
+        assert worker.pid is not None
+        pid = worker.pid
+        await until(lambda: not worker.is_alive() or is_stopped(pid), "the worker is frozen")
+        before = await self.cut()
+        await self.succeed()
+        assert await self.cut() == before, "it lives, and may go on"
+        signal_to(pid, then)
+        await ended(worker)
+        await self.clear_up()
+
+    async def tell(self, deaths: int) -> None:
+        left, arrived = await self.check(deaths)
+        sys.stdout.write(
+            f"{deaths} deaths: {await self.cut()} known to be incomplete, {left} in doubt, {arrived} of these arrived\n"
+        )
+
+    async def check(self, deaths: int) -> tuple[int, int]:
+        """How many are left to people, and how many of these did arrive."""
+        keys = {f"k{n}" for n in range(self.keys)}
+        frozen = Counter({ACCOUNT: deaths})
+        after = await Aftermath.of(self.store, self.recorder, keys=keys, broken=deaths, frozen=frozen)
+        assert after.offences() == []
+        left = [id_ for id_, row in after.emails.items() if row["state"] == "in_doubt"]
+        return len(left), sum(bool(after.arrived[id_]) for id_ in left)
+
+
+def is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+async def scene(url: str, store: Store, recorder: Recorder, tmp_path: Path) -> Scene:
+    accounts = await add_accounts(store, recorder, {ACCOUNT: Limits(batch_max=EMAILS)})
+    return Scene(url, store, recorder, tmp_path, accounts[ACCOUNT])
+
+
+def some(lines: int) -> list[int]:
+    dice = random.Random(SEED)
+    return sorted(dice.sample(range(1, lines + 1), min(lines, LINES_TRIED)))
+
+
+@pytest.mark.timeout(3600 if LONG_KILLS else 120)
+async def test_a_worker_killed_between_any_two_lines_leaves_no_false_note(scene: Scene) -> None:
+    lines = some(await scene.lines())
+    for line in lines:
+        await scene.kill(line)
+    await scene.tell(len(lines))
+
+
+@pytest.mark.parametrize("then", [signal.SIGCONT, signal.SIGKILL])
+@pytest.mark.timeout(3600 if LONG_KILLS else 120)
+async def test_a_worker_frozen_between_any_two_lines_is_not_believed_dead(scene: Scene, then: signal.Signals) -> None:
+    lines = some(await scene.lines())
+    for line in lines:
+        await scene.freeze(line, then)
+    await scene.tell(len(lines))
+
+
+# ── a whole engine ────────────────────────────────────────────────────────────────────────────────────────
+
+
+SENDERS = {f"a{i}": Limits(batch_max=20) for i in range(8)}
+LOOKS_UP = Manners(
+    data_s=0.03
+)  # most of a conversation lies before the dot, as with servers that check who a message is for
+ROUNDS = 5 if LONG_KILLS else 1
+
+
+async def kill_all_workers(world: World, rounds: int) -> int:
+    """All at once, so many times; how many died."""
+    engine = await world.start_engine("--lease-s", "60", "--idle-s", "60")
+    killed = 0
+    for _ in range(rounds):
+        await world.progress(20)
+        await drives(world, engine, len(SENDERS))
+        await asyncio.sleep(world.dice.random() / 10)
+        workers = list(engine.workers())
+        for pid in workers:
+            signal_to(pid, signal.SIGKILL)
+        killed += len(workers)
+        await until(lambda pids=workers: not still_alive(pids), "they are dead")  # type: ignore[misc]
+    await world.drain()
+    signal_to(engine.pid, signal.SIGTERM)
+    await until(lambda: engine.process.poll() is not None, "the engine ends")
+    return killed
+
+
+async def doubted(world: World) -> set[int]:
+    sql = """SELECT id FROM fairpost.queue WHERE state = 'in_doubt'
+             UNION SELECT email_id FROM fairpost.attempts WHERE outcome = 'in_doubt'
+             UNION SELECT substr(subject, 7)::bigint FROM fairpost.events WHERE kind = 'resolved'"""
+    return {row["id"] for row in await world.fetch(sql)}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc")
+@pytest.mark.timeout(600)
+async def test_workers_killed_together_leave_in_doubt_only_what_arrived(url: str, tmp_path: Path) -> None:
+    """In the long form also without notes, for comparison: where a file is, there can be no folder for them."""
+    async with World.made(tmp_path, url, seed=SEED, senders=SENDERS, manners=LOOKS_UP) as world:
+        killed, before, doubts_before = 0, 0, set[int]()
+        if LONG_KILLS:
+            for folder in notes_at(tmp_path):
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                folder.touch()
+            before = await kill_all_workers(world, ROUNDS)
+            doubts_before = await doubted(world)
+            for folder in notes_at(tmp_path):
+                folder.unlink()
+        killed = await kill_all_workers(world, ROUNDS)
+        after = await Aftermath.of(
+            world.store, world.recorder, keys=world.keys, broken=before + killed, frozen=Counter()
+        )
+        doubts = await doubted(world) - doubts_before
+    sys.stdout.write(f"without notes: {len(doubts_before)} in doubt after {before} kills\n")
+    sys.stdout.write(f"with notes: {len(doubts)} in doubt after {killed} kills, {len(after.cut)} cut\n")
+    assert after.offences() == []
+    assert after.cut
+    assert [after.story(id_) for id_ in doubts if not after.arrived[id_]] == []
+    assert not LONG_KILLS or 10 * len(doubts) <= len(doubts_before)
