@@ -69,6 +69,8 @@ RUNNER = "tests/deliver/test_runner.py"
 STOCK = "tests/deliver/test_stock.py"
 WORKER = "tests/deliver/test_worker.py"
 ORCHESTRATOR = "tests/deliver/test_orchestrator.py"
+HANDOVER = "tests/deliver/test_handover.py"
+FAILPOINTS = "tests/chaos/test_failpoints.py"
 GMAIL = "tests/transport/test_gmail_runner.py"
 TIMELINES = "tests/simulation/test_timelines.py"
 LIMITS_HOLD = "tests/simulation/test_limits_hold.py"
@@ -320,6 +322,48 @@ MUTANTS = (
         "and email.attempts < email.attempts_max and not can_be_asked:",
         "and email.attempts < email.attempts_max:",
         (GMAIL, RUNNER),
+    ),
+    Mutant(
+        "a worker does not note that it completes a message",
+        f"{DELIVER}/runner.py",
+        "self._note.complete()",
+        "pass",
+        (FAILPOINTS,),
+    ),
+    Mutant(
+        "a worker forgets the e-mail before when it notes the next",
+        f"{DELIVER}/handover.py",
+        "turn = self._last if self._emails[self._last] == email_id else 1 - self._last",
+        "turn = 0",
+        (HANDOVER,),
+    ),
+    Mutant(
+        "of two notes, one stands although its message is being completed",
+        f"{DELIVER}/handover.py",
+        "for at in self._at:",
+        "for at in self._at[:1]:",
+        (HANDOVER,),
+    ),
+    Mutant(
+        "the notes of a worker that lives are believed",
+        f"{DELIVER}/handover.py",
+        "fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n            seen",
+        "seen",
+        (HANDOVER,),
+    ),
+    Mutant(
+        "a note is believed although a draft at the provider may have been sent since",
+        f"{SETTLE}/cut.sql",
+        " AND q.evidence IS NULL",
+        "",
+        (HANDOVER,),
+    ),
+    Mutant(
+        "a note of another attempt is believed",
+        f"{SETTLE}/cut.sql",
+        "AND q.attempts = p_attempt ",
+        "",
+        (HANDOVER,),
     ),
     Mutant(
         "a silent worker is left alone",

@@ -45,28 +45,21 @@ ANNA = AccountId(3)
 # ── the records ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Torn:
-    """Memory as a process leaves it that is killed at a chosen store: of that one, some bytes have arrived and some not."""
+class Torn(bytearray):
+    """Memory as a process leaves it that is killed at any store: of that one, some bytes have arrived and some not."""
 
     def __init__(self, accounts: int = 1) -> None:
-        head = header(boot=BOOT, database=DATABASE, accounts=accounts)
-        self.content = bytearray(head + bytes(accounts * PAIR_BYTES))
-        self.moments = [bytes(self.content)]
+        super().__init__(header(boot=BOOT, database=DATABASE, accounts=accounts) + bytes(accounts * PAIR_BYTES))
+        self.moments = [bytes(self)]
         self._dice = random.Random(5)
 
-    def __setitem__(self, at: int, byte: int) -> None:
-        self.content[at] = byte
-        self.moments.append(bytes(self.content))
-
-    def store(self, at: int, data: bytes) -> None:
-        for _ in range(4):
-            torn = bytearray(self.content)
-            for place, byte in enumerate(data):
-                if self._dice.random() < 0.5:
-                    torn[at + place] = byte
+    def __setitem__(self, at: Any, data: Any) -> None:
+        for _ in range(4 if isinstance(at, slice) else 0):
+            torn = bytearray(self)
+            torn[at] = bytes(new if self._dice.random() < 0.5 else old for new, old in zip(data, torn[at], strict=True))
             self.moments.append(bytes(torn))
-        self.content[at : at + len(data)] = data
-        self.moments.append(bytes(self.content))
+        super().__setitem__(at, data)
+        self.moments.append(bytes(self))
 
 
 def noted(content: bytes) -> set[Unwritten]:
@@ -113,11 +106,11 @@ def test_while_one_is_being_settled_and_the_next_begins_both_are_noted() -> None
     begin(note, unwritten(1))
     begin(note, unwritten(2))
     assert note.stands
-    assert noted(bytes(memory.content)) == {unwritten(1), unwritten(2)}
+    assert noted(bytes(memory)) == {unwritten(1), unwritten(2)}
     note.complete()
-    assert noted(bytes(memory.content)) == set()
+    assert noted(bytes(memory)) == set()
     begin(note, unwritten(3))
-    assert noted(bytes(memory.content)) == {unwritten(3)}
+    assert noted(bytes(memory)) == {unwritten(3)}
 
 
 def test_accounts_of_one_process_do_not_touch_each_others_notes() -> None:
@@ -126,7 +119,7 @@ def test_accounts_of_one_process_do_not_touch_each_others_notes() -> None:
     begin(anna, unwritten(1))
     begin(otto, unwritten(2))
     otto.complete()
-    assert noted(bytes(memory.content)) == {unwritten(1)}
+    assert noted(bytes(memory)) == {unwritten(1)}
 
 
 @settings(max_examples=times(200), deadline=None)
@@ -137,7 +130,7 @@ def test_garbled_bytes_are_never_taken_for_a_note(data: st.DataObject) -> None:
     begin(note, unwritten(1))
     note.complete()
     begin(note, unwritten(2, attempt=3))
-    content = bytearray(memory.content)
+    content = bytearray(memory)
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(HEADER.size, len(content) - 1))] = data.draw(st.integers(0, 255))
     assert noted(bytes(content)) <= {unwritten(2, attempt=3)}

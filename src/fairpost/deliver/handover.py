@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from struct import Struct
-from typing import Protocol, Self
+from typing import Self
 from uuid import UUID
 from zlib import crc32
 
@@ -53,6 +53,7 @@ FIELDS = Struct("<QQQI")  # account, epoch, e-mail, attempt
 CHECKSUM = Struct("<I")
 FIELDS_AT = 8  # in a record, whose first byte is its mark
 CHECKSUM_AT = FIELDS_AT + FIELDS.size
+END_AT = CHECKSUM_AT + CHECKSUM.size
 RECORD_BYTES = 64  # a cache line
 PAIR_BYTES = 2 * RECORD_BYTES
 FILE_BYTES_MAX = HEADER.size + ACCOUNTS_MAX * PAIR_BYTES
@@ -73,28 +74,8 @@ class Unwritten:
     attempt: int
 
 
-class Memory(Protocol):
-    """What the notes are written into: a file mapped into memory."""
-
-    def __setitem__(self, at: int, byte: int, /) -> None: ...
-
-    def store(self, at: int, data: bytes) -> None: ...
-
-
-class Mapped:
-    """A file as memory, from which nothing is ever written to disk in a hurry."""
-
-    def __init__(self, fd: int, size: int) -> None:
-        self._map = mmap.mmap(fd, size)
-
-    def __setitem__(self, at: int, byte: int) -> None:
-        self._map[at] = byte
-
-    def store(self, at: int, data: bytes) -> None:
-        self._map[at : at + len(data)] = data
-
-    def close(self) -> None:
-        self._map.close()
+Memory = mmap.mmap | bytearray
+"""Of a file, which outlives the process; or of a test."""
 
 
 class Note:
@@ -111,11 +92,11 @@ class Note:
     def begin(self, epoch: Epoch, email_id: EmailId, attempt: int) -> None:
         """Before its begin is committed. The note of the e-mail before it stands on: that one may not be settled yet."""
         turn = self._last if self._emails[self._last] == email_id else 1 - self._last
-        at = self._at[turn]
+        at, memory = self._at[turn], self._memory
         record = _sealed(self._account_id, epoch, email_id, attempt)
-        self._memory[at] = BLANK
-        self._memory.store(at + FIELDS_AT, record)
-        self._memory[at] = UNWRITTEN
+        memory[at] = BLANK
+        memory[at + FIELDS_AT : at + END_AT] = record
+        memory[at] = UNWRITTEN
         self._emails[turn] = email_id
         self._last = turn
         self.stands = True
@@ -123,9 +104,10 @@ class Note:
     def complete(self) -> None:
         """Right before the first byte that could complete the message. What was begun before it is settled by now, so both
         notes go."""
+        memory = self._memory
         for at in self._at:
-            self._memory[at] = WRITTEN
-            self._memory.store(at + CHECKSUM_AT, NO_CHECKSUM)
+            memory[at] = WRITTEN
+            memory[at + CHECKSUM_AT : at + END_AT] = NO_CHECKSUM
         self.stands = False
 
 
@@ -149,7 +131,7 @@ class Handover:
         self._folders = tuple(folders)
         self._place: tuple[Path, str] | None = None
         self._fd = -1
-        self._memory: Mapped | None = None
+        self._memory: mmap.mmap | None = None
         self._free: list[int] = []
         self._notes: dict[AccountId, tuple[Note, int]] = {}
         self._left: dict[AccountId, None] = {}  # of accounts that nobody drives here now, and whose notes stand
@@ -221,13 +203,13 @@ class Handover:
             if not os.fstat(fd).st_nlink:
                 raise FileNotFoundError("whoever looked for dead workers has taken it away")
             os.posix_fallocate(fd, 0, size)  # a store into what the disk has no room for would kill us
-            memory = Mapped(fd, size)
+            memory = mmap.mmap(fd, size)
         except BaseException:
             with suppress(OSError):
                 os.unlink(name, dir_fd=place)
             os.close(fd)
             raise
-        memory.store(0, header(boot=boot, database=database, accounts=accounts))
+        memory[: HEADER.size] = header(boot=boot, database=database, accounts=accounts)
         self._place, self._fd, self._memory = (folder, name), fd, memory
         self._free = [HEADER.size + nth * PAIR_BYTES for nth in reversed(range(accounts))]
 
