@@ -221,9 +221,16 @@ async def test_what_a_dead_worker_never_completed_waits_again_with_the_attempt_i
     await dead.leaves(begun)
     assert await dead.clear() == 1
     assert (await dead.state(), await dead.outcomes(), dead.files()) == (("waiting", 1), ["cut"], [])
-    row = await dead.store.row("SELECT due_at > clock_timestamp() AS later, begun_at FROM fairpost.queue")
-    assert (row["later"], row["begun_at"]) == (True, None)
-    assert await dead.store.settle(dead.lease, begun.email_id, verdict=Sent()) == "stale"
+    assert await dead.store.value("SELECT due_at > clock_timestamp() FROM fairpost.queue")
+    assert await broken_promises(dead.store) == {}
+
+
+async def test_proof_that_it_was_sent_stops_the_second_send_all_the_same(dead: Dead) -> None:
+    begun = await dead.begins()
+    await dead.leaves(begun)
+    assert await dead.clear() == 1
+    assert await dead.store.settle(dead.lease, begun.email_id, Sent()) == "evidence"
+    assert (await dead.state(), await dead.outcomes()) == (("sent", 1), ["sent"])
     assert await broken_promises(dead.store) == {}
 
 

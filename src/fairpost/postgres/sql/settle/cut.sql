@@ -36,7 +36,8 @@ BEGIN
         PERFORM fairpost.finish(p_id, 'cancelled', 'the campaign was cancelled', t);   -- nobody would ever serve it
         RETURN 'cancelled';
     END IF;
-    UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = p_due_at, begun_at = NULL, claimed_at = NULL, last_error = why WHERE q.id = p_id;
+    -- account, epoch and begun_at stay: should proof come after all that it was sent, it still stops the second send
+    UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = p_due_at, claimed_at = NULL, last_error = why WHERE q.id = p_id;
     PERFORM fairpost.note(ARRAY[p_id], 1);
     RETURN 'waiting';
 END $$;
