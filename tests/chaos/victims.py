@@ -73,7 +73,8 @@ def drive(url: str, account_id: AccountId, home: Path, point: str) -> None:
 
 
 def drive_to_line(url: str, account_id: AccountId, home: Path, nth: int, number: signal.Signals) -> None:
-    """Gets the signal right before the nth line of its hand-overs, from the second begin on."""
+    """Gets the signal right before the nth line of a hand-over: from the note of the second e-mail, while the first is being
+    settled, until the note of the third is taken back."""
     lines = Lines(nth, number)
     sys.settrace(lines.entered)
     asyncio.run(_drive(url, account_id, home))
@@ -88,7 +89,7 @@ HANDING_OVER = {module.__file__ for module in (handover_module, runner_module, c
 class Lines:
     def __init__(self, nth: int, number: signal.Signals) -> None:
         self.passed = 0
-        self._begun = 0
+        self._begun = self._completed = 0
         self._nth = nth
         self._signal = number
 
@@ -96,10 +97,11 @@ class Lines:
         if frame.f_code.co_filename not in HANDING_OVER:
             return None
         self._begun += frame.f_code is Note.begin.__code__
+        self._completed += frame.f_code is Note.complete.__code__
         return self._at_line
 
     def _at_line(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line" and self._begun >= 2:
+        if event == "line" and self._begun >= 2 and self._completed < 3:
             self.passed += 1
             if self.passed == self._nth:
                 os.kill(os.getpid(), self._signal)

@@ -144,7 +144,7 @@ class Orchestrator:
         if clock.monotonic() > self._reaped_s + REAP_S:
             self._reaped_s = clock.monotonic()
             if await self._store.reap_leases():
-                await clear_doubts(self._store, self._options.notes)
+                await self._clear_doubts()
             for account_id in await self._store.accounts_in_doubt():
                 await resolve_doubts(self._store, account_id)
             self._to_ask = await self._store.accounts_to_ask()
@@ -308,8 +308,12 @@ class Orchestrator:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             for lease in leases:
                 await self._store.drop_lease(lease)
-            await clear_doubts(self._store, self._options.notes)
+            await self._clear_doubts()
         self._news.set()
+
+    async def _clear_doubts(self) -> None:
+        if cut := await clear_doubts(self._store, self._options.notes):
+            self._log(f"workers died before {cut} e-mails were complete: they are tried again")
 
     def _blame(self, account_id: AccountId) -> None:
         """Starts it again, each time later, and not for ever."""
