@@ -190,6 +190,13 @@ async def doubted(world: World) -> set[int]:
     return {row["id"] for row in await world.fetch(sql)}
 
 
+def all_but_a_moment_is_known(after: Aftermath, doubts: set[int]) -> None:
+    assert after.offences() == []
+    assert after.cut
+    unsure = [after.story(id_) for id_ in doubts if not after.arrived[id_]]
+    assert len(unsure) <= 1, f"between the note and the dot there are a few microseconds: {unsure}"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc")
 @pytest.mark.timeout(600)
@@ -212,8 +219,23 @@ async def test_workers_killed_together_leave_in_doubt_only_what_arrived(url: str
         doubts = await doubted(world) - doubts_before
     sys.stdout.write(f"without notes: {len(doubts_before)} in doubt after {before} kills\n")
     sys.stdout.write(f"with notes: {len(doubts)} in doubt after {killed} kills, {len(after.cut)} cut\n")
-    assert after.offences() == []
-    assert after.cut
-    unsure = [after.story(id_) for id_ in doubts if not after.arrived[id_]]
-    assert len(unsure) <= 1, f"between the note and the dot there are a few microseconds: {unsure}"
+    all_but_a_moment_is_known(after, doubts)
     assert not LONG_KILLS or 10 * len(doubts) <= len(doubts_before)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc")
+async def test_an_engine_killed_as_a_whole_leaves_its_notes_to_the_next(url: str, tmp_path: Path) -> None:
+    """Their leases, too: nothing waits until they run out."""
+    async with World.made(tmp_path, url, seed=SEED, senders=SENDERS, manners=LOOKS_UP) as world:
+        engine = await world.start_engine("--lease-s", "600")
+        await drives(world, engine, len(SENDERS))
+        everybody = [engine.pid, *engine.children()]
+        for pid in everybody:
+            signal_to(pid, signal.SIGKILL)
+        engine.process.wait()
+        await until(lambda: not still_alive(everybody), "they are dead")
+        await world.start_engine("--lease-s", "600")
+        await world.drain()
+        after = await Aftermath.of(world.store, world.recorder, keys=world.keys, broken=len(SENDERS), frozen=Counter())
+        all_but_a_moment_is_known(after, await doubted(world))
