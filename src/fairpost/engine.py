@@ -171,7 +171,7 @@ class Watch:
                 if is_gone and (accounts := await self._store.bury_engine(name)):
                     self._log(f"engine {name} was killed; its {accounts} accounts are free")
         if cut := await clear_doubts(self._store, notes_of(self._settings)):
-            self._log(f"workers died before {cut} e-mails were complete: they are tried again")
+            self._log(f"left incomplete by workers that died, and tried again: {cut} e-mails")
 
     async def run(self) -> None:
         while True:

@@ -18,7 +18,7 @@ from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
 from fairpost.postgres.store import Store
 from fairpost.transport.factory import transport_of
-from tests.chaos.driver import HASTEN, LONG_KILLS, World, add_accounts, until
+from tests.chaos.driver import HASTEN, LONG_KILLS, World, add_accounts, eventually, until
 from tests.chaos.processes import signal_to, still_alive
 from tests.chaos.recorder import Manners, Recorder
 from tests.chaos.test_engines import drives
@@ -31,6 +31,8 @@ SEED = int(os.environ.get("FAIRPOST_SEED", "11"))
 ACCOUNT = "quick"
 EMAILS = 4  # for each worker: the second and third are handed over line by line
 LINES_TRIED = 10_000 if LONG_KILLS else 6  # of each kind of death
+SHORT_LEASE_S = 1.0
+IS_OVER = "SELECT bool_and(until <= clock_timestamp()) FROM fairpost.leases"
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="sees in /proc that a process is frozen")
 
@@ -89,14 +91,17 @@ class Scene:
         await ended(fork(drive_to_line, self.url, self.account, self.home, line, signal.SIGKILL))
         await self.clear_up()
 
-    async def freeze(self, line: int, then: signal.Signals) -> None:
-        """Past its lease, while another takes over."""
+    async def freeze(self, line: int, then: signal.Signals, lease_s: float) -> None:
+        """Past its lease, while another takes over. With a long lease, which others say has ended, it still trusts its own
+        clock when it wakes up: so it completes what it should not."""
         await self.enqueue()
-        worker = fork(drive_to_line, self.url, self.account, self.home, line, signal.SIGSTOP)
+        worker = fork(drive_to_line, self.url, self.account, self.home, line, signal.SIGSTOP, lease_s)
         assert worker.pid is not None
         pid = worker.pid
         await until(lambda: not worker.is_alive() or is_stopped(pid), "the worker is frozen")
         before = await self.cut()
+        if lease_s == SHORT_LEASE_S:
+            await eventually(lambda: self.store.value(IS_OVER), "its lease has run out")
         await self.succeed()
         assert await self.cut() == before, "it lives, and may go on"
         signal_to(pid, then)
@@ -145,12 +150,16 @@ async def test_a_worker_killed_between_any_two_lines_leaves_no_false_note(scene:
     await scene.tell(len(lines))
 
 
-@pytest.mark.parametrize("then", [signal.SIGCONT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("then", "lease_s"), [(signal.SIGCONT, 60.0), (signal.SIGCONT, SHORT_LEASE_S), (signal.SIGKILL, 60.0)]
+)
 @pytest.mark.timeout(3600 if LONG_KILLS else 120)
-async def test_a_worker_frozen_between_any_two_lines_is_not_believed_dead(scene: Scene, then: signal.Signals) -> None:
+async def test_a_worker_frozen_between_any_two_lines_is_not_believed_dead(
+    scene: Scene, then: signal.Signals, lease_s: float
+) -> None:
     lines = some(await scene.lines())
     for line in lines:
-        await scene.freeze(line, then)
+        await scene.freeze(line, then, lease_s)
     await scene.tell(len(lines))
 
 

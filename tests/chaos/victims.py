@@ -47,6 +47,7 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload([__name__])
 
 LEASE_S = 0.5  # of a worker that sends into a pipe
+SENDERS_LEASE_S = 60.0  # of one that sends by SMTP
 OPERATORS = ("ops@here.test", "boss@here.test")
 Part = Literal["campaigns", "courses", "senders"]
 
@@ -72,12 +73,14 @@ def drive(url: str, account_id: AccountId, home: Path, point: str) -> None:
     asyncio.run(_drive(url, account_id, home))
 
 
-def drive_to_line(url: str, account_id: AccountId, home: Path, nth: int, number: signal.Signals) -> None:
+def drive_to_line(
+    url: str, account_id: AccountId, home: Path, nth: int, number: signal.Signals, lease_s: float = SENDERS_LEASE_S
+) -> None:
     """Gets the signal right before the nth line of a hand-over: from the note of the second e-mail, while the first is being
     settled, until the note of the third is taken back."""
     lines = Lines(nth, number)
     sys.settrace(lines.entered)
-    asyncio.run(_drive(url, account_id, home))
+    asyncio.run(_drive(url, account_id, home, lease_s))
     sys.settrace(None)
     (home / LINES).write_text(str(lines.passed))
 
@@ -108,11 +111,11 @@ class Lines:
         return self._at_line
 
 
-async def _drive(url: str, account_id: AccountId, home: Path) -> None:
+async def _drive(url: str, account_id: AccountId, home: Path, lease_s: float = SENDERS_LEASE_S) -> None:
     async with Store.open(url) as store:
         account = await store.account(account_id)
         notes = Handover.open(notes_at(home), database=await store.handover_key(), accounts_max=1)
-        await run_account(store, account_id, transport_of(account, vault_at(home)), notes)
+        await run_account(store, account_id, transport_of(account, vault_at(home)), notes, lease_s)
 
 
 def vault_at(home: Path) -> Vault:
@@ -124,10 +127,14 @@ def notes_at(home: Path) -> tuple[Path, ...]:
 
 
 async def run_account(
-    store: Store, account_id: AccountId, transport: ClosableTransport, handover: Handover = NOWHERE
+    store: Store,
+    account_id: AccountId,
+    transport: ClosableTransport,
+    handover: Handover = NOWHERE,
+    lease_s: float = SENDERS_LEASE_S,
 ) -> None:
     """Until there is nothing to do now."""
-    runner = await Runner.start(store, transport, account_id, owner="chaos", handover=handover)
+    runner = await Runner.start(store, transport, account_id, owner="chaos", lease_s=lease_s, handover=handover)
     assert runner is not None
     await runner.run_until_idle()
     await runner.stop()

@@ -313,7 +313,7 @@ class Orchestrator:
 
     async def _clear_doubts(self) -> None:
         if cut := await clear_doubts(self._store, self._options.notes):
-            self._log(f"workers died before {cut} e-mails were complete: they are tried again")
+            self._log(f"left incomplete by workers that died, and tried again: {cut} e-mails")
 
     def _blame(self, account_id: AccountId) -> None:
         """Starts it again, each time later, and not for ever."""
