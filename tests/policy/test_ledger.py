@@ -11,13 +11,33 @@ def test_outcomes_are_counted_by_user_and_taken_once() -> None:
     ledger = Ledger()
     ledger.count("acme", "ann", is_handled=True, is_sent=True)
     ledger.count("acme", "ann", is_handled=True, bounces=2, is_bounced=True)
-    ledger.count("acme", "bob", is_handled=True, is_rejected=True)
+    ledger.count("acme", "bob", is_handled=True, is_rejected=True, refusal="550 no")
     ledger.count("acme", "bob", is_handled=False, bounces=1)
     assert ledger.handled == 4
     outcomes, measures = ledger.take()
     assert outcomes == [
-        {"workspace": "acme", "user": "ann", "handled": 2, "bounces": 2, "sent": 1, "bounced": 1, "rejected": 0},
-        {"workspace": "acme", "user": "bob", "handled": 1, "bounces": 1, "sent": 0, "bounced": 0, "rejected": 1},
+        {
+            "workspace": "acme",
+            "user": "ann",
+            "handled": 2,
+            "bounces": 2,
+            "refused": 0,
+            "refusal": None,
+            "sent": 1,
+            "bounced": 1,
+            "rejected": 0,
+        },
+        {
+            "workspace": "acme",
+            "user": "bob",
+            "handled": 1,
+            "bounces": 1,
+            "refused": 1,
+            "refusal": "550 no",
+            "sent": 0,
+            "bounced": 0,
+            "rejected": 1,
+        },
     ]
     assert measures == []
     assert ledger.take() == ([], [])

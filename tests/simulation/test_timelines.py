@@ -8,8 +8,10 @@ import pytest
 
 from fairpost.model.account import Account, AccountStatus, DailyMode, Limits, WarmUp
 from fairpost.model.email import Outgoing
+from fairpost.model.fault import Bounces
 from fairpost.model.ids import AccountId
 from fairpost.model.report import Reached, Reply, Report, Step
+from fairpost.postgres.blocks import read_blocks
 from fairpost.postgres.store import Store
 from fairpost.providers.presets import read_presets
 from fairpost.simulate.drive import Drive
@@ -194,31 +196,31 @@ async def test_too_many_bounces_pause_the_account_until_it_has_cooled_down(store
     assert len(anna.sent) == 17
 
 
-@pytest.mark.parametrize("is_held_by_a_person", [False, True])
-async def test_on_a_shared_account_the_sender_who_is_to_blame_is_held(
-    store: Store, manual: ManualClock, is_held_by_a_person: bool
+async def test_on_a_shared_account_the_sender_who_is_to_blame_is_blocked_there_until_it_has_cooled_down(
+    store: Store, manual: ManualClock
 ) -> None:
     class Picky(Noting):
         async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
             if email.workspace == "bad":
                 return Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(550, "5.1.1 no such user"))
-            if is_held_by_a_person and not self.sent:
-                await store.hold("bad", "workspace", reason="by a person")
             return await super().send(account, email, permission=permission)
 
-    anna = Picky()
-    (id_,) = driven = await accounts(store, Limits(batch_max=5, cool_down_s=3600), anna)
-    await enqueue(store, 60, workspace="good")
-    await enqueue(store, 60, workspace="bad")
+    anna, bert = Picky(), Picky()
+    (id_, _) = driven = await accounts(store, Limits(batch_max=5, cool_down_s=3600), anna, bert)
+    await enqueue(store, 60, workspace="good", account="a0")
+    await enqueue(store, 200, workspace="bad", account="a0")
+    await enqueue(store, 10, workspace="bad", account="a1")
     await Drive(store, manual, driven).run(until=START)
     assert (await store.account(id_)).status is AccountStatus.ACTIVE
     assert len(anna.sent) == 60
-    rule = await store.row("SELECT held_until, hold_reason FROM fairpost.rules WHERE workspace = 'bad'")
-    if is_held_by_a_person:
-        assert rule["hold_reason"] == "by a person", "a policy does not shorten what a person has imposed"
-    else:
-        assert rule["held_until"] == START + HOUR
-        assert missing(rule["hold_reason"], " of ", "5 %") == []
+    (block,) = await read_blocks(store, now=START)
+    assert (block.account, block.workspace, block.until) == ("a0", "bad", START + HOUR)
+    assert isinstance(block.fault, Bounces)
+    assert block.fault.bounced == block.fault.sent <= 30, "its own figures"
+    assert await store.value("SELECT count(*) FROM fairpost.emails WHERE workspace = 'bad' AND route = '@a1'") == 10
+    await Drive(store, manual, driven).run(until=START + 90 * MINUTE)
+    (block,) = await read_blocks(store, now=manual.now)
+    assert block.until == START + 2 * HOUR, "blocked again by what came after"
     assert await store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'bad'") > 0
 
 

@@ -35,6 +35,7 @@ TABLES = (
     "soft_bounces",
     "charges",
     "tallies",
+    "blocks",
     "senders",
     "activity",
     "activity_days",

@@ -24,6 +24,7 @@ from fairpost.model.account import Lease
 from fairpost.model.errors import Outgrown
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.policy.placement import Plan, Seen, plan
+from fairpost.postgres.blocks import blocked_for_all
 from fairpost.postgres.migrations import require_known
 from fairpost.postgres.store import Store
 from fairpost.system import clock
@@ -160,7 +161,10 @@ class Orchestrator:
             {route.route for route in routes if route.due}
             | {f"@{s.account.name}" for s in stations if s.account.id in self._to_ask},
             ours=self._ours,
-            barred=[id_ for id_, faults in self._faults.items() if clock.monotonic() < faults.until_s],
+            barred=[
+                *(id_ for id_, faults in self._faults.items() if clock.monotonic() < faults.until_s),
+                *await blocked_for_all(self._store),
+            ],
             engines=engines,
             places=self._places(),
             now=now,

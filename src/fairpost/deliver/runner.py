@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from fairpost.deliver import blame
 from fairpost.deliver.doubts import ask_about_doubts, resolve_doubts, without
 from fairpost.deliver.handover import NOWHERE, Handover
 from fairpost.deliver.personal import personal
@@ -20,7 +21,6 @@ from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.states import EmailClass
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched
-from fairpost.policy.bounces import too_many_bounces
 from fairpost.policy.ledger import Ledger, Measure
 from fairpost.policy.limits import Go, NotBefore, Reason, admit, batch_size, free_at, refund, widened
 from fairpost.policy.soft_bounces import soft_bounced
@@ -39,7 +39,6 @@ EMPTY_HANDED_S = 1.0  # before a longer pause, what is held goes back
 SLOW_S = 2.0  # when a send takes longer, what is held goes back
 BOOK_MAX = 50  # e-mails that a crash may leave out of the counters
 BOOK_S_MAX = 1.0  # how old the counters may be that others see
-GRIEVANCES_MAX = 5  # more in a row would go through a whole campaign, and fail it
 SHORT_REST = timedelta(minutes=10)  # less is not worth a change of status
 ASK_AGAIN = timedelta(seconds=10)  # what became of an e-mail in doubt
 
@@ -111,7 +110,6 @@ class Runner:
         self._intent: Intent | None = None
         self._told: deque[Step] = deque()  # what became of e-mails that were not sent, to be told one by one
         self._troubles = account.troubles
-        self._grievances = 0  # refusals in a row of who we are or how we send
         self._ledger = Ledger()
         self._booked_s = clock.monotonic()
         self._ask_at: datetime | None = None  # when to ask again what became of an e-mail in doubt
@@ -390,6 +388,8 @@ class Runner:
             return Rested(ENDS[begun.verdict])
         if begun.verdict == "held":
             await self._give_back(email)
+        if begun.verdict == "blocked":
+            await self._give_back(email, *(other for other in self._batch if other.workspace == email.workspace))
         if begun.verdict == "closed":
             same = [
                 other for other in self._batch if (other.workspace, other.stream) == (email.workspace, email.stream)
@@ -467,7 +467,6 @@ class Runner:
                 self._ask_at = self.now() + ASK_AGAIN if self._drafting else None
                 await resolve_doubts(self._store, self._account.id)
             case Sent(bounced) | Retry(_, _, bounced) | Bounced(bounced):
-                self._grievances = 0
                 self._ledger.count(
                     email.workspace,
                     email.user,
@@ -479,15 +478,14 @@ class Runner:
                 if bounced:
                     self._usage = replace(self._usage, day_bounces=self._usage.day_bounces + len(bounced))
             case Failed():
-                self._ledger.count(email.workspace, email.user, is_handled=True, is_rejected=is_rejected(report))
-                await self._take_to_heart(report)
-
-    async def _take_to_heart(self, report: Report) -> None:
-        """A refusal of the account itself, again and again, will not end with the next e-mail."""
-        words = suspicion(report) or grievance(report)
-        self._grievances = self._grievances + 1 if words else 0
-        if words is not None and (suspicion(report) or self._grievances >= GRIEVANCES_MAX):
-            await self._suspend(words if suspicion(report) else f"refused {self._grievances} times in a row: {words}")
+                refusal = grievance(report)
+                self._ledger.count(
+                    email.workspace, email.user, is_handled=True, is_rejected=is_rejected(report), refusal=refusal
+                )
+                if suspicion(report) is not None:
+                    await self._suspend(suspicion(report) or "")
+                elif refusal is not None:  # at once, and not when it suits: the next may be refused like this one
+                    await self._book()
 
     def _is_booking_due(self) -> bool:
         if not self._ledger.handled:
@@ -496,19 +494,9 @@ class Runner:
         return is_old or self._ledger.handled >= BOOK_MAX or self._usage.day_bounces > 0
 
     async def _book(self) -> bool:
-        """Writes down what was done. True: so much bounced that the account was paused. Senders who are to blame alone are
-        held instead."""
+        """Writes down what was done, and stops who is to blame for it. True: the account itself."""
         self._booked_s = clock.monotonic()
-        day = await self._store.book(self._lease, *self._ledger.take())
-        failpoint("after_book")
-        found = too_many_bounces(day, self._account.limits)
-        cool_down_s = self._account.limits.cool_down_s
-        until = self.now() + timedelta(seconds=cool_down_s) if cool_down_s else None
-        for workspace in found.workspaces:
-            await self._store.hold(workspace, "workspace", until=until, reason=found.words, at_least=True)
-        if found.is_account:
-            await self._store.set_status(self._lease, AccountStatus.PAUSED, reason=found.words, until=until)
-        return found.is_account
+        return await blame.book(self._store, self._lease, self._account, self._ledger, now=self.now())
 
     async def _rest(self, rest: Rest) -> None:
         """What it holds goes back, for other accounts of the pool."""
@@ -549,7 +537,7 @@ class Runner:
     def _admit_follower(self, weighed: Weighed) -> Go | None:
         if self._is_stopping or not self._batch or self._may_be_urgent:
             return None
-        if weighed.rest is not None or isinstance(weighed.verdict, Untouched | Deferred):
+        if weighed.rest is not None or isinstance(weighed.verdict, Untouched | Deferred | Failed):
             return None
         if self._batch[0].id in self._unsendable:
             return None

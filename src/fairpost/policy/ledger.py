@@ -23,10 +23,13 @@ class Measure(StrEnum):
 
 @dataclass(slots=True)
 class Outcomes:
-    """Of one user, in e-mails; `bounces` in addresses, and `handled` is what the account's bounce rate refers to."""
+    """Of one user, in e-mails; `bounces` in addresses, and `handled` is what the account's bounce rate refers to. `refused`: for who
+    we are or how we send, and `refusal` is what was said."""
 
     handled: int = 0
     bounces: int = 0
+    refused: int = 0
+    refusal: str | None = None
     sent: int = 0
     bounced: int = 0
     rejected: int = 0
@@ -48,6 +51,7 @@ class Ledger:
         is_sent: bool = False,
         is_bounced: bool = False,
         is_rejected: bool = False,
+        refusal: str | None = None,
     ) -> None:
         """An attempt with a verdict on the e-mail. One that only puts it off is not `handled`, and may have bounces."""
         of_user = self.outcomes.setdefault((workspace, user), Outcomes())
@@ -56,6 +60,8 @@ class Ledger:
         of_user.sent += is_sent
         of_user.bounced += is_bounced
         of_user.rejected += is_rejected
+        of_user.refused += refusal is not None
+        of_user.refusal = refusal or of_user.refusal
         self.handled += 1
 
     def measure(self, kind: Measure, took: timedelta, tier: Tier = Tier.NORMAL) -> None:

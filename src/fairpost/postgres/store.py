@@ -31,6 +31,7 @@ from fairpost.model.account import (
 from fairpost.model.campaign import Gap
 from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing, Recipient
 from fairpost.model.errors import ChangedMeanwhile, DatabaseUnavailable, KeysChanged, NotFound
+from fairpost.model.fault import Sample, Suspect
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.sender import Tier
@@ -50,7 +51,7 @@ LIMITS_KEPT, TRANSPORTS_KEPT = 1_024, 16_384
 KEPT_CHARS_MAX = 4_000  # of a transport: a key within can make it long
 
 BeginVerdict = Literal[
-    "begun", "stale", "gone", "held", "closed", "parked", "inactive", "changed", "suppressed", "expired"
+    "begun", "stale", "gone", "held", "blocked", "closed", "parked", "inactive", "changed", "suppressed", "expired"
 ]
 SettleVerdict = Literal["settled", "stale", "evidence", "gone"]
 Level = Literal["workspace", "domain", "user", "stream"]
@@ -331,12 +332,11 @@ class Store:
         *,
         until: datetime | None = None,
         reason: str,
-        at_least: bool = False,
         now: datetime | None = None,
     ) -> None:
-        """Nothing below this name goes out until then; without a moment, until released. `at_least`: a longer hold stays."""
-        sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
-        await self.value(sql, workspace, level, key, until, reason, _at(now), at_least)
+        """Nothing below this name goes out until then; without a moment, until released."""
+        sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6)"
+        await self.value(sql, workspace, level, key, until, reason, _at(now))
 
     async def release(self, workspace: str, level: Level, key: str = "", *, now: datetime | None = None) -> bool:
         return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, _at(now)))
@@ -523,12 +523,12 @@ class Store:
 
     async def book(
         self, lease: Lease, outcomes: Sequence[Mapping[str, Any]], measures: Sequence[Mapping[str, Any]]
-    ) -> dict[str, tuple[int, int]]:
-        """Writes down what the account did, and says what each workspace has sent through it on its day, and what bounced."""
+    ) -> Sample | None:
+        """Writes down what the account did, and says what somebody may be blamed for; None: nothing bounced or was refused."""
         sql = "SELECT * FROM fairpost.book($1, $2, $3, $4, $5)"
         written = json.dumps(outcomes), json.dumps(measures)
-        rows = await self.fetch(sql, lease.account_id, lease.epoch, *written, clock.stated())
-        return {row["workspace"]: (row["sent"], row["bounced"]) for row in rows}
+        row = await self.row(sql, lease.account_id, lease.epoch, *written, clock.stated())
+        return _sample(row) if row is not None else None
 
     async def newest_migration(self) -> int:
         return int(await self.value("SELECT max(version) FROM fairpost.migrations"))
@@ -771,6 +771,21 @@ def _outgoing(row: Any, attachments: tuple[Attachment, ...], follows: Earlier | 
 
 def _mailbox(text: str | None) -> Mailbox | None:
     return Mailbox(**json.loads(text)) if text else None
+
+
+def _sample(row: Any) -> Sample:
+    return Sample(
+        suspects=[_suspect(each) for each in json.loads(row["suspects"])],
+        others_sent=row["others_sent"],
+        is_shared_today=row["senders_today"] > 1,
+        is_shared=row["senders"] > 1,
+        blocks=row["blocks"],
+    )
+
+
+def _suspect(given: dict[str, Any]) -> Suspect:
+    moments = {name: datetime.fromisoformat(given[name]) for name in ("since", "refused_since") if given[name]}
+    return Suspect(**{**given, **moments})
 
 
 def _usage_json(usage: Usage) -> str:

@@ -35,6 +35,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 DECLARE
     changed bigint;
     has_status CONSTANT boolean := p_changes ? 'status';
+    is_resumed boolean;
 BEGIN
     PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
@@ -46,6 +47,7 @@ BEGIN
     IF changed IS NOT NULL AND NOT FOUND THEN
         RAISE EXCEPTION 'the account was changed meanwhile' USING ERRCODE = 'FP006', HINT = 'Nothing was changed.';
     END IF;
+    is_resumed := p_changes ->> 'status' = 'active' AND (SELECT a.status IN ('paused', 'suspended') FROM fairpost.accounts a WHERE a.id = changed);
     UPDATE fairpost.accounts a SET
         (address, display_name, pool, provider, batch_max, delay_ms, gap_max_ms, hourly_max, daily_max, daily_mode, units_per_minute, units_per_send,
          warm_up, bounce_percent_max, bounce_sample_min, cool_down_s, transport) = (
@@ -68,6 +70,9 @@ BEGIN
     END IF;
     UPDATE fairpost.leases l SET rest_until = NULL, rest_reason = NULL, rest_detail = NULL, troubles = NULL
     WHERE l.account_id = changed AND (l.rest_until IS NOT NULL OR l.troubles IS NOT NULL);
+    IF is_resumed THEN
+        PERFORM fairpost.begin_sample(changed);
+    END IF;
     RETURN changed;
 END $$;
 

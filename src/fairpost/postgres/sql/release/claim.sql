@@ -47,9 +47,10 @@ BEGIN
 END $$;
 
 -- Who is next in the order of time, whoever they are: the leaves with the oldest e-mails, and how many of each. Of the
--- workspaces that somebody else holds, nothing; `skipped` says so.
+-- workspaces that somebody else holds, nothing; `skipped` says so. Nor of the `blocked` ones.
+DROP FUNCTION IF EXISTS fairpost.in_order(fairpost.branch[], integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.in_order(
-    roots fairpost.branch[], p_limit integer, p_now timestamptz, OUT branches fairpost.branch[], OUT skipped boolean
+    roots fairpost.branch[], p_limit integer, p_now timestamptz, blocked text[], OUT branches fairpost.branch[], OUT skipped boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -61,7 +62,7 @@ BEGIN
     FROM (SELECT c.id, n.path[1] AS workspace, c.head_due, c.head_id
           FROM unnest(roots) r CROSS JOIN LATERAL (
               SELECT c.id, c.head_due, c.head_id FROM fairpost.clocks c JOIN fairpost.nodes n ON n.id = c.id
-              WHERE c.fifo_root = r.node AND c.busy > 0
+              WHERE c.fifo_root = r.node AND c.busy > 0 AND n.workspace <> ALL (blocked)
               AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) JOIN fairpost.clocks h ON h.id = w.id WHERE h.held_until IS NOT NULL)
               ORDER BY c.head_due, c.head_id LIMIT p_limit) c
           JOIN fairpost.nodes n ON n.id = c.id ORDER BY c.head_due, c.head_id LIMIT p_limit) h;
@@ -93,9 +94,26 @@ BEGIN
                        dense_rank() OVER (ORDER BY l.path[2]) AS d, dense_rank() OVER (ORDER BY l.path[3]) AS u FROM leaf l) x) g ON g.id = l.id;
 END $$;
 
+-- Those who are blocked on an account come along with the first who is not, an e-mail behind at the most. Else the virtual time would stand still where
+-- no other account serves them, and newcomers, who begin there, go before everybody else for a long time. They lose nothing by it: they are still the first
+-- in line for an account that may serve them.
+CREATE OR REPLACE FUNCTION fairpost.take_along(roots fairpost.branch[], blocked text[]) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE fairpost.clocks c SET vtime = behind.first
+    FROM (SELECT c.spot, first.vtime AS first
+          FROM unnest(roots) r CROSS JOIN LATERAL (
+              SELECT c.vtime FROM fairpost.clocks c
+              WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.key <> ALL (blocked) ORDER BY c.vtime LIMIT 1) first
+          CROSS JOIN LATERAL (
+              SELECT c.ctid AS spot FROM fairpost.clocks c
+              WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime < first.vtime - 1 AND c.key = ANY (blocked)
+              FOR UPDATE SKIP LOCKED) c) behind
+    WHERE c.ctid = behind.spot
+$$;
+
 -- Up to `p_limit` e-mails below these roots, marked as claimed; `skipped` when somebody else held what had more.
 -- What may never be sent (suppressed, expired) is settled on the way. Fairly, or in the order of time: then nobody is
--- charged for it, so that nobody pays for it when the order is fair again.
+-- charged for it, so that nobody pays for it when the order is fair again. Those who are blocked on this account are stepped over.
 DROP FUNCTION IF EXISTS fairpost.pick(fairpost.branch[], bigint, bigint, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pick(
     roots fairpost.branch[], p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz, p_fifo boolean, OUT ids bigint[], OUT skipped boolean
@@ -103,6 +121,7 @@ CREATE OR REPLACE FUNCTION fairpost.pick(
 LANGUAGE plpgsql AS $$
 DECLARE
     rounds_max CONSTANT integer := 20;
+    blocked CONSTANT text[] := fairpost.blocked_on(p_account, p_now);
     branches fairpost.branch[];
     first_ids bigint[];
     our_ids bigint[];
@@ -116,10 +135,13 @@ DECLARE
 BEGIN
     ids := '{}';
     skipped := false;
+    IF blocked <> '{}' AND NOT p_fifo THEN
+        PERFORM fairpost.take_along(roots, blocked);
+    END IF;
     FOR round IN 1..rounds_max LOOP
         EXIT WHEN cardinality(ids) >= p_limit;
         IF p_fifo THEN
-            SELECT o.branches, o.skipped INTO branches, skipped FROM fairpost.in_order(roots, p_limit - cardinality(ids), p_now) o;
+            SELECT o.branches, o.skipped INTO branches, skipped FROM fairpost.in_order(roots, p_limit - cardinality(ids), p_now, blocked) o;
         ELSE
             branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit - cardinality(ids), '{}', '{}', '{}', '{}')::fairpost.branch
                               FROM unnest(roots) r);
@@ -128,13 +150,13 @@ BEGIN
             FROM (SELECT w.id, w.lag, min(w.lag) OVER () + greatest(1, max(w.quota) OVER () / sum(w.weight) OVER ()) + 1e-6 AS edge
                   FROM unnest(branches) r CROSS JOIN LATERAL (
                       SELECT c.id, c.vtime - r.v AS lag, c.weight, r.quota FROM fairpost.clocks c
-                      WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v
+                      WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.key <> ALL (blocked)
                       ORDER BY c.vtime LIMIT r.quota) w) n
             WHERE n.lag < n.edge - 1e-9 GROUP BY n.edge;
             EXIT WHEN first_ids IS NULL;
             SELECT array_agg(w.spot), array_agg(w.id) INTO workspaces, our_ids FROM unnest(branches) r CROSS JOIN LATERAL (
                 SELECT c.ctid AS spot, c.id FROM fairpost.clocks c
-                WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime <= r.v + edge
+                WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime <= r.v + edge AND c.key <> ALL (blocked)
                 ORDER BY c.vtime LIMIT r.quota FOR UPDATE SKIP LOCKED) w;
             skipped := NOT coalesce(first_ids <@ our_ids, false);
             branches := fairpost.share_out(branches, 1, coalesce(workspaces, '{}'), CASE WHEN skipped THEN edge END);
@@ -286,7 +308,7 @@ BEGIN
         WHERE l.account_id = p_account;
     END IF;
     IF cardinality(ids) = 0 AND NOT again THEN
-        next_at := fairpost.next_moment(routes);
+        next_at := least(fairpost.next_moment(routes), (SELECT nullif(min(b.until), 'infinity') FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until > t));
     END IF;
 END $$;
 
@@ -332,6 +354,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT min(c.wake_at) FROM fairpost.accounts a JOIN fairpost.clocks c ON c.route IN (a.pool, '@' || a.name)
     JOIN fairpost.nodes n ON n.id = c.id AND n.class = 'urgent'
     WHERE a.id = p_account AND c.wake_at < p_before
+    AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = a.id AND b.workspace = n.workspace AND b.until > c.wake_at)
 $$;
 
 -- Waits until whoever holds the first workspace of these routes is done with it, holding nothing oneself.
@@ -343,7 +366,7 @@ BEGIN
         JOIN fairpost.nodes n ON n.parent = 0 AND n.route IN (a.pool, '@' || a.name)
         JOIN fairpost.clocks root ON root.id = n.id
         CROSS JOIN LATERAL (SELECT c.id FROM fairpost.clocks c WHERE c.parent = n.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
-                            ORDER BY c.vtime LIMIT 1) c
+                            AND c.key <> ALL (fairpost.blocked_on(p_account, clock_timestamp())) ORDER BY c.vtime LIMIT 1) c
         WHERE a.id = p_account LIMIT 1) FOR UPDATE;
 EXCEPTION WHEN lock_not_available THEN
     NULL;

@@ -53,12 +53,10 @@ BEGIN
     PERFORM fairpost.weigh(named);
 END $$;
 
--- Nothing below this name goes out until the given moment ('infinity': until released). With `p_at_least`, a hold that lasts
--- longer stays as it is: what a policy imposes does not shorten what a person has.
-DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz);
+-- Nothing below this name goes out until the given moment ('infinity': until released).
+DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.hold(
-    p_workspace text, p_level fairpost.node_level, p_key text, p_until timestamptz, p_reason text, p_now timestamptz DEFAULT NULL,
-    p_at_least boolean DEFAULT false
+    p_workspace text, p_level fairpost.node_level, p_key text, p_until timestamptz, p_reason text, p_now timestamptz DEFAULT NULL
 ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -71,11 +69,7 @@ BEGIN
     INSERT INTO fairpost.rules AS r (workspace, level, key, held_until, hold_reason)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_until, p_reason)
     ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = excluded.held_until, hold_reason = excluded.hold_reason
-    WHERE NOT p_at_least OR coalesce(r.held_until < excluded.held_until, true)
     RETURNING * INTO rule;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
     PERFORM fairpost.obey(named, rule, t);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     VALUES (t, 'held', p_workspace, p_level || ' ' || p_key, jsonb_build_object('until', p_until, 'reason', p_reason));

@@ -113,19 +113,20 @@ LANGUAGE sql AS $$
     SELECT DISTINCT a.workspace, a.user_name FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0 AND a.user_name <> ''
 $$;
 
--- What an account did, since it last said so. Adds to its own counters, and returns what each workspace has sent through it on its
--- day and what of it bounced. `p_outcomes`: [{workspace, user, handled, bounces, sent, bounced, rejected}], the first two numbers for the
--- account's day (e-mails and addresses), the others for the user (e-mails). `p_measures`: [{kind, tier, n, total_us, buckets}].
+-- What an account did, since it last said so. Adds to its own counters, and returns what somebody may be blamed for (see blocks.sql).
+-- `p_outcomes`: [{workspace, user, handled, bounces, refused, refusal, sent, bounced, rejected}], the first two numbers for the
+-- account's day (e-mails and addresses), the others in e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
+DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book(p_account bigint, p_epoch bigint, p_outcomes jsonb, p_measures jsonb, p_now timestamptz DEFAULT NULL)
-RETURNS TABLE (workspace text, sent integer, bounced integer)
+RETURNS TABLE (suspects jsonb, others_sent integer, senders_today integer, senders integer, blocks integer)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    today timestamptz;
+    lease fairpost.leases;
 BEGIN
-    SELECT l.day_started_at INTO today FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -143,17 +144,9 @@ BEGIN
     FROM jsonb_to_recordset(p_measures) o(kind text, tier smallint, n bigint, total_us bigint, buckets jsonb)
     ON CONFLICT (hour, account_id, kind, tier) DO UPDATE SET
         n = m.n + excluded.n, total_us = m.total_us + excluded.total_us, buckets = fairpost.add_counts(m.buckets, excluded.buckets);
-    IF today IS NULL OR p_outcomes = '[]' THEN
-        RETURN;
+    IF lease.day_started_at IS NOT NULL AND p_outcomes <> '[]' THEN
+        RETURN QUERY SELECT * FROM fairpost.count_outcomes(lease, p_outcomes, t);
     END IF;
-    INSERT INTO fairpost.tallies AS d (account_id, workspace, day, sent, bounced)
-    SELECT p_account, o.workspace, today, sum(o.handled), sum(o.bounces)
-    FROM jsonb_to_recordset(p_outcomes) o(workspace text, handled integer, bounces integer) GROUP BY o.workspace
-    ON CONFLICT (account_id, workspace) DO UPDATE SET
-        day = excluded.day,
-        sent = excluded.sent + CASE WHEN d.day = excluded.day THEN d.sent ELSE 0 END,
-        bounced = excluded.bounced + CASE WHEN d.day = excluded.day THEN d.bounced ELSE 0 END;
-    RETURN QUERY SELECT d.workspace, d.sent, d.bounced FROM fairpost.tallies d WHERE d.account_id = p_account AND d.day = today;
 END $$;
 
 CREATE OR REPLACE FUNCTION fairpost.add_counts(a jsonb, b jsonb) RETURNS jsonb

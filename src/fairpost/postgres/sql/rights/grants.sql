@@ -28,7 +28,7 @@ BEGIN
     END LOOP;
     REVOKE ALL ON ALL TABLES IN SCHEMA fairpost FROM fairpost_tenant;   -- what is not said below any more is over
     GRANT USAGE ON SCHEMA fairpost TO fairpost_tenant;
-    GRANT SELECT ON fairpost.queue, fairpost.emails, fairpost.attempts, fairpost.contents, fairpost.leases, fairpost.tallies,
+    GRANT SELECT ON fairpost.queue, fairpost.emails, fairpost.attempts, fairpost.contents, fairpost.leases, fairpost.tallies, fairpost.blocks,
         fairpost.campaigns, fairpost.campaign_steps, fairpost.campaign_streams, fairpost.campaign_course, fairpost.campaign_standings, fairpost.schedules, fairpost.quotas, fairpost.templates, fairpost.sequences,
         fairpost.sequence_steps, fairpost.prospects, fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces,
         fairpost.senders, fairpost.homes, fairpost.rules, fairpost.activity, fairpost.activity_days, fairpost.submissions, fairpost.events, fairpost.workspaces, fairpost.domains,

@@ -1,7 +1,7 @@
 -- Intent before effect: committed right before the transport is touched, together with what it costs the account.
 -- `verdict`: begun; or why not, and then nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
 -- ours), held (its sender is held, or everything is paused: give it back), inactive (the account is paused or suspended), changed (its
--- settings are others than when the lease was taken), suppressed, expired; of campaigns also closed and parked (see gates.sql). `skip` lists recipients to leave out.
+-- settings are others than when the lease was taken), blocked (its workspace is, on this account: give it back for others), suppressed, expired; of campaigns also closed and parked (see gates.sql). `skip` lists recipients to leave out.
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
     p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT skip text[], OUT attempt integer, OUT now timestamptz
@@ -66,9 +66,13 @@ BEGIN
         PERFORM fairpost.finish_unsendable(p_id, p_now);
         RETURN;
     END IF;
-    SELECT a.status, a.revision INTO account FROM fairpost.accounts a WHERE a.id = lease.account_id;
+    SELECT a.status, a.revision, EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = a.id AND b.workspace = email.workspace AND b.until > p_now) AS is_blocked
+    INTO account FROM fairpost.accounts a WHERE a.id = lease.account_id;
     IF account.status <> 'active' OR account.revision <> lease.revision THEN
         verdict := CASE WHEN account.status <> 'active' THEN 'inactive' ELSE 'changed' END;
+        RETURN;
+    ELSIF account.is_blocked THEN
+        verdict := 'blocked';
         RETURN;
     END IF;
     -- Lock first, look after: from here to our commit nobody's pause can come between. As an assignment, because that

@@ -20,7 +20,8 @@ BEGIN
     END IF;
     skip := fairpost.suppressed(email.workspace, email.addresses);
     verdict := CASE WHEN email.expires_at <= now THEN 'expired' WHEN email.addresses <@ skip THEN 'suppressed'
-        WHEN fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, now) THEN 'held'
+        WHEN fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, now)
+            OR EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = email.account_id AND b.workspace = email.workspace AND b.until > recheck.now) THEN 'held'
         WHEN email.campaign_id IS NOT NULL AND (fairpost.is_stopped(email.prospect_id, email.campaign_id)
             OR EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled')) THEN 'gone'
         WHEN email.campaign_id IS NOT NULL AND NOT EXISTS (

@@ -1,0 +1,165 @@
+-- Blocks: a sender that may not use one account. Written by whoever drives the account, ended by a person or by time. Everybody
+-- who changes one holds the account's lease, as everybody who begins an e-mail does: once a block is committed, nothing of it is begun.
+
+-- The names that this account may not serve now: a hundred at the most.
+CREATE OR REPLACE FUNCTION fairpost.blocked_on(p_account bigint, p_now timestamptz) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until > p_now);
+END $$;
+
+-- The roots of these routes, of every class and lane: by their keys, for there may be many others.
+CREATE OR REPLACE FUNCTION fairpost.roots_on(routes text[]) RETURNS SETOF bigint
+LANGUAGE sql STABLE AS $$
+    SELECT n.id FROM unnest(routes) r(route), unnest(enum_range(NULL::fairpost.email_class)) c(class), unnest(fairpost.lane_names()) l(lane), fairpost.nodes n
+    WHERE n.parent = 0 AND n.key = fairpost.root_key(r.route, c.class, l.lane)
+$$;
+
+-- False: the lease is gone, or the account has as many blocks as it may have. A block that lasts longer stays as it is.
+CREATE OR REPLACE FUNCTION fairpost.block(
+    p_account bigint, p_epoch bigint, p_workspace text, p_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
+) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    blocks_max CONSTANT integer := 100;   -- of one account: every claim steps over them
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM fairpost.end_blocks(p_account, ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until <= t), t);
+    IF (SELECT count(*) FROM fairpost.blocks b WHERE b.account_id = p_account AND b.workspace <> p_workspace) >= blocks_max THEN
+        RETURN false;
+    END IF;
+    INSERT INTO fairpost.blocks AS b (account_id, workspace, since, until, reason, params) VALUES (p_account, p_workspace, t, p_until, p_reason, p_params)
+    ON CONFLICT (account_id, workspace) DO UPDATE SET until = excluded.until, reason = excluded.reason, params = excluded.params
+    WHERE b.until < excluded.until;
+    IF FOUND THEN
+        INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
+        SELECT t, 'blocked', a.workspace, a.name, jsonb_build_object('sender', p_workspace, 'until', p_until, 'reason', p_reason) || p_params
+        FROM fairpost.accounts a WHERE a.id = p_account;
+    END IF;
+    RETURN true;
+END $$;
+
+-- Lets a sender use the account again, or (null) all of them. Returns who was blocked; null: there is no such account.
+CREATE OR REPLACE FUNCTION fairpost.unblock(p_name text, p_workspace text, p_now timestamptz DEFAULT NULL) RETURNS text[]
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    account bigint;
+    t timestamptz;
+    blocked text[];
+BEGIN
+    SELECT l.account_id INTO account FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id WHERE a.name = p_name FOR UPDATE OF l;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    t := coalesce(p_now, clock_timestamp());
+    blocked := ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = account AND b.workspace = coalesce(p_workspace, b.workspace) ORDER BY 1);
+    PERFORM fairpost.end_blocks(account, blocked, t);
+    RETURN blocked;
+END $$;
+
+-- The caller holds the lease's row. What is counted of these senders begins anew, or the next e-mail would have them blocked again.
+CREATE OR REPLACE FUNCTION fairpost.end_blocks(p_account bigint, p_workspaces text[], p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_workspaces = '{}' THEN
+        RETURN;
+    END IF;
+    DELETE FROM fairpost.blocks b WHERE b.account_id = p_account AND b.workspace = ANY (p_workspaces);
+    UPDATE fairpost.tallies d SET sent = 0, bounced = 0, refused = 0, refused_since = NULL, streak = 0, refusal = NULL
+    WHERE d.account_id = p_account AND d.workspace = ANY (p_workspaces);
+    INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
+    SELECT p_now, 'unblocked', a.workspace, a.name, jsonb_build_object('sender', w.name)
+    FROM fairpost.accounts a, unnest(p_workspaces) w(name) WHERE a.id = p_account;
+END $$;
+
+-- From now on only what comes counts: the account was resumed. The caller holds the lease's row.
+CREATE OR REPLACE FUNCTION fairpost.begin_sample(p_account bigint) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE fairpost.leases l SET sample = l.sample + 1 WHERE l.account_id = p_account
+$$;
+
+-- Adds outcomes to what is counted of each sender, and says what has to be judged by; no row where nothing bounced or was refused.
+-- `suspects`: those of whom something was, and who are not blocked already. The others: `others_sent` e-mails today.
+-- `senders_today` and `senders`: who was served, or has mail due that the account might take; 2 stands for all above. The caller holds the lease's row.
+CREATE OR REPLACE FUNCTION fairpost.count_outcomes(lease fairpost.leases, p_outcomes jsonb, p_now timestamptz)
+RETURNS TABLE (suspects jsonb, others_sent integer, senders_today integer, senders integer, blocks integer)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    account CONSTANT bigint := lease.account_id;
+    today CONSTANT timestamptz := lease.day_started_at;
+    mark bigint := lease.accepts;
+BEGIN
+    PERFORM fairpost.end_blocks(account, ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = account AND b.until <= p_now), p_now);
+    -- A refusal is booked at once: what a booking says was accepted came before it.
+    IF EXISTS (SELECT FROM jsonb_to_recordset(p_outcomes) o(sent integer) WHERE o.sent > 0) THEN
+        mark := mark + 1;
+        UPDATE fairpost.leases l SET accepts = mark WHERE l.account_id = account;
+    END IF;
+    INSERT INTO fairpost.tallies AS d (account_id, workspace, day, sent, bounced, since, accepted, sample, refused, refused_since, refused_mark, streak, streak_mark, refusal)
+    SELECT account, o.workspace, today, sum(o.handled), sum(o.bounces), p_now, sum(o.sent), lease.sample,
+           coalesce(sum(o.refused), 0), CASE WHEN sum(o.refused) > 0 THEN p_now END, mark, coalesce(sum(o.refused), 0), mark, left(max(o.refusal), 500)
+    FROM jsonb_to_recordset(p_outcomes) o(workspace text, handled integer, bounces integer, sent integer, refused integer, refusal text) GROUP BY o.workspace
+    ON CONFLICT (account_id, workspace) DO UPDATE SET
+        day = excluded.day,
+        sent = excluded.sent + CASE WHEN (d.day, d.sample) = (excluded.day, excluded.sample) THEN d.sent ELSE 0 END,
+        bounced = excluded.bounced + CASE WHEN (d.day, d.sample) = (excluded.day, excluded.sample) THEN d.bounced ELSE 0 END,
+        accepted = d.accepted + excluded.accepted,
+        sample = excluded.sample,
+        (refused, refused_since, refused_mark) = (
+            SELECT excluded.refused + CASE WHEN goes_on THEN d.refused ELSE 0 END, CASE WHEN goes_on THEN d.refused_since ELSE excluded.refused_since END,
+                   CASE WHEN goes_on THEN d.refused_mark ELSE excluded.refused_mark END
+            FROM (SELECT excluded.accepted = 0 AND d.sample = excluded.sample AND d.refused > 0 AS goes_on) x),
+        streak = excluded.streak + CASE WHEN d.sample = excluded.sample AND d.streak_mark = mark THEN d.streak ELSE 0 END,
+        streak_mark = mark,
+        refusal = coalesce(excluded.refusal, d.refusal);
+
+    RETURN QUERY
+    WITH troubled AS MATERIALIZED (
+        SELECT d.workspace, CASE WHEN d.day = today THEN d.sent ELSE 0 END AS sent, CASE WHEN d.day = today THEN d.bounced ELSE 0 END AS bounced,
+               d.refused, d.refused_since, d.refused_mark = mark AS is_unbroken, CASE WHEN d.streak_mark = mark THEN d.streak ELSE 0 END AS streak,
+               d.refusal, d.since, d.accepted
+        FROM fairpost.tallies d
+        WHERE d.account_id = account AND d.sample = lease.sample AND (d.bounced > 0 OR d.refused > 0)
+        AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = account AND b.workspace = d.workspace)
+    ), waiting AS MATERIALIZED (
+        SELECT w.key FROM fairpost.accounts a CROSS JOIN LATERAL fairpost.roots_on(ARRAY[a.pool, '@' || a.name]) root(id) CROSS JOIN LATERAL (
+            SELECT c.key FROM fairpost.clocks c WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL LIMIT 2) w
+        WHERE a.id = account
+    )
+    SELECT (SELECT jsonb_agg(to_jsonb(x)) FROM troubled x WHERE x.bounced > 0 OR x.refused > 0),
+           (SELECT coalesce(sum(d.sent), 0)::integer FROM fairpost.tallies d
+            WHERE d.account_id = account AND d.day = today AND d.sample = lease.sample AND d.workspace NOT IN (SELECT x.workspace FROM troubled x)
+            AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = account AND b.workspace = d.workspace)),
+           (SELECT count(*)::integer FROM (
+                (SELECT d.workspace FROM fairpost.tallies d WHERE d.account_id = account AND d.day = today AND d.sample = lease.sample LIMIT 2)
+                UNION SELECT w.key FROM waiting w) x),
+           (SELECT count(*)::integer FROM (
+                (SELECT d.workspace FROM fairpost.tallies d WHERE d.account_id = account AND d.sample = lease.sample LIMIT 2)
+                UNION SELECT w.key FROM waiting w) x),
+           (SELECT count(*)::integer FROM fairpost.blocks b WHERE b.account_id = account)
+    WHERE EXISTS (SELECT FROM troubled x WHERE x.bounced > 0 OR x.refused > 0);
+END $$;
+
+-- Accounts that could send, if it were not for their blocks: nothing but mail of senders that they may not serve is due on their routes.
+-- Costs the accounts with blocks, and what is blocked on each.
+CREATE OR REPLACE FUNCTION fairpost.accounts_blocked_for_all(p_now timestamptz DEFAULT NULL) RETURNS SETOF bigint
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    RETURN QUERY
+    SELECT a.id FROM (SELECT b.account_id, array_agg(b.workspace) AS names FROM fairpost.blocks b WHERE b.until > t GROUP BY 1) b
+    JOIN fairpost.accounts a ON a.id = b.account_id
+    WHERE NOT EXISTS (SELECT FROM fairpost.arrivals n WHERE n.route IN (a.pool, '@' || a.name) AND n.due_at <= t AND n.workspace <> ALL (b.names))
+    AND NOT EXISTS (
+        SELECT FROM fairpost.roots_on(ARRAY[a.pool, '@' || a.name]) root(id) JOIN fairpost.clocks c ON c.parent = root.id
+        WHERE c.busy > 0 AND c.held_until IS NULL AND c.key <> ALL (b.names))
+    AND NOT EXISTS (
+        SELECT FROM fairpost.clocks c JOIN fairpost.nodes n ON n.id = c.id
+        WHERE c.route IN (a.pool, '@' || a.name) AND (c.wake_at <= t OR c.held_until <= t) AND n.workspace <> ALL (b.names));
+END $$;
