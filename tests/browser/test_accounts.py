@@ -13,11 +13,13 @@ from playwright.async_api import Locator, Page, Route, expect
 from fairpost.emulate.server import GmailEmulator
 from fairpost.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits, WarmUp
+from fairpost.model.fault import Bounces
 from fairpost.model.ids import EmailId
 from fairpost.model.oauth import OauthKind, OauthSettings
 from fairpost.model.person import Role
 from fairpost.model.transport import GmailSettings, Security, SmtpSettings
 from fairpost.observe.emails import show_email
+from fairpost.postgres.blocks import block, read_blocks
 from fairpost.smtp.guard import NetworkGuard
 from tests.api.conftest import Api
 from tests.api.test_account_topics import add_many
@@ -357,3 +359,20 @@ async def test_a_viewer_looks_and_changes_nothing(api: Api, page: Page, server: 
     await page.goto("/accounts")
     await expect(page.get_by_role("link", name="sales")).to_be_visible()
     await expect(page.get_by_role("main").get_by_role("button")).to_have_text(["Search"])
+
+
+async def test_an_admin_sees_who_is_blocked_on_an_account_and_lets_it_go(
+    api: Api, page: Page, server: SmtpSettings
+) -> None:
+    await add(api, server, "own")
+    lease = await api.store.take_lease((await api.store.account_named("own")).id, owner="test", seconds=60)
+    assert lease is not None
+    assert await block(api.store, lease, "acme", Bounces(sent=40, bounced=7, percent_max=5.0))
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/accounts/own")
+    row = page.get_by_role("row").filter(has_text="acme")
+    await expect(row).to_contain_text("7 of 40")
+    await check_accessibility(page)
+    await page.get_by_role("button", name="Unblock acme").click()
+    await expect(row).to_have_count(0)
+    assert await read_blocks(api.store, now=await api.store.now()) == []

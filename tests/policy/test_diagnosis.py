@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from fairpost.model.account import Account, AccountStatus, Limits, Usage
+from fairpost.model.fault import Block, Bounces
 from fairpost.model.ids import AccountId
-from fairpost.policy.diagnosis import Cause, Facts, Hold, InHand, Pause, Post, Reason, Route, diagnose
+from fairpost.policy.diagnosis import BlockedMail, Cause, Facts, Hold, InHand, Pause, Post, Reason, Route, diagnose
 from tests.facts import missing
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -217,3 +218,23 @@ def test_each_route_is_judged_by_its_own_accounts() -> None:
     )
     assert [reason.cause for reason in diagnose(facts)] == [Cause.NO_ACCOUNT_IN_POOL, Cause.NO_WORKER]
     assert '"news"' in diagnose(facts)[1].text
+
+
+def blocked(route: str, *, until: datetime | None = None) -> BlockedMail:
+    fault = Bounces(sent=40, bounced=7, percent_max=5.0)
+    block = Block(account_id=AccountId(1), account="sales", workspace="acme", since=NOW, until=until, fault=fault)
+    return BlockedMail(route=Route(route=route, waiting=3), block=block)
+
+
+@pytest.mark.parametrize("route", ["default", "@sales"])
+def test_a_block_is_named_with_the_sender_s_own_figures_and_how_to_end_it(route: str) -> None:
+    reason = only_reason(replace(ALL_WELL, blocked=[blocked(route, until=LATER)]))
+    assert (reason.cause, reason.until) == (Cause.BLOCKED, LATER)
+    assert reason.then == "fairpost account unblock sales --workspace acme"
+    assert missing(reason.text, "3", '"acme"', route.removeprefix("@"), "7 of 40", "12:30") == []
+
+
+def test_an_account_with_nothing_but_blocked_mail_needs_no_worker() -> None:
+    undriven = replace(ALL_WELL, posts=[post(driven=False)])
+    assert only_reason(undriven).cause is Cause.NO_WORKER
+    assert diagnose(replace(undriven, shut=[AccountId(1)])) == []

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairpost.cli.account_blocks import blocks_facts, print_blocks, unblock
 from fairpost.cli.account_share import share
 from fairpost.cli.account_view import account_facts, print_account, print_accounts
 from fairpost.cli.gmail_options import GmailGiven, GmailOptions, given_gmail, with_gmail
@@ -185,11 +186,12 @@ def providers(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(name: Name, as_json: AsJson = False) -> None:
-    """Show everything about one account, except its password.
+    """Show everything about one account, except its password, and who is blocked on it.
 
     \b
     Example: fairpost account show sales
     """
+    from fairpost.postgres.blocks import read_blocks
     from fairpost.regions.sharing import share_of
 
     posts, now = with_store(_read_posts)
@@ -197,10 +199,13 @@ def show(name: Name, as_json: AsJson = False) -> None:
     if post is None:
         raise _no_account(name)
     share = with_store(lambda store: share_of(store, post.account.id))
+    blocks = with_store(lambda store: read_blocks(store, now=now, account=name))
     if as_json:
-        print_json({**account_facts(post, now), "share_percent": share.percent if share else None})
+        shared = {"share_percent": share.percent if share else None}
+        print_json({**account_facts(post, now), **shared, "blocks": blocks_facts(blocks)})
         return
     print_account(post, now)
+    print_blocks(blocks, now)
     if share:
         typer.echo(
             f"\nThese are {share.percent} % of its limits; other regions have the rest (fairpost account share)."
@@ -260,8 +265,10 @@ def resume(
         print_trial(tried)
         if then is not None:
             raise FairpostError(f'Account "{name}" stays suspended: its server cannot be used yet. {then}')
-    with_store(lambda store: _set_status(store, name, AccountStatus.ACTIVE, None), settings=settings)
+    blocked = with_store(lambda store: _resume(store, name), settings=settings)
     typer.echo(f"{name} is active")
+    if blocked:
+        typer.echo(f"{blocked} workspaces are still blocked on it: fairpost account show {name}")
 
 
 @app.command()
@@ -286,6 +293,7 @@ def remove(
     typer.echo(f"removed {name}")
 
 
+app.command()(unblock)
 app.command()(share)
 
 
@@ -464,6 +472,14 @@ async def _parsed(store: "Store", address: str) -> str:
 
 async def _set_status(store: "Store", name: str, status: AccountStatus, reason: str | None) -> None:
     await _write_changes(store, name, {"status": status, "status_reason": reason})
+
+
+async def _resume(store: "Store", name: str) -> int:
+    """How many are blocked on it."""
+    from fairpost.postgres.blocks import read_blocks
+
+    await _set_status(store, name, AccountStatus.ACTIVE, None)
+    return len(await read_blocks(store, now=await store.now(), account=name))
 
 
 async def _write_changes(

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, assert_never
 
+from fairpost.model.ids import AccountId
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounces:
@@ -61,6 +63,7 @@ class Sample:
 class Block:
     """A workspace that may not use an account. `until` None: until a person ends it."""
 
+    account_id: AccountId
     account: str
     workspace: str
     since: datetime

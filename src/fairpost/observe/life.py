@@ -5,18 +5,21 @@ name is told the rest.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from fairpost.model.account import Account
+from fairpost.model.fault import Block
 from fairpost.model.report import Channel, Reply, Step
 from fairpost.model.states import FINAL, MEANING, DoubtPolicy, State
 from fairpost.observe.emails import Attempt, ShownEmail, Stop, stops_of
+from fairpost.policy.blame import in_words
 from fairpost.policy.limits import Go, NotBefore, standing
 from fairpost.policy.replies import meaning
 from fairpost.policy.reply_rules import BY_REASON
+from fairpost.postgres.blocks import read_blocks
 from fairpost.postgres.store import Store
 
 WAITING = (State.SCHEDULED, State.READY)
@@ -53,7 +56,7 @@ class Moment:
 class Obstacle:
     """What a waiting e-mail waits for; `until` None: nobody can say."""
 
-    kind: str  # due, before, prospect, hold, throttle, pause, engine, account or turn
+    kind: str  # due, before, prospect, hold, throttle, pause, engine, block, account or turn
     words: str
     until: datetime | None = None
 
@@ -104,6 +107,7 @@ class Background:
     paused_until: datetime | None = None
     engines: int = 1
     accounts: tuple[Account, ...] = ()
+    blocks: tuple[Block, ...] = ()  # of its workspace, on these accounts and others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,14 +281,28 @@ def _of_people(behind: Background) -> Iterator[Obstacle]:
 def _of_accounts(behind: Background, now: datetime) -> Iterator[Obstacle]:
     if not behind.engines:
         yield Obstacle(kind="engine", words="no engine is running")
-    stands = [standing(account, now=now) for account in behind.accounts]
-    if not stands:
+    blocks = {block.account_id: block for block in behind.blocks}
+    free = [account for account in behind.accounts if account.id not in blocks]
+    stands = [standing(account, now=now) for account in free]
+    if behind.accounts and not free:
+        yield _blocked([blocks[account.id] for account in behind.accounts])
+    elif not stands:
         yield Obstacle(kind="account", words="there is no account to send it")
     elif not any(isinstance(stand, Go) for stand in stands):
         barred = [stand for stand in stands if isinstance(stand, NotBefore)]
         first = min(barred, key=lambda stand: (stand.moment is None, stand.moment or now))
         why = first.detail or str(first.reason)
         yield Obstacle(kind="account", words=f"no account may send just now: {why}", until=first.moment)
+
+
+def _blocked(blocks: Sequence[Block]) -> Obstacle:
+    first = min(blocks, key=lambda block: (block.until is None, block.until or block.since))
+    where = "the account" if len(blocks) == 1 else "every account"
+    return Obstacle(
+        kind="block",
+        words=f"the workspace is blocked on {where} that could send it: {in_words(first.fault)}",
+        until=first.until,
+    )
 
 
 CHOICES = (
@@ -375,4 +393,5 @@ async def _with_what_bars(store: Store, email: ShownEmail, known: Background, no
         paused_until=row["until"],
         engines=row["engines"],
         accounts=tuple(accounts),
+        blocks=tuple(await read_blocks(store, now=now, workspace=email.workspace)),
     )

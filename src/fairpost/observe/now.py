@@ -10,9 +10,10 @@ from fairpost.model.account import Account
 from fairpost.model.ids import AccountId
 from fairpost.model.states import EmailClass
 from fairpost.observe.fairness import QueueHealth, read_health
-from fairpost.observe.status import read_facts, read_holds, read_posts
+from fairpost.observe.status import read_blocked, read_facts, read_holds, read_posts
 from fairpost.policy.diagnosis import Facts, InHand, Pause, Reason, Route, diagnose
 from fairpost.policy.headline import Headline, headline
+from fairpost.postgres.blocks import read_blocks
 from fairpost.postgres.store import Store
 
 HISTORY = timedelta(minutes=10)
@@ -177,15 +178,16 @@ class NowWatch:
         pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
         in_hand = await store.row(_OWN_IN_HAND, workspace)
         posts = await read_posts(store, workspace=workspace, serving={route.route for route in routes})
+        names = {post.account.name: self._called(post.account).name for post in posts}
+        blocked = await read_blocked(store, now=now, workspace=workspace)
         return Facts(
             now=now,
             pause=Pause(**{**pause, "paused_by": "the operator"}) if pause else None,
             posts=[replace(post, account=self._called(post.account)) for post in posts],
-            routes=[
-                _renamed(route, {post.account.name: self._called(post.account).name for post in posts})
-                for route in routes
-            ],
+            routes=[_renamed(route, names) for route in routes],
             holds=await read_holds(store, now=now, workspace=workspace),
+            blocked=[replace(each, route=_renamed(each.route, names)) for each in blocked],
+            shut={each.account_id for each in await read_blocks(store, now=now, workspace=workspace)},
             in_hand={AccountId(0): InHand(**in_hand)},
         )
 

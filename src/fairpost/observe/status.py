@@ -8,7 +8,8 @@ from typing import Any
 from fairpost.model.account import Account
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
-from fairpost.policy.diagnosis import Facts, Hold, InHand, Pause, Post, Route
+from fairpost.policy.diagnosis import BlockedMail, Facts, Hold, InHand, Pause, Post, Route
+from fairpost.postgres.blocks import blocked_for_all, read_blocked_mail
 from fairpost.postgres.store import Store
 
 FINISHED_WITHIN = timedelta(hours=24)
@@ -31,6 +32,8 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
         posts=await read_posts(store),
         routes=[Route(**row) for row in routes],
         holds=holds,
+        blocked=await read_blocked(store, now=now),
+        shut=await blocked_for_all(store),
         in_hand={AccountId(row["account_id"]): _in_hand(row) for row in await store.fetch(_IN_HAND)},
         finished={State(row["state"]): row["n"] for row in finished},
     )
@@ -41,6 +44,11 @@ async def read_holds(store: Store, *, now: datetime, workspace: str | None = Non
     looked_at = HOLDS_SEEN_MAX if by_hand else HOLDS_MAX
     rows = await store.fetch(_HOLDS, looked_at, now, workspace)
     return [hold for row in rows if not (hold := Hold(**row)).is_throttle or not by_hand][:HOLDS_MAX]
+
+
+async def read_blocked(store: Store, *, now: datetime, workspace: str | None = None) -> list[BlockedMail]:
+    found = await read_blocked_mail(store, now=now, most=HOLDS_MAX, workspace=workspace)
+    return [BlockedMail(route=Route(route=route, waiting=waiting), block=block) for route, block, waiting in found]
 
 
 async def read_posts(

@@ -388,7 +388,8 @@ def _mail(facts: Facts) -> Iterable[Check]:
 def _grade_of(reason: Reason, facts: Facts) -> Grade:
     if reason.cause is Cause.IN_DOUBT:
         return Grade.PROBLEM if facts.total().undecided else Grade.NOTE
-    return Grade.NOTE if reason.cause in _EXPECTED or facts.pause else Grade.PROBLEM
+    ends = reason.cause in _EXPECTED or (reason.cause is Cause.BLOCKED and reason.until is not None)
+    return Grade.NOTE if ends or facts.pause else Grade.PROBLEM
 
 
 def _named(posts: Sequence[Post], status: AccountStatus) -> list[str]:

@@ -5,15 +5,17 @@ it, is none. Reading the facts is the business of observe/status.py.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairpost.model.account import Account, AccountStatus
+from fairpost.model.fault import Block
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
 from fairpost.policy import limits
+from fairpost.policy.blame import in_words
 from fairpost.policy.limits import NotBefore, standing
 
 PACE_WORTH_TELLING = timedelta(minutes=1)  # less is just an account at work
@@ -28,6 +30,7 @@ class Cause(StrEnum):
     ACCOUNTS_OUT_OF_ACTION = "accounts out of action"
     LIMITS_REACHED = "limits reached"
     HELD = "held"
+    BLOCKED = "blocked"
     SCHEDULED = "scheduled"
     IN_DOUBT = "in doubt"
     STRANDED = "stranded"
@@ -112,6 +115,14 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedMail:
+    """Nobody who serves this route may take this workspace's mail; `block` is the first that ends."""
+
+    route: Route
+    block: Block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """Of everything. `until` None: until resumed. `restored`: this database is not the one it was."""
 
@@ -124,11 +135,15 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
+    """`shut`: accounts that may send nothing of what is due, because of blocks."""
+
     now: datetime
     pause: Pause | None = None
     posts: Sequence[Post] = ()
     routes: Sequence[Route] = ()
     holds: Sequence[Hold] = ()
+    blocked: Sequence[BlockedMail] = ()
+    shut: Collection[AccountId] = ()
     in_hand: Mapping[AccountId, InHand] = field(default_factory=dict)
     finished: Mapping[State, int] = field(default_factory=dict)  # in the last 24 hours
 
@@ -149,6 +164,7 @@ def diagnose(facts: Facts) -> list[Reason]:
         *_no_account(facts),
         *(reason for route in facts.routes for reason in _of_route(route, facts)),
         *(_held(hold) for hold in facts.holds if hold.waiting > 0),
+        *(_blocked_by(each) for each in facts.blocked),
         *_scheduled(facts),
         *_in_doubt(facts),
         *_stranded(facts),
@@ -243,6 +259,19 @@ def _held(hold: Hold) -> Reason:
     )
 
 
+def _blocked_by(mail: BlockedMail) -> Reason:
+    block = mail.block
+    until = f"until {_moment(block.until)}" if block.until else "until it is unblocked"
+    where = f"every account of {_name(mail.route)}" if mail.route.pinned_to is None else _name(mail.route)
+    return Reason(
+        cause=Cause.BLOCKED,
+        text=f"{_emails(mail.route.waiting)} waiting, but workspace {_quoted(block.workspace)} is blocked on {where}, {until}: "
+        f"{in_words(block.fault)}.",
+        then=shlex.join(("fairpost", "account", "unblock", block.account, "--workspace", block.workspace)),
+        until=block.until,
+    )
+
+
 def how_to_end(workspace: str, level: str, key: str, *, is_throttle: bool) -> str:
     """What to type to end a hold or a throttle; a campaign's gate opens by itself."""
     if is_throttle and level == "stream":
@@ -305,7 +334,8 @@ _NO_WORK_COMMAND = "fairpost work"
 
 def _nobody_works(route: Route, facts: Facts) -> bool:
     """There are accounts that could send, and nobody drives one of them."""
-    able = [post for post in _active(_serving(route, facts)) if not _barrier(post, facts.now)]
+    may = [post for post in _active(_serving(route, facts)) if post.account.id not in facts.shut]
+    able = [post for post in may if not _barrier(post, facts.now)]
     return bool(able) and not any(post.is_driven(facts.now) for post in able)
 
 

@@ -18,6 +18,7 @@ TONES: dict[Cause, Tone] = {
     Cause.NO_ACCOUNT_IN_POOL: "bad",
     Cause.NO_SUCH_ACCOUNT: "bad",
     Cause.LIMITS_REACHED: "wait",
+    Cause.BLOCKED: "bad",
     Cause.HELD: "wait",
     Cause.SCHEDULED: "wait",
     Cause.STRANDED: "wait",

@@ -40,8 +40,16 @@ async def read_blocks(
     return [_block(row) for row in rows]
 
 
+async def read_blocked_mail(
+    store: Store, *, now: datetime, most: int, workspace: str | None = None
+) -> list[tuple[str, Block, int]]:
+    """Routes on which mail waits because of blocks, with the block that ends first, and how much: those with the most first."""
+    rows = await store.fetch("SELECT * FROM fairpost.blocked_mail($1, $2, $3)", most, now, workspace)
+    return [(row["route"], _block(row), row["waiting"]) for row in rows]
+
+
 _BLOCKS = """
-    SELECT a.name AS account, b.workspace, b.since, nullif(b.until, 'infinity') AS until, b.reason, b.params
+    SELECT b.account_id, a.name AS account, b.workspace, b.since, nullif(b.until, 'infinity') AS until, b.reason, b.params
     FROM fairpost.blocks b JOIN fairpost.accounts a ON a.id = b.account_id
     WHERE b.until > $1 AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR b.workspace = $3)
     ORDER BY a.name, b.workspace LIMIT $4"""
@@ -49,6 +57,7 @@ _BLOCKS = """
 
 def _block(row: Any) -> Block:
     return Block(
+        account_id=AccountId(row["account_id"]),
         account=row["account"],
         workspace=row["workspace"],
         since=row["since"],

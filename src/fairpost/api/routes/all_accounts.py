@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fairpost.api import verifying
 from fairpost.api.access import FEW_ADMINS, Admin, SignedIn
-from fairpost.api.answers import Answer, Moment, Page, Text, failures
+from fairpost.api.answers import Answer, Given, Model, Moment, Page, Text, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.operating import RegionQuery, region_meant, store_meant, write_down
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
@@ -18,8 +18,10 @@ from fairpost.api.service import TheService
 from fairpost.api.verifying import Verified
 from fairpost.model.account import Account, AccountStatus
 from fairpost.model.errors import NotFound
+from fairpost.model.fault import Block, fault_code, write_fault
 from fairpost.observe.status import read_post, read_posts
 from fairpost.policy.diagnosis import Post
+from fairpost.postgres import blocks
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 
@@ -36,6 +38,28 @@ class AnyAccountOut(AccountOut):
     bounce_percent: Annotated[float | None, Field(description="Of what it sent today; null: nothing.")]
     driven_by: Annotated[str | None, Field(description="Which engine is at work for it just now.")]
     driven_until: Annotated[Moment | None, Field(description="When its lease ends, unless it is renewed.")]
+
+
+class BlockOut(Model):
+    workspace: str
+    since: Moment
+    until: Annotated[Moment | None, Field(description="Null: until somebody unblocks it.")]
+    reason: Annotated[str, Field(description="bounces or refusals")]
+    figures: Annotated[dict[str, Any], Field(description="The workspace's own, on this account.")]
+
+
+class Blocks(Model):
+    items: Annotated[list[BlockOut], Field(description="A hundred at the most.")]
+
+
+class Unblock(Given):
+    workspace: Annotated[
+        Text | None, Field(max_length=200, description="Null or left out: every one that is blocked.")
+    ] = None
+
+
+class Unblocked(Model):
+    workspaces: list[str]
 
 
 @router.get("", summary="All of them, by name", responses=failures("not_found"))
@@ -80,6 +104,35 @@ async def resume(
     return Answer(data=await _look(store, name, region_meant(service, region)))
 
 
+@router.get("/{name:path}/blocks", summary="Who is blocked on it, and why", responses=failures("not_found"))
+async def blocked(name: FullName, _: Admin, service: TheService, region: RegionQuery = None) -> Answer[Blocks]:
+    store = await store_meant(service, region)
+    await _find(store, name)
+    found = await blocks.read_blocks(store, now=clock.now(), account=name)
+    return Answer(data=Blocks(items=[block_out(each) for each in found]))
+
+
+@router.post(
+    "/{name:path}/unblock",
+    summary="Let a workspace send through it again",
+    description="What bounced or was refused before counts no more. Who is not blocked is no error.",
+    responses=failures("not_found"),
+)
+async def unblock(
+    name: FullName, given: Unblock, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
+) -> Answer[Unblocked]:
+    store = await store_meant(service, region)
+    account = await _find(store, name)
+    async with store.together() as one:
+        ended = await blocks.unblock(one, name, given.workspace)
+        if ended is None:
+            raise not_found("account", name, where="")
+        await write_down(
+            one, admin, request, "account.unblock", f"account {name}", workspace=account.workspace, senders=ended
+        )
+    return Answer(data=Unblocked(workspaces=ended))
+
+
 @router.post(
     "/{name:path}/verify",
     summary="Try its server: connects and signs in, and sends nothing",
@@ -89,6 +142,16 @@ async def resume(
 async def verify(name: FullName, _: Admin, service: TheService, region: RegionQuery = None) -> Answer[Verified]:
     account = await _find(await store_meant(service, region), name)
     return Answer(data=await verifying.verify(account, service))
+
+
+def block_out(block: Block) -> BlockOut:
+    return BlockOut(
+        workspace=block.workspace,
+        since=block.since,
+        until=block.until,
+        reason=fault_code(block.fault),
+        figures=write_fault(block.fault),
+    )
 
 
 async def _set_status(

@@ -346,7 +346,9 @@ class LifeMoment(Model):
 
 
 class Obstacle(Model):
-    kind: Annotated[str, Field(description="due, before, prospect, hold, throttle, pause, engine, account or turn")]
+    kind: Annotated[
+        str, Field(description="due, before, prospect, hold, throttle, pause, engine, block, account or turn")
+    ]
     words: str
     until: Moment | None
 

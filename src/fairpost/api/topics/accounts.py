@@ -27,8 +27,10 @@ from fairpost.observe.accounts import (
 )
 from fairpost.observe.recent import Recent
 from fairpost.observe.status import read_post
+from fairpost.policy.blame import in_words
 from fairpost.policy.diagnosis import Post
 from fairpost.policy.limits import roll_windows
+from fairpost.postgres.blocks import read_blocks
 from fairpost.postgres.store import Store
 
 FRESH_S = 0.8  # less than a second: whoever looks each second sees what is new
@@ -44,6 +46,15 @@ class FailureShown(Model):
     why: str | None
 
 
+class BlockShown(Model):
+    """`because`: the workspace's own figures, in words."""
+
+    workspace: str
+    since: Moment
+    until: Moment | None
+    because: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShown:
     now: AccountNow
@@ -53,6 +64,7 @@ class AccountShown:
     limits: Limits
     warm_day: int
     failures: Sequence[FailureShown]
+    blocks: Sequence[BlockShown]  # who is blocked on it; of a workspace's account, nobody but itself
     warm_up: str | None = None  # a chart, as SVG
 
 
@@ -123,10 +135,17 @@ class AccountLook:
             limits=limits,
             warm_day=warm_day,
             failures=self._failures,
+            blocks=await self._blocks(now),
         )
         if limits.warm_up is None:
             return lambda screen: OneShown(account=shown)
         return lambda screen: OneShown(account=replace(shown, warm_up=warm_up_chart(limits, warm_day, screen)))
+
+    async def _blocks(self, now: datetime) -> list[BlockShown]:
+        found = await read_blocks(self._store, now=now, account=self._name, workspace=_workspace(self._caller))
+        return [
+            BlockShown(workspace=b.workspace, since=b.since, until=b.until, because=in_words(b.fault)) for b in found
+        ]
 
     async def _look_for_failures(self, post: Post, now: datetime) -> None:
         if self._failures_at is None or now >= self._failures_at + FAILURES_EVERY:

@@ -66,6 +66,11 @@ async function resume(ctx, { name }) {
   tell(`${name} may send again.`);
 }
 
+export async function unblock(ctx, { name }, workspace) {
+  await post(`${place(ctx, name)}/unblock`, { workspace });
+  tell(`${workspace} may use ${name} again.`);
+}
+
 export async function verify(ctx, { name }) {
   ctx.state.verified = { name, words: `Trying the server of ${name} …` };
   ctx.show();

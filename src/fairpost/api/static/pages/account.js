@@ -4,7 +4,7 @@ import { remove, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { button, chart, columns, confirmed, countdown, empty, facts, heading, link as toPage, moment, panel, state, table, to } from "../parts.js";
 import { duration, number } from "../words.js";
-import { bounces, changes, DAYS, doing, driver, hour, limitsButton, next, situation, today, told } from "./account-parts.js";
+import { bounces, changes, DAYS, doing, driver, hour, limitsButton, next, situation, today, told, unblock } from "./account-parts.js";
 
 const THEN = {
   suspended: "Put right what the reason says, verify it, and resume it.",
@@ -43,6 +43,7 @@ export default {
         h("div", panel("Used", hour(now), today(now), bounces(now)), panel("Limits", facts(limits(rest.limits)), limitsButton(ctx, live.account))),
       ),
       rest.warm_up && panel("Warm-up", chart(rest.warm_up, `Day ${rest.warm_day}. A day counts when something was sent and little of it bounced.`)),
+      rest.blocks.length > 0 && panel("Blocked here", blocks(ctx, now, rest.blocks)),
       panel("What went wrong last", failures(rest.failures)),
     ];
   },
@@ -65,6 +66,19 @@ function limits(limit) {
     ["pause between two", pause],
     limit.units_per_minute && ["units a minute", `${number(limit.units_per_minute)}, ${limit.units_per_send} for each e-mail`],
     ["bounces", limit.bounce_percent_max === null ? "never pause it" : `above ${limit.bounce_percent_max} % of at least ${limit.bounce_sample_min} a day pause it, ${ends}`],
+  ];
+}
+
+// Whoever looks at all workspaces may let one use the account again.
+function blocks(ctx, account, all) {
+  const one = (each) => ({
+    key: each.workspace,
+    cells: [each.workspace, moment(each.since), each.until ? countdown(each.until) : "unblocked", each.because,
+      !ctx.workspace && changes(ctx) && button("Unblock", () => unblock(ctx, account, each.workspace), { label: `Unblock ${each.workspace}` })],
+  });
+  return [
+    h("p.quiet", "These workspaces send nothing through this account. Everybody else does, and they use the other accounts of their pools."),
+    table("Who is blocked on this account", ["workspace", "since", "until", "because", ""], all.map(one)),
   ];
 }
 

@@ -1,0 +1,65 @@
+"""Workspaces that are blocked on an account: shown by `fairpost account show`, ended by `fairpost account unblock`."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpost.cli.output import print_table, when
+from fairpost.cli.session import with_store
+from fairpost.model.errors import NotFound
+from fairpost.model.fault import fault_code, write_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fairpost.model.fault import Block
+
+
+def blocks_facts(blocks: "Sequence[Block]") -> list[dict[str, Any]]:
+    """For JSON. `reason` is a code, `figures` are the sender's own."""
+    return [
+        {
+            "workspace": block.workspace,
+            "since": block.since,
+            "until": block.until,
+            "reason": fault_code(block.fault),
+            "figures": write_fault(block.fault),
+        }
+        for block in blocks
+    ]
+
+
+def print_blocks(blocks: "Sequence[Block]", now: "datetime") -> None:
+    from fairpost.policy.blame import in_words
+
+    if blocks:
+        typer.echo()
+        rows = [(b.workspace, when(b.since, now), when(b.until, now) or "unblocked", in_words(b.fault)) for b in blocks]
+        print_table(("workspace", "blocked since", "until", "because"), rows, title="Blocked on this account")
+
+
+def unblock(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The account.")],
+    workspace: Annotated[str | None, typer.Option(help="Let this workspace use it again.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Let every workspace use it again.")] = False,
+) -> None:
+    """Let a workspace send through an account again that was blocked there.
+
+    What bounced or was refused before does not count any more.
+
+    \b
+    Example: fairpost account unblock sales --workspace acme
+    """
+    from fairpost.postgres.blocks import unblock as end
+
+    if (workspace is None) != all_:
+        raise typer.BadParameter("give --workspace or --all, one of the two")
+    ended = with_store(lambda store: end(store, name, workspace))
+    if ended is None:
+        raise NotFound(f"There is no account {name}. See: fairpost account list")
+    if not ended:
+        who = f"Workspace {workspace} is not blocked" if workspace else "No workspace is blocked"
+        raise NotFound(f"{who} on account {name}. See: fairpost account show {name}")
+    for each in ended:
+        typer.echo(f"unblocked {each} on {name}")
