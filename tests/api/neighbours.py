@@ -217,6 +217,9 @@ async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
     async with store.connection() as conn:
         await conn.executemany("INSERT INTO fairpost.tallies VALUES ($1, $2, now(), 1, 0) ON CONFLICT DO NOTHING", ours)
         await conn.executemany(
+            "INSERT INTO fairpost.blocks VALUES ($1, $2, now(), now(), 'bounces', '{}') ON CONFLICT DO NOTHING", ours
+        )
+        await conn.executemany(
             "INSERT INTO fairpost.charges VALUES ($1, now(), $2, 1)", [(a, here.emails["sent"]) for a, _ in ours]
         )
         await conn.execute(

@@ -4,12 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fairpost.campaigns.forecasting import foresee
 from fairpost.model.account import Limits
 from fairpost.model.campaign import Campaign, CampaignState, Schedule
+from fairpost.model.fault import Bounces
 from fairpost.model.window import Quota
 from fairpost.observe.campaigns import view_campaign
+from fairpost.policy.forecast import NoForecast
 from fairpost.policy.waiting import Waiting
 from fairpost.postgres import campaigns
+from fairpost.postgres.blocks import block, unblock
 from fairpost.postgres.prospects import known_by, pause
 from fairpost.providers.presets import read_presets
 from tests.campaigns.world import MONDAY, WORKSPACE, World, office_hours
@@ -106,6 +110,24 @@ async def test_no_account_is_able_to_send(world: World, running: Campaign) -> No
     facts = ("anna", "suspended", "its login was refused")
     assert missing(waiting.words, *facts) == []
     assert waiting.then == "fairpost account list"
+
+
+async def test_its_workspace_is_blocked_on_the_only_account_and_the_forecast_knows_until_when(
+    world: World, running: Campaign
+) -> None:
+    lease = await world.store.take_lease((await world.store.account_named("anna")).id, owner="test", seconds=60)
+    assert lease is not None
+    until = world.clock.now + timedelta(days=2)
+    assert await block(world.store, lease, WORKSPACE, Bounces(sent=40, bounced=7, percent_max=5.0), until=until)
+    assert "7 of 40" in (await waits(world, running)).words
+    found = await foresee(world.store, running, now=world.clock.now)
+    assert found.starts_at >= until
+    await world.store.value("UPDATE fairpost.blocks SET until = 'infinity'")
+    with pytest.raises(NoForecast):
+        await foresee(world.store, running, now=world.clock.now)
+    await unblock(world.store, "anna")
+    found = await foresee(world.store, running, now=world.clock.now)
+    assert found.starts_at < until
 
 
 async def test_follow_ups_to_come_and_what_is_held(world: World) -> None:

@@ -22,8 +22,10 @@ from fairpost.deliver.orchestrator import (
 )
 from fairpost.deliver.process import WorkerOptions
 from fairpost.model.account import Limits
+from fairpost.model.fault import Bounces
 from fairpost.model.ids import AccountId
 from fairpost.model.transport import SmtpSettings
+from fairpost.postgres.blocks import block
 from fairpost.postgres.postmaster import is_alive
 from fairpost.postgres.store import Store
 from fairpost.system import clock
@@ -203,6 +205,22 @@ async def test_nothing_is_started_while_everything_is_paused(engine: Engine) -> 
     await enqueue(engine.store)
     await engine.store.value("SELECT fairpost.pause('a test', 'a test')")
     assert await engine.asks() == 0
+
+
+async def test_an_account_that_may_serve_nobody_who_waits_is_left_alone_and_others_are_not(engine: Engine) -> None:
+    blocked = await add_account(engine.store, "anna")
+    lease = await engine.store.take_lease(blocked, owner="test", seconds=60)
+    assert lease is not None
+    fault = Bounces(sent=20, bounced=3, percent_max=5.0)
+    assert await block(engine.store, lease, "bad", fault)
+    await engine.store.drop_lease(lease)
+    await enqueue(engine.store, 3, workspace="bad")
+    assert await engine.asks() == 0
+    await add_account(engine.store, "bert")
+    worker = await engine.start()
+    assert worker.account != blocked
+    await enqueue(engine.store, workspace="good")
+    assert (await engine.start()).account == blocked
 
 
 async def test_one_sleeping_worker_is_woken_for_one_e_mail(engine: Engine) -> None:

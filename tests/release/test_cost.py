@@ -9,6 +9,9 @@ import pytest
 
 from fairpost.bench.workload import empty, fill, stage_all
 from fairpost.model.account import Lease
+from fairpost.model.fault import Bounces
+from fairpost.policy.blame import BLOCKS_MAX
+from fairpost.postgres.blocks import block
 from fairpost.postgres.store import Store
 
 GROWING = ("queue", "clocks", "nodes", "arrivals", "emails", "idempotency_keys", "suppression")
@@ -70,6 +73,26 @@ async def test_a_claim_reads_no_more_with_a_hundred_times_the_backlog(store: Sto
     await stage_all(store)
     much = await reading(store, lease)
     assert much <= 1.2 * little
+
+
+async def test_a_claim_steps_over_a_hundred_blocked_senders_and_no_oftener_than_it_must(store: Store) -> None:
+    async def senders() -> Lease:
+        lease = await empty(store)
+        await fill(store, [f"w{i}" for i in range(60)], 50)
+        await fill(store, [f"blocked{i}" for i in range(BLOCKS_MAX)], 50)
+        await stage_all(store)
+        return lease
+
+    free = await reading(store, await senders())
+    lease = await senders()
+    for i in range(BLOCKS_MAX):
+        assert await block(store, lease, f"blocked{i}", Bounces(sent=20, bounced=3, percent_max=5.0))
+    first = await reading(store, lease)
+    assert first <= free + 5 * BLOCKS_MAX
+    for _ in range(20):
+        claim = await store.claim(lease, limit=50)
+        assert len(claim.ids) == 50
+    assert await reading(store, lease) <= free + 5 * BLOCKS_MAX, "however far the others have come"
 
 
 async def test_a_claim_before_anything_was_analyzed_uses_the_indexes_too(store: Store) -> None:

@@ -9,6 +9,7 @@ import asyncpg
 
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign
+from fairpost.model.fault import Block
 from fairpost.policy.calendar import day_start
 from fairpost.policy.forecast import (
     Forecast,
@@ -24,6 +25,7 @@ from fairpost.policy.forecast import (
     read_kept,
 )
 from fairpost.postgres import campaigns, courses, schedules
+from fairpost.postgres.blocks import read_blocks
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
@@ -46,7 +48,9 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
     used = await schedules.quota_days(store, campaign.workspace, since=today, until=now)
     rest = await campaigns.still_to_send(store, campaign)
     pinned = {f"@{each.account}" for each in rest.pending}
-    accounts = [a for a in await store.accounts(serving={campaign.route, *pinned}) if _can_send(a)]
+    blocks = {b.account_id: b for b in await read_blocks(store, now=now, workspace=campaign.workspace)}
+    serving = await store.accounts(serving={campaign.route, *pinned})
+    accounts = [a for a in serving if _can_send(a) and (a.id not in blocks or blocks[a.id].until is not None)]
     able = {account.name: account for account in accounts}
     plan = Plan(
         recipients=rest.recipients,
@@ -64,7 +68,7 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
     )
     return Question(
         plan=plan,
-        senders=[await _sender(store, account) for account in able.values()],
+        senders=[await _sender(store, account, blocks.get(account.id)) for account in able.values()],
         not_counted=sum(p.count for p in rest.pending if p.account not in able),
     )
 
@@ -117,8 +121,9 @@ def _can_send(account: Account) -> bool:
     return account.status == "active" or account.status_until is not None
 
 
-async def _sender(store: Store, account: Account) -> Sender:
+async def _sender(store: Store, account: Account, block: Block | None) -> Sender:
     usage = account.usage
     if account.limits.needs_charges:
         usage = replace(usage, charges=await store.charges(account.id))
-    return Sender(name=account.name, limits=account.limits, usage=usage, not_before=account.status_until)
+    moments = [moment for moment in (account.status_until, block and block.until) if moment is not None]
+    return Sender(name=account.name, limits=account.limits, usage=usage, not_before=max(moments, default=None))

@@ -1,6 +1,6 @@
 """Reads how campaigns stand: how far they have come, and what they wait for. A look at each part after the other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,8 +8,10 @@ from typing import Any
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign
 from fairpost.observe.emails import stops_on
+from fairpost.policy.blame import in_words
 from fairpost.policy.waiting import Gate, Standing, Waiting, why_waiting
 from fairpost.postgres import campaigns, schedules
+from fairpost.postgres.blocks import read_blocks
 from fairpost.postgres.campaigns import Progress
 from fairpost.postgres.store import Store
 
@@ -88,6 +90,7 @@ async def why_it_waits(
                   (SELECT p.reason FROM fairpost.pauses p WHERE p.until > $2) AS pause""",
         *(campaign.id, now),
     )
+    accounts = await store.accounts(serving=counts.routes or [campaign.route])
     at = Standing(
         campaign=campaign,
         timezone=timezone,
@@ -103,11 +106,19 @@ async def why_it_waits(
             Gate(until=row["until"], why=row["why"], timezone=row["timezone"]) for row in streams if row["until"]
         ),
         is_open_somewhere=any(row["until"] is None for row in streams),
-        held=await _held(store, campaign, found, streams, now),
-        accounts=[called(a) for a in await store.accounts(serving=counts.routes or [campaign.route])],
+        held=await _held(store, campaign, found, streams, now) or await _blocked(store, campaign, accounts, now),
+        accounts=[called(a) for a in accounts],
         engines=found["engines"],
     )
     return why_waiting(at, now=now)
+
+
+async def _blocked(store: Store, campaign: Campaign, accounts: Sequence[Account], now: datetime) -> str | None:
+    """Where no account may send for its workspace."""
+    blocks = {block.account_id: block for block in await read_blocks(store, now=now, workspace=campaign.workspace)}
+    if not accounts or any(account.id not in blocks for account in accounts):
+        return None
+    return f"the workspace is blocked on every account: {in_words(blocks[accounts[0].id].fault)}"
 
 
 async def _held(store: Store, campaign: Campaign, found: Any, streams: list[Any], now: datetime) -> str | None:
