@@ -20,10 +20,12 @@ from hypothesis.stateful import (
 )
 
 from fairpost.model.account import Lease, Limits, Usage
+from fairpost.model.fault import Bounces
 from fairpost.model.ids import EmailId, Epoch
 from fairpost.model.states import MOVES, State, shown
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.limits import charge, roll_windows
+from fairpost.postgres.blocks import block, unblock
 from fairpost.postgres.store import Store
 from tests.simulation.world import ACCOUNTS, MINUTE, POOL, START, Known, broken_promises, clean, connect, draft
 from tests.thorough import times
@@ -54,6 +56,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.usage = {name: Usage() for name in ACCOUNTS}
         self.sent = dict.fromkeys(ACCOUNTS, 0)
         self.held: dict[tuple[str, str, str], datetime | None] = {}
+        self.blocked: dict[tuple[str, str], datetime | None] = {}  # account and workspace: until when
         self.suppressed: set[tuple[str, str]] = set()
         self.keys: dict[tuple[str, str], int] = {}
         self.log: dict[int, list[State]] = {}
@@ -84,6 +87,9 @@ class CoreMachine(RuleBasedStateMachine):
         )
         return any(name in self.held and self._still(self.held[name]) for name in names)
 
+    def is_blocked(self, account: str, workspace: str) -> bool:
+        return (account, workspace) in self.blocked and self._still(self.blocked[account, workspace])
+
     def _still(self, until: datetime | None) -> bool:
         return until is None or until > self.now
 
@@ -98,6 +104,7 @@ class CoreMachine(RuleBasedStateMachine):
             if e.is_due(self.now)
             and e.route in routes
             and not self.is_held(e)
+            and not self.is_blocked(account, e.workspace)
             and not self.is_suppressed(e)
             and not e.is_expired(self.now)
         ]
@@ -261,6 +268,8 @@ class CoreMachine(RuleBasedStateMachine):
         elif self.is_suppressed(email):
             assert begun.verdict == "suppressed"
             email.state = "suppressed"
+        elif self.is_blocked(account, email.workspace):
+            assert begun.verdict == "blocked"
         elif self.is_held(email):
             assert begun.verdict == "held"
         else:
@@ -394,6 +403,30 @@ class CoreMachine(RuleBasedStateMachine):
         was = self.held.pop((workspace, *name), self.now)
         assert self.run(self.store.release(workspace, name[0], name[1], now=self.now)) == self._still(was)
 
+    @rule(
+        account=accounts,
+        age=st.sampled_from([0, 0, 1]),
+        workspace=workspaces,
+        seconds=st.none() | st.sampled_from([30, 500]),
+    )
+    def block(self, account: str, age: int, workspace: str, seconds: int | None) -> None:
+        lease = self.lease(account, age)
+        if lease is None:
+            return
+        until = self.now + timedelta(seconds=seconds) if seconds else None
+        fault = Bounces(sent=20, bounced=3, percent_max=5.0)
+        is_laid = self.run(block(self.store, lease, workspace, fault, until=until, now=self.now))
+        assert is_laid == (lease.epoch == self.epochs[account])
+        before = self.blocked.get((account, workspace), self.now)
+        if is_laid and before is not None and (until is None or until > before):  # a longer one stays
+            self.blocked[account, workspace] = until
+
+    @rule(account=accounts, workspace=workspaces)
+    def unblock(self, account: str, workspace: str) -> None:
+        ended = self.run(unblock(self.store, account, workspace, now=self.now))
+        assert ended == [workspace] or not self.is_blocked(account, workspace)
+        self.blocked.pop((account, workspace), None)
+
     def _any(self, pick: int) -> Known:
         return list(self.emails.values())[pick % len(self.emails)]
 
@@ -475,7 +508,7 @@ class Walk:
     def step(self) -> None:
         likely = {
             self.enqueue: 14, self.pass_time: 12, self.claim: 14, self.begin: 24, self.settle: 24, self.cancel: 2, self.retry: 4,
-            self.resolve: 4, self.hold: 2, self.release: 3, self.lease_things: 5, self.give_back: 2, self.suppress: 0.2,
+            self.resolve: 4, self.hold: 2, self.release: 3, self.block: 1, self.unblock: 3, self.lease_things: 5, self.give_back: 2, self.suppress: 0.2,
         }  # fmt: skip
         self.dice.choices(list(likely), list(likely.values()))[0]()
         self.m.every_email_is_where_the_model_says()
@@ -537,6 +570,15 @@ class Walk:
 
     def release(self) -> None:
         self.m.release(workspace=self.dice.choice(["w1", "w2"]), name=self.name())
+
+    def block(self) -> None:
+        pick = self.dice.choice
+        self.m.block(
+            account=self.account(), age=self.age(), workspace=pick(["w1", "w2"]), seconds=pick([30, 500, None])
+        )
+
+    def unblock(self) -> None:
+        self.m.unblock(account=self.account(), workspace=self.dice.choice(["w1", "w2"]))
 
     def lease_things(self) -> None:
         account, age = self.account(), self.age()

@@ -125,5 +125,5 @@ async def _sender(store: Store, account: Account, block: Block | None) -> Sender
     usage = account.usage
     if account.limits.needs_charges:
         usage = replace(usage, charges=await store.charges(account.id))
-    moments = [moment for moment in (account.status_until, block and block.until) if moment is not None]
+    moments = [moment for moment in (account.status_until, block.until if block else None) if moment]
     return Sender(name=account.name, limits=account.limits, usage=usage, not_before=max(moments, default=None))

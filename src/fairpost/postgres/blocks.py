@@ -11,18 +11,30 @@ from fairpost.postgres.store import Store
 from fairpost.system import clock
 
 
-async def block(store: Store, lease: Lease, workspace: str, fault: Fault, *, until: datetime | None = None) -> bool:
+async def block(
+    store: Store,
+    lease: Lease,
+    workspace: str,
+    fault: Fault,
+    *,
+    until: datetime | None = None,
+    now: datetime | None = None,
+) -> bool:
     """This workspace sends nothing through the account until then; None: until a person ends it. False: the lease is gone, or the
     account has no room for one block more."""
     sql = "SELECT fairpost.block($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
     figures = fault_code(fault), json.dumps(write_fault(fault))
-    return bool(await store.value(sql, lease.account_id, lease.epoch, workspace, until, *figures, clock.stated()))
+    return bool(
+        await store.value(sql, lease.account_id, lease.epoch, workspace, until, *figures, now or clock.stated())
+    )
 
 
-async def unblock(store: Store, account_name: str, workspace: str | None = None) -> list[str] | None:
+async def unblock(
+    store: Store, account_name: str, workspace: str | None = None, *, now: datetime | None = None
+) -> list[str] | None:
     """Who was blocked: this workspace, or all of them. None: no such account."""
     sql = "SELECT fairpost.unblock($1, $2, $3)"
-    names: list[str] | None = await store.value(sql, account_name, workspace, clock.stated())
+    names: list[str] | None = await store.value(sql, account_name, workspace, now or clock.stated())
     return names
 
 
