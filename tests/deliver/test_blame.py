@@ -312,3 +312,18 @@ async def test_newcomers_do_not_overtake_everybody_because_a_blocked_sender_stan
     claim = await store.claim(lease, limit=30)
     rows = await store.fetch("SELECT workspace FROM fairpost.queue WHERE id = ANY ($1)", list(claim.ids))
     assert [row["workspace"] for row in rows].count("blocked") <= 30 // 3 + 2, "nor does it have credit"
+
+
+async def test_who_sends_alone_on_a_day_does_not_stop_the_account_for_those_of_the_day_before(
+    store: Store, server: RefusingServer
+) -> None:
+    shared = await add(store, batch_max=5)
+    await enqueue(store, "codes")
+    await drive(store, shared, server)
+    await store.value("UPDATE fairpost.leases SET day_started_at = day_started_at - interval '25 hours'")
+    await store.value("UPDATE fairpost.tallies SET day = day - interval '25 hours'")
+    await enqueue_dead(store, "sloppy", 3)
+    await enqueue(store, "sloppy", 30)
+    await drive(store, shared, server)
+    assert (await store.account(shared)).status is AccountStatus.ACTIVE
+    assert await blocks_of(store) == [("shared", "sloppy")]

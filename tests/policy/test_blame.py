@@ -25,9 +25,7 @@ def of_bounces(day: dict[str, tuple[int, int]], limits: Limits = LIMITS, **more:
     suspects = [suspect(name, sent=sent, bounced=bounced) for name, (sent, bounced) in day.items() if bounced]
     others = sum(sent for sent, bounced in day.values() if not bounced)
     shared = len(day) > 1
-    return blame(
-        Sample(suspects=suspects, others_sent=others, is_shared_today=shared, is_shared=shared, **more), limits, now=NOW
-    )
+    return blame(Sample(suspects=suspects, others_sent=others, is_shared=shared, **more), limits, now=NOW)
 
 
 def of_refusals(*suspects: Suspect, is_shared: bool = True, **more: Any) -> Blame:
@@ -154,7 +152,7 @@ def test_an_account_has_a_hundred_blocks_and_is_stopped_by_the_next() -> None:
 
 def test_who_both_bounces_and_is_refused_is_blocked_once() -> None:
     both = replace(refused("bad", broken=True), sent=50, bounced=20)
-    found = blame(Sample(suspects=[both], others_sent=50, is_shared_today=True, is_shared=True), LIMITS, now=NOW)
+    found = blame(Sample(suspects=[both], others_sent=50, is_shared=True), LIMITS, now=NOW)
     assert names(found) == ["bad"]
 
 

@@ -50,11 +50,11 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Of an account, since it was last resumed. `others_sent`: today, by those who are neither suspects nor blocked."""
+    """Of an account, since it was last resumed. `others_sent`: today, by those who are neither suspects nor blocked. `is_shared`: by more
+    than one sender."""
 
     suspects: Sequence[Suspect]
     others_sent: int = 0
-    is_shared_today: bool = False
     is_shared: bool = False
     blocks: int = 0  # that it has
 

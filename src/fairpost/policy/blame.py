@@ -64,7 +64,7 @@ def _for_bounces(sample: Sample, limits: Limits) -> Blame:
     everybody = _bounces(sample.suspects, sample.others_sent, limits)
     if everybody is None:
         return Blame()
-    if not sample.is_shared_today:
+    if not sample.is_shared:
         return Blame(stop=_stop(everybody))
     guilty = [s for s in sample.suspects if s.bounced >= BOUNCES_MIN and _is_above(s.sent, s.bounced, limits)]
     rest = _bounces([s for s in sample.suspects if s not in guilty], sample.others_sent, limits)

@@ -777,7 +777,6 @@ def _sample(row: Any) -> Sample:
     return Sample(
         suspects=[_suspect(each) for each in json.loads(row["suspects"])],
         others_sent=row["others_sent"],
-        is_shared_today=row["senders_today"] > 1,
         is_shared=row["senders"] > 1,
         blocks=row["blocks"],
     )

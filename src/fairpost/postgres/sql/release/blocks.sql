@@ -84,9 +84,9 @@ $$;
 
 -- Adds outcomes to what is counted of each sender, and says what has to be judged by; no row where nothing bounced or was refused.
 -- `suspects`: those of whom something was, and who are not blocked already. The others: `others_sent` e-mails today.
--- `senders_today` and `senders`: who was served, or has mail due that the account might take; 2 stands for all above. The caller holds the lease's row.
+-- `senders`: who was served in this sample, or has mail due that the account might take; 2 stands for all above. The caller holds the lease's row.
 CREATE OR REPLACE FUNCTION fairpost.count_outcomes(lease fairpost.leases, p_outcomes jsonb, p_now timestamptz)
-RETURNS TABLE (suspects jsonb, others_sent integer, senders_today integer, senders integer, blocks integer)
+RETURNS TABLE (suspects jsonb, others_sent integer, senders integer, blocks integer)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -135,10 +135,7 @@ BEGIN
            (SELECT coalesce(sum(d.sent), 0)::integer FROM fairpost.tallies d
             WHERE d.account_id = account AND d.day = today AND d.sample = lease.sample AND d.workspace NOT IN (SELECT x.workspace FROM troubled x)
             AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = account AND b.workspace = d.workspace)),
-           (SELECT count(*)::integer FROM (
-                (SELECT d.workspace FROM fairpost.tallies d WHERE d.account_id = account AND d.day = today AND d.sample = lease.sample LIMIT 2)
-                UNION SELECT w.key FROM waiting w) x),
-           (SELECT count(*)::integer FROM (
+           (SELECT least(2, count(*))::integer FROM (
                 (SELECT d.workspace FROM fairpost.tallies d WHERE d.account_id = account AND d.sample = lease.sample LIMIT 2)
                 UNION SELECT w.key FROM waiting w) x),
            (SELECT count(*)::integer FROM fairpost.blocks b WHERE b.account_id = account)
