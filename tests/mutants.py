@@ -74,6 +74,7 @@ FAILPOINTS = "tests/chaos/test_failpoints.py"
 GMAIL = "tests/transport/test_gmail_runner.py"
 TIMELINES = "tests/simulation/test_timelines.py"
 LIMITS_HOLD = "tests/simulation/test_limits_hold.py"
+BLAME = "tests/deliver/test_blame.py"
 CORE_MACHINE = "tests/simulation/test_core_machine.py"
 LIMITS = "tests/policy/test_limits.py"
 VERDICTS = "tests/policy/test_verdicts.py"
@@ -435,6 +436,48 @@ MUTANTS = (
         "return Granted(min(asked, left))",
         "return Granted(asked)",
         ("tests/policy/test_quotas.py",),
+    ),
+    Mutant(
+        "a blocked sender's mail is claimed",
+        f"{RELEASE}/claim.sql",
+        "AND c.vtime <= r.v + edge AND c.key <> ALL (blocked)",
+        "AND c.vtime <= r.v + edge",
+        (BLAME, CORE_MACHINE),
+    ),
+    Mutant(
+        "an e-mail of a sender blocked since it was claimed is begun",
+        f"{SETTLE}/begin.sql",
+        "ELSIF account.is_blocked THEN",
+        "ELSIF false THEN",
+        (BLAME, CORE_MACHINE),
+    ),
+    Mutant(
+        "virtual time stands still behind a blocked sender",
+        f"{RELEASE}/claim.sql",
+        "IF blocked <> '{}' AND NOT p_fifo THEN",
+        "IF false THEN",
+        (BLAME,),
+    ),
+    Mutant(
+        "a resumed account is blamed for what was before",
+        f"{RELEASE}/account.sql",
+        "PERFORM fairpost.begin_sample(changed);",
+        "NULL;",
+        (BLAME,),
+    ),
+    Mutant(
+        "an unblocked sender is blamed for what was before",
+        f"{RELEASE}/blocks.sql",
+        "UPDATE fairpost.tallies d SET sent = 0, bounced = 0, refused = 0,",
+        "UPDATE fairpost.tallies d SET sent = 0, bounced = 0,",
+        (BLAME,),
+    ),
+    Mutant(
+        "one sender's refusals are counted against the others",
+        f"{POLICY}/blame.py",
+        "if sum(s.streak for s in others) >= REFUSALS_MAX:",
+        "if sum(s.streak for s in sample.suspects) >= REFUSALS_MAX:",
+        (BLAME,),
     ),
 )
 

@@ -482,8 +482,8 @@ class Runner:
                 self._ledger.count(
                     email.workspace, email.user, is_handled=True, is_rejected=is_rejected(report), refusal=refusal
                 )
-                if suspicion(report) is not None:
-                    await self._suspend(suspicion(report) or "")
+                if (reason := suspicion(report)) is not None:
+                    await self._suspend(reason)
                 elif refusal is not None:  # at once, and not when it suits: the next may be refused like this one
                     await self._book()
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from fairpost.deliver.runner import LEASE_S, Handled, Idle, Rested, Runner
 from fairpost.model.ids import AccountId
+from fairpost.postgres.blocks import blocked_for_all
 from fairpost.postgres.store import Store
 from fairpost.system.clock import ManualClock
 from fairpost.transport.port import Transport
@@ -54,8 +55,9 @@ class Drive:
     async def _think(self, mind: Callable[[], Awaitable[object]]) -> None:
         await mind()
         due = {route.route for route in await self._store.routes_with_work() if route.due}
+        shut = await blocked_for_all(self._store)
         for account_id, driven in self._accounts.items():
-            if due and driven.wakes_at is None:
+            if due and driven.wakes_at is None and account_id not in shut:
                 account = await self._store.account(account_id)
                 if account.is_active(self._clock.now) and {account.pool, f"@{account.name}"} & due:
                     driven.wakes_at = self._clock.now
