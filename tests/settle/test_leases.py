@@ -110,6 +110,21 @@ async def test_proof_from_the_worker_that_began_it_clears_the_doubt(bench: Bench
     assert await bench.state(id_) == "sent"
 
 
+async def test_late_proof_counts_as_sent_however_it_comes(bench: Bench) -> None:
+    await bench.enqueue(3)
+    frozen = await bench.lease()
+    own_word, with_the_next, by_hand = [await bench.begun(frozen) for _ in range(3)]
+    await bench.lease(now=LATER)
+    assert await bench.store.settle(frozen, own_word, Sent(), now=LATER) == "evidence"
+    usage = charge(Limits(), Usage(), now=LATER)
+    settled, _ = await bench.store.settle_and_begin(
+        frozen, with_the_next, Sent(), None, follower=by_hand, usage=usage, now=LATER
+    )
+    assert settled == "evidence"
+    await bench.store.resolve(by_hand, "sent", by="anna", now=LATER)
+    assert await bench.store.value("SELECT sent_total FROM fairpost.leases WHERE account_id = $1", bench.account) == 3
+
+
 async def test_proof_stops_a_resend_that_still_waits(bench: Bench) -> None:
     await bench.enqueue()
     frozen = await bench.lease()

@@ -303,6 +303,7 @@ class CoreMachine(RuleBasedStateMachine):
         elif is_last and outcome == "sent" and (email.state == "in_doubt" or self._awaits_resend(before)):
             assert result == "evidence"
             email.state = "sent"
+            self.sent[account] += 1
         else:
             assert result == "stale"
             assert self._stored()[email.id] == before, "a stale epoch changes nothing"
@@ -379,6 +380,9 @@ class CoreMachine(RuleBasedStateMachine):
         email.state = "waiting" if decision == "resend" else decision
         if decision == "resend":
             email.due_at = self.now
+        if decision == "sent":
+            assert email.account is not None
+            self.sent[email.account] += 1
         assert state == email.state
 
     @rule(workspace=st.sampled_from(["w1", "w2", "*"]), address=people)

@@ -48,6 +48,9 @@ DECLARE
     t timestamptz;
 BEGIN
     PERFORM fairpost.require_own_email(p_id);
+    IF p_decision = 'sent' THEN   -- counted below; the lease first, as everybody has it
+        PERFORM FROM fairpost.leases l WHERE l.account_id = (SELECT q.account_id FROM fairpost.queue q WHERE q.id = p_id) FOR NO KEY UPDATE;
+    END IF;
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.state = 'in_doubt' FOR UPDATE;
     t := coalesce(p_now, clock_timestamp());
     IF NOT FOUND THEN
@@ -58,6 +61,7 @@ BEGIN
     CASE p_decision
     WHEN 'sent' THEN
         PERFORM fairpost.log_attempt(email, 'sent', p_detail, t);
+        UPDATE fairpost.leases l SET sent_total = l.sent_total + 1 WHERE l.account_id = email.account_id;
         PERFORM fairpost.finish(p_id, 'sent', 'resolved by ' || p_by, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
         RETURN 'sent';
     WHEN 'failed' THEN

@@ -24,9 +24,9 @@ BEGIN
         attempt := begun.attempt;
         is_begun := verdict = 'begun';
     END IF;
-    IF settled = 'settled' OR is_begun THEN
+    IF settled IN ('settled', 'evidence') OR is_begun THEN
         UPDATE fairpost.leases l SET
-            sent_total = l.sent_total + (settled = 'settled' AND p_outcome = 'sent')::integer,
+            sent_total = l.sent_total + (settled IN ('settled', 'evidence') AND p_outcome = 'sent')::integer,
             day_bounces = CASE WHEN is_begun AND l.day_started_at IS DISTINCT FROM day THEN 0
                 ELSE l.day_bounces + CASE WHEN settled = 'settled' THEN coalesce(jsonb_array_length(p_detail -> 'bounced'), 0) ELSE 0 END END,
             day_errors = CASE WHEN is_begun AND l.day_started_at IS DISTINCT FROM day THEN 0

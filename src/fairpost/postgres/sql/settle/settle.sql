@@ -24,6 +24,8 @@ BEGIN
             hour_used = greatest(0, l.hour_used - (p_outcome = 'untouched')::integer),
             day_used = greatest(0, l.day_used - (p_outcome = 'untouched')::integer)
         WHERE l.account_id = p_account;
+    ELSIF settled = 'evidence' THEN
+        UPDATE fairpost.leases l SET sent_total = l.sent_total + 1 WHERE l.account_id = p_account;
     END IF;
     RETURN settled;
 END $$;
