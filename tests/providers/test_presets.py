@@ -54,6 +54,44 @@ def test_a_mailbox_is_known_by_its_domain_or_by_who_takes_its_mail() -> None:
     assert mx() is None
 
 
+@pytest.mark.parametrize(
+    ("provider", "domains"),
+    [
+        ("gmail", "googlemail.com"),
+        ("outlook", "outlook.de outlook.com.br outlook.co.th live.nl live.co.uk live.com.mx msn.com"),
+        ("hotmail", "hotmail.co.uk hotmail.fr hotmail.com.tr Hotmail.SE."),
+        ("yahoo", "yahoo.fr yahoo.co.uk yahoo.com.br yahoo.de aol.de"),
+        ("icloud", "icloud.com me.com mac.com"),
+        ("gmx", "gmx.de gmx.net gmx.at gmx.co.uk gmx.com web.de"),
+        ("custom", "yahoo.co.jp"),
+    ],
+)
+def test_country_domains_are_their_providers(provider: str, domains: str) -> None:
+    found = {domain: by_domain(PRESETS, domain) for domain in domains.split()}
+    assert {domain: preset.name if preset else None for domain, preset in found.items()} == dict.fromkeys(
+        found, provider
+    )
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        *("outlook.evil.example", "hotmail.de.evil.example", "hotmail.evil.de", "nothotmail.de", "mail.hotmail.de"),
+        *("hotmail", "hotmail.", "hotmail.x1", "hotmail.info", "hotmail.org.de", "live.me", ".de", ""),
+    ],
+)
+def test_an_impostor_is_nobodys(domain: str) -> None:
+    assert by_domain(PRESETS, domain) is None
+
+
+def test_a_domain_that_is_listed_goes_before_a_rule(tmp_path: Path) -> None:
+    own = tmp_path / "providers.toml"
+    own.write_text('[acme]\ndomains = ["hotmail.de", "acme.*"]\n')
+    presets = read_presets(own)
+    found = [by_domain(presets, domain) for domain in ("hotmail.de", "hotmail.fr", "acme.com.br")]
+    assert [each.name for each in found if each] == ["acme", "hotmail", "acme"]
+
+
 def test_the_servers_of_those_that_have_one_for_all_their_mailboxes() -> None:
     known = {name: (each.smtp.host, each.smtp.port) for name, each in PRESETS.items() if each.smtp}
     assert known["gmail"] == known["workspace"] == ("smtp.gmail.com", 587)
@@ -86,6 +124,8 @@ def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
         ("[a]\nwarm_up = { tempo = 5 }", "unexpected keyword"),
         ("[a]\ndelay_ms = 10\ngap_max_ms = 5", "gap_max_ms must not be less"),
         ('[a]\ndomains = "acme.test"', "must be lists of names"),
+        ('[a]\ndomains = ["*"]', "got '*'"),
+        ('[a]\ndomains = ["mail.acme.*"]', "got 'mail.acme.*'"),
         ("[none]\ndaily_max = 5", "[none]"),
         ('[a]\nsmtp = "smtp.acme.test"', "smtp must have host, port and security"),
         ('[a]\nsmtp = { host = "smtp.acme.test", port = 0, security = "none" }', "a port of 1 to 65535"),

@@ -37,6 +37,7 @@ Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="Letters, digits and ._- (1..100), like sales; a workspace's: acme/sales."),
 ]
+KNOWN_BY_MAX = 8
 DisplayName = Annotated[str | None, typer.Option(help="The name shown beside the address; '' for none.")]
 
 
@@ -180,8 +181,13 @@ def providers(as_json: AsJson = False) -> None:
     if as_json:
         print_json([asdict(preset) for preset in presets])
     else:
-        rows = [(p.name, p.title, limits_in_words(p.limits), ", ".join([*p.domains, *p.mx])) for p in presets]
+        rows = [(p.name, p.title, limits_in_words(p.limits), _known_by([*p.domains, *p.mx])) for p in presets]
         print_table(("provider", "what", "limits", "known by"), rows, title="Providers")
+
+
+def _known_by(names: list[str]) -> str:
+    more = len(names) - KNOWN_BY_MAX
+    return ", ".join(names[:KNOWN_BY_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """Presets are data: those that come with Fairpost, and an operator's own beside them."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,6 +16,7 @@ CUSTOM = "custom"
 NONE = "none"
 _LIMITS = {field.name for field in fields(Limits)}
 _ABOUT = {"title", "domains", "mx", "smtp"}
+_COUNTRY = re.compile(r"(com?\.)?[a-z]{2}")  # de, co.uk, com.br: what stands for the * of a domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +51,23 @@ def read_presets(own: Path | None = None) -> Presets:
 
 
 def by_domain(presets: Presets, domain: str) -> Preset | None:
+    """A domain that is listed goes before one that only fits a rule."""
     domain = domain.rstrip(".").lower()
-    return next((preset for preset in presets.values() if domain in preset.domains), None)
+    listed = next((preset for preset in presets.values() if domain in preset.domains), None)
+    fits = (p for p in presets.values() if any(_is_country_domain(domain, rule) for rule in p.domains))
+    return listed or next(fits, None)
 
 
 def by_mx(presets: Presets, hosts: list[str]) -> Preset | None:
     """`hosts`: the servers that take a domain's mail, the preferred first."""
     names = [host.rstrip(".").lower() for host in hosts]
     return next((p for name in names for p in presets.values() if any(_is_below(name, zone) for zone in p.mx)), None)
+
+
+def _is_country_domain(domain: str, rule: str) -> bool:
+    """`hotmail.co.uk` of `hotmail.*`; not `hotmail.evil.example`, nor anything below or before the name."""
+    name, dot, country = domain.partition(".")
+    return rule == name + dot + "*" and _COUNTRY.fullmatch(country) is not None
 
 
 def _is_below(name: str, zone: str) -> bool:
@@ -81,7 +92,7 @@ def _preset(name: str, table: Any, where: str) -> Preset:
         return Preset(
             name=name,
             title=str(table.get("title", name)),
-            domains=_names(table.get("domains", [])),
+            domains=_domains(table.get("domains", [])),
             mx=_names(table.get("mx", [])),
             smtp=_server(table.get("smtp")),
             limits=limits_of({key: value for key, value in table.items() if key in _LIMITS}),
@@ -124,6 +135,14 @@ def _require_plan(plan: WarmUp | None) -> None:
     is_even, is_stepped = plan.days > 0, plan.start > 0 and plan.step >= 0
     if is_even == is_stepped or min(plan.start, plan.step, plan.days) < 0:
         raise ValueError("warm_up must have start and step, or days")
+
+
+def _domains(value: Any) -> tuple[str, ...]:
+    names = _names(value)
+    for name in names:
+        if "*" in name and not re.fullmatch(r"[^.*]+\.\*", name):
+            raise ValueError(f"a * in domains stands for a country after one name, as in acme.*, got {name!r}")
+    return names
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -25,7 +25,10 @@ class ProviderServer(Model):
 class Provider(Model):
     name: str
     title: str
-    domains: Annotated[list[str], Field(description="An address there is known by its domain.")]
+    domains: Annotated[
+        list[str],
+        Field(description="An address there is known by its domain. `hotmail.*` is `hotmail` under any country."),
+    ]
     smtp: Annotated[
         ProviderServer | None, Field(description="That takes mail from its mailboxes; null: nobody can say.")
     ]

@@ -99,8 +99,14 @@ function fill({ target }, provider, known) {
 
 function byDomain(address, { place }, known) {
   const domain = address.split("@").at(-1).trim().toLowerCase();
-  const found = known.find((each) => each.domains.includes(domain));
+  const found = known.find((each) => each.domains.includes(domain)) ?? known.find((each) => each.domains.some((rule) => isCountryDomain(domain, rule)));
   return found?.name === "gmail" && place === "gmail" ? known.find((each) => each.name === "gmail-api") : found;
+}
+
+// hotmail.co.uk of hotmail.*
+function isCountryDomain(domain, rule) {
+  const [name, ...country] = domain.split(".");
+  return rule === `${name}.*` && /^(com?\.)?[a-z]{2}$/.test(country.join("."));
 }
 
 // Only what differs from the provider's numbers is given: those may be better known one day.
