@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "an address suppressed in all workspaces still gets mail",
         f"{SETTLE}/suppress.sql",
-        "s.address = folded AND s.workspace IN (p_workspace, '*'))",
-        "s.address = folded AND s.workspace = p_workspace)",
+        "s.address = folded AND s.workspace IN (p_workspace, '*') AND",
+        "s.address = folded AND s.workspace = p_workspace AND",
         (LEASES, SUPPRESSIONS),
     ),
     Mutant(

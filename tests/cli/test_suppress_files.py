@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 
 from fairpost.cli import app
 from fairpost.cli.suppress_csv import Defaults, as_it_was, cells, defused, read_list, rows_into
-from fairpost.model.suppression import BadLine, Entry, Suppression, SuppressionKind
+from fairpost.model.suppression import BadLine, Entry, Stops, Suppression, SuppressionKind
 from fairpost.postgres.suppressions import export, import_list
 from tests.cli.conftest import Cli, missing
 from tests.thorough import times
@@ -161,6 +162,25 @@ def test_the_weightier_reason_wins_in_the_file_and_in_the_list(cli: Cli, file: P
     assert [row[2:] for row in rows(db)] == [("unsubscribe", "u"), ("complaint", "old")]
 
 
+def test_what_stopped_urgent_mail_stops_it_after_an_unsubscribe_in_a_file(cli: Cli, file: Path) -> None:
+    def stops() -> dict[str, str]:
+        return {each["address"]: each["stops"] for each in cli.json("suppress", "list")}
+
+    cli.ok("suppress", "a@x.test", "--reason", "old", "--kind", "hard_bounce")
+    file.write_text("a@x.test,unsubscribe\nb@x.test,hard_bounce\nb@x.test,unsubscribe\nc@x.test,unsubscribe\n")
+    cli.ok("suppress", "import", file)
+    assert stops() == {"a@x.test": "all", "b@x.test": "all", "c@x.test": "bulk"}
+    file.write_text("c@x.test,complaint\nd@x.test,unsubscribe\n")
+    cli.ok("suppress", "import", file)
+    assert stops() == {"a@x.test": "all", "b@x.test": "all", "c@x.test": "all", "d@x.test": "bulk"}
+
+
+def test_a_kind_that_stops_everything_cannot_be_told_to_stop_less(cli: Cli, file: Path, db: Db) -> None:
+    file.write_text("address,kind,stops\na@x.test,complaint,bulk\nb@x.test,unsubscribe,some\n")
+    assert missing(cli.error("suppress", "import", file), "2 ") == []
+    assert rows(db) == []
+
+
 def test_a_bad_file_changes_nothing(cli: Cli, file: Path, db: Db) -> None:
     cli.ok("suppress", "a@x.test", "--reason", "old")
     file.write_bytes(b"address,kind\na@x.test,complaint\nnew@x.test\nnobody\nb@x.test,spam\n\xe4@x.test\n")
@@ -236,7 +256,7 @@ def test_an_export_can_be_of_one_workspace_or_kind_and_go_to_standard_output(cli
     cli.ok("suppress", "a@x.test", "--reason", "r", "--workspace", "acme")
     cli.ok("suppress", "b@x.test", "--reason", "r", "--kind", "complaint")
     out = cli.ok("suppress", "export", "-", "--workspace", "acme")
-    assert out.splitlines()[0] == "address,kind,reason,created_at,workspace"
+    assert out.splitlines()[0] == "address,kind,reason,created_at,workspace,stops"
     assert [line.split(",")[0] for line in out.splitlines()[1:]] == ["a@x.test"]
     assert [
         line.split(",")[0] for line in cli.ok("suppress", "export", "-", "--kind", "complaint").splitlines()[1:]
@@ -272,13 +292,18 @@ def test_a_cell_is_read_as_it_was_written_and_is_no_formula(cell: str) -> None:
 WORDS = st.text(
     st.characters(exclude_categories=("Cs", "Cc")) | st.sampled_from("=+-@';,\"\t\n\r"), min_size=1, max_size=40
 )
-ENTRIES = st.builds(
+_ENTRIES = st.builds(
     Suppression,
     address=st.from_regex(r"[a-z=+'-]{1,10}@[a-z]{1,10}\.test", fullmatch=True),
     kind=st.sampled_from(SuppressionKind),
     reason=WORDS,
     created_at=st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
     workspace=st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=20),
+)
+ENTRIES = st.builds(  # only an unsubscribe stops bulk mail alone
+    lambda entry, stops: replace(entry, stops=stops if entry.kind == "unsubscribe" else Stops.ALL),
+    _ENTRIES,
+    st.sampled_from(Stops),
 )
 
 
@@ -296,7 +321,14 @@ def in_a_file(entries: list[Suppression]) -> bytes:
 def test_any_list_survives_the_way_through_a_file(entries: list[Suppression]) -> None:
     back = read(in_a_file(entries))
     assert [
-        Suppression(address=e.address, kind=e.kind, reason=e.reason, created_at=e.created_at, workspace=e.workspace)
+        Suppression(
+            address=e.address,
+            kind=e.kind,
+            reason=e.reason,
+            created_at=e.created_at,
+            workspace=e.workspace,
+            stops=Stops.ALL if e.also_urgent else Stops.BULK,
+        )
         for e in back
         if isinstance(e, Entry) and e.created_at
     ] == entries

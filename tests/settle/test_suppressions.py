@@ -12,7 +12,7 @@ from fairpost.model.account import Lease, Limits
 from fairpost.model.ids import EmailId
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.suppression import SuppressionKind
-from fairpost.model.verdict import Bounced, Failed, Retry, Sent, Verdict
+from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
 from fairpost.postgres.migrations import migrate
 from fairpost.postgres.store import Store
 from tests.facts import missing
@@ -178,6 +178,81 @@ async def test_a_list_from_before_there_were_kinds_is_taken_over(blank_url: str)
         ("c@xn--mller-kva.example", "manual", 3),
         ("d@xn--mller-kva.example", "manual", 4),
     ]
+
+
+# ── what it stops ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def fates(bench: Bench) -> dict[str, str]:
+    """Of an urgent and a bulk e-mail to the same address: claimed, begun, or on the way there suppressed."""
+    ids = {}
+    for email_class in ("urgent", "bulk"):
+        (row,) = await bench.store.enqueue_many([{**draft(to="ann@there.test"), "class": email_class}], now=NOW)
+        ids[email_class] = EmailId(row["id"])
+    lease = await bench.lease()
+    await bench.store.claim(lease, limit=10, now=NOW)
+    return {email_class: await bench.state(id_) for email_class, id_ in ids.items()}
+
+
+async def put_on_the_list(bench: Bench, *kinds: str, workspace: str = "w1") -> None:
+    for kind in kinds:
+        await bench.store.value("SELECT fairpost.suppress($1, 'ann@there.test', 'r', $2, $3)", workspace, NOW, kind)
+
+
+@pytest.mark.parametrize("workspace", ["w1", "*"])
+async def test_an_unsubscribe_stops_bulk_mail_alone(bench: Bench, workspace: str) -> None:
+    await put_on_the_list(bench, "unsubscribe", workspace=workspace)
+    assert await fates(bench) == {"urgent": "claimed", "bulk": "suppressed"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SuppressionKind if kind != "unsubscribe"])
+async def test_every_other_kind_stops_urgent_mail_too_before_and_after_an_unsubscribe(bench: Bench, kind: str) -> None:
+    for kinds_ in ((kind,), (kind, "unsubscribe"), ("unsubscribe", kind)):
+        await put_on_the_list(bench, *kinds_)
+        assert await bench.store.value("SELECT fairpost.suppressed('w1', '{ann@there.test}', 'urgent')") != [], kinds_
+        await bench.store.value("SELECT fairpost.unsuppress('w1', 'ann@there.test')")
+    await put_on_the_list(bench, "unsubscribe", kind)
+    assert await fates(bench) == {"urgent": "suppressed", "bulk": "suppressed"}
+
+
+async def test_right_before_it_is_sent_only_bulk_mail_meets_an_unsubscribe(bench: Bench) -> None:
+    verdicts = {}
+    for email_class in ("urgent", "bulk"):
+        await bench.store.enqueue_many([{**draft(to=f"{email_class}@there.test"), "class": email_class}], now=NOW)
+    lease = await bench.lease()
+    ids = (await bench.store.claim(lease, limit=2, now=NOW)).ids
+    for email_class in ("urgent", "bulk"):
+        await bench.store.value(
+            "SELECT fairpost.suppress('w1', $1, 'r', p_kind => 'unsubscribe')", f"{email_class}@there.test"
+        )
+    for id_ in ids:
+        row = await bench.store.row("SELECT class::text FROM fairpost.queue WHERE id = $1", id_)
+        verdicts[row["class"]] = (await bench.begin(lease, id_)).verdict
+    assert verdicts == {"urgent": "begun", "bulk": "suppressed"}
+
+
+async def test_what_is_in_doubt_is_judged_by_its_class_too(bench: Bench) -> None:
+    await bench.store.enqueue_many([{**draft(to="ann@there.test"), "class": "urgent"}], now=NOW)
+    lease = await bench.lease()
+    id_ = await bench.begun(lease)
+    await bench.store.settle(lease, id_, InDoubt(), now=NOW)
+    await put_on_the_list(bench, "unsubscribe")
+    assert await bench.store.value("SELECT verdict FROM fairpost.recheck($1, $2)", id_, NOW) == "begun"
+    await put_on_the_list(bench, "hard_bounce")
+    assert await bench.store.value("SELECT verdict FROM fairpost.recheck($1, $2)", id_, NOW) == "suppressed"
+
+
+@pytest.mark.parametrize(("keep", "stopped"), [(False, ["bulk", "urgent"]), (True, ["bulk"])])
+async def test_of_an_erased_person_an_unsubscribe_lives_on_as_it_was(
+    bench: Bench, keep: bool, stopped: list[str]
+) -> None:
+    await put_on_the_list(bench, "unsubscribe")
+    await bench.store.value("SELECT address_hash FROM fairpost.erase_entries('w1', 'ann@there.test', $1)", keep)
+    classes = await bench.store.fetch(
+        """SELECT c::text FROM unnest(enum_range(NULL::fairpost.email_class)) c
+           WHERE fairpost.suppressed('w1', '{ann@there.test}', c) <> '{}' ORDER BY 1"""
+    )
+    assert [row["c"] for row in classes] == stopped
 
 
 # ── soft bounces ──────────────────────────────────────────────────────────────────────────────────────────

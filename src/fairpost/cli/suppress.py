@@ -10,7 +10,7 @@ from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
 from fairpost.cli.progress import progress
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.model.suppression import EVERYBODY, SuppressionKind
+from fairpost.model.suppression import EVERYBODY, Stops, SuppressionKind
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def add(
 ) -> None:
     """Suppress an address; `add` may be left out.
 
-    E-mails already queued for it are not sent either.
+    E-mails already queued for it are not sent either. An unsubscribe stops bulk mail alone.
 
     \b
     Example: fairpost suppress ann@example.com --reason "asked us to stop"
@@ -99,8 +99,9 @@ def list_(
         print_json(found)
         return
     if found:
-        columns = ("address", "workspace", "kind", "reason", "since")
-        print_table(columns, ((s.address, _in_words(s.workspace), s.kind, s.reason, iso(s.created_at)) for s in found))
+        columns = ("address", "workspace", "kind", "stops", "reason", "since")
+        rows = ((s.address, _in_words(s.workspace), s.kind, s.stops, s.reason, iso(s.created_at)) for s in found)
+        print_table(columns, rows)
     elif not more:
         typer.echo("no address is suppressed" if workspace is kind is search is after is None else "no such address")
     if more:
@@ -126,7 +127,8 @@ def show(address: Address, as_json: AsJson = False) -> None:
         print_json({"address": address, "suppressed": where, "soft_bounces": soft, "soft_bounces_max": most})
         return
     for s in where:
-        typer.echo(plain(f"suppressed in {_in_words(s.workspace)} since {iso(s.created_at)}: {s.kind}, {s.reason}"))
+        what = "bulk mail suppressed" if s.stops is Stops.BULK else "suppressed"
+        typer.echo(plain(f"{what} in {_in_words(s.workspace)} since {iso(s.created_at)}: {s.kind}, {s.reason}"))
     for b in soft:
         limit = f"of {most}" if most else "and none is too many"
         times = f"{b.count} ({limit}), the first {iso(b.first_at)}, the last {iso(b.last_at)}"
@@ -172,7 +174,7 @@ def import_(
 ) -> None:
     """Put all addresses of a CSV file on the list, or none.
 
-    Columns: address, kind, reason, created_at, workspace. Only the address is needed.
+    Columns: address, kind, reason, created_at, workspace, stops. Only the address is needed.
 
     \b
     Example: fairpost suppress import bounces.csv --kind hard_bounce

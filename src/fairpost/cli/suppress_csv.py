@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fairpost.cli.output import iso
 from fairpost.model.errors import FairpostError
-from fairpost.model.suppression import BadLine, Entry, Suppression, SuppressionKind
+from fairpost.model.suppression import BadLine, Entry, Stops, Suppression, SuppressionKind
 
 if TYPE_CHECKING:
     import _csv
 
-COLUMNS = ("address", "kind", "reason", "created_at", "workspace")
+COLUMNS = ("address", "kind", "reason", "created_at", "workspace", "stops")
 ROW_CHARS_MAX = 10_000
 LINE_CHARS_MAX = 100_000
 WORKSPACE_CHARS_MAX = 200
@@ -82,7 +82,7 @@ def rows_into(out: BinaryIO) -> Iterator[Callable[[tuple[str, ...]], object]]:
 
 
 def cells(entry: Suppression) -> tuple[str, ...]:
-    written = (entry.address, entry.kind, entry.reason, iso(entry.created_at), entry.workspace)
+    written = (entry.address, entry.kind, entry.reason, iso(entry.created_at), entry.workspace, entry.stops)
     return tuple(map(defused, written))
 
 
@@ -153,7 +153,7 @@ def _entry(
     defaults: Defaults,
 ) -> Entry | BadLine:
     width = len(row)
-    address, kind, reason, created_at, workspace = [
+    address, kind, reason, created_at, workspace, stops = [
         as_it_was(row[place]) if place is not None and place < width else "" for place in places
     ]
     address, kind, created_at = address.strip(" "), kind.strip(" "), created_at.strip(" ")
@@ -175,6 +175,8 @@ def _entry(
         return BadLine(line, f"created_at must be a time like 2030-01-31T09:00:00Z; got {created_at!r}")
     if workspace and (len(workspace) > WORKSPACE_CHARS_MAX or not workspace.isprintable()):
         return BadLine(line, f"workspace must be 1..{WORKSPACE_CHARS_MAX} characters on one line; got {workspace!r}")
+    if not _is_stopped_by(known, stops):
+        return BadLine(line, f"stops must be all, or bulk for an unsubscribe; got {stops!r}")
     return Entry(
         line=line,
         address=address,
@@ -182,7 +184,13 @@ def _entry(
         reason=reason or defaults.reason,
         created_at=moment,
         workspace=workspace or defaults.workspace,
+        also_urgent=stops.strip(" ").lower() == Stops.ALL,
     )
+
+
+def _is_stopped_by(kind: SuppressionKind, stops: str) -> bool:
+    word = stops.strip(" ").lower()
+    return word in ("", Stops.ALL) or (word == Stops.BULK and kind is SuppressionKind.UNSUBSCRIBE)
 
 
 def _broken(text: str) -> str | None:

@@ -17,6 +17,13 @@ class SuppressionKind(StrEnum):
     COMPLAINT = "complaint"
 
 
+class Stops(StrEnum):
+    """Which mail it stops. An unsubscribe alone stops bulk mail only; everything else, all."""
+
+    ALL = "all"
+    BULK = "bulk"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppression:
     address: str
@@ -24,6 +31,7 @@ class Suppression:
     reason: str
     created_at: datetime
     workspace: str
+    stops: Stops = Stops.ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +46,10 @@ class SoftBounces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of a list to be imported. `address` as somebody wrote it; without a moment, it counts from now."""
+    """A line of a list to be imported. `address` as somebody wrote it; without a moment, it counts from now.
+
+    `also_urgent`: it stops urgent mail too, although it is an unsubscribe.
+    """
 
     line: int
     address: str
@@ -46,6 +57,7 @@ class Entry:
     reason: str
     created_at: datetime | None
     workspace: str
+    also_urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,10 +215,11 @@ _SMALL = {
                              FROM fairpost.stops s LEFT JOIN fairpost.campaigns c ON c.id = s.campaign_id WHERE s.prospect_id = p.id)) AS piece
         FROM fairpost.prospects p WHERE p.folded = fairpost.fold($2) AND ($1::text IS NULL OR p.workspace = $1) ORDER BY p.id""",
     "suppressions": """
-        SELECT jsonb_build_object('workspace', s.workspace, 'kind', s.kind, 'reason', s.reason, 'since', s.created_at) AS piece
-        FROM (SELECT s.workspace, s.kind, s.reason, s.created_at FROM fairpost.suppressions s WHERE s.address = fairpost.fold($2)
+        SELECT jsonb_build_object('workspace', s.workspace, 'kind', s.kind, 'reason', s.reason, 'since', s.created_at,
+            'stops', CASE WHEN fairpost.stops(s.kind, s.also_urgent, 'urgent') THEN 'all' ELSE 'bulk' END) AS piece
+        FROM (SELECT s.workspace, s.kind, s.reason, s.created_at, s.also_urgent FROM fairpost.suppressions s WHERE s.address = fairpost.fold($2)
               UNION ALL
-              SELECT h.workspace, h.kind, 'erased on request', h.created_at FROM fairpost.suppression_hashes h
+              SELECT h.workspace, h.kind, 'erased on request', h.created_at, h.also_urgent FROM fairpost.suppression_hashes h
               WHERE h.address_hash = fairpost.address_hash(fairpost.fold($2))) s
         WHERE $1::text IS NULL OR s.workspace IN ($1, '*') ORDER BY s.workspace""",
     "soft_bounces": """

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fairpost.model.errors import FairpostError
-from fairpost.model.suppression import BadLine, Entry, Imported, SoftBounces, Suppression, SuppressionKind
+from fairpost.model.suppression import BadLine, Entry, Imported, SoftBounces, Stops, Suppression, SuppressionKind
 
 if TYPE_CHECKING:
     import asyncpg
@@ -40,11 +40,22 @@ _MATCHING = """
     FROM fairpost.suppressions s
     WHERE ($1::text IS NULL OR s.workspace IN ($1, '*')) AND ($2::text IS NULL OR s.kind = $2::text::fairpost.suppression_kind)"""
 
+_COLUMNS = """s.address, s.workspace, s.kind::text, s.reason, s.created_at,
+    CASE WHEN fairpost.stops(s.kind, s.also_urgent, 'urgent') THEN 'all' ELSE 'bulk' END AS stops"""
+
 _LISTED = f"""
-    SELECT s.address, s.workspace, s.kind::text, s.reason, s.created_at {_MATCHING}
+    SELECT {_COLUMNS} {_MATCHING}
     AND ($3::text IS NULL OR strpos(s.address, fairpost.fold_local($3)) > 0 OR strpos(s.address, fairpost.fold_domain($3)) > 0
          OR strpos(fairpost.fold_local(s.reason), fairpost.fold_local($3)) > 0)
     AND s.address > fairpost.fold($4) ORDER BY s.address, s.workspace LIMIT $5"""
+
+_KNOWN = """
+    FROM (SELECT s.address, s.workspace, s.kind, s.reason, s.created_at, s.also_urgent FROM fairpost.suppressions s
+          WHERE s.address = fairpost.fold($1)
+          UNION ALL
+          SELECT fairpost.fold($1), h.workspace, h.kind, $2, h.created_at, h.also_urgent FROM fairpost.suppression_hashes h
+          WHERE h.address_hash = fairpost.address_hash(fairpost.fold($1))) s ORDER BY 2"""
+_KNOWN_OF = f"SELECT {_COLUMNS} {_KNOWN}"
 
 
 async def listed(
@@ -64,11 +75,7 @@ async def listed(
 async def known_of(store: "Store", address: str) -> tuple[list[Suppression], list[SoftBounces]]:
     """Everything about one address: where it is suppressed, and where it bounced softly."""
     where = await store.fetch(
-        """SELECT s.address, s.workspace, s.kind::text, s.reason, s.created_at FROM fairpost.suppressions s
-           WHERE s.address = fairpost.fold($1)
-           UNION ALL
-           SELECT fairpost.fold($1), h.workspace, h.kind::text, $2, h.created_at FROM fairpost.suppression_hashes h
-           WHERE h.address_hash = fairpost.address_hash(fairpost.fold($1)) ORDER BY 2""",
+        _KNOWN_OF,
         *(address, ERASED),
     )
     soft = await store.fetch(
@@ -93,7 +100,7 @@ async def soft_bounces_max(store: "Store", new: int | None = None) -> int:
 
 
 def _suppression(row: "asyncpg.Record") -> Suppression:
-    return Suppression(**{**row, "kind": SuppressionKind(row["kind"])})
+    return Suppression(**{**row, "kind": SuppressionKind(row["kind"]), "stops": Stops(row["stops"])})
 
 
 # ── taken out ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -107,7 +114,7 @@ async def export(
     conn: "asyncpg.Connection", *, workspace: str | None, kind: SuppressionKind | None
 ) -> AsyncIterator[Suppression]:
     """All of it as it is at one moment, in bounded memory."""
-    sql = f"SELECT s.address, s.workspace, s.kind::text, s.reason, s.created_at {_MATCHING} ORDER BY s.address, s.workspace"
+    sql = f"SELECT {_COLUMNS} {_MATCHING} ORDER BY s.address, s.workspace"
     async with conn.transaction(readonly=True):
         async for row in conn.cursor(sql, workspace, kind, prefetch=ROWS_AT_ONCE):
             yield _suppression(row)
@@ -158,7 +165,7 @@ def _records(lines: Iterable[Entry | BadLine], bad: _BadLines) -> Iterator[tuple
             continue
         is_plain = len(each.address) <= PLAIN_CHARS_MAX and _PLAIN.fullmatch(each.address)
         folded = each.address.lower() if is_plain else None
-        yield each.line, folded, each.address, each.kind, each.reason, each.created_at, each.workspace
+        yield each.line, folded, each.address, each.kind, each.reason, each.created_at, each.workspace, each.also_urgent
 
 
 def _rows(tag: str) -> int:
@@ -175,7 +182,7 @@ _INCOMING = """
     SET LOCAL work_mem = '64MB';
     SET LOCAL jit = off;
     CREATE TEMP TABLE incoming_addresses (
-        line integer, address text, written text, kind text, reason text, created_at timestamptz, workspace text
+        line integer, address text, written text, kind text, reason text, created_at timestamptz, workspace text, also_urgent boolean
     ) ON COMMIT DROP"""
 
 # Each domain is folded once: a list may have a million addresses in a few.
@@ -194,20 +201,22 @@ _WRONG = "SELECT line, left(written, 100) FROM incoming_addresses WHERE address 
 
 _CHOOSE = """
     CREATE TEMP TABLE chosen_addresses ON COMMIT DROP AS
-    SELECT DISTINCT ON (i.address, i.workspace) i.address, i.workspace, i.kind::fairpost.suppression_kind AS kind, i.reason, i.created_at
+    SELECT DISTINCT ON (i.address, i.workspace) i.address, i.workspace, i.kind::fairpost.suppression_kind AS kind, i.reason, i.created_at,
+        bool_or(fairpost.stops(i.kind::fairpost.suppression_kind, i.also_urgent, 'urgent')) OVER (PARTITION BY i.address, i.workspace) AS also_urgent
     FROM incoming_addresses i WHERE i.address IS NOT NULL
     ORDER BY i.address, i.workspace, i.kind::fairpost.suppression_kind DESC, i.line"""
 
 # Rows are locked by the alphabet, as everybody else does it.
 _OUTWEIGH = """
-    UPDATE fairpost.suppressions s SET kind = c.kind, reason = left(c.reason, 500)
+    UPDATE fairpost.suppressions s SET kind = greatest(s.kind, c.kind), reason = CASE WHEN s.kind < c.kind THEN left(c.reason, 500) ELSE s.reason END,
+        also_urgent = c.also_urgent OR fairpost.stops(s.kind, s.also_urgent, 'urgent')
     FROM (SELECT c.* FROM chosen_addresses c JOIN fairpost.suppressions o ON o.address = c.address AND o.workspace = c.workspace
-          WHERE o.kind < c.kind ORDER BY o.address, o.workspace FOR UPDATE OF o) c
+          WHERE o.kind < c.kind OR c.also_urgent AND NOT fairpost.stops(o.kind, o.also_urgent, 'urgent') ORDER BY o.address, o.workspace FOR UPDATE OF o) c
     WHERE s.address = c.address AND s.workspace = c.workspace"""
 
 _ADD = """
-    INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
-    SELECT c.workspace, c.address, c.kind, left(c.reason, 500), coalesce(c.created_at, $1, statement_timestamp())
+    INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at, also_urgent)
+    SELECT c.workspace, c.address, c.kind, left(c.reason, 500), coalesce(c.created_at, $1, statement_timestamp()), c.also_urgent AND c.kind = 'unsubscribe'
     FROM chosen_addresses c WHERE NOT (EXISTS (SELECT FROM fairpost.suppression_hashes) AND EXISTS (
         SELECT FROM fairpost.suppression_hashes h WHERE h.workspace IN (c.workspace, '*') AND h.address_hash = fairpost.address_hash(c.address)))
     ORDER BY c.address, c.workspace ON CONFLICT DO NOTHING"""

@@ -9,7 +9,7 @@ from fairpost.api.access import Manages, Reads
 from fairpost.api.answers import AddressPath, Answer, Given, Model, Moment, Page, Removed, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
-from fairpost.model.suppression import Entry, Imported, SuppressionKind
+from fairpost.model.suppression import Entry, Imported, Stops, SuppressionKind
 from fairpost.postgres import suppressions as stored
 from fairpost.postgres.store import Store
 from fairpost.postgres.suppressions import BadList
@@ -21,7 +21,11 @@ router = APIRouter(prefix="/api/suppressions", tags=["suppressions"])
 AT_ONCE_MAX = 10_000
 
 Kind = Annotated[
-    SuppressionKind, Field(description="Of two about one address the weightier stays; complaint is the weightiest.")
+    SuppressionKind,
+    Field(
+        description="Of two about one address the weightier stays; complaint is the weightiest. "
+        "`unsubscribe` stops bulk mail; every other kind stops urgent mail as well."
+    ),
 ]
 Reason = Annotated[Text, Field(min_length=1, max_length=500, description="Why, for whoever asks later.")]
 
@@ -42,6 +46,7 @@ class SuppressionOut(Model):
     kind: SuppressionKind
     reason: str
     created_at: Moment
+    stops: Annotated[Stops, Field(description="`bulk`: urgent mail goes out to it all the same.")]
 
 
 class BadAddress(Model):

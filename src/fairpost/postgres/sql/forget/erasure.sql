@@ -58,9 +58,10 @@ BEGIN
     WITH gone AS (
         DELETE FROM fairpost.suppressions s WHERE s.address = person AND (p_workspace IS NULL OR s.workspace = p_workspace) RETURNING s.*
     )
-    INSERT INTO fairpost.suppression_hashes AS h (workspace, address_hash, kind, created_at)
-    SELECT g.workspace, hash, g.kind, g.created_at FROM gone g ORDER BY g.workspace
-    ON CONFLICT (address_hash, workspace) DO UPDATE SET kind = greatest(h.kind, excluded.kind), created_at = least(h.created_at, excluded.created_at);
+    INSERT INTO fairpost.suppression_hashes AS h (workspace, address_hash, kind, created_at, also_urgent)
+    SELECT g.workspace, hash, g.kind, g.created_at, g.also_urgent FROM gone g ORDER BY g.workspace
+    ON CONFLICT (address_hash, workspace) DO UPDATE SET kind = greatest(h.kind, excluded.kind),
+        also_urgent = fairpost.stops(h.kind, h.also_urgent, 'urgent') OR fairpost.stops(excluded.kind, excluded.also_urgent, 'urgent'), created_at = least(h.created_at, excluded.created_at);
     GET DIAGNOSTICS suppressions = ROW_COUNT;
 
     known := ARRAY(SELECT p.id FROM fairpost.prospects p WHERE p.folded = person AND (p_workspace IS NULL OR p.workspace = p_workspace) ORDER BY p.id);

@@ -60,7 +60,7 @@ BEGIN
         verdict := 'gone';
         RETURN;
     END IF;
-    skip := fairpost.suppressed(email.workspace, email.addresses);
+    skip := fairpost.suppressed(email.workspace, email.addresses, email.class);
     IF email.expires_at <= p_now OR email.addresses <@ skip THEN
         verdict := CASE WHEN email.expires_at <= p_now THEN 'expired' ELSE 'suppressed' END;
         PERFORM fairpost.finish_unsendable(p_id, p_now);

@@ -18,7 +18,7 @@ BEGIN
         verdict := 'gone';
         RETURN;
     END IF;
-    skip := fairpost.suppressed(email.workspace, email.addresses);
+    skip := fairpost.suppressed(email.workspace, email.addresses, email.class);
     verdict := CASE WHEN email.expires_at <= now THEN 'expired' WHEN email.addresses <@ skip THEN 'suppressed'
         WHEN fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, now)
             OR EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = email.account_id AND b.workspace = email.workspace AND b.until > recheck.now) THEN 'held'

@@ -6,8 +6,16 @@ LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, p
     SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s
 $$;
 
--- Those of the addresses that this workspace must not write to.
-CREATE OR REPLACE FUNCTION fairpost.suppressed(p_workspace text, addresses text[]) RETURNS text[]
+-- Whether an entry of the list stops mail of a class. An unsubscribe is about bulk mail: who wants no news still needs a new password. All else
+-- (a dead mailbox, a complaint, a person's decision) stops everything, also where an unsubscribe came on top (`p_also_urgent`).
+CREATE OR REPLACE FUNCTION fairpost.stops(p_kind fairpost.suppression_kind, p_also_urgent boolean, p_class fairpost.email_class) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT p_class = 'bulk' OR p_kind <> 'unsubscribe' OR p_also_urgent
+$$;
+
+-- Those of the addresses that this workspace must not write to, with mail of this class.
+DROP FUNCTION IF EXISTS fairpost.suppressed(text, text[]);
+CREATE OR REPLACE FUNCTION fairpost.suppressed(p_workspace text, addresses text[], p_class fairpost.email_class DEFAULT 'bulk') RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     found text[] := '{}';
@@ -19,9 +27,9 @@ BEGIN
     -- because an assignment is cheaper than the same in a query.
     FOREACH a IN ARRAY addresses LOOP
         folded := fairpost.fold(a);
-        IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*'))
+        IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*') AND fairpost.stops(s.kind, s.also_urgent, p_class))
         OR has_erased AND EXISTS (SELECT FROM fairpost.suppression_hashes h WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s)
-                   AND h.workspace IN (p_workspace, '*')) THEN
+                   AND h.workspace IN (p_workspace, '*') AND fairpost.stops(h.kind, h.also_urgent, p_class)) THEN
             found := found || a;
         END IF;
     END LOOP;
@@ -29,8 +37,8 @@ BEGIN
 END $$;
 
 -- Nobody writes to this address again, in one workspace or ('*') in all. `p_kind`: soft_bounces, hard_bounce, manual,
--- unsubscribe or complaint. True: it was not on the list. If it was, since when stays, and why becomes the weightier of the two. Of an
--- erased person the hash stays alone.
+-- unsubscribe or complaint. True: it was not on the list. If it was, since when stays, why becomes the weightier of the two, and urgent mail
+-- is stopped if either stops it. Of an erased person the hash stays alone.
 DROP FUNCTION IF EXISTS fairpost.suppress(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.suppress(
     p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL, p_kind text DEFAULT 'manual'
@@ -41,7 +49,8 @@ BEGIN
     INSERT INTO fairpost.suppression_hashes AS h (workspace, address_hash, kind, created_at)
     SELECT p_workspace, known.address_hash, p_kind::fairpost.suppression_kind, coalesce(p_now, clock_timestamp()) FROM fairpost.suppression_hashes known
     WHERE known.address_hash = fairpost.address_hash(fairpost.fold(p_address)) AND known.workspace IN (p_workspace, '*') LIMIT 1
-    ON CONFLICT (address_hash, workspace) DO UPDATE SET kind = greatest(h.kind, excluded.kind);
+    ON CONFLICT (address_hash, workspace) DO UPDATE SET kind = greatest(h.kind, excluded.kind),
+        also_urgent = fairpost.stops(h.kind, h.also_urgent, 'urgent') OR fairpost.stops(excluded.kind, excluded.also_urgent, 'urgent');
     IF FOUND THEN
         RETURN false;
     END IF;
@@ -55,8 +64,11 @@ BEGIN
         END IF;
         RETURN true;
     END IF;
-    UPDATE fairpost.suppressions s SET kind = p_kind::fairpost.suppression_kind, reason = left(p_reason, 500)
-    WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address) AND s.kind < p_kind::fairpost.suppression_kind;
+    UPDATE fairpost.suppressions s SET kind = greatest(s.kind, p_kind::fairpost.suppression_kind),
+        reason = CASE WHEN s.kind < p_kind::fairpost.suppression_kind THEN left(p_reason, 500) ELSE s.reason END,
+        also_urgent = fairpost.stops(s.kind, s.also_urgent, 'urgent') OR p_kind <> 'unsubscribe'
+    WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address)
+    AND (s.kind < p_kind::fairpost.suppression_kind OR p_kind <> 'unsubscribe' AND NOT fairpost.stops(s.kind, s.also_urgent, 'urgent'));
     RETURN false;
 END $$;
 

@@ -20,16 +20,18 @@ export default {
       mayChange && panel("Suppress an address", form("suppress", FIELDS, { yes: "Suppress", isShort: true, act: (entered, box) => suppress(ctx, entered, box) })),
       panel("Suppressed",
         search(ctx),
-        table("Suppressed addresses", ["address", "kind", "why", "since", ...(mayChange ? [""] : [])], ctx.data.items.map((each) => row(ctx, each, mayChange)), none),
+        table("Suppressed addresses", ["address", "kind", "stops", "why", "since", ...(mayChange ? [""] : [])], ctx.data.items.map((each) => row(ctx, each, mayChange)), none),
         more(ctx, PATH, asked(ctx.values))),
     ];
   },
 };
 
+const STOPS = { all: "all mail", bulk: "bulk mail" };
+
 const FIELDS = [
   { name: "address", label: "Address", type: "email", required: true, maxlength: 500, autocomplete: "off" },
   { name: "reason", label: "Why", maxlength: 500, hint: "For whoever asks later." },
-  { name: "kind", label: "Kind", options: KINDS, value: "manual" },
+  { name: "kind", label: "Kind", options: KINDS, value: "manual", hint: "An unsubscribe stops bulk mail; every other kind stops urgent mail as well." },
 ];
 
 const asked = ({ search: searched, kind }) => ({ search: searched, kind });
@@ -46,14 +48,14 @@ function search(ctx) {
 }
 
 function row(ctx, each, mayChange) {
-  const cells = [each.address, badge(each.kind, each.kind === "complaint" ? "bad" : "quiet"), each.reason, moment(each.created_at)];
+  const cells = [each.address, badge(each.kind, each.kind === "complaint" ? "bad" : "quiet"), STOPS[each.stops], each.reason, moment(each.created_at)];
   if (mayChange) cells.push(button("Remove", () => unsuppress(ctx, each.address), { label: `Remove ${each.address}` }));
   return { key: each.address, cells };
 }
 
 async function suppress(ctx, { address, ...why }, box) {
   const added = await put(`${PATH}/${segment(address.trim())}`, why);
-  tell(`${added.address} gets no more mail.`);
+  tell(`${added.address} gets no more ${added.stops === "bulk" ? "bulk mail" : "mail"}.`);
   box.reset();
   await ctx.reload();
 }
