@@ -22,6 +22,7 @@ from fairpost.deliver.courses import CourseWatch
 from fairpost.deliver.handover import clear_doubts, folders
 from fairpost.deliver.nursery import Nursery
 from fairpost.deliver.orchestrator import Orchestrator
+from fairpost.deliver.patience import PatienceWatch
 from fairpost.deliver.process import WorkerOptions, work
 from fairpost.deliver.retention import HistoryWatch
 from fairpost.deliver.runner import LEASE_S
@@ -125,7 +126,7 @@ async def _think(
 
 def watches_of(
     store: Store, settings: Settings, log: Callable[[str], None]
-) -> tuple["Watch", SenderWatch, CampaignWatch, CourseWatch, HistoryWatch]:
+) -> tuple["Watch", SenderWatch, CampaignWatch, CourseWatch, HistoryWatch, PatienceWatch]:
     """What an engine runs beside the orchestrator."""
     return (
         Watch(store, settings, log),
@@ -133,6 +134,7 @@ def watches_of(
         CampaignWatch(store, log),
         CourseWatch(store, log),
         HistoryWatch(store, settings.retention, log),
+        PatienceWatch(store, urgent=settings.patience_urgent, bulk=settings.patience_bulk, log=log),
     )
 
 

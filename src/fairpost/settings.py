@@ -64,6 +64,8 @@ class Settings:
     public_url: str
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...]
     retention_days: int | None  # None: for good
+    patience_urgent: timedelta
+    patience_bulk: timedelta
     engine: bool  # False: nothing is sent from here
     poll_interval: timedelta
     smtp_host: str | None  # None: the environment gives no account
@@ -322,6 +324,7 @@ def _public_url(text: str) -> str | None:
 
 
 WEIGHTS_RULE = f"four numbers above 0 and up to {WEIGHT_MAX:g}, for HIGH, NORMAL, LOW and THROTTLED, with commas"
+DURATION_RULE = "a duration such as 90m, 24h or 1d, 30d at most"
 THRESHOLD_RULE = "a whole number, 0..100"
 PLANS_RULE = "names of 1..100 characters, with commas"
 POLL_RULE = "a duration such as 500ms, 5s or 1m30s, 100ms..10m"
@@ -446,7 +449,7 @@ SETTINGS = (
     Setting(
         name="throttle_max",
         default="24h",
-        rule="a duration such as 90m, 24h or 1d, 30d at most",
+        rule=DURATION_RULE,
         help="The longest throttle.",
         read=_duration,
         aliases=(Alias("SMTP_MAX_THROTTLE_DURATION", "milliseconds, 1..2592000000", _milliseconds),),
@@ -537,6 +540,20 @@ SETTINGS = (
         rule=f"a whole number, 1..{DAYS_MAX}",
         help="How many days history is kept, at least. Where it is not set, it is kept for good.",
         read=_number(1, DAYS_MAX),
+    ),
+    Setting(
+        name="patience_urgent",
+        default="24h",
+        rule=DURATION_RULE,
+        help="How long urgent mail that only one account may send waits while that account is suspended. Then it fails.",
+        read=_duration,
+    ),
+    Setting(
+        name="patience_bulk",
+        default="7d",
+        rule=DURATION_RULE,
+        help="The same for bulk mail, follow-ups of sequences among it.",
+        read=_duration,
     ),
     Setting(
         name="engine",

@@ -163,7 +163,7 @@ async def test_ac5_what_cannot_succeed_is_final_at_once(world: World, answer: Re
     assert world.post.sent == []
 
 
-async def test_ac5_an_account_without_authorisation_gives_the_pools_mail_back_and_fails_what_is_its_own(
+async def test_ac5_an_account_without_authorisation_gives_the_pools_mail_back_and_in_the_end_fails_what_is_its_own(
     world: World,
 ) -> None:
     await world.add_accounts("anna", "bert")
@@ -178,6 +178,8 @@ async def test_ac5_an_account_without_authorisation_gives_the_pools_mail_back_an
     await world.run(days=3)
     anna = await world.store.account_named("anna")
     assert anna.status is AccountStatus.SUSPENDED
+    world.clock.advance(7 * DAY)
+    await world.give_up_pinned()
     states = {(row["step"], row["state"]): row for row in await world.store.fetch(EMAILS)}
     assert (2, "failed") in states, "mail pinned to it fails"
     assert sum(each.email.content.subject == "2" for each in world.post.sent) == 6 - len(of_anna)

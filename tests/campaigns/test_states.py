@@ -429,7 +429,7 @@ async def test_a_failed_campaign_is_not_worked_on_in_vain_by_an_account_that_com
     assert campaign is not None
 
 
-async def test_an_account_that_is_suspended_fails_all_that_only_it_may_send(world: World) -> None:
+async def test_what_only_a_suspended_account_may_send_waits_for_it_and_fails_after_a_week(world: World) -> None:
     await world.add_accounts("anna", "bert")
     await world.add_people(20)
     campaign = await world.draft(delays=(DAY,))
@@ -442,7 +442,13 @@ async def test_an_account_that_is_suspended_fails_all_that_only_it_may_send(worl
     assert (await world.store.account_named("anna")).status is AccountStatus.SUSPENDED
     found = await states(world)
     assert {found[to, 2] for to in once(20) if to not in of_anna} == {"sent"}
-    assert {found[to, 2] for to in of_anna} == {"failed"}
+    assert {found[to, 2] for to in of_anna} == {"waiting"}
+    await world.give_up_pinned()
+    assert {(await states(world))[to, 2] for to in of_anna} == {"waiting"}, "a week is not over yet"
+    world.clock.advance(7 * DAY)
+    await world.give_up_pinned()
+    assert {(await states(world))[to, 2] for to in of_anna} == {"failed"}
+    await look(world)
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 

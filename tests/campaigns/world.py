@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from fairpost.campaigns import calendars, launching
 from fairpost.campaigns.launching import SchedulingResult
 from fairpost.deliver.campaigns import CampaignWatch
+from fairpost.deliver.patience import PatienceWatch
 from fairpost.model.account import Account, Limits
 from fairpost.model.campaign import Campaign, Gap, Schedule, Step
 from fairpost.model.email import Outgoing
@@ -150,6 +151,11 @@ class World:
     async def run(self, *, days: float) -> None:
         """So many days from now on, or until nobody waits for anything any more."""
         await self.drive().run(until=self.clock.now + timedelta(days=days))
+
+    async def give_up_pinned(self) -> None:
+        """As an engine does that sees to suspended accounts."""
+        day = timedelta(days=1)
+        await PatienceWatch(self.store, urgent=day, bulk=7 * day, log=lambda words: None).step()
 
     async def again(self, campaign: Campaign) -> Campaign:
         return await campaigns.campaign_by_id(self.store, campaign.id)

@@ -354,3 +354,24 @@ def test_the_life_of_an_e_mail_is_told(cli: Cli, url: str) -> None:
     cli.ok("email", "resolve", id_, "--as", "failed")
     life = cli.json("email", "show", id_)["life"]
     assert [moment["kind"] for moment in life["moments"]] == ["accepted", "begun", "ended", "decided", "failed"]
+
+
+def test_all_that_failed_for_a_reason_is_retried(cli: Cli, url: str) -> None:
+    ids = [send(cli, "--account", "sales") for _ in range(3)]
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("UPDATE fairpost.accounts SET status = 'suspended'")
+        db.execute("SELECT fairpost.give_up_pinned(10, clock_timestamp() + interval '8 days')")
+    assert {cli.json("email", "show", id_)["reason"] for id_ in ids} == {"account_suspended"}
+    left = {"retried": 0, "would_retry": 0, "still_suspended": 3}
+    assert cli.json("email", "retry", "--reason", "account_suspended") == left
+    cli.ok("account", "resume", "sales", "--no-verify")
+    dry = cli.json("email", "retry", "--reason", "account_suspended", "--dry-run", "--account", "sales")
+    assert dry == {"retried": 0, "would_retry": 3, "still_suspended": 0}
+    assert cli.json("email", "retry", "--reason", "account_suspended", "--workspace", "other")["retried"] == 0
+    assert "3" in cli.ok("email", "retry", "--reason", "account_suspended")
+    assert {cli.json("email", "show", id_)["state"] for id_ in ids} == {"ready"}
+
+
+def test_retry_takes_ids_or_a_reason(cli: Cli) -> None:
+    for wrong in ((), ("7", "--reason", "account_suspended"), ("7", "--dry-run"), ("--reason", "bad weather")):
+        cli.error("email", "retry", *wrong, code=2)

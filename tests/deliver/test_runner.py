@@ -481,6 +481,16 @@ async def test_a_refused_login_suspends_the_account_and_costs_the_e_mails_nothin
     assert [(await show_email(store, email)).attempts for email in emails] == [0, 0, 0]
 
 
+async def test_a_refused_login_fails_nothing_that_only_this_account_may_send(store: Store, account: AccountId) -> None:
+    (email,) = await enqueue(store, account="anna")
+    refused = Report(reached=Reached.REPLIED, step=Stage.MAIL, reply=Reply(530, "5.7.0 Authentication required"))
+    runner = await start(store, account, ScriptedTransport([refused]))
+    assert await runner.step() == Handled(email, "deferred")
+    assert (await store.account(account)).status == "suspended"
+    assert await state(store, email) == "ready"
+    assert (await show_email(store, email)).attempts == 0
+
+
 async def test_a_long_send_keeps_its_lease(store: Store, account: AccountId) -> None:
     await enqueue(store)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from fairpost.model.account import Limits
+    from fairpost.model.account import Limits, Patience
     from fairpost.policy.diagnosis import Post
 
 
@@ -32,6 +32,7 @@ def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
         "server": _server_facts(account.transport),
         "origin": _origin(account.transport),
         "status_until": account.status_until,
+        "patience": asdict(account.patience) if account.patience else None,
         "provider": account.provider,
         "limits": asdict(account.limits),
         "hour_used": post.used(now)[0],
@@ -81,6 +82,12 @@ def _bounces_in_words(limits: "Limits") -> str:
         return "never pause it"
     ends = f", for {limits.cool_down_s} s" if limits.cool_down_s else ", until a person resumes it"
     return f"above {limits.bounce_percent_max:g} % of at least {limits.bounce_sample_min} a day pause it{ends}"
+
+
+def _patience_in_words(patience: "Patience | None", now: "datetime") -> str | None:
+    if patience is None:
+        return None
+    return f"fails if the account stays suspended: urgent {when(patience.urgent, now)}, bulk {when(patience.bulk, now)}"
 
 
 def _server_facts(server: TransportSettings | None) -> dict[str, Any] | None:
@@ -141,6 +148,7 @@ def print_account(post: "Post", now: "datetime") -> None:
             ("address", account.address),
             ("display name", account.display_name),
             ("status", f"{account.status}: {account.status_reason}" if account.status_reason else account.status),
+            ("pinned mail", _patience_in_words(account.patience, now)),
             ("server", _server_in_full(account.transport)),
             ("password", _password_in_words(account.transport)),
             ("origin", _origin_in_words(account.transport)),

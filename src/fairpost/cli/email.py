@@ -9,17 +9,19 @@ import typer
 
 from fairpost.cli.arguments import email_id, moment
 from fairpost.cli.output import AsJson, error_line, iso, jsonable, note, plain, print_json, print_pairs, print_table
+from fairpost.cli.progress import progress
 from fairpost.cli.session import with_store
 from fairpost.cli.user_view import next_steps, stop_lines
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.ids import EmailId
-from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass, State
+from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass, State, reason_in_words
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from fairpost.accept.enqueue import Attachment, EmailFields, Enqueued
+    from fairpost.cli.progress import Reach
     from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail, Stop
     from fairpost.observe.life import Life, Moment, Obstacle
     from fairpost.observe.search import Matches
@@ -31,6 +33,7 @@ app = typer.Typer(no_args_is_help=True, help="Send, list, find, show, retry, can
 
 ATTACHMENT_BYTES_MAX = 26_214_400  # of all together; the database checks the sum
 BODY_LINES_SHOWN_MAX = 20
+RETRIED_AT_ONCE = 500
 
 Id = Annotated[int, typer.Argument(parser=email_id, metavar="ID", help="The e-mail's id.")]
 Ids = Annotated[list[int], typer.Argument(parser=email_id, metavar="ID...", help="One id or more.")]
@@ -201,15 +204,64 @@ def show(id_: Id, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def retry(ids: Ids) -> None:
+def retry(
+    ids: Annotated[
+        list[int] | None, typer.Argument(parser=email_id, metavar="[ID...]", help="One id or more, or --reason.")
+    ] = None,
+    reason: Annotated[
+        Literal["account_suspended"] | None,
+        typer.Option(help="All that failed for this reason, instead of single ones."),
+    ] = None,
+    workspace: Annotated[str | None, typer.Option(help="With --reason: only of this workspace.")] = None,
+    account: Annotated[str | None, typer.Option(help="With --reason: only those that this account must send.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --reason: only say how many there are.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Queue e-mails again that failed or bounced.
 
-    Each gets at least one attempt more.
+    Each gets at least one attempt more. With a reason, all of them, some hundreds in a commit; those whose account is still
+    suspended stay as they are.
 
     \b
-    Example: fairpost email retry 1861234567890123456
+    Examples: fairpost email retry 1861234567890123456
+              fairpost email retry --reason account_suspended --account sales --dry-run
     """
-    _for_each(ids, _retry)
+    if (reason is None) == (not ids) or (reason is None and (workspace or account or dry_run or as_json)):
+        raise typer.BadParameter("give ids, or --reason; the other options go with --reason")
+    if reason is None:
+        _for_each(ids or [], _retry)
+    else:
+        _retry_all(reason, workspace, account, is_dry=dry_run, as_json=as_json)
+
+
+def _retry_all(reason: str, workspace: str | None, account: str | None, *, is_dry: bool, as_json: bool) -> None:
+    from fairpost.postgres.pinned import retry_failed
+
+    async def walk(store: "Store", *, dry: bool, reach: "Reach" = lambda done: None) -> tuple[int, int]:
+        retried = left = 0
+        async for batch in retry_failed(
+            store, reason, workspace=workspace, account=account, is_dry=dry, at_once=RETRIED_AT_ONCE
+        ):
+            retried, left = retried + batch.retried, left + batch.still_suspended
+            reach(retried)
+        return retried, left
+
+    async def work(store: "Store") -> tuple[int, int]:
+        found = await walk(store, dry=True)
+        if is_dry or not found[0]:
+            return found
+        with progress("retrying", found[0]) as reach:
+            return await walk(store, dry=False, reach=reach)
+
+    retried, left = with_store(work)
+    if as_json:
+        print_json(
+            {"retried": 0 if is_dry else retried, "would_retry": retried if is_dry else 0, "still_suspended": left}
+        )
+        return
+    typer.echo(f"{'would retry' if is_dry else 'retried'} {retried:,}")
+    if left:
+        note(f"{left:,} more stay failed while their account is suspended or gone; first: fairpost account resume NAME")
 
 
 @app.command()
@@ -372,7 +424,7 @@ def _print_email(email: "ShownEmail", stops: "Sequence[Stop]", life: "Life") -> 
         [
             ("id", email.id),
             ("state", f"{email.state}: {MEANING[email.state]} (outbox: {OUTBOX_WORDS[email.state]})"),
-            ("reason", email.reason),
+            ("reason", reason_in_words(email.reason) if email.reason else None),
             *stop_lines(stops),
             *(("next", step) for step in next_steps(stops)),
             *(

@@ -94,6 +94,14 @@ class Usage:
     charges: tuple[Charge, ...] = field(default=(), repr=False)  # oldest first, where limits need them
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Until when mail that only this account may send waits for it, while it is suspended."""
+
+    urgent: datetime
+    bulk: datetime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     id: AccountId
@@ -108,6 +116,7 @@ class Account:
     transport: TransportSettings | None = None  # None: no server, it cannot send
     status_until: datetime | None = None  # when it is active again by itself
     provider: str | None = None  # whose numbers its limits began with
+    patience: Patience | None = None  # None: it is not suspended
     revision: int = field(default=0, compare=False)  # how often it was changed
     troubles: Troubles = NO_TROUBLES
 

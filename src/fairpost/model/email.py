@@ -72,7 +72,6 @@ class Outgoing:
     begun_at: datetime | None = None
     evidence: Mapping[str, str] | None = None  # by what the provider can be asked about it
     follows: Earlier | None = None
-    is_pinned: bool = False  # no other account may send it
     user: str = ""
     due_at: datetime | None = None
     tier: Tier = Tier.NORMAL  # of who sends it

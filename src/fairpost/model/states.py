@@ -45,6 +45,16 @@ MEANING: Mapping[State, str] = {
     State.CANCELLED: "never sent: cancelled, or past its time",
 }
 
+REASONS: Mapping[str, str] = {
+    "account_suspended": "the only account that may send it was suspended for too long",
+}
+"""Reasons that are codes. Others are words already."""
+
+
+def reason_in_words(reason: str) -> str:
+    return f"{reason}: {REASONS[reason]}" if reason in REASONS else reason
+
+
 UNFINISHED = frozenset({State.SCHEDULED, State.READY, State.CLAIMED, State.SENDING, State.IN_DOUBT})
 FINAL = frozenset(State) - UNFINISHED
 
@@ -53,7 +63,7 @@ _NEVER_SENT = {State.SUPPRESSED, State.CANCELLED}
 
 MOVES: Mapping[State, frozenset[State]] = {
     State.SCHEDULED: frozenset({State.READY, State.CANCELLED, State.SENT}),
-    State.READY: frozenset({State.CLAIMED, State.SENT, *_NEVER_SENT}),
+    State.READY: frozenset({State.CLAIMED, State.SENT, State.FAILED, *_NEVER_SENT}),
     State.CLAIMED: frozenset({State.SENDING, *_WAITING, *_NEVER_SENT}),
     State.SENDING: frozenset({State.SENT, State.FAILED, State.BOUNCED, State.IN_DOUBT, *_WAITING}),
     State.IN_DOUBT: frozenset({State.SENT, State.FAILED, *_WAITING}),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fairpost.model.account import AccountStatus, RestReason
+from fairpost.model.account import AccountStatus, Patience, RestReason
 from fairpost.model.ids import EmailId
 from fairpost.model.report import Channel, Reply
 from fairpost.model.transport import GmailSettings, Security, SmtpSettings, TransportSettings
@@ -72,6 +72,7 @@ class AccountNow:
     waits_for: str | None
     is_driven: bool
     driven_by: str | None
+    patience: Patience | None  # while it is suspended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +149,7 @@ def account_now(post: Post, now: datetime) -> AccountNow:
         waits_for=_in_words(barrier) if barrier else None,
         is_driven=is_driven,
         driven_by=post.owner if is_driven else None,
+        patience=account.patience,
     )
 
 

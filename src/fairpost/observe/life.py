@@ -13,7 +13,7 @@ from typing import Any
 from fairpost.model.account import Account
 from fairpost.model.fault import Block
 from fairpost.model.report import Channel, Reply, Step
-from fairpost.model.states import FINAL, MEANING, DoubtPolicy, State
+from fairpost.model.states import FINAL, MEANING, DoubtPolicy, EmailClass, State, reason_in_words
 from fairpost.observe.emails import Attempt, ShownEmail, Stop, stops_of
 from fairpost.policy.blame import in_words
 from fairpost.policy.limits import Go, NotBefore, standing
@@ -56,7 +56,7 @@ class Moment:
 class Obstacle:
     """What a waiting e-mail waits for; `until` None: nobody can say."""
 
-    kind: str  # due, before, prospect, hold, throttle, pause, engine, block, account or turn
+    kind: str  # due, before, prospect, hold, throttle, pause, engine, block, account, patience or turn
     words: str
     until: datetime | None = None
 
@@ -228,7 +228,7 @@ def _decided(each: Decision) -> Moment:
 def _last(email: ShownEmail) -> Moment:
     """What it has come to. Its kind is its state."""
     kind = str(email.state)
-    because = f": {email.reason}" if email.reason else ""
+    because = f": {reason_in_words(email.reason)}" if email.reason else ""
     match email.state:
         case State.SCHEDULED if email.due_at is None:
             return Moment(kind=kind, at=None, words="due when what it waits for has happened")
@@ -254,7 +254,7 @@ def _obstacles(email: ShownEmail, behind: Background, now: datetime) -> list[Obs
     found = [*_of_time(email, behind), *_of_people(behind)]
     if email.state is State.READY and not found:
         found = list(_of_accounts(behind, now)) or [Obstacle(kind="turn", words="its turn among what is ready")]
-    return found
+    return [*found, *_of_patience(email, behind)]
 
 
 def _of_time(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
@@ -303,6 +303,15 @@ def _blocked(blocks: Sequence[Block]) -> Obstacle:
         words=f"the workspace is blocked on {where} that could send it: {in_words(first.fault)}",
         until=first.until,
     )
+
+
+def _of_patience(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
+    """What only one account may send is given up when that is suspended for too long."""
+    if not email.route.startswith("@"):
+        return
+    for patience in (account.patience for account in behind.accounts if account.patience):
+        until = patience.urgent if email.email_class is EmailClass.URGENT else patience.bulk
+        yield Obstacle(kind="patience", words="given up if the account is still suspended", until=until)
 
 
 CHOICES = (

@@ -227,9 +227,17 @@ def _out_of_action(route: Route, posts: Sequence[Post]) -> Reason:
     more = f", and {len(posts) - len(named)} more" if len(posts) > len(named) else ""
     return Reason(
         cause=Cause.ACCOUNTS_OUT_OF_ACTION,
-        text=f"{_emails(route.waiting)} waiting, but no account of {_name(route)} may send: {', '.join(named)}{more}.",
+        text=f"{_emails(route.waiting)} waiting, but no account of {_name(route)} may send: {', '.join(named)}{more}."
+        + _end_of_patience(route, posts),
         then=f"put right what the reason says, then: fairpost account resume {posts[0].account.name}",
     )
+
+
+def _end_of_patience(route: Route, posts: Sequence[Post]) -> str:
+    patience = posts[0].account.patience if route.pinned_to is not None else None
+    if patience is None:
+        return ""
+    return f" Urgent ones fail from {_moment(patience.urgent)} on, bulk ones from {_moment(patience.bulk)} on."
 
 
 def _limits_reached(route: Route, blocked: Mapping[str, NotBefore]) -> Reason:

@@ -128,8 +128,8 @@ def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime
     is_about_us = is_about_our_pace(report) or _is_about_the_server(report, ended)
     if is_about_us and not {_Fate.DEAD, _Fate.NEVER} & set(each.values()):
         return Deferred(requested_pause(report, now=now))
-    if suspicion(report) is not None and not report.recipients:  # what only this account may send can go no other way
-        return Failed() if email.is_pinned else Deferred(None)
+    if suspicion(report) is not None and not report.recipients:
+        return Deferred(None)
     if end is not _Fate.GOT_IT:  # who was accepted before the end did not get it either
         each = {a: end if fate is _Fate.GOT_IT else fate for a, fate in each.items()}
     dead = tuple(a for a, fate in each.items() if fate is _Fate.DEAD)

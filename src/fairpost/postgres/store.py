@@ -23,6 +23,7 @@ from fairpost.model.account import (
     DailyMode,
     Lease,
     Limits,
+    Patience,
     Rest,
     RestReason,
     Usage,
@@ -111,7 +112,9 @@ _COLUMNS = ", ".join(
         "revision AS account_revision",
     )
 )
-_SEEN = f"SELECT l.*, {_COLUMNS}, fairpost.transport_of(a.id) AS transport"
+_PATIENCE = """l.suspended_at + (SELECT p.urgent FROM fairpost.patience p) AS patience_urgent,
+    l.suspended_at + (SELECT p.bulk FROM fairpost.patience p) AS patience_bulk"""
+_SEEN = f"SELECT l.*, {_COLUMNS}, fairpost.transport_of(a.id) AS transport, {_PATIENCE}"
 _ACCOUNTS = f"{_SEEN} FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"
 
 
@@ -271,7 +274,7 @@ class Store:
         """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
         rows = await self.fetch(
             f"""WITH seen AS MATERIALIZED (
-                   SELECT l.*, {_COLUMNS} FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
+                   SELECT l.*, {_COLUMNS}, {_PATIENCE} FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
                    WHERE (num_nulls($1::text, $4::text[]) = 2 OR a.workspace = $1 OR a.pool = ANY ($4) OR '@' || a.name = ANY ($4))
                      AND a.name > $2 ORDER BY a.name LIMIT $3)
                SELECT s.*, t.transport
@@ -502,8 +505,8 @@ class Store:
         self, lease: Lease, status: AccountStatus, *, reason: str, until: datetime | None = None
     ) -> bool:
         """Until then it is active again by itself; None: until a person says so. False: the lease is gone."""
-        sql = "SELECT fairpost.set_status($1, $2, $3, $4, $5)"
-        return bool(await self.value(sql, lease.account_id, lease.epoch, status, reason, until))
+        sql = "SELECT fairpost.set_status($1, $2, $3, $4, $5, $6)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, status, reason, until, clock.stated()))
 
     async def rest(self, lease: Lease, rest: Rest) -> bool:
         """The account sends nothing until then. False: the lease is gone."""
@@ -575,7 +578,8 @@ class Store:
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_to_ask() AS id")]
 
     async def suspend_crashing(self, account_id: AccountId, reason: str) -> None:
-        await self.value("SELECT fairpost.set_status($1, NULL, 'suspended', $2)", account_id, reason)
+        sql = "SELECT fairpost.set_status($1, NULL, 'suspended', $2, p_now => $3)"
+        await self.value(sql, account_id, reason, clock.stated())
 
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
         ids = [row["id"] for row in await self.fetch("SELECT id FROM fairpost.doubts($1, $2)", account_id, most)]
@@ -663,6 +667,7 @@ def _account(row: Any) -> Account:
         else read_transport(json.loads(row["transport"])),
         status_until=row["status_until"],
         provider=row["provider"],
+        patience=Patience(row["patience_urgent"], row["patience_bulk"]) if row["patience_urgent"] else None,
         revision=row["account_revision"],
         troubles=_troubles(row["troubles"]),
     )
@@ -758,7 +763,6 @@ def _outgoing(row: Any, attachments: tuple[Attachment, ...], follows: Earlier | 
         account_id=row["account_id"],
         begun_at=row["begun_at"],
         evidence=json.loads(row["evidence"]) if row["evidence"] else None,
-        is_pinned=row["route"].startswith("@"),
         follows=follows,
         user=row["user_name"],
         due_at=row["due_at"],

@@ -80,6 +80,13 @@ class UsageOut(Model):
     sent_total: int
 
 
+class PatienceOut(Model):
+    """Until when mail waits that only this account may send. Then it fails."""
+
+    urgent: Moment
+    bulk: Moment
+
+
 class AccountOut(Model):
     name: str
     address: str
@@ -89,6 +96,7 @@ class AccountOut(Model):
     status: AccountStatus
     status_reason: str | None
     status_until: Annotated[Moment | None, Field(description="When it is active again by itself.")]
+    patience: Annotated[PatienceOut | None, Field(description="Null: it is not suspended.")]
     server: Annotated[SmtpOut | GmailOut | OtherServer | None, Field(description="Null: none, so it cannot send.")]
     limits: LimitsOut
     usage: UsageOut
@@ -447,6 +455,7 @@ def account_out(post: Post, now: datetime) -> AccountOut:
         status=account.status,
         status_reason=_said(account.status_reason),
         status_until=account.status_until,
+        patience=PatienceOut.model_validate(asdict(account.patience)) if account.patience else None,
         server=server_out(account.transport),
         limits=LimitsOut.model_validate(asdict(account.limits)),
         usage=UsageOut(

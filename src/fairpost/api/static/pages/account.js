@@ -37,6 +37,7 @@ export default {
           ["provider", now.provider],
           ["server", rest.server || "none"],
           ["may send", next(now)],
+          now.patience && ["pinned mail", ["urgent e-mails fail ", countdown(now.patience.urgent), ", bulk e-mails ", countdown(now.patience.bulk), ", unless it is resumed"]],
           ["worker", driver(now)],
           ["sent", `${number(now.sent_total)} since it was added`],
         ])),

@@ -193,8 +193,8 @@ LANGUAGE sql STABLE AS $$
         OR EXISTS (SELECT FROM fairpost.queue q JOIN fairpost.accounts a ON q.route = '@' || a.name WHERE q.campaign_id = c.id AND q.due_at < 'infinity')
 $$;
 
--- Follow-ups that are due on an account that will not send them: it is suspended, or there is none of this name any more. Nobody else may, so they fail, and can be
--- retried once it is well again. How many; call again while it returns `p_max`.
+-- Follow-ups that are due on an account that there is no more. Nobody else may send them, so they fail. How many; call again while it returns `p_max`.
+-- (For one that is suspended they wait: see settle/pinned.sql.)
 CREATE OR REPLACE FUNCTION fairpost.fail_stranded(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -209,10 +209,9 @@ BEGIN
             SELECT (SELECT q.route FROM fairpost.queue q WHERE q.campaign_id IS NOT NULL AND q.waiting AND left(q.route, 1) = '@' AND q.route > p.route ORDER BY q.route LIMIT 1)
             FROM pinned p WHERE p.route IS NOT NULL
         ), lost AS (
-            SELECT p.route, CASE WHEN a.id IS NULL THEN format('there is no account %s any more', substr(p.route, 2))
-                                 ELSE format('the account %s is suspended: %s', a.name, coalesce(a.status_reason, 'nobody said why')) END AS why
+            SELECT p.route, format('there is no account %s any more', substr(p.route, 2)) AS why
             FROM pinned p LEFT JOIN fairpost.accounts a ON p.route = '@' || a.name
-            WHERE p.route IS NOT NULL AND (a.id IS NULL OR a.status = 'suspended')
+            WHERE p.route IS NOT NULL AND a.id IS NULL
         )
         SELECT q.id, l.why FROM lost l CROSS JOIN LATERAL (
             SELECT q.id FROM fairpost.queue q WHERE q.campaign_id IS NOT NULL AND q.waiting AND left(q.route, 1) = '@' AND q.route = l.route AND q.due_at <= t

@@ -1,3 +1,15 @@
 -- Beside an unsubscribe, which stops bulk mail alone, another word about the same address stopped everything.
 ALTER TABLE fairpost.suppressions ADD COLUMN also_urgent boolean NOT NULL DEFAULT false;
 ALTER TABLE fairpost.suppression_hashes ADD COLUMN also_urgent boolean NOT NULL DEFAULT false;
+
+-- Since when an account is suspended: mail that only it may send waits that long, and not for ever.
+ALTER TABLE fairpost.leases ADD COLUMN suspended_at timestamptz;
+UPDATE fairpost.leases l SET suspended_at = clock_timestamp() FROM fairpost.accounts a WHERE a.id = l.account_id AND a.status = 'suspended';
+
+-- One row: how long. What the newest engine's settings say; kept here so that everybody who tells it tells what the engines do.
+CREATE TABLE fairpost.patience (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    urgent interval NOT NULL DEFAULT '24 hours',
+    bulk   interval NOT NULL DEFAULT '7 days'
+);
+INSERT INTO fairpost.patience DEFAULT VALUES;

@@ -78,8 +78,9 @@ END $$;
 
 -- By whoever drives it, or (`p_epoch` null) by anybody: it is in this status from now on, until the moment given or until
 -- a person says otherwise. False: the lease is gone, and nothing was changed.
+DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_status(
-    p_account bigint, p_epoch bigint, p_status fairpost.account_status, p_reason text, p_until timestamptz DEFAULT NULL
+    p_account bigint, p_epoch bigint, p_status fairpost.account_status, p_reason text, p_until timestamptz DEFAULT NULL, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -89,16 +90,22 @@ BEGIN
     END IF;
     UPDATE fairpost.accounts a SET status = p_status, status_reason = left(p_reason, 1000), status_until = p_until
     WHERE a.id = p_account AND a.status = 'active';   -- what a person has decided stays
+    IF FOUND AND p_status = 'suspended' AND p_now IS NOT NULL THEN
+        UPDATE fairpost.leases l SET suspended_at = p_now WHERE l.account_id = p_account;
+    END IF;
     RETURN true;
 END $$;
 
--- Every change of a status is told to whom the account belongs, with its reason, whoever made it.
+-- Every change of a status is told to whom the account belongs, with its reason, whoever made it; and since when it is suspended is kept.
 CREATE OR REPLACE FUNCTION fairpost.log_status() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     VALUES (clock_timestamp(), 'account_' || NEW.status, NEW.workspace, NEW.name,
             jsonb_strip_nulls(jsonb_build_object('reason', NEW.status_reason, 'until', NEW.status_until, 'before', OLD.status)));
+    IF 'suspended' IN (OLD.status, NEW.status) THEN
+        UPDATE fairpost.leases l SET suspended_at = CASE WHEN NEW.status = 'suspended' THEN clock_timestamp() END WHERE l.account_id = NEW.id;
+    END IF;
     RETURN NULL;
 END $$;
 

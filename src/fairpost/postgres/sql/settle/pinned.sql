@@ -1,0 +1,91 @@
+-- Mail that only one account may send, while that account is suspended: it waits for some time, then it is given up, and can be brought back.
+
+-- The flows of a route, by the tree and by the notes that it has not read yet: nobody stages for an account that may not send.
+CREATE OR REPLACE FUNCTION fairpost.flows_of(p_route text) RETURNS TABLE (flow uuid, class fairpost.email_class)
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE below AS (
+        SELECT n.id, n.flow, n.class FROM fairpost.nodes n WHERE n.parent = 0 AND n.route = p_route
+        UNION ALL
+        SELECT n.id, n.flow, n.class FROM below b JOIN fairpost.nodes n ON n.parent = b.id
+    )
+    SELECT b.flow, b.class FROM below b WHERE b.flow IS NOT NULL
+    UNION
+    SELECT a.flow, a.class FROM fairpost.arrivals a WHERE a.route = p_route
+$$;
+
+-- What is due on an account that has been suspended for so long fails, with the code `account_suspended` for a reason. The account's row is kept
+-- as it is meanwhile: one that is resumed just now loses nothing. How many; call again while it returns `p_max`.
+CREATE OR REPLACE FUNCTION fairpost.give_up_pinned(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    patience CONSTANT fairpost.patience := (SELECT p FROM fairpost.patience p);
+    lost record;
+    given_up bigint;
+    n integer := 0;
+BEGIN
+    FOR lost IN
+        SELECT a.id, '@' || a.name AS route, l.suspended_at FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
+        WHERE a.status = 'suspended' AND l.suspended_at <= t - least(patience.urgent, patience.bulk) ORDER BY a.id
+    LOOP
+        PERFORM FROM fairpost.accounts a WHERE a.id = lost.id AND a.status = 'suspended' FOR SHARE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        FOR given_up IN
+            SELECT q.id FROM fairpost.flows_of(lost.route) f CROSS JOIN LATERAL (
+                SELECT q.id FROM fairpost.queue q WHERE q.flow = f.flow AND q.waiting AND q.due_at <= t
+                ORDER BY q.due_at, q.id LIMIT p_max FOR UPDATE SKIP LOCKED) q
+            WHERE lost.suspended_at <= t - CASE f.class WHEN 'urgent' THEN patience.urgent ELSE patience.bulk END LIMIT p_max - n
+        LOOP
+            PERFORM fairpost.note(ARRAY[given_up], -1);
+            PERFORM fairpost.finish(given_up, 'failed', 'account_suspended', t);
+            n := n + 1;
+        END LOOP;
+        EXIT WHEN n >= p_max;
+    END LOOP;
+    RETURN n;
+END $$;
+
+-- Of one workspace's failed e-mails, from the id after `p_after` on, the next `p_max`: those that failed for this reason wait again, unless their
+-- account is still suspended, or gone. `last`: go on after it; null: that was all. With `p_is_dry` nothing is changed.
+CREATE OR REPLACE FUNCTION fairpost.retry_failed(
+    p_workspace text, p_reason text, p_route text, p_after bigint, p_max integer, p_is_dry boolean, p_now timestamptz DEFAULT NULL,
+    OUT retried integer, OUT still_suspended integer, OUT last bigint
+)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    email record;
+    seen integer := 0;
+BEGIN
+    retried := 0;
+    still_suspended := 0;
+    FOR email IN
+        SELECT e.id, e.reason, e.route, left(e.route, 1) = '@' AND NOT EXISTS (
+                   SELECT FROM fairpost.accounts a WHERE e.route = '@' || a.name AND a.status <> 'suspended') AS is_lost
+        FROM fairpost.emails e WHERE e.workspace = p_workspace AND e.state = 'failed' AND e.id > p_after ORDER BY e.id LIMIT p_max
+    LOOP
+        seen := seen + 1;
+        last := email.id;
+        CONTINUE WHEN email.reason IS DISTINCT FROM p_reason OR p_route IS NOT NULL AND email.route <> p_route;
+        IF email.is_lost THEN
+            still_suspended := still_suspended + 1;
+        ELSIF p_is_dry OR fairpost.retry(email.id, p_now) = 'waiting' THEN
+            retried := retried + 1;
+        END IF;
+    END LOOP;
+    IF seen < p_max THEN
+        last := NULL;
+    END IF;
+END $$;
+
+-- The workspaces that have failed e-mails, from one to the next along the index.
+CREATE OR REPLACE FUNCTION fairpost.workspaces_with_failed() RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    reached text := '';
+BEGIN
+    LOOP
+        reached := (SELECT e.workspace FROM fairpost.emails e WHERE e.workspace > reached AND e.state <> 'sent' ORDER BY e.workspace LIMIT 1);
+        EXIT WHEN reached IS NULL;
+        RETURN NEXT reached;
+    END LOOP;
+END $$;
