@@ -96,6 +96,7 @@ async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> 
         async with watching(member, "/api/live/account?name=sales") as stream:
             told = (await stream.state())["account"]
         assert (told["now"]["day_used"], told["now"]["day_max"], told["now"]["day_bounces"]) == (1, 10, 1)
+        assert (told["now"]["day_errors"], told["now"]["last_used_at"] is not None) == (0, True)
         assert told["warm_up"].startswith("<svg")
         (failure,) = told["failures"]
         assert (failure["email_id"], failure["code"], failure["outcome"]) == (str(row["id"]), 550, "bounced")

@@ -1,16 +1,16 @@
 """Accounts: added, changed, listed, paused, resumed, removed. Their servers are in test_account_server.py."""
 
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import psycopg
 import pytest
 
 from fairpost.cli.output import jsonable
 from fairpost.model.account import DailyMode, Limits, WarmUp
+from fairpost.model.report import Reached, Reply, Report
 from tests.cli.conftest import Cli, deliver, missing, send
-
-if TYPE_CHECKING:
-    import psycopg
 
 
 def test_an_account_is_added_with_its_limits(cli: Cli) -> None:
@@ -48,6 +48,23 @@ def test_an_account_is_added_with_its_limits(cli: Cli) -> None:
         "may_send_why": None,
     }
     assert {name: account[name] for name in expected} == expected
+
+
+def test_the_errors_of_the_day_and_the_last_use_are_shown(cli: Cli, url: str) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test", "--provider", "none")
+    unused = cli.json("account", "show", "sales")
+    assert (unused["day_errors"], unused["last_used_at"]) == (0, None)
+    send(cli)
+    deliver(url, Report(reached=Reached.REPLIED, reply=Reply(451, "4.3.0 try later")))
+    shown = cli.json("account", "show", "sales")
+    assert (shown["day_errors"], shown["sent_total"]) == (1, 0)
+    with psycopg.connect(url, autocommit=True) as db:
+        begun_at = db.execute("SELECT last_begun_at FROM fairpost.leases").fetchone()
+        assert begun_at is not None
+        assert datetime.fromisoformat(shown["last_used_at"]) == begun_at[0]
+        assert f"{begun_at[0]:%H:%M:%S}" in cli.ok("account", "show", "sales")
+        db.execute("UPDATE fairpost.leases SET day_started_at = day_started_at - interval '2 days'")
+    assert cli.json("account", "list")[0]["day_errors"] == 0, "they were of another day"
 
 
 def test_the_list_shows_what_was_used_and_when_the_next_send_may_be(cli: Cli, url: str) -> None:

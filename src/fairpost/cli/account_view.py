@@ -39,6 +39,8 @@ def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
         "day_used": post.used(now)[1],
         "day_max": post.day_max(now),
         "day_bounces": post.account.usage.day_bounces if post.used(now)[1] else 0,
+        "day_errors": post.day_errors(now),
+        "last_used_at": post.account.usage.last_begun_at,
         "sent_total": post.sent_total,
         "driven_by": post.owner if post.is_driven(now) else None,
         "lease_until": post.until if post.is_driven(now) else None,
@@ -48,7 +50,20 @@ def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
 
 
 def print_accounts(posts: "Sequence[Post]", now: "datetime") -> None:
-    columns = ("account", "workspace", "server", "pool", "status", ">hour", ">day", ">sent", "may send", "driven by")
+    columns = (
+        "account",
+        "workspace",
+        "server",
+        "pool",
+        "status",
+        ">hour",
+        ">day",
+        ">errors",
+        ">sent",
+        "last used",
+        "may send",
+        "driven by",
+    )
     print_table(columns, (_row(post, now) for post in posts), title="Accounts")
 
 
@@ -64,7 +79,9 @@ def _row(post: "Post", now: "datetime") -> tuple[object, ...]:
         f"{account.status}: {account.status_reason}" if account.status_reason else account.status,
         f"{hour}/{limits.hourly_max}" if limits.hourly_max else hour,
         f"{day}/{most}" if (most := post.day_max(now)) else day,
+        post.day_errors(now),
         post.sent_total,
+        when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never",
         f"{when(may_send_at, now)}, {why}" if may_send_at else ("now" if account.status == "active" else ""),
         f"{post.owner}, until {when(post.until, now)}" if post.is_driven(now) else "nobody",
     )
@@ -158,6 +175,8 @@ def print_account(post: "Post", now: "datetime") -> None:
             ("a day is", _DAYS[limits.daily_mode] if limits.daily_max or limits.warm_up else None),
             ("this hour", f"{hour} of {limits.hourly_max or 'any number'}"),
             ("this day", f"{day} of {post.day_max(now) or 'any number'}"),
+            ("errors today", post.day_errors(now)),
+            ("last used", when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never"),
             ("bounces", _bounces_in_words(limits)),
             ("batch", limits.batch_max),
             ("sent", post.sent_total),

@@ -87,6 +87,7 @@ class Usage:
     day_started_at: datetime | None = None
     day_used: int = 0
     day_bounces: int = 0
+    day_errors: int = 0  # attempts that failed, are to be repeated, or are in doubt
     last_begun_at: datetime | None = None
     gap_roll: float = 0.0  # where between the shortest and the longest pause the next one lies
     warm_day: int = 1  # the how-manieth day of its warm-up this is

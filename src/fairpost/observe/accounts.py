@@ -65,6 +65,8 @@ class AccountNow:
     day_used: int
     day_max: int | None
     day_bounces: int
+    day_errors: int
+    last_used_at: datetime | None
     bounce_percent_max: float | None
     bounce_sample_min: int
     sent_total: int
@@ -142,6 +144,8 @@ def account_now(post: Post, now: datetime) -> AccountNow:
         day_used=day_used,
         day_max=post.day_max(now),
         day_bounces=account.usage.day_bounces if day_used else 0,
+        day_errors=post.day_errors(now),
+        last_used_at=account.usage.last_begun_at,
         bounce_percent_max=limits.bounce_percent_max,
         bounce_sample_min=limits.bounce_sample_min,
         sent_total=post.sent_total,

@@ -74,6 +74,9 @@ class Post:
         usage = limits.roll_windows(self.account.limits, self.account.usage, now=now)
         return usage.hour_used, usage.day_used
 
+    def day_errors(self, now: datetime) -> int:
+        return limits.roll_windows(self.account.limits, self.account.usage, now=now).day_errors
+
     def day_max(self, now: datetime) -> int | None:
         """As the warm-up has it today."""
         usage = limits.roll_windows(self.account.limits, self.account.usage, now=now)

@@ -89,7 +89,7 @@ def roll_windows(limits: Limits, usage: Usage, *, now: datetime) -> Usage:
         usage = replace(usage, hour_started_at=None, hour_used=0)
     if usage.day_started_at is not None and now >= usage.day_started_at + DAY:
         warm_day = usage.warm_day + _was_a_good_day(usage)
-        usage = replace(usage, day_started_at=None, day_used=0, day_bounces=0, warm_day=warm_day)
+        usage = replace(usage, day_started_at=None, day_used=0, day_bounces=0, day_errors=0, warm_day=warm_day)
     return usage
 
 

@@ -655,6 +655,7 @@ def _account(row: Any) -> Account:
             day_started_at=row["day_started_at"],
             day_used=row["day_used"],
             day_bounces=row["day_bounces"],
+            day_errors=row["day_errors"],
             last_begun_at=row["last_begun_at"],
             gap_roll=row["gap_roll"],
             warm_day=row["warm_day"],

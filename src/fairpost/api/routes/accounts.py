@@ -77,6 +77,10 @@ class UsageOut(Model):
     day_used: int
     day_max: Annotated[int | None, Field(description="Today's, as the warm-up has it; null: no limit.")]
     day_bounces: int
+    day_errors: Annotated[
+        int, Field(description="Attempts of the day that failed, are to be repeated, or are in doubt.")
+    ]
+    last_used_at: Annotated[Moment | None, Field(description="When it last began to send.")]
     sent_total: int
 
 
@@ -463,6 +467,8 @@ def account_out(post: Post, now: datetime) -> AccountOut:
             day_used=day_used,
             day_max=post.day_max(now),
             day_bounces=account.usage.day_bounces if day_used else 0,
+            day_errors=post.day_errors(now),
+            last_used_at=account.usage.last_begun_at,
             sent_total=post.sent_total,
         ),
         may_send_at=may_send_at,

@@ -3,7 +3,7 @@
 import { ask, post, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { badge, button, countdown, dialog, meter, tell, to } from "../parts.js";
-import { percent } from "../words.js";
+import { number, percent } from "../words.js";
 
 const TONES = { suspended: "bad", no_server: "bad", resting: "wait", paused: "wait", limit_reached: "wait", active: "good" };
 
@@ -29,6 +29,9 @@ export function bounces({ day_used: used, day_bounces: bounced, bounce_percent_m
   if (used < sample) return meter("bounces today", 0, null, `${said}, counted from ${sample} on`);
   return meter("bounces today", 100 * part, most || 0.001, `${said} of at most ${most}\u00a0%`);
 }
+
+// Attempts of the day that failed, are to be repeated, or are in doubt.
+export const errors = ({ day_errors: failed }) => (failed ? h("small", `errors today: ${number(failed)}`) : null);
 
 // When it may send next, and what it waits for.
 export function next(account) {

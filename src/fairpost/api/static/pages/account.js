@@ -40,6 +40,8 @@ export default {
           now.patience && ["pinned mail", ["urgent e-mails fail ", countdown(now.patience.urgent), ", bulk e-mails ", countdown(now.patience.bulk), ", unless it is resumed"]],
           ["worker", driver(now)],
           ["sent", `${number(now.sent_total)} since it was added`],
+          ["errors today", number(now.day_errors)],
+          ["last used", now.last_used_at ? moment(now.last_used_at) : "never"],
         ])),
         h("div", panel("Used", hour(now), today(now), bounces(now)), panel("Limits", facts(limits(rest.limits)), limitsButton(ctx, live.account))),
       ),
