@@ -356,6 +356,36 @@ def test_the_life_of_an_e_mail_is_told(cli: Cli, url: str) -> None:
     assert [moment["kind"] for moment in life["moments"]] == ["accepted", "begun", "ended", "decided", "failed"]
 
 
+def test_a_state_is_told_and_asked_for_in_the_words_of_sequences(cli: Cli, url: str) -> None:
+    new = send(cli, "--due-at", "2100-01-01T00:00:00Z")
+    later = send(cli)
+    deliver(url, TRY_LATER)
+    bounced = send(cli)
+    deliver(url, NO_SUCH_USER)
+    sent = send(cli, "--to", "bob@there.test")
+    deliver(url)
+    ready = send(cli, "--to", "eve@there.test")
+    cancelled = send(cli)
+    cli.ok("email", "cancel", cancelled)
+    expected = {
+        "SCHEDULED": [ready, new],
+        "RETRY_SCHEDULED": [later],
+        "SENDING": [],
+        "SENT": [sent],
+        "PERMANENTLY_FAILED": [bounced],
+        "CANCELLED": [cancelled],
+    }
+    for word, ids in expected.items():
+        for whose in ((), ("--workspace", "default"), ("--workspace", "default", "--user", "")):
+            found = cli.json("email", "list", "--state", word, *whose)
+            assert {str(each["id"]) for each in found} == set(ids), (word, whose)
+            assert {each["sequence_status"] for each in found} <= {word}
+    both = cli.json("email", "list", "--state", "RETRY_SCHEDULED", "--state", "scheduled")
+    assert {str(each["id"]) for each in both} == {later, new}, "ours and theirs together"
+    assert cli.json("email", "show", later)["sequence_status"] == "RETRY_SCHEDULED"
+    cli.error("email", "list", "--state", "LOST", code=2)
+
+
 def test_all_that_failed_for_a_reason_is_retried(cli: Cli, url: str) -> None:
     ids = [send(cli, "--account", "sales") for _ in range(3)]
     with psycopg.connect(url, autocommit=True) as db:

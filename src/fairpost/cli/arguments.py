@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import typer
 
 from fairpost.model.ids import EmailId
+from fairpost.model.states import SequenceWord, State
 
 ID_MAX = 2**63 - 1  # a bigint
 LIMIT_MAX = 2**31 - 1  # an integer
@@ -18,6 +19,13 @@ def email_id(text: str) -> EmailId:
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= ID_MAX:
         raise typer.BadParameter(f"{text!r} is no id of an e-mail; find it: fairpost email list")
     return EmailId(int(text))
+
+
+def email_state(text: str) -> State | SequenceWord:
+    known: dict[str, State | SequenceWord] = {str(each): each for each in (*State, *SequenceWord)}
+    if text not in known:
+        raise typer.BadParameter(f"{text!r} is no state; known are {', '.join(known)}")
+    return known[text]
 
 
 def limit(text: str) -> int:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fairpost.cli.arguments import email_id, moment
+from fairpost.cli.arguments import email_id, email_state, moment
 from fairpost.cli.output import AsJson, error_line, iso, jsonable, note, plain, print_json, print_pairs, print_table
 from fairpost.cli.progress import progress
 from fairpost.cli.session import with_store
 from fairpost.cli.user_view import next_steps, stop_lines
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.ids import EmailId
-from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass, State, reason_in_words
+from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass, State, reason_in_words, sequence_word
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
@@ -111,7 +111,10 @@ def send(
 
 @app.command("list")
 def list_(
-    state: Annotated[list[State] | None, typer.Option(help="Only these states; may be given again.")] = None,
+    state: Annotated[
+        list[Any] | None,
+        typer.Option(parser=email_state, metavar="STATE", help="Only these states; may be given again."),
+    ] = None,
     workspace: Annotated[str | None, typer.Option(help="Only this workspace. [default: all]")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
     before: Before = None,
@@ -129,6 +132,7 @@ def list_(
 ) -> None:
     """List e-mails, the newest first.
 
+    A state is one of ours, or a word of sequences in capitals: SCHEDULED, RETRY_SCHEDULED, SENDING, SENT, PERMANENTLY_FAILED, CANCELLED.
     Those that wait and those that are finished, together. A key, a campaign, a user and a stream are a workspace's own:
     without --workspace, of FAIRPOST_WORKSPACE.
 
@@ -384,9 +388,10 @@ def _unknown(id_: EmailId) -> NotFound:
 
 
 def _for_programs(email: "ListedEmail | ShownEmail") -> dict[str, Any]:
-    """With the names of SQL and HTTP, and the state also in the words of an outbox."""
+    """With the names of SQL and HTTP, and the state also in the words of an outbox and of sequences."""
     fields = jsonable(email)
-    return {**fields, "class": fields.pop("email_class"), "outbox": OUTBOX_WORDS[email.state]}
+    words = {"outbox": OUTBOX_WORDS[email.state], "sequence_status": sequence_word(email.state, email.attempts)}
+    return {**fields, "class": fields.pop("email_class"), **words}
 
 
 def _print_found(found: "Matches", limit: int, *, as_json: bool) -> None:
@@ -423,7 +428,11 @@ def _print_email(email: "ShownEmail", stops: "Sequence[Stop]", life: "Life") -> 
     print_pairs(
         [
             ("id", email.id),
-            ("state", f"{email.state}: {MEANING[email.state]} (outbox: {OUTBOX_WORDS[email.state]})"),
+            ("state", f"{email.state}: {MEANING[email.state]}"),
+            (
+                "in other words",
+                f"{OUTBOX_WORDS[email.state]} (outbox), {sequence_word(email.state, email.attempts)} (sequence)",
+            ),
             ("reason", reason_in_words(email.reason) if email.reason else None),
             *stop_lines(stops),
             *(("next", step) for step in next_steps(stops)),

@@ -4,9 +4,10 @@ The database keeps `waiting` for both scheduled and ready: which of the two it i
 the enum and the CHECK constraints of the schema; a test compares them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import assert_never
 
 
 class State(StrEnum):
@@ -91,3 +92,47 @@ OUTBOX_WORDS: Mapping[State, str] = {
     **dict.fromkeys((State.SUPPRESSED, State.CANCELLED), "cancelled"),
 }
 """What an application that only knows an outbox calls it: pending, processing, sent, failed, cancelled."""
+
+
+class SequenceWord(StrEnum):
+    """What an application that schedules sequences calls it."""
+
+    SCHEDULED = "SCHEDULED"
+    RETRY_SCHEDULED = "RETRY_SCHEDULED"
+    SENDING = "SENDING"
+    SENT = "SENT"
+    PERMANENTLY_FAILED = "PERMANENTLY_FAILED"
+    CANCELLED = "CANCELLED"
+
+
+def sequence_word(state: State, attempts: int) -> SequenceWord:
+    """`attempts`: so many have begun. What waits after one of them waits for a retry."""
+    match state:
+        case State.SCHEDULED | State.READY | State.CLAIMED:
+            return SequenceWord.RETRY_SCHEDULED if attempts else SequenceWord.SCHEDULED
+        case State.SENDING | State.IN_DOUBT:
+            return SequenceWord.SENDING
+        case State.SENT:
+            return SequenceWord.SENT
+        case State.FAILED | State.BOUNCED:
+            return SequenceWord.PERMANENTLY_FAILED
+        case State.SUPPRESSED | State.CANCELLED:
+            return SequenceWord.CANCELLED
+        case _:
+            assert_never(state)
+
+
+def wanted_states(words: Iterable[State | SequenceWord]) -> list[str]:
+    """As the database is asked for them: a state, or `:new` and `:retry` for those of its e-mails that were not tried yet, or were."""
+    return sorted({each for word in words for each in _wanted(word)})
+
+
+def _wanted(word: State | SequenceWord) -> Iterable[str]:
+    if isinstance(word, State):
+        return [word]
+    of_new, of_tried = ({s for s in State if sequence_word(s, n) is word} for n in (0, 1))
+    return [
+        *(of_new & of_tried),
+        *(f"{s}:new" for s in of_new - of_tried),
+        *(f"{s}:retry" for s in of_tried - of_new),
+    ]

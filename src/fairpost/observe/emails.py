@@ -9,7 +9,7 @@ from typing import Any
 from fairpost.model.email import Attachment, Mailbox, Recipient
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
-from fairpost.model.states import DoubtPolicy, EmailClass, State
+from fairpost.model.states import DoubtPolicy, EmailClass, SequenceWord, State, wanted_states
 from fairpost.postgres.store import Store
 
 FIELDS_CHARS_MAX = 4_000  # of one e-mail among many: a long list can take long to go through
@@ -112,7 +112,7 @@ async def list_emails(
     store: Store,
     *,
     workspace: str | None = None,
-    states: Collection[State] | None = None,
+    states: Collection[State | SequenceWord] | None = None,
     before: EmailId | None = None,
     most: int = 50,
     now: datetime | None = None,
@@ -120,7 +120,7 @@ async def list_emails(
     """The newest first, of the queue and history together; `before` an id, for the next page."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.list_emails($1, $2, $3, $4, $5)",
-        *(workspace, list(states) if states else None, before, most, now),
+        *(workspace, wanted_states(states) if states else None, before, most, now),
     )
     return [ListedEmail(**_common(row)) for row in rows]
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from fairpost.model.ids import EmailId
-from fairpost.model.states import State
+from fairpost.model.states import SequenceWord, State, wanted_states
 from fairpost.observe.emails import ListedEmail, list_emails, listed_by_ids
 from fairpost.postgres.store import Store
 
@@ -65,7 +65,7 @@ async def search_emails(
     wanted: Wanted,
     *,
     workspace: str | None = None,
-    states: Collection[State] | None = None,
+    states: Collection[State | SequenceWord] | None = None,
     before: EmailId | None = None,
     most: int = 50,
     now: datetime | None = None,
@@ -77,7 +77,7 @@ async def search_emails(
         )
     found = await store.row(
         "SELECT * FROM fairpost.search_emails($1, $2, $3, $4, $5, $6)",
-        *(workspace, wanted.as_json(), list(states) if states else None, before, most, now),
+        *(workspace, wanted.as_json(), wanted_states(states) if states else None, before, most, now),
     )
     return Matches(
         emails=await listed_by_ids(store, found["ids"], workspace=workspace, now=now), looked_to=found["looked_to"]

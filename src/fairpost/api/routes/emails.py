@@ -19,7 +19,7 @@ from fairpost.api.submitting import Refused, submit
 from fairpost.inbox.pictures import PICTURE_TYPES, PICTURES_BYTES_MAX, with_pictures
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
-from fairpost.model.states import OUTBOX_WORDS, State
+from fairpost.model.states import OUTBOX_WORDS, SequenceWord, State, sequence_word
 from fairpost.observe import emails as looking
 from fairpost.observe import search as searching
 from fairpost.observe.emails import ListedEmail, ShownEmail
@@ -116,6 +116,7 @@ class EmailItem(Model):
     id: Id
     state: State
     status: Annotated[str, Field(description="pending, processing, sent, failed or cancelled")]
+    sequence_status: Annotated[SequenceWord, Field(description="As an application that schedules sequences calls it.")]
     user: str
     stream: str
     email_class: Annotated[str, Field(serialization_alias="class")]
@@ -228,7 +229,10 @@ Known = Annotated[Text | None, Query(min_length=1, max_length=500)]
 @router.get("", summary="The newest first", responses=failures())
 async def listed(
     caller: Reads,
-    state: Annotated[list[State] | None, Query(description="Only these; may be given again.")] = None,
+    state: Annotated[
+        list[State | SequenceWord] | None,
+        Query(description="Only these, also by the words of `sequence_status`; may be given again."),
+    ] = None,
     to: Annotated[Known, Query(description="For this address, among others or alone; case does not matter.")] = None,
     key: Annotated[Known, Query(description="Of this idempotency key.")] = None,
     campaign: Annotated[Known, Query(description="Of the campaign of this name.")] = None,
@@ -506,6 +510,7 @@ def _facts(email: ListedEmail | ShownEmail, caller: Caller) -> dict[str, Any]:
     return {
         **facts_of(email),
         "status": OUTBOX_WORDS[email.state],
+        "sequence_status": sequence_word(email.state, email.attempts),
         "account": own_account(email.account, caller),
         "reason": own_reason(email.reason, caller),
     }

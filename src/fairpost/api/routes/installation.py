@@ -21,7 +21,7 @@ from fairpost.api.service import TheService
 from fairpost.model.campaign import Campaign
 from fairpost.model.ids import EmailId
 from fairpost.model.sender import Priority
-from fairpost.model.states import FINAL, OUTBOX_WORDS, State
+from fairpost.model.states import FINAL, OUTBOX_WORDS, SequenceWord, State, sequence_word
 from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.observe import emails as looking
 from fairpost.observe.emails import ListedEmail
@@ -292,7 +292,10 @@ async def emails(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    state: Annotated[list[State] | None, Query(description="Only these; may be given again.")] = None,
+    state: Annotated[
+        list[State | SequenceWord] | None,
+        Query(description="Only these, also by the words of `sequence_status`; may be given again."),
+    ] = None,
     to: Annotated[Known, Query(description="For this address, among others or alone; case does not matter.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -348,6 +351,7 @@ def _email(email: ListedEmail, subjects: Subjects) -> AnyEmailItem:
         "subject": None if _is_of_service(email) else email.subject,
         "filled_subject": subjects.get(email.id),
         "status": OUTBOX_WORDS[email.state],
+        "sequence_status": sequence_word(email.state, email.attempts),
     }
     return AnyEmailItem.model_validate(facts_of(email) | told)
 

@@ -1,14 +1,26 @@
 -- Single e-mails, wherever they are: in the queue or in history.
 
+-- States as people ask for them, each as those of its e-mails that were not tried yet, and those that were: `ready` is `ready:new` and `ready:retry`.
+CREATE OR REPLACE FUNCTION fairpost.both_kinds(p_states text[]) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ARRAY(SELECT s FROM unnest(p_states) s WHERE s LIKE '%:%' UNION SELECT s || k FROM unnest(p_states) s, unnest('{:new,:retry}'::text[]) k WHERE s NOT LIKE '%:%')
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.kind_of(p_state text, p_attempts integer) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT p_state || CASE WHEN p_attempts > 0 THEN ':retry' ELSE ':new' END
+$$;
+
 -- The ids of a page of one workspace, the newest first, below an id. Each statement reads one index backwards and stops at the limit: (workspace, id), or
 -- emails_not_sent where sent is not asked for; queue_held for what is in hand. History has a partition for each month, and to plan for all of them takes ten times
 -- as long as to read a page: so the plans are kept, and each statement has one that is right whatever it is asked for.
 CREATE OR REPLACE FUNCTION fairpost.newest_of(p_workspace text, p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    ready CONSTANT boolean := 'ready' = ANY (p_states);
-    scheduled CONSTANT boolean := 'scheduled' = ANY (p_states);
-    stored CONSTANT fairpost.email_state[] := ARRAY(SELECT s::fairpost.email_state FROM unnest(p_states) s WHERE s NOT IN ('ready', 'scheduled'));
+    kinds CONSTANT text[] := fairpost.both_kinds(p_states);
+    ready CONSTANT boolean := kinds && '{ready:new,ready:retry}';
+    scheduled CONSTANT boolean := kinds && '{scheduled:new,scheduled:retry}';
+    stored CONSTANT fairpost.email_state[] := ARRAY(SELECT DISTINCT split_part(k, ':', 1)::fairpost.email_state FROM unnest(kinds) k WHERE split_part(k, ':', 1) NOT IN ('ready', 'scheduled'));
     found bigint[] := '{}';
 BEGIN
     IF p_states IS NULL OR 'sent' = ANY (stored) THEN
@@ -25,11 +37,12 @@ BEGIN
     IF ready OR scheduled THEN
         found := found || ARRAY(SELECT q.id FROM fairpost.queue q
                                 WHERE q.workspace = p_workspace AND q.id < p_below AND q.waiting AND (ready AND q.due_at <= p_now OR scheduled AND q.due_at > p_now)
+                                AND fairpost.kind_of(CASE WHEN q.due_at <= p_now THEN 'ready' ELSE 'scheduled' END, q.attempts) = ANY (kinds)
                                 ORDER BY q.id DESC LIMIT p_max);
     END IF;
     IF stored && '{claimed,sending,in_doubt}' THEN
-        found := found || ARRAY(WITH held AS MATERIALIZED (SELECT q.id, q.state, q.workspace FROM fairpost.queue q WHERE NOT q.waiting)
-                                SELECT h.id FROM held h WHERE h.workspace = p_workspace AND h.state = ANY (stored) AND h.id < p_below ORDER BY h.id DESC LIMIT p_max);
+        found := found || ARRAY(WITH held AS MATERIALIZED (SELECT q.id, q.state, q.workspace, q.attempts FROM fairpost.queue q WHERE NOT q.waiting)
+                                SELECT h.id FROM held h WHERE h.workspace = p_workspace AND fairpost.kind_of(h.state::text, h.attempts) = ANY (kinds) AND h.id < p_below ORDER BY h.id DESC LIMIT p_max);
     END IF;
     RETURN ARRAY(SELECT n FROM unnest(found) n ORDER BY n DESC LIMIT p_max);
 END $$;
@@ -38,18 +51,20 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.newest_of_all(p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
-    ready CONSTANT boolean := p_states IS NULL OR 'ready' = ANY (p_states);
-    scheduled CONSTANT boolean := p_states IS NULL OR 'scheduled' = ANY (p_states);
+    kinds CONSTANT text[] := fairpost.both_kinds(p_states);
+    ready CONSTANT boolean := p_states IS NULL OR kinds && '{ready:new,ready:retry}';
+    scheduled CONSTANT boolean := p_states IS NULL OR kinds && '{scheduled:new,scheduled:retry}';
     stored CONSTANT fairpost.email_state[] := coalesce(
-        ARRAY(SELECT s::fairpost.email_state FROM unnest(p_states) s WHERE s NOT IN ('ready', 'scheduled')), '{}');
+        ARRAY(SELECT DISTINCT split_part(k, ':', 1)::fairpost.email_state FROM unnest(kinds) k WHERE split_part(k, ':', 1) NOT IN ('ready', 'scheduled')), '{}');
     everything CONSTANT boolean := p_states IS NULL;
     common CONSTANT boolean := p_states IS NULL OR 'sent' = ANY (p_states);
 BEGIN
     RETURN ARRAY(
         WITH held AS MATERIALIZED (
-            SELECT q.id FROM fairpost.queue q WHERE NOT q.waiting AND (everything OR q.state = ANY (stored)) AND q.id < p_below
+            SELECT q.id FROM fairpost.queue q WHERE NOT q.waiting AND (everything OR fairpost.kind_of(q.state::text, q.attempts) = ANY (kinds)) AND q.id < p_below
         )
         (SELECT q.id FROM fairpost.queue q WHERE q.waiting AND (ready AND q.due_at <= p_now OR scheduled AND q.due_at > p_now) AND q.id < p_below
+         AND (everything OR fairpost.kind_of(CASE WHEN q.due_at <= p_now THEN 'ready' ELSE 'scheduled' END, q.attempts) = ANY (kinds))
          ORDER BY q.id DESC LIMIT p_max)
         UNION ALL
         (SELECT h.id FROM held h ORDER BY h.id DESC LIMIT p_max)

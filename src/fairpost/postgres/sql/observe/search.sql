@@ -104,16 +104,18 @@ DECLARE
     wanted_stream CONSTANT text := p_wanted ->> 'stream';
     wanted_key CONSTANT text := p_wanted ->> 'key';
     person CONSTANT text := fairpost.fold(p_wanted ->> 'to');
+    kinds CONSTANT text[] := fairpost.both_kinds(p_states);
 BEGIN
     RETURN ARRAY(
         SELECT x.id
-        FROM (SELECT q.id, q.state, q.due_at, q.workspace, q.user_name, q.stream, q.account_id, q.campaign_id, q.recipients, q.idempotency_key
+        FROM (SELECT q.id, q.state, q.due_at, q.attempts, q.workspace, q.user_name, q.stream, q.account_id, q.campaign_id, q.recipients, q.idempotency_key
               FROM unnest(p_ids) n(id) JOIN fairpost.queue q USING (id)
               UNION ALL
-              SELECT e.id, e.state, e.due_at, e.workspace, e.user_name, e.stream, e.account_id, e.campaign_id, e.recipients, e.idempotency_key
+              SELECT e.id, e.state, e.due_at, e.attempts, e.workspace, e.user_name, e.stream, e.account_id, e.campaign_id, e.recipients, e.idempotency_key
               FROM unnest(p_ids) n(id) JOIN fairpost.emails e USING (id)) x
         WHERE (p_workspace IS NULL OR x.workspace = p_workspace)
-        AND (p_states IS NULL OR CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= p_now THEN 'ready' ELSE 'scheduled' END = ANY (p_states))
+        AND (p_states IS NULL OR fairpost.kind_of(CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= p_now THEN 'ready' ELSE 'scheduled' END,
+                                                  x.attempts) = ANY (kinds))
         AND (wanted_user IS NULL OR x.user_name = wanted_user) AND (wanted_stream IS NULL OR x.stream = wanted_stream)
         AND (p_account IS NULL OR x.account_id = p_account) AND (p_campaign IS NULL OR x.campaign_id = p_campaign)
         AND (wanted_key IS NULL OR x.idempotency_key = wanted_key)
@@ -138,7 +140,7 @@ DECLARE
     account CONSTANT bigint := (SELECT a.id FROM fairpost.accounts a WHERE a.name = p_wanted ->> 'account');
     campaign CONSTANT bigint := (SELECT c.id FROM fairpost.campaigns c WHERE c.workspace = p_workspace AND c.name = p_wanted ->> 'campaign');
     -- What ended badly is rare, and leads further than who sent it.
-    is_rare_state CONSTANT boolean := p_states <@ '{failed,bounced,suppressed,cancelled,claimed,sending,in_doubt}';
+    is_rare_state CONSTANT boolean := p_states IS NOT NULL AND ARRAY(SELECT split_part(s, ':', 1) FROM unnest(p_states) s) <@ '{failed,bounced,suppressed,cancelled,claimed,sending,in_doubt}';
     leads CONSTANT text := CASE WHEN p_wanted ? 'key' THEN 'key' WHEN p_wanted ? 'to' THEN 'address' WHEN is_rare_state THEN 'state'
         WHEN p_wanted ->> 'stream' <> '' THEN 'stream' WHEN p_wanted ? 'campaign' THEN 'campaign' WHEN p_wanted ->> 'user' <> '' THEN 'user' ELSE 'state' END;
     batch integer := p_max;
