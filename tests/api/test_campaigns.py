@@ -259,6 +259,8 @@ async def test_a_launch_schedules_everybody_and_again_nobody(api: Api, acme: htt
         "skipped": 0,
         "left_out": 0,
         "errors": [],
+        "inherited_subjects": [2],
+        "leaving_thread": [],
         "is_done": True,
     }
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'acme'") == 2 * PEOPLE
@@ -477,11 +479,15 @@ async def test_a_preview_is_what_one_prospect_will_get(api: Api, acme: httpx.Asy
         "from": {"address": "big-relay@acme.example", "name": "Acme"},
         "to": "p0@there.test",
         "subject": "Hello there",
+        "is_subject_inherited": False,
+        "leaves_thread": False,
         "text": "From C0",
         "html": None,
     }
     second = await acme.post("/api/campaigns/spring/preview", json={"to": "P9@There.test", "step": 2})
-    assert (second.json()["data"]["to"], second.json()["data"]["subject"]) == ("p9@there.test", "Again")
+    told = second.json()["data"]
+    assert (told["to"], told["subject"]) == ("p9@there.test", "Hello there")
+    assert (told["is_subject_inherited"], told["leaves_thread"]) == (True, False)
     await refused(await acme.post("/api/campaigns/spring/preview", json={"step": 3}), 404, "not_found")
     await refused(await acme.post("/api/campaigns/spring/preview", json={"to": "x@there.test"}), 404, "not_found")
     await refused(await acme.post("/api/campaigns/spring/preview", json={"step": 0}), 422, "invalid")

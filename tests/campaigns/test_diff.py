@@ -87,14 +87,21 @@ def campaigns(draw: st.DrawFn) -> CampaignFile:
         gap=draw(gaps()),
         by_recipients_clock=draw(st.booleans()),
         schedule=draw(st.none() | schedules()),
-        steps=tuple(draw(steps(delay_s)) for delay_s in delays),
+        steps=tuple(draw(steps(delay_s) if n else first_steps()) for n, delay_s in enumerate(delays)),
     )
 
 
+def first_steps() -> st.SearchStrategy[FileStep]:
+    return st.one_of(st.builds(FileStep, template_name=NAMES), st.builds(FileStep, content=contents()))
+
+
 def steps(delay_s: int) -> st.SearchStrategy[FileStep]:
+    delay = st.just(delay_s)
+    inheriting = contents().map(lambda content: replace(content, subject=""))
     return st.one_of(
-        st.builds(FileStep, delay_s=st.just(delay_s), template_name=NAMES),
-        st.builds(FileStep, delay_s=st.just(delay_s), content=contents()),
+        st.builds(FileStep, delay_s=delay, template_name=NAMES, own_subject=st.booleans()),
+        st.builds(FileStep, delay_s=delay, content=contents(), own_subject=st.just(True)),
+        st.builds(FileStep, delay_s=delay, content=inheriting),
     )
 
 
@@ -270,7 +277,7 @@ def test_steps_come_and_go() -> None:
     two = campaign(steps=(first, second))
     assert told(campaign(), two) == ["+ step 2 delay: 3d", "+ step 2 template: follow-up"]
     assert told(two, campaign()) == ["- step 2 delay: 3d", "- step 2 template: follow-up"]
-    words = replace(second, template_name=None, content=first.content)
+    words = replace(second, template_name=None, content=first.content, own_subject=True)
     assert told(two, campaign(steps=(first, words))) == [
         "- step 2 template: follow-up",
         "+ step 2 subject: Hello",

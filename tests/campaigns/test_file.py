@@ -312,7 +312,6 @@ def test_a_schedule_with_no_day_left_is_refused() -> None:
 @pytest.mark.parametrize(
     ("lines", "facts"),
     [
-        ('text = "Hello"', ("subject", '"Hello"')),
         ('subject = "Hello"', ("text", "html", "text_file", "html_file", "template")),
         ('subject = 1\ntext = "Hello"', ("subject", '"Hello"', "1")),
         ('subject = "Hello"\ntext = ["Hello"]', ("text", '"Hello"', "1")),

@@ -120,7 +120,7 @@ class World:
             await templates.put_template(
                 self.store, workspace, template, subject=f"{number}", text=f"{text} {number}", html=None
             )
-            steps.append(Step(template=template, delay_s=int(delay.total_seconds())))
+            steps.append(Step(template=template, delay_s=int(delay.total_seconds()), own_subject=number > 1))
         await templates.put_sequence(self.store, workspace, sequence or name, steps)
         return await campaigns.put_draft(
             self.store,

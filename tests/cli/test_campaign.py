@@ -55,6 +55,8 @@ def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: s
         "skipped": 0,
         "left_out": 0,
         "errors": [],
+        "inherited_subjects": [],
+        "leaving_thread": [2],
         "is_done": True,
     }
     assert cli.json("campaign", "launch", "spring")["scheduled"] == 0  # twice is once

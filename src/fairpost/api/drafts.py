@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StrictFl
 from fairpost.api.access import Caller
 from fairpost.api.answers import Given, Name, Text
 from fairpost.api.errors import invalid
-from fairpost.api.routes.sequences import STEPS_MAX, Delayed, delays_s
+from fairpost.api.routes.sequences import STEPS_MAX, Delayed, OwnSubject, delays_s
 from fairpost.api.routes.templates import Words, require_good
 from fairpost.campaigns import applying, values
 from fairpost.campaigns.file import CampaignFile, FileStep
@@ -39,9 +39,10 @@ class GapIn(Given):
 
 
 class CampaignStep(Delayed):
-    """A template of this name; or words of its own: a subject, and a text or html."""
+    """A template of this name; or words of its own: a subject, and a text or html. A follow-up without a subject has the first step's."""
 
     template: Name | None = None
+    own_subject: OwnSubject = False
     subject: Words | None = None
     text: Words | None = None
     html: Words | None = None
@@ -94,7 +95,12 @@ async def own_steps(given: CampaignIn) -> tuple[FileStep, ...] | None:
         return None
     return tuple(
         [
-            FileStep(delay_s=delay_s, template_name=step.template, content=await _content(step, f"steps.{number}."))
+            FileStep(
+                delay_s=delay_s,
+                template_name=step.template,
+                content=await _content(step, f"steps.{number}.", is_first=number == 0),
+                own_subject=number > 0 and (step.own_subject or step.subject is not None),
+            )
             for number, (step, delay_s) in enumerate(zip(given.steps, delays_s(given.steps), strict=True))
         ]
     )
@@ -121,15 +127,17 @@ async def write(
     return applied.campaign, bool(applied.changes)
 
 
-async def _content(step: CampaignStep, place: str) -> Template | None:
+async def _content(step: CampaignStep, place: str, *, is_first: bool) -> Template | None:
     own = [part for part in ("subject", "text", "html") if getattr(step, part) is not None]
     if step.template is not None:
         if own:
             raise invalid(f"{place}{own[0]}", "must not be given: the template says it")
         return None
-    if step.subject is None:
+    if step.subject is None and is_first:
         raise invalid(f"{place}subject", "must be given, or else template")
-    template = Template(subject=step.subject, text=step.text, html=step.html)
+    if step.own_subject and step.subject is None:
+        raise invalid(f"{place}own_subject", "needs a subject, or a template that has one")
+    template = Template(subject=step.subject or "", text=step.text, html=step.html)
     await require_good(template, place)
     return template
 

@@ -70,9 +70,10 @@ async def as_file(store: Store, campaign: Campaign) -> CampaignFile:
 async def _file_step(store: Store, campaign: Campaign, number: int, step: Step) -> FileStep:
     """With its own words, where the template is the campaign's own."""
     if step.template != own_template(campaign.name, number):
-        return FileStep(delay_s=step.delay_s, template_name=step.template)
+        return FileStep(delay_s=step.delay_s, template_name=step.template, own_subject=step.own_subject)
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
-    return FileStep(delay_s=step.delay_s, content=Template(subject=subject, text=text, html=html))
+    content = Template(subject=subject if number == 1 or step.own_subject else "", text=text, html=html)
+    return FileStep(delay_s=step.delay_s, content=content, own_subject=step.own_subject)
 
 
 def own_template(campaign: str, number: int) -> str:
@@ -96,7 +97,7 @@ async def _write(store: Store, file: CampaignFile) -> Campaign:
                 store, file.workspace, name, subject=words.subject, text=words.text, html=words.html, is_own=True
             )
         assert name is not None
-        steps.append(Step(template=name, delay_s=step.delay_s))
+        steps.append(Step(template=name, delay_s=step.delay_s, own_subject=step.own_subject))
     await templates.put_sequence(store, file.workspace, file.name, steps, is_own=True)
     return await campaigns.put_draft(
         store,

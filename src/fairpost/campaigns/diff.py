@@ -130,7 +130,8 @@ def _step_facts(step: FileStep, *, is_first: bool) -> Facts:
     return {
         "delay": None if is_first else duration_in_words(step.delay_s),
         "template": step.template_name,
-        "subject": content.subject if content else None,
+        "subject": content.subject if content and (is_first or step.own_subject) else None,
+        "own_subject": "true" if content is None and step.own_subject else None,
         "text": content.text if content else None,
         "html": content.html if content else None,
     }

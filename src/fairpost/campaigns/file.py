@@ -37,7 +37,7 @@ KEYS: dict[str, tuple[str, ...]] = {  # of each table; the first is the file its
         "name", "workspace", "list", "lists", "pool", "account", "start", "user", "gap", "clock", "schedule", "step",
     ),
     "schedule": ("timezone", "days", "hours", "holidays", "quota", "ramp_up"),
-    "step": ("delay", "template", *CONTENT_KEYS),
+    "step": ("delay", "template", "own_subject", *CONTENT_KEYS),
 }  # fmt: skip
 HOMES = {
     "": "at the top of the file, above [schedule] and [[step]]",
@@ -49,11 +49,13 @@ IN_THE_FILE = {"daily_max": "quota", "ramp_up_days": "ramp_up (days)", "ramp_up_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStep:
-    """Its words are either here, or kept in the database under a name."""
+    """Its words are either here, or kept in the database under a name. A follow-up without `own_subject` has the first step's, and
+    where its words are here, an empty one."""
 
     delay_s: int = 0
     template_name: str | None = None
     content: Template | None = None
+    own_subject: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,11 +254,18 @@ def _step(top: _Table, number: int, given: Any, folder: Path) -> FileStep:
         return FileStep()
     table = top.table("step", given, f"step {number}: ")
     delay_s = _delay_s(table, is_first=number == 1)
+    is_first = number == 1
     if "template" not in table:
-        return FileStep(delay_s=delay_s, content=_content(table, folder))
+        if "own_subject" in table:
+            table.complain("own_subject goes with template: here, subject says it")
+        own_subject = not is_first and "subject" in table
+        return FileStep(delay_s=delay_s, content=_content(table, folder, is_first=is_first), own_subject=own_subject)
+    if is_first and "own_subject" in table:
+        table.complain("own_subject must not be there: the first step's subject is everybody's")
     if own := [key for key in CONTENT_KEYS if key in table]:
         table.complain(f"template names one that is kept, so {', '.join(own)} must not be there: take out either")
-    return FileStep(delay_s=delay_s, template_name=table.read("template", values.name, ""))
+    own_subject = not is_first and table.read("own_subject", values.flag, False)
+    return FileStep(delay_s=delay_s, template_name=table.read("template", values.name, ""), own_subject=own_subject)
 
 
 def _delay_s(table: _Table, *, is_first: bool) -> int:
@@ -268,11 +277,11 @@ def _delay_s(table: _Table, *, is_first: bool) -> int:
     return table.read("delay", values.delay, 0)
 
 
-def _content(table: _Table, folder: Path) -> Template:
+def _content(table: _Table, folder: Path, *, is_first: bool) -> Template:
     names = {part: table.one_of(part, f"{part}_file") or "" for part in ("text", "html")}
     if not any(names.values()):
         table.complain("text or html must be given (or text_file, html_file), or else template")
-    if "subject" not in table:
+    if is_first and "subject" not in table:
         table.complain('subject must be given, like subject = "Hello"')
     bodies = {part: _body(table, key, folder) for part, key in names.items()}
     template = Template(subject=table.read("subject", values.text, ""), **bodies)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from fairpost.campaigns.calendars import lay
 from fairpost.campaigns.forecasting import remember
+from fairpost.campaigns.subjects import subjects_of
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.errors import FairpostError
 from fairpost.policy.windows import is_zone
@@ -46,12 +47,15 @@ class Incomplete(NotLaunched):
 
 @dataclass(slots=True)
 class SchedulingResult:
-    """Of one run. `errors` names the first of those who were left out, and why."""
+    """Of one run. `errors` names the first of those who were left out, and why. `inherited_subjects` are the steps with the subject of
+    the first, `leaving_thread` those whose own subject takes them out of its thread in Gmail."""
 
     scheduled: int = 0
     skipped: int = 0
     left_out: int = 0
     errors: list[str] = field(default_factory=list)
+    inherited_subjects: list[int] = field(default_factory=list)
+    leaving_thread: list[int] = field(default_factory=list)
     is_done: bool = False  # False: the campaign was paused or cancelled meanwhile, or the time was over
 
 
@@ -137,20 +141,25 @@ async def schedule(
     result.skipped = max(0, (after.prospects - after.left_out) * after.steps - result.scheduled)
     result.left_out = after.left_out
     result.is_done = after.is_done
+    subjects = await subjects_of(store, campaign)
+    result.inherited_subjects, result.leaving_thread = list(subjects.inherited), list(subjects.leaving)
     return result
 
 
 async def _steps(store: Store, campaign: Campaign) -> tuple[list[LaunchStep], list[str]]:
     """What each says, and the fields that they cannot do without."""
-    steps, required = [], set[str]()
+    steps, required = list[LaunchStep](), set[str]()
     for number, step in enumerate(campaign.steps, 1):
         template = await template_named(store, campaign.workspace, step.template)
+        if steps and not step.own_subject:
+            template = replace(template, subject=steps[0].subject)
         required |= (await asyncio.to_thread(compiled, template)).required
         steps.append(
             LaunchStep(
                 step=number,
                 template=step.template,
                 delay_s=step.delay_s,
+                own_subject=step.own_subject,
                 subject=template.subject,
                 text=template.text,
                 html=template.html,

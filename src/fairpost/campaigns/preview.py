@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from fairpost.campaigns.subjects import subjects_of
 from fairpost.compose.message import compose, prepare
 from fairpost.model.campaign import Campaign
 from fairpost.model.email import Content, Mailbox, Outgoing, Recipient
@@ -25,6 +26,8 @@ class Preview:
     to: str
     said: Rendered
     raw: bytes  # the whole message
+    is_subject_inherited: bool = False  # from the first step
+    leaves_thread: bool = False  # in Gmail, because its subject is another
 
 
 async def preview(store: Store, campaign: Campaign, number: int, prospect: Prospect, *, now: datetime) -> Preview:
@@ -34,7 +37,16 @@ async def preview(store: Store, campaign: Campaign, number: int, prospect: Prosp
     accounts = await store.accounts(serving=[campaign.route])
     sender = Mailbox(address=accounts[0].address, name=accounts[0].display_name) if accounts else NOBODY
     message = compose(_outgoing(campaign, prospect, said), prepare(_content(said)), sender=sender, date=now)
-    return Preview(step=number, sender=sender, to=prospect.address, said=said, raw=message.data)
+    subjects = await subjects_of(store, campaign)
+    return Preview(
+        step=number,
+        sender=sender,
+        to=prospect.address,
+        said=said,
+        raw=message.data,
+        is_subject_inherited=number in subjects.inherited,
+        leaves_thread=number in subjects.leaving,
+    )
 
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:

@@ -110,6 +110,12 @@ def delay(value: Any) -> int:
     return words.duration_s(text(value, "3d"))
 
 
+def flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, without quotes, got {said(value)}")
+    return value
+
+
 def is_recipients(value: Any) -> bool:
     if value not in ("workspace", "recipient"):
         raise ValueError(f'must be "workspace" or "recipient", got {said(value)}')

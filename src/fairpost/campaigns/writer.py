@@ -67,8 +67,11 @@ def _step(step: FileStep, *, is_first: bool) -> Iterator[str]:
         yield f"delay = {_quoted(duration_in_words(step.delay_s))}"
     if step.content is None:
         yield f"template = {_quoted(step.template_name or '')}"
+        if step.own_subject:
+            yield "own_subject = true"
         return
-    yield f"subject = {_quoted(step.content.subject)}"
+    if is_first or step.own_subject:
+        yield f"subject = {_quoted(step.content.subject)}"
     for part, source in (("text", step.content.text), ("html", step.content.html)):
         if source is not None:
             yield f"{part} = {_in_lines(source) if chr(10) in source else _quoted(source)}"

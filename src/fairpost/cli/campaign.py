@@ -444,8 +444,16 @@ def _tell_scheduled(result: "SchedulingResult") -> None:
     )
     for error in result.errors[:10]:
         typer.echo(f"  {error}")
+    if result.inherited_subjects:
+        typer.echo(f"{_numbered(result.inherited_subjects)} the subject of step 1, and in its thread")
+    if result.leaving_thread:
+        typer.echo(f"{_numbered(result.leaving_thread)} another subject: in Gmail it leaves the thread of step 1")
     if not result.is_done:
         typer.echo("the campaign is paused or cancelled: the rest follows when it is resumed")
+
+
+def _numbered(steps: list[int]) -> str:
+    return f"{'step' if len(steps) == 1 else 'steps'} {', '.join(map(str, steps))}: with"
 
 
 def _facts(view: "CampaignView") -> dict[str, object]:

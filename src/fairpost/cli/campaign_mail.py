@@ -133,6 +133,8 @@ def preview(
                 "from": shown.sender,
                 "to": shown.to,
                 "subject": shown.said.subject,
+                "is_subject_inherited": shown.is_subject_inherited,
+                "leaves_thread": shown.leaves_thread,
                 "text": shown.said.text,
                 "html": shown.said.html,
                 "raw": shown.raw.decode("utf-8", "replace"),
@@ -148,6 +150,8 @@ def preview(
         sender = f"{shown.sender.name} <{shown.sender.address}>" if shown.sender.name else shown.sender.address
         typer.echo(plain(f"From: {sender}\nTo: {shown.to}\nSubject: {shown.said.subject}\n"))
         typer.echo(plain(shown.said.text if shown.said.text is not None else "(made of the html part when it is sent)"))
+        if shown.leaves_thread:
+            typer.echo("\n(its subject is not that of step 1: in Gmail it leaves the thread)")
         if shown.said.html is not None:
             typer.echo("\n(it has an html part as well: see --html or --raw)")
 

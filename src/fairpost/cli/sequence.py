@@ -23,7 +23,7 @@ STEPS_MAX = 100
 
 Name = Annotated[str, typer.Argument(callback=checked_name, metavar="NAME", help="The sequence's name, like spring.")]
 
-_STEP = re.compile(r"\s*(\S+)(?:\s+after\s+(\S.*?))?\s*", re.IGNORECASE | re.DOTALL)
+_STEP = re.compile(r"\s*(\S+)(?:\s+after\s+(\S.*?))?(\s+with\s+own\s+subject)?\s*", re.IGNORECASE | re.DOTALL)
 
 
 @app.command("set")
@@ -39,7 +39,8 @@ def set_(
     """Write a sequence, or replace all its steps.
 
     Give --step once for each e-mail, in their order. A delay counts from the moment at which the step before was really sent to this
-    recipient: 3d, 12h, 30m, "1d 12h", up to a year. Who could not be sent one step gets none of those after it. A sequence that a campaign was
+    recipient: 3d, 12h, 30m, "1d 12h", up to a year. Follow-ups have the subject of the first step, so that they stay in its thread; "last-call
+    after 1w with own subject" has its template's, and leaves the thread in Gmail. Who could not be sent one step gets none of those after it. A sequence that a campaign was
     launched with keeps its steps.
 
     \b
@@ -170,7 +171,7 @@ def _step(text: str, *, is_first: bool) -> Step:
     if not found[2]:
         raise ValueError(f'must say how long after the step before it goes out, like "{template} after 3d"')
     try:
-        return Step(template=template, delay_s=words.duration_s(found[2]))
+        return Step(template=template, delay_s=words.duration_s(found[2]), own_subject=found[3] is not None)
     except ValueError as error:
         raise ValueError(f"the delay {error}") from None
 
@@ -182,7 +183,13 @@ def _facts(stored: "StoredSequence") -> dict[str, Any]:
     from fairpost.campaigns.words import duration_in_words
 
     steps = [
-        {"step": number, "template": s.template, "delay_s": s.delay_s, "delay": duration_in_words(s.delay_s)}
+        {
+            "step": number,
+            "template": s.template,
+            "delay_s": s.delay_s,
+            "delay": duration_in_words(s.delay_s),
+            "own_subject": s.own_subject,
+        }
         for number, s in enumerate(stored.steps, 1)
     ]
     return {**jsonable(stored), "steps": steps}
@@ -200,9 +207,15 @@ def _fields(used: "list[StoredTemplate]") -> tuple[list[str], list[str]]:
 
 def _rows(steps: "Sequence[Step]", known: "dict[str, StoredTemplate]") -> list[tuple[object, ...]]:
     return [
-        (number, step.template, plain(known[step.template].subject), _when_in_words(step, number))
+        (number, step.template, _subject(steps, number, known), _when_in_words(step, number))
         for number, step in enumerate(steps, 1)
     ]
+
+
+def _subject(steps: "Sequence[Step]", number: int, known: "dict[str, StoredTemplate]") -> str:
+    """A follow-up has the first step's, unless it insists."""
+    step = steps[number - 1] if steps[number - 1].own_subject else steps[0]
+    return plain(known[step.template].subject)
 
 
 def _when_in_words(step: Step, number: int) -> str:

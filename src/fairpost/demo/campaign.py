@@ -40,7 +40,7 @@ STEPS = {
         FileStep(
             delay_s=FOLLOW_UP_AFTER_S,
             content=Template(
-                subject="Re: {{ first_name }}, spring has come to {{ city }}",
+                subject="",  # the first one's: it stays in its thread
                 text="Dear {{ first_name }},\n\none bag is still here for {{ company }}. It goes on Friday.\n\nNora",
             ),
         ),

@@ -34,10 +34,12 @@ HUMAN_GAP = Gap(min_s=30, max_s=90)  # what a sequence has unless somebody says 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`delay_s` counts from the moment at which the step before it was really sent; the first has none."""
+    """`delay_s` counts from the moment at which the step before it was really sent; the first has none. `own_subject`: a follow-up
+    with another subject than the first step's, which leaves the thread in Gmail."""
 
     template: str
     delay_s: int = 0
+    own_subject: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

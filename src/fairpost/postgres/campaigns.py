@@ -38,6 +38,7 @@ class LaunchStep:
     step: int
     template: str
     delay_s: int
+    own_subject: bool
     subject: str
     text: str | None
     html: str | None
@@ -114,14 +115,15 @@ class Receipt:
 
 
 _CAMPAIGN = """
-    SELECT c.*, s.name AS sequence, n.steps_templates, n.steps_delays,
+    SELECT c.*, s.name AS sequence, n.steps_templates, n.steps_delays, n.steps_own_subjects,
            ARRAY(SELECT l.name FROM unnest(c.lists) WITH ORDINALITY w(id, place) JOIN fairpost.lists l ON l.id = w.id ORDER BY w.place) AS list_names
     FROM fairpost.campaigns c JOIN fairpost.sequences s ON s.id = c.sequence_id
     CROSS JOIN LATERAL (
-        SELECT array_agg(x.template ORDER BY x.step) AS steps_templates, array_agg(x.delay_s ORDER BY x.step) AS steps_delays
-        FROM (SELECT y.step, y.template, y.delay_s FROM fairpost.campaign_steps y WHERE y.campaign_id = c.id
+        SELECT array_agg(x.template ORDER BY x.step) AS steps_templates, array_agg(x.delay_s ORDER BY x.step) AS steps_delays,
+               array_agg(x.own_subject AND x.step > 1 ORDER BY x.step) AS steps_own_subjects
+        FROM (SELECT y.step, y.template, y.delay_s, y.own_subject FROM fairpost.campaign_steps y WHERE y.campaign_id = c.id
               UNION ALL
-              SELECT y.step, t.name, y.delay_s FROM fairpost.sequence_steps y JOIN fairpost.templates t ON t.id = y.template_id
+              SELECT y.step, t.name, y.delay_s, y.own_subject FROM fairpost.sequence_steps y JOIN fairpost.templates t ON t.id = y.template_id
               WHERE y.sequence_id = c.sequence_id AND c.launched_at IS NULL) x) n"""
 
 
@@ -249,6 +251,7 @@ async def launch(
                 "step": s.step,
                 "template": s.template,
                 "delay_s": s.delay_s,
+                "own_subject": s.own_subject,
                 "subject": s.subject,
                 "text": s.text,
                 "html": s.html,
@@ -348,13 +351,14 @@ async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: 
 
 
 async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tuple[str, str | None, str | None]:
-    """Subject, text and html: as launched, or as the template is now."""
+    """Subject, text and html: as launched, or as the template is now. A follow-up that does not insist has the first step's subject."""
     row = await store.row(
         """SELECT o.subject, o.text_body, o.html_body FROM fairpost.campaign_steps x JOIN fairpost.contents o ON o.id = x.content_id
            WHERE x.campaign_id = $1 AND x.step = $2
            UNION ALL
-           SELECT t.subject, t.text_body, t.html_body FROM fairpost.campaigns c JOIN fairpost.sequence_steps x ON x.sequence_id = c.sequence_id
-           JOIN fairpost.templates t ON t.id = x.template_id WHERE c.id = $1 AND x.step = $2 AND c.launched_at IS NULL""",
+           SELECT CASE WHEN x.own_subject THEN t.subject ELSE first.subject END, t.text_body, t.html_body
+           FROM fairpost.campaigns c JOIN fairpost.sequence_steps x ON x.sequence_id = c.sequence_id JOIN fairpost.templates t ON t.id = x.template_id
+           JOIN fairpost.sequence_steps y ON y.sequence_id = c.sequence_id AND y.step = 1 JOIN fairpost.templates first ON first.id = y.template_id WHERE c.id = $1 AND x.step = $2 AND c.launched_at IS NULL""",
         *(campaign.id, number),
     )
     if row is None:
@@ -509,7 +513,7 @@ async def stop(store: "Store", prospect_id: int, campaign: Campaign | None, *, r
 
 
 def _campaign(row: Any) -> Campaign:
-    names, delays = row["steps_templates"] or (), row["steps_delays"] or ()
+    steps = zip(row["steps_templates"] or (), row["steps_delays"] or (), row["steps_own_subjects"] or (), strict=True)
     return Campaign(
         id=row["id"],
         workspace=row["workspace"],
@@ -518,7 +522,7 @@ def _campaign(row: Any) -> Campaign:
         reason=row["reason"],
         sequence=row["sequence"],
         sequence_id=row["sequence_id"],
-        steps=tuple(Step(template=name, delay_s=delay_s) for name, delay_s in zip(names, delays, strict=True)),
+        steps=tuple(Step(template=name, delay_s=delay_s, own_subject=own) for name, delay_s, own in steps),
         lists=tuple(row["list_names"]),
         route=row["route"],
         gap=Gap(min_s=row["gap_min_s"], max_s=row["gap_max_s"]) if row["gap_max_s"] is not None else None,

@@ -61,6 +61,7 @@ _SEQUENCE = """
            ARRAY(SELECT t.name FROM fairpost.sequence_steps x JOIN fairpost.templates t ON t.id = x.template_id
                  WHERE x.sequence_id = s.id ORDER BY x.step) AS templates,
            ARRAY(SELECT x.delay_s FROM fairpost.sequence_steps x WHERE x.sequence_id = s.id ORDER BY x.step) AS delays,
+           ARRAY(SELECT x.own_subject AND x.step > 1 FROM fairpost.sequence_steps x WHERE x.sequence_id = s.id ORDER BY x.step) AS own_subjects,
            ARRAY(SELECT c.name FROM fairpost.campaigns c WHERE c.sequence_id = s.id ORDER BY 1) AS campaigns,
            EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id AND c.launched_at IS NOT NULL) AS is_launched
     FROM fairpost.sequences s"""
@@ -136,8 +137,9 @@ async def put_sequence(
     """True: there was none of this name. `is_own`: of one campaign. Raises FairpostError where it has been launched, the name is taken by the
     other kind, or a template is not there."""
     result = await store.value(
-        "SELECT fairpost.put_sequence($1, $2, $3, $4, $5, $6)",
-        *(workspace, name, [s.template for s in steps], [s.delay_s for s in steps], clock.stated(), is_own),
+        "SELECT fairpost.put_sequence($1, $2, $3, $4, $5, $6, $7)",
+        *(workspace, name, [s.template for s in steps], [s.delay_s for s in steps]),
+        *([s.own_subject for s in steps], clock.stated(), is_own),
     )
     match result.partition(" "):
         case "missing", _, template:
@@ -190,9 +192,8 @@ def _template(row: Any) -> StoredTemplate:
 
 
 def _sequence(row: Any) -> StoredSequence:
-    steps = tuple(
-        Step(template=name, delay_s=delay_s) for name, delay_s in zip(row["templates"], row["delays"], strict=True)
-    )
+    of_steps = zip(row["templates"], row["delays"], row["own_subjects"], strict=True)
+    steps = tuple(Step(template=name, delay_s=delay_s, own_subject=own) for name, delay_s, own in of_steps)
     return StoredSequence(
         id=row["id"],
         workspace=row["workspace"],

@@ -152,6 +152,8 @@ class CampaignPreview(Model):
     ]
     to: str
     subject: str
+    is_subject_inherited: Annotated[bool, Field(description="It is the first step's.")]
+    leaves_thread: Annotated[bool, Field(description="In Gmail, because its subject is another than the first step's.")]
     text: str | None
     html: str | None
 
@@ -338,6 +340,8 @@ async def preview(name: CampaignName, caller: Reads, given: CampaignPreviewIn | 
             sender=None if shown.sender == previewing.NOBODY else MailboxOut.model_validate(shown.sender),
             to=shown.to,
             subject=shown.said.subject,
+            is_subject_inherited=shown.is_subject_inherited,
+            leaves_thread=shown.leaves_thread,
             text=shown.said.text,
             html=shown.said.html,
         )

@@ -90,6 +90,10 @@ class Scheduling(Model):
     skipped: Annotated[int, Field(description="E-mails that had been scheduled before.")]
     left_out: Annotated[int, Field(description="Prospects who lack a field that the templates need.")]
     errors: Annotated[list[str], Field(description="The first hundred of those left out, and why.")]
+    inherited_subjects: Annotated[list[int], Field(description="Steps with the subject of the first one.")]
+    leaving_thread: Annotated[
+        list[int], Field(description="Steps whose own subject takes them out of the first one's thread in Gmail.")
+    ]
     is_done: bool
 
 
@@ -250,6 +254,8 @@ async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Sch
         skipped=result.skipped,
         left_out=result.left_out,
         errors=result.errors,
+        inherited_subjects=result.inherited_subjects,
+        leaving_thread=result.leaving_thread,
         is_done=result.is_done,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response, status
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, failures
@@ -32,8 +32,15 @@ class Delayed(Given):
     delay_s: Annotated[StrictInt | None, Field(ge=0, le=DURATION_S_MAX, description="The same in seconds.")] = None
 
 
+OwnSubject = Annotated[
+    StrictBool,
+    Field(description="A follow-up with its template's subject instead of the first step's: it leaves Gmail's thread."),
+]
+
+
 class StepIn(Delayed):
     template: Name
+    own_subject: OwnSubject = False
 
 
 class SequenceIn(Given):
@@ -45,6 +52,7 @@ class StepOut(Model):
     template: str
     delay: Annotated[str, Field(description="As in 1d 12h.")]
     delay_s: int
+    own_subject: Annotated[bool, Field(description="False: it has the subject of the first step.")]
 
 
 class SequenceOut(Model):
@@ -77,7 +85,10 @@ async def shown(name: SequenceName, caller: Reads) -> Answer[SequenceOut]:
 )
 async def put(name: SequenceName, sequence: SequenceIn, caller: Manages, response: Response) -> Answer[SequenceOut]:
     delays = delays_s(sequence.steps)
-    steps = [Step(template=step.template, delay_s=delay) for step, delay in zip(sequence.steps, delays, strict=True)]
+    steps = [
+        Step(template=step.template, delay_s=delay, own_subject=number > 0 and step.own_subject)
+        for number, (step, delay) in enumerate(zip(sequence.steps, delays, strict=True))
+    ]
     async with caller.store.together() as one:
         before = await _find(one, caller, name)
         try:
@@ -161,6 +172,12 @@ def _out(sequence: StoredSequence) -> SequenceOut:
 
 def steps_out(steps: Sequence[Step]) -> list[StepOut]:
     return [
-        StepOut(step=number, template=step.template, delay=duration_in_words(step.delay_s), delay_s=step.delay_s)
+        StepOut(
+            step=number,
+            template=step.template,
+            delay=duration_in_words(step.delay_s),
+            delay_s=step.delay_s,
+            own_subject=step.own_subject,
+        )
         for number, step in enumerate(steps, 1)
     ]

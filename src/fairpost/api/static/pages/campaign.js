@@ -290,7 +290,7 @@ function shownMail({ data, values }, campaign) {
   if (data.refused) return h("div.notice.bad", { role: "alert" }, h("p", data.refused));
   const from = data.from && (data.from.name ? `${data.from.name} <${data.from.address}>` : data.from.address);
   return [
-    facts([["from", from || badge("no account is there to send it", "wait")], ["to", data.to], ["subject", h("strong", data.subject)]]),
+    facts([["from", from || badge("no account is there to send it", "wait")], ["to", data.to], ["subject", [h("strong", data.subject), data.leaves_thread && h("p.reason", "Another subject than the first step’s: in Gmail it leaves the thread."), data.is_subject_inherited && h("p.quiet", "The first step’s, so that it stays in its thread.")]]]),
     data.html ? mailFrame(data.html, { key: `${campaign.id} ${data.step} ${data.to} ${values.step}`, title: `The e-mail to ${words(data.to)} as HTML` }) : null,
     data.text ? (data.html ? h("details", h("summary", "As text"), h("pre", data.text)) : h("pre", data.text)) : null,
   ];

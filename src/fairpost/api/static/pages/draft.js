@@ -21,7 +21,7 @@ export async function draftDialog(draft, write) {
     fields: [
       !draft && { name: "name", label: "Name", required: true, maxlength: 100, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", hint: "Letters, digits, dots, dashes and underscores." },
       { name: "what", label: "What is sent", options: said, value: said[0][0] },
-      { name: "follow", label: "Follow-up", options: [["", "None"], ...templates.items.map((each) => [each.name, `Template ${each.name}: ${each.subject}`])], value: "", hint: "A sequence has its own." },
+      { name: "follow", label: "Follow-up", options: [["", "None"], ...templates.items.map((each) => [each.name, `Template ${each.name}: ${each.subject}`])], value: "", hint: "With the subject of the first e-mail, so that both are in one thread. A sequence has its own." },
       { name: "after", label: "The follow-up comes after", value: "3d", hint: "Like 3d, or 1d 12h." },
       ...lists.items.map((each) => ({ name: `list ${each.name}`, label: `List ${each.name}: ${counted(each.prospects, "person", "people")}`, type: "checkbox", value: draft ? draft.lists.includes(each.name) : lists.items.length === 1 })),
       { name: "route", label: "Sent by", options: routes(pools, draft), value: draft ? route(draft) : undefined },

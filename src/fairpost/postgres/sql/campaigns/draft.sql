@@ -2,8 +2,9 @@
 
 -- A sequence of templates, whole. Returns new, changed or same; `missing NAMES` where there are no such templates, `taken` where one of this name is a campaign's own and this is not, or the other way round; `launched NAME` where a campaign
 -- sends it already and it would be another one: then nothing was changed.
+DROP FUNCTION IF EXISTS fairpost.put_sequence(text, text, text[], bigint[], timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.put_sequence(
-    p_workspace text, p_name text, p_templates text[], p_delays bigint[], p_now timestamptz DEFAULT NULL, p_own boolean DEFAULT false
+    p_workspace text, p_name text, p_templates text[], p_delays bigint[], p_own_subjects boolean[], p_now timestamptz DEFAULT NULL, p_own boolean DEFAULT false
 ) RETURNS text
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -22,6 +23,7 @@ BEGIN
         RETURN 'taken';
     END IF;
     IF (SELECT array_agg(t.name ORDER BY x.step) = p_templates AND array_agg(x.delay_s ORDER BY x.step) = p_delays
+            AND (array_agg(x.own_subject ORDER BY x.step))[2:] = p_own_subjects[2:]
         FROM fairpost.sequence_steps x JOIN fairpost.templates t ON t.id = x.template_id WHERE x.sequence_id = sequence.id) THEN
         RETURN 'same';
     END IF;
@@ -30,13 +32,13 @@ BEGIN
         RETURN 'launched ' || launched;
     END IF;
     DELETE FROM fairpost.sequence_steps x WHERE x.sequence_id = sequence.id;
-    INSERT INTO fairpost.sequence_steps (sequence_id, step, template_id, delay_s)
-    SELECT sequence.id, w.step, t.id, w.delay_s
-    FROM unnest(p_templates, p_delays) WITH ORDINALITY w(name, delay_s, step) JOIN fairpost.templates t ON t.workspace = p_workspace AND t.name = w.name;
+    INSERT INTO fairpost.sequence_steps (sequence_id, step, template_id, delay_s, own_subject)
+    SELECT sequence.id, w.step, t.id, w.delay_s, w.own_subject
+    FROM unnest(p_templates, p_delays, p_own_subjects) WITH ORDINALITY w(name, delay_s, own_subject, step) JOIN fairpost.templates t ON t.workspace = p_workspace AND t.name = w.name;
     RETURN CASE WHEN is_new THEN 'new' ELSE 'changed' END;
 END $$;
 
--- Launches a draft: its steps are what they are now, its mail may go out. `p_steps`: [{step, template, delay_s, subject, text, html, is_template}].
+-- Launches a draft: its steps are what they are now, its mail may go out. `p_steps`: [{step, template, delay_s, own_subject, subject, text, html, is_template}].
 -- `p_zones`: timezones of recipients that have a stream of their own. Null: it was no draft any more, and nothing was changed.
 CREATE OR REPLACE FUNCTION fairpost.launch_campaign(
     p_campaign bigint, p_steps jsonb, p_required text[], p_zones text[], p_skip_incomplete boolean, p_by text, p_now timestamptz DEFAULT NULL
@@ -58,11 +60,12 @@ BEGIN
         RAISE EXCEPTION 'this campaign would go out through accounts of others' USING ERRCODE = 'FP004';
     END IF;
     WITH said AS MATERIALIZED (SELECT fairpost.new_id() AS id, s.* FROM jsonb_to_recordset(p_steps)
-                  s(step smallint, template text, delay_s bigint, subject text, text text, html text, is_template boolean)
+                  s(step smallint, template text, delay_s bigint, own_subject boolean, subject text, text text, html text, is_template boolean)
     ), kept AS (
         INSERT INTO fairpost.contents (id, subject, text_body, html_body, is_template, created_at) SELECT s.id, s.subject, s.text, s.html, s.is_template, t FROM said s
     )
-    INSERT INTO fairpost.campaign_steps (campaign_id, step, template, delay_s, content_id) SELECT p_campaign, s.step, s.template, s.delay_s, s.id FROM said s;
+    INSERT INTO fairpost.campaign_steps (campaign_id, step, template, delay_s, own_subject, content_id)
+    SELECT p_campaign, s.step, s.template, s.delay_s, s.own_subject, s.id FROM said s;
     PERFORM fairpost.add_streams(c, p_zones || NULL::text);
     UPDATE fairpost.campaigns x SET launched_at = t, required = p_required, skips_incomplete = p_skip_incomplete WHERE x.id = p_campaign RETURNING * INTO c;
     RETURN c;

@@ -13,3 +13,9 @@ CREATE TABLE fairpost.patience (
     bulk   interval NOT NULL DEFAULT '7 days'
 );
 INSERT INTO fairpost.patience DEFAULT VALUES;
+
+-- Whether a follow-up has a subject of its own. Those that were written before have; from now on one that does not insist keeps the first step's.
+ALTER TABLE fairpost.sequence_steps ADD COLUMN own_subject boolean NOT NULL DEFAULT true;
+ALTER TABLE fairpost.sequence_steps ALTER COLUMN own_subject SET DEFAULT false;
+ALTER TABLE fairpost.campaign_steps ADD COLUMN own_subject boolean NOT NULL DEFAULT true;
+ALTER TABLE fairpost.campaign_steps ALTER COLUMN own_subject SET DEFAULT false;

@@ -1,0 +1,39 @@
+"""Which follow-ups stay in the thread of the first e-mail. Gmail puts a reply with another subject into a thread of its own."""
+
+import re
+from dataclasses import dataclass
+
+from fairpost.model.campaign import Campaign
+from fairpost.postgres import campaigns
+from fairpost.postgres.store import Store
+
+_REPLY = re.compile(r"\s*re\s*:\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subjects:
+    """By the numbers of the steps."""
+
+    inherited: tuple[int, ...] = ()  # with the first step's subject
+    leaving: tuple[int, ...] = ()  # with one that leaves the thread
+
+
+async def subjects_of(store: Store, campaign: Campaign) -> Subjects:
+    if len(campaign.steps) < 2:
+        return Subjects()
+    numbers = range(1, len(campaign.steps) + 1)
+    first, *others = [(await campaigns.words_of_step(store, campaign, number))[0] for number in numbers]
+    insisting = [number for number, step in enumerate(campaign.steps, 1) if step.own_subject]
+    leaving = tuple(number for number in insisting if not is_same_thread(first, others[number - 2]))
+    return Subjects(inherited=tuple(n for n in numbers if n > 1 and n not in insisting), leaving=leaving)
+
+
+def is_same_thread(first: str, other: str) -> bool:
+    """Whether Gmail takes them for one subject: but for what an answer has before it, and for blanks."""
+    return _bare(first) == _bare(other)
+
+
+def _bare(subject: str) -> str:
+    while found := _REPLY.match(subject):
+        subject = subject[found.end() :]
+    return " ".join(subject.split())
