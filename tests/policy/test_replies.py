@@ -81,6 +81,34 @@ def test_where_the_text_blames_us_nobody_else_is_suppressed(text: str, phase: St
     assert found.class_ in (ReplyClass.POLICY_SENDER, ReplyClass.MESSAGE)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the domain of the sender does not exist",
+        "The sender's mailbox does not exist",
+        "sender callout: mailbox does not exist",
+        "originator address not found",
+        "invalid return address",
+        "Reply-to mailbox unknown",
+        "Your mailbox is disabled, you cannot send mail",
+        "Your address is not a member of this mailing list",
+        "license for user expired",
+        "user authentication unknown",
+        "reverse lookup: host not found",
+        "DNS record not found for address 192.0.2.7",
+        "ldap error: user not found due to timeout",
+        "unknown error while delivering to mailbox",
+        "No such file or directory",
+        "Absender existiert nicht",
+        "\u53d1\u4ef6\u4eba\u4e0d\u5b58\u5728",
+    ],
+)
+@pytest.mark.parametrize("phase", [None, Step.RCPT, Step.DOT])
+def test_somebody_else_who_does_not_exist_is_not_the_recipient(text: str, phase: Step | None) -> None:
+    assert not meaning(Reply(550, text), phase=phase).suppress_recipient
+    assert not meaning(Reply(0, text), phase=phase).suppress_recipient
+
+
 @pytest.mark.parametrize("code", [500, 550, 554, 570, 599])
 def test_what_is_not_understood_is_tried_again_to_be_safe(code: int) -> None:
     found = meaning(Reply(code, "Zorp"), phase=Step.DOT)

@@ -55,6 +55,8 @@ def meaning(
         return _meaning(rules.NONSENSE, text=text, is_temporary=True)
     status = _enhanced(enhanced or "", code) or _enhanced(text, code)
     found = _by_smtp(code or _code_like(status), phase, status, text)
+    if code == NO_CODE and found is rules.UNEXPLAINED:
+        found = _said(rules.UNCODED, _words(text), code) or found
     # Of 552 the standard says: when it is about too many recipients, take it for 452 (RFC 5321, 4.5.3.1.10).
     is_temporary = 0 < code < 500 or (code == 552 and found is rules.TOO_MANY)
     return _meaning(found, text=text, is_temporary=is_temporary)
@@ -67,33 +69,36 @@ def _code_like(status: str) -> int:
 
 def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
     words = f"{status} {_words(text)}"
+    said, by_status = _said(rules.PLAIN, words, code), rules.BY_ENHANCED.get(status)
+    if said is rules.FULL and by_status in (rules.TOO_FAST, rules.QUOTA):
+        said = None  # a quota of the sender's
     is_login = phase is Step.AUTH and code != 421  # 421 may come at any time, and closes the connection
     candidates = (
-        _said(rules.PLAIN, words, code),
+        said,
         rules.BY_CODE.get(code),
         rules.UNREACHABLE if status.startswith("4.4.") else None,
         rules.LOGIN if is_login else None,
-        rules.BY_ENHANCED.get(status),
+        by_status,
         _said(rules.TIES, words, code),
     )
-    fitting = (_in_phase(found, phase) for found in candidates if found)
+    fitting = (_in_phase(found, phase, code) for found in candidates if found)
     found = next((found for found in fitting if found), None) or _by_default(code, phase, status, words)
-    return found if found.class_ is not ReplyClass.HARD_BOUNCE else _unless_it_is_us(found, phase, text, words)
+    is_dead = found.class_ is ReplyClass.HARD_BOUNCE
+    return _spared(found, phase, code, text=text, words=words) if is_dead else found
 
 
-def _unless_it_is_us(found: Finding, phase: Step | None, text: str, words: str) -> Finding:
+def _spared(found: Finding, phase: Step | None, code: int, *, text: str, words: str) -> Finding:
     """Where the text blames us, or the server is known to call a refusal so, the recipient is not dead."""
     if phase in rules.AFTER_RECIPIENTS and rules.SAYS_UNKNOWN_TO_UNWANTED.search(text):
         return rules.UNWANTED
-    if not rules.BLAME.search(words):
-        return found
-    return rules.CONTENT if phase in rules.AFTER_RECIPIENTS else rules.BLOCKED
+    said = _said(rules.SPARING, words, code)
+    return (_in_phase(said, phase, code) or found) if said else found
 
 
-def _in_phase(found: Finding, phase: Step | None) -> Finding | None:
+def _in_phase(found: Finding, phase: Step | None, code: int) -> Finding | None:
     """What can be meant at this point of the conversation, which is more certain than any word."""
     if found.class_ is ReplyClass.HARD_BOUNCE and phase in rules.BEFORE_RECIPIENTS:
-        return rules.SENDER
+        return rules.SENDER if code >= 500 else rules.BUSY
     if found is rules.CONTENT and phase in rules.BEFORE_CONTENT:
         return rules.BLOCKED
     if found is rules.PERHAPS_GONE and phase not in (None, Step.RCPT):
@@ -175,7 +180,10 @@ _CODE = r"([245])\.([0-7])\.(\d{1,3})(?!\.?\d)"
 _AT_START = re.compile(rf"(?:\d{{3}}[ -])?#?{_CODE}", re.ASCII)
 _SOMEWHERE = re.compile(rf"(?<![\w.-]){_CODE}", re.ASCII)
 _REPEATED = re.compile(rf"(?<![\w.-])(?:\d{{3}}[ -])?{_CODE} ?", re.ASCII)
-_NO_WORDS = re.compile(r"""https?://\S+|(?<![^\s<>()\[\]:;,"])[^\s<>()\[\]:;,"@]*@[^\s<>()\[\]:;,"]*""")
+_NO_WORDS = re.compile(
+    r"""https?://\S+|(?<![^\s<>()\[\]:;,"])[^\s<>()\[\]:;,"@]*@[^\s<>()\[\]:;,"]*"""
+    r"|\bunknown (?:error|reason|problem|failure|issue|exception|command|option|cause)"
+)
 
 
 def _enhanced(text: str, code: int) -> str:
@@ -187,7 +195,8 @@ def _enhanced(text: str, code: int) -> str:
 
 
 def _words(text: str) -> str:
-    """Without links and addresses, for in spam@example.com nobody speaks of spam; and without the code that each line repeats."""
+    """Without links and addresses, for in spam@example.com nobody speaks of spam; without the code that each line repeats;
+    and without "unknown error", in which nobody is unknown."""
     return " ".join(_NO_WORDS.sub("", _REPEATED.sub("", text)).split())
 
 

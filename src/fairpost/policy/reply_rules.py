@@ -157,19 +157,31 @@ def _beside(
     return Phrases(re.compile(f"{one}{gap}{other}|{other}{gap}{one}"), finding, only)
 
 
-# Said of who we are: whatever else stands there, the recipient is not dead because of it.
-BLAME = re.compile(
-    "(?<![a-z0-9])(?:"
-    + _options(
-        (
-            "your ip | your host | your server | your mail server | your network | your domain | your location | your isp",
-            "sending ip | ip address | adresse ip | indirizzo ip | ip-adresse | client host | client address",
-            "connecting ip | connecting host | remote host is | blacklist | black list | black-list | blocklist | block list",
-            "blocked using | dnsbl | rbl | spamhaus | spamcop | sorbs | reputation | banned",
-            "spam | virus | malware | phish | dmarc | dkim | spf | ip地址 | 发信ip | 黑名单",
-        )
-    )
-    + ")"
+# Words beside which nobody else is dead: they blame us, or speak of another address, or of something that passes. A reply
+# that has one of them suppresses no recipient, whatever else stands there. The first that fits counts.
+SPARING: tuple[Phrases, ...] = (
+    _row(
+        SENDER,
+        "sender | sending user | sending account | originator | return address | return path | return-path | reply-to",
+        "bounce address | envelope-from | envelope from | mail from | from header | your address | your mailbox",
+        "your email address | your e-mail address",
+    ),
+    _row(UNWANTED, "members only | members may | member of this | you are not a member | posting"),
+    _row(FORBIDDEN, "your account | your subscription | license"),
+    _row(LOGIN, "your password | authenticat"),
+    _row(UNPROVEN, "reverse | ptr! | dns record | helo | dmarc | dkim | spf! | ipv6 | ipv4"),
+    _row(
+        BLOCKED,
+        "your ip | your host | your server | your mail server | your network | your domain | your location | your isp",
+        "sending ip | ip address | adresse ip | indirizzo ip | ip-adresse | client host | client address",
+        "connecting ip | connecting host | remote host is | blacklist | black list | black-list | blocklist | block list",
+        "blocked using | dnsbl | rbl! | spamhaus | spamcop | sorbs | reputation | banned | not permitted",
+        "ip地址 | 发信ip | 黑名单",
+    ),
+    _row(CONTENT, "spam | virus | malware | phish"),
+    _row(FORMAT, "message-id | vrfy | command disabled | address family"),
+    _row(FULL, "quota"),
+    _row(AWAY, "temporary: | temporarily | timeout | timed out"),
 )
 
 # Text that corrects the codes: it is plain, and the codes that come with it are often wrong. The first that fits counts.
@@ -178,14 +190,15 @@ PLAIN: tuple[Phrases, ...] = (
         FLOODED,
         "receiving mail too quickly | receiving email too quickly | receiving mail at a rate",
         "receiving email at a rate | recipient has exceeded | recipient thread limit",
-        "to this recipient per hour",
+        "to this recipient per hour | mailbox received too | mailbox is receiving too | recipient is receiving too",
     ),
+    _row(SENDER, "unresolvable*from | from*unresolvable"),
     _row(
         TOO_MUCH_FOR_ONE,
         "limit * for this recipient | limit * for recipient | limit * to this recipient | limit * for this mailbox",
         "limit * for this user | limit * for this address | many messages to this recipient",
         "many messages for this recipient | many mails to this recipient | many emails to this recipient",
-        "per-recipient * limit | per recipient limit | this recipient too often | same recipient",
+        "recipient's rate | recipient's*rate limit | recipient's limit | per-recipient * limit | per recipient limit | this recipient too often | same recipient",
     ),
     _row(
         TOO_BIG,
@@ -193,22 +206,25 @@ PLAIN: tuple[Phrases, ...] = (
         "message body is too big | too much mail data | header size | mail size | mailsize | exceeds size limit",
         "size limits | maximum message size",
     ),
+    _row(FULL, "mailbox size | mailbox exceeds | mailbox has exceeded"),
+    _row(TOO_BIG, "size exceed | maximum size"),
     _row(FORMAT, "duplicate header"),
     _row(
         BUSY,
         "organization queue quota | insufficient system | insufficient disk | mail system storage",
-        "mail system is full | system load",
+        "mail system is full | system load | too much load | out of memory | queue unavailable | queue is full | database",
+        "server was temporarily | server is temporarily | server temporarily",
     ),
-    _row(GREYLISTED, "greylist", "graylist", "grey-list", "gray-list", "grey list", "gray list"),
+    _row(GREYLISTED, "greylist | graylist | grey-list | gray-list | grey list | gray list | postgrey"),
     _row(
         TOO_FAST,
         "recipients received this hour | too many recipients this hour | limits for how many messages",
-        "too many recipient attempts | excessive unknown recipients | excessive userid unknowns",
+        "too many recipients from | too many recipient attempts | excessive unknown recipients | excessive userid unknowns",
     ),
     _row(
         TOO_MANY,
         "too many recipients | in a separate transaction | maximum * recipients reached | recipients per message",
-        "recipients limit exceeded",
+        "recipients limit exceeded | rcpt limit | recipient limit | too many rcpt | maximum number of recipients | only one recipient | one recipient at a time",
     ),
     _row(
         FULL,
@@ -218,11 +234,12 @@ PLAIN: tuple[Phrases, ...] = (
     _row(
         QUOTA,
         "daily * limit | daily limit | daily * quota | hourly * limit | hourly limit | 24-hour * limit | sending limit",
-        "sending quota | sending rate | relay limit | outgoing limit | outgoing * quota | outgoing * limit",
+        "sending quota | sending rate | send rate | sending frequency | relay limit | outgoing limit | outgoing * quota | outgoing * limit",
         "submissionquota | submission quota | message quota | message limit reached | email limit is reached",
         "limit for sending | maximum credits | mail rate exceeded | emails per | e-mails per | mails per | messages per hour",
         "messages per day | messages per minute | per 24 hours | within 24 hours | too many emails | too many e-mails",
-        "failures per hour | you are sending too | sender has exceeded | reached your limit | exceeded your limit",
+        "past 24 | last 24 | in 24 hours | over 24 hours | sender throttled | sender is throttled",
+        "failures per hour | you are sending too | sender has exceeded | sender rate | reached your | exceeded your",
         "limite de envio | limite d'envoi | versandlimit | limite di invio | limit wysyl | лимит отправ | 发信数量 | 发送频率",
         "wait to send more | send more emails | rate limit increase",
         "concurrent connections limit exceeded | concurrent smtp connections | unusual amount of",
@@ -241,12 +258,13 @@ PLAIN: tuple[Phrases, ...] = (
         "too many transactions | too many deliveries | too much mail | too much traffic | too fast | too quickly",
         "too frequent | too often | frequency limited | frequency limit | reached its limit | connection limit",
         "connections limit | unusual rate | unexpected volume | excessive volume | excessive mail | excessive rate",
-        "temporarily deferred due to u | messages * temporarily deferred | message * temporarily deferred -",
-        "permanently deferred | slow down | slower | max message per connection",
+        "temporarily deferred | permanently deferred | slow down | slower | max message per connection",
         "maximum number of concurrent connections | maximum number of connections | messages per connection",
         "messages for this session | trop de | zu viele verbindungen | zu viele nachrichten | demasiad | troppi | troppe",
         "слишком много | слишком часто | 并发连接 | 超出限制 | 超过了 | 超过限制 | 频率 | 너무 많",
     ),
+    _beside(TOO_FAST, words.FLOW, words.EXCESS),
+    _row(LOOP, "too many hops | too many received"),
     _row(FULL, "over*quota | quota violation | exceeded*quota | exceeds*quota | exceeding*quota | quota*exceed"),
     _row(
         FULL,
@@ -255,6 +273,7 @@ PLAIN: tuple[Phrases, ...] = (
         "storage full | storage space | exceeded the size limit | space not enough | not have enough space | file too large",
     ),
     _beside(FULL, words.RECIPIENT, words.FULL),
+    _row(TOO_FAST, "too many | too much | limit exceeded | limit reached | limits exceeded", only="4"),
     _row(
         RELAY,
         "relay access denied | relay denied | relaying denied | relay not permitted | relaying not permitted",
@@ -265,10 +284,37 @@ PLAIN: tuple[Phrases, ...] = (
         "turn on smtp authentication | bypassing * mail relay",
     ),
     _row(
+        BLOCKED,
+        "your ip*block | your ip*list | your ip*ban | your ip*welcome | your ip*reject | your ip*denied | your ip*refused",
+        "your domain*block | your domain*blacklist | your country",
+    ),
+    _row(
+        UNWANTED,
+        "delivery restriction | resolver.rst | restrictedtorecip | recipient doesn't want | user refused | recipient refused",
+        "rejected by recipient | rejected by the recipient | rejected by this user | rejected by user | by user's reject",
+        "blocked by the recipient | blocked by recipient | blacklisted by recipient | recipient's list of senders",
+        "受信拒否 | 수신거부 | 수신 거부",
+    ),
+    _row(
+        FORBIDDEN,
+        "sending for this account | sending from this account | account * not * send | your account*suspended",
+        "your account*disabled | your account*blocked | your account*locked | your account*expired | your account*closed",
+        "your account*inactive | your subscription | your license | your plan | outgoing mail * suspended",
+        "outgoing mail * disabled | outgoing email * suspended | outbound * suspended | sending * has been disabled",
+        "sending * is disabled | sending * suspended | sending blocked | sending is blocked | account is not permitted to send | smtp access * disabled",
+    ),
+    _row(
+        LOGIN,
+        "authentication required | authentication is required | auth required | auth is required | auth failed",
+        "authentication fail | authentication credentials invalid | must authenticate | please authenticate | auth first",
+        "auth command first | authorization required | not authenticated | login required | invalid credentials",
+        "invalid login | reauthenticate | re-authenticate | credentials are",
+    ),
+    _row(
         SENDER,
-        "sender address | sender rejected | sender denied | sender refused | sender verif | invalid sender | fake sender",
+        "sender address | sender rejected | sender denied | sender refused | sender verif | verify sender | verify the sender | invalid sender | fake sender",
         "unauthorized sender | unknown sender | sender unknown | sender is rejected | sender was rejected | sender email",
-        "bad outbound sender | blocked senders | domain of sender | sender domain | sender's domain | rfc.5321 from",
+        "sender name | sender header | check your from | from/sender | bad outbound sender | blocked senders | domain of sender | sender domain | sender's domain | rfc.5321 from",
         "sending domain | mailfrom domain | from domain | sender signature | sender identity | from address | sendasdenied",
         "send as | not owned by | mail from must equal | mail from is mismatched | verify mailfrom | not allowed to send",
         "address is not verified | spoof | anti-spoof | emetteur | expediteur | absender | remitente | remetente",
@@ -282,27 +328,11 @@ PLAIN: tuple[Phrases, ...] = (
         "authentication checks | authentication information | authentication level | authentication results",
         "invalid dns mx | not meet ipv6 | resource record",
     ),
-    _row(
-        UNWANTED,
-        "delivery restriction | resolver.rst | restrictedtorecip | recipient doesn't want | user refused | recipient refused",
-        "rejected by recipient | rejected by the recipient | rejected by this user | rejected by user | by user's reject",
-        "blocked by the recipient | blocked by recipient | blacklisted by recipient | recipient's list of senders",
-        "受信拒否 | 수신거부 | 수신 거부",
-    ),
     _row(BLOCKED, "unusual sending activity"),  # Zoho: the account is stopped until somebody unlocks it
-    _row(NO_TLS, "starttls command first", "starttls first", "tls required", "requires tls", "encryption required"),
     _row(
-        FORBIDDEN,
-        "sending for this account | sending from this account | account * not * send | your account * suspended",
-        "your account * disabled | your account * blocked | your account * locked | outgoing mail * suspended",
-        "outgoing mail * disabled | outgoing email * suspended | outbound * suspended | sending * has been disabled",
-        "sending * is disabled | sending * suspended | account is not permitted to send | smtp access * disabled",
-    ),
-    _row(
-        LOGIN,
-        "authentication required | authentication is required | auth required | authentication failed | auth failed",
-        "authentication fail | authentication credentials invalid | must authenticate | please authenticate",
-        "not authenticated | not logged in | login required | invalid credentials | invalid login",
+        NO_TLS,
+        "starttls command first | starttls first | starttls required | starttls is required | tls required",
+        "tls is required! | tls-connection is required | requires tls | encryption required",
     ),
     _row(
         GONE,
@@ -335,7 +365,7 @@ PLAIN: tuple[Phrases, ...] = (
         "certificate validation",
     ),
     _row(UNREACHABLE, "connect*connection refused | : connection refused"),
-    _row(UNREACHABLE, "connection refused", only="4"),
+    _row(UNREACHABLE, "connection refused | unreachable | dns resol | dns error | dns fail | dns lookup", only="4"),
     _row(
         UNREACHABLE,
         "retry timeout | message expired | envelope expired | delivery time expired | queue.expired | queue too long",
@@ -346,8 +376,8 @@ PLAIN: tuple[Phrases, ...] = (
 
 # Text that breaks a tie, where neither codes nor phase tell.
 TIES: tuple[Phrases, ...] = (
-    _row(CONTENT, "spamhaus dbl", "likely unsolicited"),
-    _row(GONE, "recipient account is | not listed in | is no longer valid"),
+    _row(CONTENT, "spamhaus dbl | likely unsolicited | file extension | file type"),
+    _row(GONE, "recipient account is | not listed in | is no longer valid | not in my validrcpt"),
     _row(
         BLOCKED,
         "block list | blocklist | block listed | blacklist | black list | black-list | dnsbl | rbl | blocked using",
@@ -361,42 +391,54 @@ TIES: tuple[Phrases, ...] = (
     ),
     _row(
         CONTENT,
-        "spam | junk | virus | malware | phish | infected | unsolicited | suspicious | content | attach | banned:",
+        "spam | junk | virus | malware | phish | infected | unsolicited | suspicious | banned:",
         "dt:spm",  # NetEase
-        "security issue | security policies | message filtered | message rejected | message refused | message not allowed",
-        "policy violation",
-        "mail rejected | local policy | policy reasons | policy restrictions | email policy | antyspam | 垃圾邮件",
+        "security issue | security policies | bounce attack | antyspam | 垃圾邮件",
     ),
-    _row(FORMAT, "rfc 5322", "rfc 2822", "rfc compliant", "header", "malformed", "mime", "invalid data in message"),
-    _row(FORMAT, "messages without", "to: field", "8-bit data", "missing from"),
+    _row(
+        FORMAT,
+        "rfc 5322 | rfc 2822 | rfc 822 | rfc5322 | rfc2822 | rfc822 | rfc compliant | not conform | header | malformed | mime | invalid data in message | messages without",
+        "to: field | 8-bit data | missing from | bare lf | bare cr | long line | line too long | line is too long",
+        "parse message | parse the message | subject",
+    ),
     _row(
         NO_DOMAIN,
         "unrouteable | unroutable | host unknown | unknown host | no such domain | no such host | domain not found",
         "domain name not found | domain does not exist | domain doesn't exist | domain * not exist | nxdomain",
         "host not found | host * not found | no mx record | no mx | null mx | nullmx | null-mx | indicated no smtp service",
         "does not accept mail | accepts no mail | mail exchanger | any host | host name is unknown | invalid host name",
+        "non-existent host | nonexistent host | non-existent domain | nonexistent domain | valid mx",
         "no data known | bad destination system | domain * no longer | domain * expired | domaine inconnu",
         "domain unbekannt | dominio inexistente | dominio no existe | dominio nao existe | домен не | 域名不存在",
     ),
     _row(
         GONE,
         "5.4.1 * recipient address rejected",  # Microsoft: not in the directory
-        "all recipient addresses rejected | no such | no mailbox | no one with | nobody | no valid recipient",
+        "all recipient addresses rejected | no such user | no such mail | no such recipient | no such address | no such email",
+        "no such e-mail | no such account | no such person | no such alias | no such local | no such member | no such name",
+        "no mailbox | no one with | nobody here | no valid recipient | email not exist | email does not exist | email not found",
+        "email doesn't exist | email unknown",
         "not a registered | not in recipient list | not our customer | not our user | not user of | user not local",
         "doesn't have a * account | in my badrcptto | user has moved | marked as invalid | invalid-recipient",
         "unavailable mail user | invalid final delivery | no longer accepts mail | address error | does no exist",
-        "not found in ldap | not listed in * directory",
+        "not found in ldap | not listed in * directory | not in route | not accept incoming | not accepting email for",
         "policy rejection on the target",  # Yandex: the recipient's account was closed
     ),
     _beside(GONE, words.RECIPIENT, words.NONEXISTENT),
     _beside(GONE, words.RECIPIENT, words.CLOSED, is_close=True),
     _row(
         MALFORMED,
-        "bad address syntax | recipient address rejected: need fully-qualified | recipient address reserved",
+        "fully-qualified | fully qualified | fully - qualified | characters in address | characters in the address | illegal character | bad address syntax | recipient syntax | bad recipient | recipient address rejected: need fully-qualified | recipient address reserved",
+    ),
+    _row(
+        CONTENT,
+        "content | attach | message filtered | message rejected | message refused | message not allowed | mail rejected",
+        "policy violation | local policy | policy reasons | policy restrictions | email policy",
     ),
     _row(
         LOOP,
-        "mail loop | loops back | loop detected | points back to | too many hops | forwarded more than",
+        "mail loop | forwarding loop | looping | loops back | loop detected | points back to | points to local",
+        "forwarded more than",
     ),
     # What the standard writes beside 550 and 553, and what many servers write whatever they mean.
     _row(
@@ -404,7 +446,22 @@ TIES: tuple[Phrases, ...] = (
         "mailbox unavailable | mailbox is unavailable | mailbox not available | mailbox name | invalid address",
         "mailbox * unavailable | recipient rejected | no mailbox by that name",
     ),
-    _row(BUSY, "currently unavailable | temporarily unavailable"),
+    _row(RELAY, "relay! | relaying!"),
+    _row(
+        BUSY,
+        "currently unavailable | temporarily unavailable | not be saved | not be stored | internal error | internal server",
+        "temporary error | temporary failure | temporary problem",
+    ),
+)
+
+# For text without a code, which a program wrote about its connection, where nothing else fits.
+UNCODED: tuple[Phrases, ...] = (
+    _row(
+        UNREACHABLE,
+        "timeout | timed out | time out | connect | socket | dial | dns | resolv | tls | ssl | certificate | handshake",
+        "network | unreachable | host | proxy | reset by peer | end of file | eof!",
+    ),
+    _row(BUSY, "error | fail | temporar | try again | later | deferred | delayed | busy"),
 )
 
 # Words that say only that somebody minds. Before the content was seen it is us, afterwards the message.
@@ -472,6 +529,7 @@ BY_ENHANCED: dict[str, Finding] = _codes(
         ("x.7.504-505", GONE),
         ("x.7.509 x.7.515", UNPROVEN),
         ("x.7.512", FORMAT),
+        ("5.7.520", CONTENT),
         ("4.7.500-699", TOO_FAST),
         ("5.7.500-750", BLOCKED),
     )

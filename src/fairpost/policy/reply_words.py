@@ -29,7 +29,8 @@ RECIPIENT = (
 
 # Said of a recipient, even some words away, there is no such one.
 NONEXISTENT = (
-    "unknown | not known | not exist | n't exist | no exist | not found | n't found | not be found | nonexist | non-exist",
+    "unknown | not known | not exist | doesn't exist | dosn't exist | doesnt exist | don't exist | no exist | not found",
+    "not be found | isn't found | wasn't found | couldn't be found | nonexist | non-exist | non exist | unexist",
     "not listed | not recogni | no longer | not registered | unregistered | unallocated | can't find | cannot find",
     "couldn't find | not configured to receive | not handled | not hosted | not a member | not have an account",
     "lookup in domain map failed",
@@ -73,4 +74,14 @@ FULL = (
     "vol. | llen | sin espacio | excedid | superad | chei | lotad | pien | esaurit | przepelnion | pelna | plna",
     "betelt | dolu | переполнен | заполнен | превышен | переповнен",
     "已满 | 已滿 | 空间不足 | 超容 | 容量不足 | 一杯 | いっぱい | 満杯 | 容量を超 | 용량 초과 | 용량초과 | 가득",
+)
+
+# What there can be too much of from a sender, and how it is said.
+FLOW = (
+    "messages | mails | emails | e-mails | connections | sessions | requests | commands | transactions | deliveries",
+    "data sent | traffic | bandwidth | attempts | bounces | volume | throughput | for sending | transfer quota",
+)
+EXCESS = (
+    "too many | too much | excessive | exceed | maximum number | max number | maximum amount | limit reached",
+    "limit has been reached | limit was reached | reached the limit | reached the maximum | maximum threshold",
 )
