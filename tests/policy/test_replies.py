@@ -97,6 +97,7 @@ def test_where_the_text_blames_us_nobody_else_is_suppressed(text: str, phase: St
         "reverse lookup: host not found",
         "DNS record not found for address 192.0.2.7",
         "ldap error: user not found due to timeout",
+        "Too many unknown RCPT TO addresses from host 192.0.2.7",
         "unknown error while delivering to mailbox",
         "No such file or directory",
         "Absender existiert nicht",

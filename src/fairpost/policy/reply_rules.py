@@ -131,7 +131,7 @@ def fold(text: str) -> str:
 
 
 _GAP = r".{0,40}?"  # bounded, so that no text takes long
-_CLOSE = r"[^a-z0-9]{1,3}(?:[a-z]{1,9}[^a-z0-9]{1,3}){0,3}?"  # some short words: "mailbox HAS BEEN disabled"
+_CLOSE = r"[^a-z0-9]{1,3}(?:[a-z]{1,16}[^a-z0-9]{1,3}){0,3}?"  # some short words: "mailbox HAS BEEN disabled"
 
 
 def _options(phrases: tuple[str, ...]) -> str:
@@ -166,6 +166,7 @@ SPARING: tuple[Phrases, ...] = (
         "bounce address | envelope-from | envelope from | mail from | from header | your address | your mailbox",
         "your email address | your e-mail address",
     ),
+    _row(BLOCKED, "too many | too much | excessive | from host"),
     _row(UNWANTED, "members only | members may | member of this | you are not a member | posting"),
     _row(FORBIDDEN, "your account | your subscription | license"),
     _row(LOGIN, "your password | authenticat"),
@@ -264,7 +265,7 @@ PLAIN: tuple[Phrases, ...] = (
         "слишком много | слишком часто | 并发连接 | 超出限制 | 超过了 | 超过限制 | 频率 | 너무 많",
     ),
     _beside(TOO_FAST, words.FLOW, words.EXCESS),
-    _row(LOOP, "too many hops | too many received"),
+    _row(LOOP, "too many hops | too many received | hop count | received:"),
     _row(FULL, "over*quota | quota violation | exceeded*quota | exceeds*quota | exceeding*quota | quota*exceed"),
     _row(
         FULL,
@@ -273,6 +274,7 @@ PLAIN: tuple[Phrases, ...] = (
         "storage full | storage space | exceeded the size limit | space not enough | not have enough space | file too large",
     ),
     _beside(FULL, words.RECIPIENT, words.FULL),
+    _row(FULL, "quota | diskspace | enough disk space | space has | message count | mail count"),
     _row(TOO_FAST, "too many | too much | limit exceeded | limit reached | limits exceeded", only="4"),
     _row(
         RELAY,
@@ -290,7 +292,7 @@ PLAIN: tuple[Phrases, ...] = (
     ),
     _row(
         UNWANTED,
-        "delivery restriction | resolver.rst | restrictedtorecip | recipient doesn't want | user refused | recipient refused",
+        "delivery restriction | resolver.rst | restrictedtorecip | want your mail | want your email | user refused | recipient refused",
         "rejected by recipient | rejected by the recipient | rejected by this user | rejected by user | by user's reject",
         "blocked by the recipient | blocked by recipient | blacklisted by recipient | recipient's list of senders",
         "受信拒否 | 수신거부 | 수신 거부",
@@ -299,13 +301,14 @@ PLAIN: tuple[Phrases, ...] = (
         FORBIDDEN,
         "sending for this account | sending from this account | account * not * send | your account*suspended",
         "your account*disabled | your account*blocked | your account*locked | your account*expired | your account*closed",
-        "your account*inactive | your subscription | your license | your plan | outgoing mail * suspended",
-        "outgoing mail * disabled | outgoing email * suspended | outbound * suspended | sending * has been disabled",
-        "sending * is disabled | sending * suspended | sending blocked | sending is blocked | account is not permitted to send | smtp access * disabled",
+        "your account*inactive | your subscription | your license | your plan | outgoing*suspended | outgoing*disabled",
+        "outgoing*blocked | outbound*suspended | outbound*disabled | sending * has been disabled | sending * is disabled",
+        "sending * suspended | sending blocked | sending is blocked | account is not permitted to send",
+        "smtp access * disabled",
     ),
     _row(
         LOGIN,
-        "authentication required | authentication is required | auth required | auth is required | auth failed",
+        "requires authentication | requires smtp auth | authentication required | authentication is required | auth required | auth is required | auth failed",
         "authentication fail | authentication credentials invalid | must authenticate | please authenticate | auth first",
         "auth command first | authorization required | not authenticated | login required | invalid credentials",
         "invalid login | reauthenticate | re-authenticate | credentials are",
@@ -313,7 +316,7 @@ PLAIN: tuple[Phrases, ...] = (
     _row(
         SENDER,
         "sender address | sender rejected | sender denied | sender refused | sender verif | verify sender | verify the sender | invalid sender | fake sender",
-        "unauthorized sender | unknown sender | sender unknown | sender is rejected | sender was rejected | sender email",
+        "unauthorized sender | unknown sender | sender unknown | from this sender | sender ip | sender is rejected | sender was rejected | sender email",
         "sender name | sender header | check your from | from/sender | bad outbound sender | blocked senders | domain of sender | sender domain | sender's domain | rfc.5321 from",
         "sending domain | mailfrom domain | from domain | sender signature | sender identity | from address | sendasdenied",
         "send as | not owned by | mail from must equal | mail from is mismatched | verify mailfrom | not allowed to send",
@@ -322,11 +325,11 @@ PLAIN: tuple[Phrases, ...] = (
     ),
     _row(
         UNPROVEN,
-        "spf | dkim | dmarc | domainkeys | unauthenticated | ptr record | dns ptr | reverse dns | reverse hostname",
-        "cannot find your hostname | ip name lookup failed | ip name possibly forged | mismatches client ip",
+        "spf | dkim | dmarc | domainkeys | unauthenticated | ptr record | dns ptr | reverse dns | reverse hostname | rdns",
+        "reverse lookup | cannot find your hostname | ip name lookup failed | ip name possibly forged | mismatches client ip",
         "helo command rejected | helo domain | helo name | helo should | in your helo | invalid helo | bad helo",
         "authentication checks | authentication information | authentication level | authentication results",
-        "invalid dns mx | not meet ipv6 | resource record",
+        "invalid dns mx | not meet ipv6 | resource record | can't be resolved | cannot be resolved | must resolve",
     ),
     _row(BLOCKED, "unusual sending activity"),  # Zoho: the account is stopped until somebody unlocks it
     _row(
@@ -336,7 +339,7 @@ PLAIN: tuple[Phrases, ...] = (
     ),
     _row(
         GONE,
-        "disabled recipient | due to inactivity | for inactivity | per inutilizzo | wegen inaktivitat | por inactividad",
+        "disabled recipient | inactivity | no recipient activity | long-time inactiv | per inutilizzo | wegen inaktivitat | por inactividad",
         "por inatividade | pour inactivite | por falta de uso | из-за неактивности",
         only="5",
     ),
@@ -365,7 +368,11 @@ PLAIN: tuple[Phrases, ...] = (
         "certificate validation",
     ),
     _row(UNREACHABLE, "connect*connection refused | : connection refused"),
-    _row(UNREACHABLE, "connection refused | unreachable | dns resol | dns error | dns fail | dns lookup", only="4"),
+    _row(
+        UNREACHABLE,
+        "connection refused | unreachable | no dns | dns resol | dns error | dns fail | dns lookup",
+        only="4",
+    ),
     _row(
         UNREACHABLE,
         "retry timeout | message expired | envelope expired | delivery time expired | queue.expired | queue too long",
@@ -381,23 +388,25 @@ TIES: tuple[Phrases, ...] = (
     _row(
         BLOCKED,
         "block list | blocklist | block listed | blacklist | black list | black-list | dnsbl | rbl | blocked using",
-        "blocked by | blocked for | is blocked | block for spam | (ip based | (domain based | host network",
-        "listed in | listed at | listed by | listed on | found on one or more | reputation | client host | client address",
-        "spam sender | spammer | sending spam | spam source | spam abuse | connections not accepted",
-        "connections will not be accepted | not accepting connections | not allowed to connect | connection rejected",
+        "block for spam | (ip based | (domain based | host network | listed in | listed at | listed by | listed on",
+        "found on one or more | reputation | client host | client address | spam sender | spammer | sending spam",
+        "spam source | spam origin | spam abuse | spam from | connections not accepted | connections will not be accepted",
+        "not accepting connections | not accept connections | not allowed to connect | connection rejected",
         "traffic not accepted | administrative prohibition | administratively denied | invalid ip | bad ip | ip is rejected",
         "your ip | your access | your location | your host is not | is filtered | dynamic-ip | dial-up | dynamic ip",
-        "not authorized | banned send | sender * banned | score too low | 黑名单 | on our block",
+        "banned send | sender * banned | score too low | 黑名单 | on our block",
     ),
     _row(
         CONTENT,
-        "spam | junk | virus | malware | phish | infected | unsolicited | suspicious | banned:",
+        "spam | junk | virus | malware | phish | infected | unsolicited | suspicious | banned: | bulk | quarantin | surbl",
         "dt:spm",  # NetEase
-        "security issue | security policies | bounce attack | antyspam | 垃圾邮件",
+        "uribl | html | url! | filter rule | filtering | message is blocked | message has been blocked | message was blocked",
+        "in the message | security issue | security reason | security policies | bounce attack | antyspam | 垃圾邮件",
     ),
+    _row(BLOCKED, "blocked by | blocked for | is blocked | not authorized | currently blocked | due to abuse"),
     _row(
         FORMAT,
-        "rfc 5322 | rfc 2822 | rfc 822 | rfc5322 | rfc2822 | rfc822 | rfc compliant | not conform | header | malformed | mime | invalid data in message | messages without",
+        "rfc 5322 | rfc 2822 | rfc 822 | rfc5322 | rfc2822 | rfc822 | rfc compliant | not conform | not comply | header | malformed | mime | invalid data in message | messages without",
         "to: field | 8-bit data | missing from | bare lf | bare cr | long line | line too long | line is too long",
         "parse message | parse the message | subject",
     ),
@@ -406,7 +415,7 @@ TIES: tuple[Phrases, ...] = (
         "unrouteable | unroutable | host unknown | unknown host | no such domain | no such host | domain not found",
         "domain name not found | domain does not exist | domain doesn't exist | domain * not exist | nxdomain",
         "host not found | host * not found | no mx record | no mx | null mx | nullmx | null-mx | indicated no smtp service",
-        "does not accept mail | accepts no mail | mail exchanger | any host | host name is unknown | invalid host name",
+        "no mail hosts | handle mail for | does not accept mail | accepts no mail | mail exchanger | any host | host name is unknown | invalid host name",
         "non-existent host | nonexistent host | non-existent domain | nonexistent domain | valid mx",
         "no data known | bad destination system | domain * no longer | domain * expired | domaine inconnu",
         "domain unbekannt | dominio inexistente | dominio no existe | dominio nao existe | домен не | 域名不存在",
@@ -420,6 +429,7 @@ TIES: tuple[Phrases, ...] = (
         "email doesn't exist | email unknown",
         "not a registered | not in recipient list | not our customer | not our user | not user of | user not local",
         "doesn't have a * account | in my badrcptto | user has moved | marked as invalid | invalid-recipient",
+        "receiving disabled | receiving is disabled | cannot deliver mail for | have no mail",
         "unavailable mail user | invalid final delivery | no longer accepts mail | address error | does no exist",
         "not found in ldap | not listed in * directory | not in route | not accept incoming | not accepting email for",
         "policy rejection on the target",  # Yandex: the recipient's account was closed

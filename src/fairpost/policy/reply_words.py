@@ -7,7 +7,7 @@ that was folded the same way.
 # Whom a reply can be about. A reply about the sender is told apart before these are looked at.
 RECIPIENT = (
     # English
-    "user | mailbox | mail box | mbox | mail drop | account | address | recipient | addressee | alias | local part",
+    "user | mailbox | mail box | mbox | mail drop | mailaddress | account | address | recipient | addressee | alias | local part",
     "local-part | userid | inbox | rcpt | person at | customer | member | mailfolder",
     # French, German, Dutch
     "utilisateur | destinataire | compte | adresse | boite | benutzer | empfanger | empfaenger | adressat | postfach",
@@ -35,7 +35,7 @@ NONEXISTENT = (
     "couldn't find | not configured to receive | not handled | not hosted | not a member | not have an account",
     "lookup in domain map failed",
     "inconnu | inexistant | n'existe | introuvable | unbekannt | nicht bekannt | existiert nicht | nicht gefunden",
-    "nicht vorhanden | nicht vergeben | onbekend | bestaat niet | niet gevonden | niet bekend",
+    "nicht vorhanden | nicht vergeben | nicht im | onbekend | bestaat niet | niet gevonden | niet bekend",
     "desconocid | desconhecid | no existe | nao existe | inexist | no encontrad | nao encontrad | sconosciut",
     "non esiste | inesistent | non trovat | necunoscut | nu exista",
     "nieznan | nie istnieje | nie ma | nie znaleziono | neexistuje | neznam | nenalezen | nem letezik | ismeretlen",
