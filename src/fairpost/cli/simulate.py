@@ -12,6 +12,7 @@ from fairpost.settings import read_settings
 if TYPE_CHECKING:
     from fairpost.simulate.accounts import Outcome
     from fairpost.simulate.fairness import Course
+    from fairpost.simulate.providers import Result
 
 app = typer.Typer(no_args_is_help=True, help="Let days pass in minutes, beside what is real. No mail leaves.")
 
@@ -164,6 +165,61 @@ def abuse(
         print_json({"seed": seed, "senders": senders, "days": days, **ours, "hourly": hourly})
     else:
         show(measured)
+
+
+@app.command()
+def providers(
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Cases with this in their name; may be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed, the same chances.")] = 1,
+    list_cases: Annotated[bool, typer.Option("--list", help="Show the cases and run nothing.")] = False,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """See what providers that hang, defer and refuse do to everybody else.
+
+    Whole engines against a zoo of providers, on a clock moved by hand: slow, hanging at each step, greylisting, deferring one
+    recipient, refusing one sender, down for an hour, and more, with accounts that pause and senders who share them.
+    Checked all the time: what accounts hold, how long newcomers wait, idle accounts, wrong blame, the log, the limits.
+    Ends with 1 if something did not hold. All cases take some minutes.
+
+    \b
+    Example: fairpost simulate providers --only defers-one --only 'healthy 100 ms'
+    """
+    import asyncio
+
+    from fairpost.app import prepare_database
+    from fairpost.bench.workload import bench_database
+    from fairpost.cli.progress import progress
+    from fairpost.cli.providers_view import show_cases, show_results
+    from fairpost.simulate.providers import CASES, START, as_facts, simulate_providers
+    from fairpost.simulate.providers_plot import plot_providers
+    from fairpost.simulate.virtual_time import run_virtually
+
+    require_plottable(plot)
+    cases = [case for case in CASES if not only or any(text in case.name for text in only)]
+    if not cases:
+        raise typer.BadParameter("--only fits no case. See: fairpost simulate providers --list")
+    if list_cases:
+        show_cases(cases)
+        return
+    url = asyncio.run(prepare_database(read_settings()))
+
+    async def run() -> "list[Result]":
+        with progress("simulating providers", total=len(cases)) as reach:
+            async with bench_database(url) as own:
+                return await simulate_providers(own, cases, seed=seed, progress=reach)
+
+    results = run_virtually(START, run)
+    if plot is not None:
+        plot_providers(results, plot)
+    if as_json:
+        print_json({"seed": seed, "cases": [as_facts(each) for each in results]})
+    else:
+        show_results(results)
+    if any(each.violations for each in results):
+        raise typer.Exit(1)
 
 
 def _in_words(value: object) -> str:

@@ -47,12 +47,20 @@ MakeTransport = Callable[[Account], ClosableTransport]
 
 class WorkerProcess:
     def __init__(
-        self, store: Store, options: WorkerOptions, make_transport: MakeTransport, handover: Handover = NOWHERE
+        self,
+        store: Store,
+        options: WorkerOptions,
+        make_transport: MakeTransport,
+        handover: Handover = NOWHERE,
+        *,
+        exit_with: Callable[[int], object] = os._exit,
     ) -> None:
+        """`exit_with`: ends the process at once. A simulation, whose workers share one process, ends nothing."""
         self._store = store
         self._options = options
         self._make_transport = make_transport
         self._handover = handover
+        self._exit_with = exit_with
         self._workers: dict[AccountId, AccountWorker] = {}
         self._tasks: dict[AccountId, asyncio.Task[None]] = {}
         self._channel: Channel | None = None
@@ -147,7 +155,7 @@ class WorkerProcess:
         for task in self._tasks.values():
             task.cancel()
         self._over.set()
-        asyncio.get_running_loop().call_later(END_S_MAX, os._exit, AT_ONCE)
+        asyncio.get_running_loop().call_later(END_S_MAX, self._exit_with, AT_ONCE)
 
     def _say(self, word: dict[str, Any]) -> None:
         if self._channel is not None:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
+from starlette.applications import Starlette
 
 from fairpost.emulate.app import Clock, Emulation, Served, build_app
 from fairpost.emulate.faults import Fault, Faults
@@ -94,7 +95,7 @@ class GmailEmulator:
         self._port = listener.getsockname()[1]
         self.tokens.audiences |= {self.token_url, f"http://localhost:{self._port}/token"}
         config = uvicorn.Config(
-            build_app(self._emulation()),
+            self.app(),
             http="h11",  # which keeps to the limit below
             log_config=None,
             access_log=False,
@@ -111,6 +112,10 @@ class GmailEmulator:
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)
         await self._server.startup(sockets=[listener])  # and not serve(), which takes over the signals
+
+    def app(self) -> Starlette:
+        """What it serves, for clients in the same process."""
+        return build_app(self._emulation())
 
     async def stop(self) -> None:
         """What is not answered yet stays unanswered, and what is not applied yet is not applied."""

@@ -67,11 +67,14 @@ class GmailClient:
         base_url: str | None = None,
         timeouts: Timeouts | None = None,
         now: Callable[[], datetime] = clock.now,
+        wire: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
+        """`wire`: by which requests go out; None: the network."""
         self._tokens = tokens
         self.base_url = (base_url or GOOGLE).rstrip("/")
         self._timeouts = timeouts or Timeouts()
         self._now = now
+        self._wire = wire
         self._http: httpx2.AsyncClient | None = None
 
     async def create_draft(self, raw: bytes, *, thread_id: str | None = None) -> Draft | Failure:
@@ -196,6 +199,7 @@ class GmailClient:
                 timeout=httpx2.Timeout(connect=times.connect_s, write=times.write_s, read=times.read_s, pool=5),
                 headers={"User-Agent": "fairpost", "Accept-Encoding": "identity"},
                 http2=False,
+                transport=self._wire,
                 trust_env=urlsplit(self.base_url).hostname not in LOOPBACK,  # a proxy does not lead to this machine
             )
         return self._http

@@ -4,8 +4,9 @@ Written `STEP=ACTION[:DETAIL][%PERCENT]` as an option, and `ann+STEP-ACTION[-DET
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
@@ -55,6 +56,21 @@ class Stall:
 
 
 Action = Answer | Delay | Cut | CutAfter | Stall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What a server knows when it is about to answer a step."""
+
+    step: Step
+    now: datetime
+    sender: str = ""  # from MAIL on
+    recipient: str = ""  # at RCPT the one named; afterwards the first
+    messages: int = 0  # begun over this connection before
+
+
+Decide = Callable[[Heard], Sequence[Action]]
+"""A server's mind: what it does at a step, in order; nothing is its usual answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -540,7 +540,8 @@ class Store:
 
     async def engine_here(self, engine: str, *, asleep: bool) -> int:
         """How many engines there are, this one among them."""
-        return int(await self.value("SELECT fairpost.engine_here($1, $2)", engine, asleep))
+        sql = "SELECT fairpost.engine_here($1, $2, $3)"
+        return int(await self.value(sql, engine, asleep, clock.stated()))
 
     async def engine_uses(self, engine: str, vitals: Vitals | None) -> None:
         """What its processes use; None: nobody knows."""

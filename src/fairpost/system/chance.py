@@ -2,22 +2,36 @@
 
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 TOKEN_BYTES = 32
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
-def roll() -> float:
-    return random.random()  # noqa: S311 - jitter, no secret
-
-
 Dice = Callable[[], float]
+
+_loaded: Dice | None = None
+
+
+def roll() -> float:
+    return _loaded() if _loaded else random.random()  # noqa: S311 - jitter, no secret
 
 
 def dice(seed: str) -> Dice:
     """Rolls from 0 to 1 that come out the same for the same seed: for simulations, which are to be repeated."""
     return random.Random(seed).random  # noqa: S311
+
+
+@contextmanager
+def loaded(seed: str) -> Iterator[None]:
+    """For this process, until the end: every roll comes out as the seed says."""
+    global _loaded
+    before, _loaded = _loaded, dice(seed)
+    try:
+        yield
+    finally:
+        _loaded = before
 
 
 def secret_token() -> str:

@@ -1,0 +1,92 @@
+"""A whole engine inside one event loop: the real orchestrator and the real worker processes, without the processes.
+
+In place of the parent that forks stands one that starts tasks. Everything else is what `fairpost work` runs.
+"""
+
+import asyncio
+import itertools
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from fairpost.deliver.channel import Lines, Word, encode
+from fairpost.deliver.orchestrator import Orchestrator
+from fairpost.deliver.process import MakeTransport, WorkerOptions, WorkerProcess
+from fairpost.postgres.store import Store
+
+FIRST_PID = 1 << 30  # more than any process of the system has: nobody real is ever signalled
+
+_pids = itertools.count(FIRST_PID)
+
+
+class _Tasks:
+    """The parent of an engine's processes, as its orchestrator sees it."""
+
+    def __init__(self, store: Store, options: WorkerOptions, make_transport: MakeTransport) -> None:
+        self._store = store
+        self._options = options
+        self._make_transport = make_transport
+        self._lines = Lines()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._ours, self.minds = socket.socketpair()
+        self._ours.setblocking(False)
+        self._lifeline, self._held = os.pipe()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._ours, self._hear)
+
+    def _hear(self) -> None:
+        with suppress(BlockingIOError):
+            for word in self._lines.feed(self._ours.recv(65_536)):
+                if "fork" in word:
+                    self._fork(word)
+
+    def _fork(self, word: Word) -> None:
+        for_mind, for_worker = socket.socketpair()
+        pid = next(_pids)
+        self._tasks[pid] = asyncio.create_task(self._live(pid, for_worker))
+        socket.send_fds(self._ours, [encode({"forked": word["fork"], "pid": pid})], [for_mind.fileno()])
+        for_mind.close()
+
+    async def _live(self, pid: int, sock: socket.socket) -> None:
+        process = WorkerProcess(self._store, self._options, self._make_transport, exit_with=lambda _: None)
+        code = 1
+        try:
+            await process.run(sock, self._lifeline)
+            code = 0
+        finally:
+            self._tasks.pop(pid, None)
+            self._ours.send(encode({"exited": pid, "code": code}))
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._loop.remove_reader(self._ours)
+        self._loop.remove_reader(self._lifeline)
+        for sock in (self._ours, self.minds):
+            sock.close()
+        for end in (self._lifeline, self._held):
+            os.close(end)
+
+
+@asynccontextmanager
+async def engine(
+    store: Store,
+    name: str,
+    make_transport: MakeTransport,
+    *,
+    accounts_per_process: int = 1,
+    log: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[Orchestrator]:
+    """Runs until the end of the block, then finishes what is under way."""
+    options = WorkerOptions(url="", owner=name, accounts_max=accounts_per_process, poll_only=True)
+    tasks = _Tasks(store, options, make_transport)
+    orchestrator = Orchestrator(store, options, tasks.minds, processes_max=1000, log=log)
+    running = asyncio.create_task(orchestrator.run())
+    try:
+        yield orchestrator
+    finally:
+        orchestrator.end()
+        await running
+        await tasks.close()

@@ -1,0 +1,44 @@
+"""What providers saw of us: who came when, with whose e-mail. Kept by the servers, and never by the engine."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fairpost.model.account import Account
+from fairpost.model.email import Outgoing
+from fairpost.system import clock
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """A conversation in which the server heard of an e-mail; `was_cut`: we left in the middle of it."""
+
+    account: str
+    workspace: str
+    recipient: str = ""
+    began_at: datetime
+    was_cut: bool = False
+
+
+async def _nothing(_: Account) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Visits:
+    all: list[Visit] = field(default_factory=list)
+    on_begin: Callable[[Account], Awaitable[None]] = _nothing
+
+    @asynccontextmanager
+    async def visit(self, account: Account, email: Outgoing) -> AsyncIterator[None]:
+        visit = Visit(
+            account=account.name, workspace=email.workspace, recipient=email.envelope[0], began_at=clock.now()
+        )
+        self.all.append(visit)
+        await self.on_begin(account)
+        try:
+            yield
+        except BaseException:
+            visit.was_cut = True
+            raise
