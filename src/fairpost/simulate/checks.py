@@ -30,7 +30,7 @@ LONG_SEND_S = 2.0  # after which nothing is held any more
 LONG_PAUSE_S = 1.0  # during which nothing is held
 GRACE_S = 1.0  # for what must happen at once
 SLACK_S = 0.5  # beyond an edge before it counts: a look comes when it comes
-BULK_TENTH = 10  # urgent goes first, and bulk keeps a tenth
+SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # of the sends, where there is mail of both
 
 RESTING = (Reason.BACK_OFF, Reason.UNREACHABLE, Reason.STATUS)
 
@@ -82,7 +82,7 @@ class _Newcomer:
     workspace: str
     email_class: EmailClass
     arrived_at: datetime
-    ready: float = 0  # sends that may go before it, itself among them
+    ready: int = 1  # sends that may go before it, itself among them
     offered: float = 0.0  # sends that the pool could have begun since
     late_since: datetime | None = None
 
@@ -244,8 +244,10 @@ class Watch:
             if began_at is not None:
                 del self._newcomers[newcomer.workspace]
                 continue
-            newcomer.ready = max(newcomer.ready, _turns(due, newcomer.email_class))
-            newcomer.offered += offered
+            of_class = sum(class_ is newcomer.email_class for _, class_ in due)
+            is_shared = of_class < len(due)
+            newcomer.ready = max(newcomer.ready, of_class + is_shared)
+            newcomer.offered += offered * (SHARES[newcomer.email_class] if is_shared else 1)
             if newcomer.offered < newcomer.ready:
                 newcomer.late_since = None
             else:
@@ -253,7 +255,7 @@ class Watch:
                 late_s = (now - newcomer.late_since).total_seconds()
                 if late_s > GRACE_S + SLACK_S:
                     waited_s = self._waits_s[newcomer.workspace]
-                    about = f"waits for {waited_s:.1f} s; {newcomer.ready:.0f} turns were over {late_s:.1f} s ago"
+                    about = f"waits for {waited_s:.1f} s; {newcomer.ready} turns were over {late_s:.1f} s ago"
                     self._find(Check.NEWCOMER, newcomer.workspace, now, waited_s, about)
 
     # ── at the end ────────────────────────────────────────────────────────────────────────────────────────
@@ -315,15 +317,6 @@ def _waits_s(account: Account, now: datetime) -> float:
     if not isinstance(barrier, NotBefore):
         return 0.0
     return (barrier.moment - now).total_seconds() if barrier.moment else math.inf
-
-
-def _turns(due: set[tuple[str, EmailClass]], email_class: EmailClass) -> float:
-    """How many sends bring one to each sender of this class who is ready."""
-    mine = sum(class_ is email_class for _, class_ in due)
-    is_shared = any(class_ is not email_class for _, class_ in due)
-    if not is_shared:
-        return max(1, mine)
-    return max(1, mine) * (BULK_TENTH if email_class is EmailClass.BULK else BULK_TENTH / (BULK_TENTH - 1)) + 1
 
 
 def _plan(email_class: EmailClass, attempts_max: int) -> timedelta:

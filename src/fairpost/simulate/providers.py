@@ -146,6 +146,7 @@ class Result:
     doubts: int  # e-mails left to a person
     stopped: int  # accounts left to a person
     violations: tuple[Violation, ...]
+    log: tuple[str, ...]  # of the engines
 
 
 def as_facts(result: Result) -> dict[str, Any]:
@@ -163,6 +164,7 @@ def as_facts(result: Result) -> dict[str, Any]:
         "conversations": result.conversations,
         "left_to_a_person": {"emails": result.doubts, "accounts": result.stopped},
         "violations": [asdict(each) for each in result.violations],
+        "log": list(result.log),
     }
 
 
@@ -254,10 +256,17 @@ async def run_case(store: Store, case: Case, *, seed: int) -> Result:
             transport=SmtpSettings(host="127.0.0.1", port=9),
         )
     make_transport = _transports(case, visits, seed)
+    log = list[str]()
     async with AsyncExitStack() as stack:
         engines = [
             await stack.enter_async_context(
-                engine(store, f"engine-{n}", make_transport, accounts_per_process=50 if case.is_packed else 1)
+                engine(
+                    store,
+                    f"engine-{n}",
+                    make_transport,
+                    accounts_per_process=50 if case.is_packed else 1,
+                    log=log.append,
+                )
             )
             for n in range(case.engines)
         ]
@@ -270,10 +279,10 @@ async def run_case(store: Store, case: Case, *, seed: int) -> Result:
         await arriving
         ended_at = clock.now()
     await watch.finish(ended_at, drains=case.drains)
-    return await result(store, case, watch, visits)
+    return await result(store, case, watch, visits, log)
 
 
-async def result(store: Store, case: Case, watch: Watch, visits: Visits) -> Result:
+async def result(store: Store, case: Case, watch: Watch, visits: Visits, log: Sequence[str]) -> Result:
     doubts = await store.value("SELECT count(*) FROM fairpost.queue WHERE state = 'in_doubt'")
     stopped = await store.value(
         "SELECT count(*) FROM fairpost.accounts WHERE status <> 'active' AND status_until IS NULL"
@@ -286,6 +295,7 @@ async def result(store: Store, case: Case, watch: Watch, visits: Visits) -> Resu
         doubts=doubts,
         stopped=stopped,
         violations=tuple(watch.violations),
+        log=tuple(log),
     )
 
 

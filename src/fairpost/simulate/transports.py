@@ -12,7 +12,8 @@ from typing import assert_never
 import httpx2
 
 from fairpost.emulate.answers import Refusal as EmulatorRefusal
-from fairpost.emulate.server import GmailEmulator
+from fairpost.emulate.server import CLIENT_ID, CLIENT_SECRET, GmailEmulator
+from fairpost.emulate.tokens import SCOPES, Grant
 from fairpost.gmail.client import GmailClient
 from fairpost.inbox.faults import Answer, Cut, CutAfter, Decide, Delay, Heard, Stall
 from fairpost.inbox.faults import Step as Met
@@ -191,7 +192,9 @@ class SimulatedGmail(GmailTransport):
     """The real transport, to an emulator in the same process."""
 
     def __init__(self, emulator: GmailEmulator, visits: Visits, *, user: str) -> None:
-        form = emulator.refresh_token(user)
+        form = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "refresh_token": f"of {user}"}
+        emulator.tokens.clients[CLIENT_ID] = CLIENT_SECRET
+        emulator.tokens.grants[f"of {user}"] = Grant(user=user, client_id=CLIENT_ID, scopes=SCOPES)
         wire = httpx2.ASGITransport(app=emulator.app())
         super().__init__(GmailClient(_EmulatedTokens(emulator, form), base_url="http://127.0.0.1", wire=wire))
         self._visits = visits
