@@ -21,8 +21,10 @@ from fairpost.inbox.faults import (
     Answer,
     Cut,
     CutAfter,
+    Decide,
     Delay,
     Fault,
+    Heard,
     Stall,
     Step,
     striking,
@@ -32,7 +34,7 @@ from fairpost.inbox.mails import KEEP_BYTES, KEEP_MAILS, Arrived, Mail, add_mail
 from fairpost.inbox.reading import storable
 from fairpost.model.errors import FairpostError
 from fairpost.postgres.store import Store
-from fairpost.system import chance
+from fairpost.system import chance, clock
 
 MESSAGE_BYTES_MAX = 52_428_800
 LINE_BYTES_MAX = 1_048_576  # RFC 5321 has 1,000; an inbox takes what real servers would refuse, to show it
@@ -54,6 +56,7 @@ class ServerOptions:
     port: int = 1025  # 0: any that is free
     beyond_loopback: bool = False  # whoever can reach it may write to the inbox: not unasked
     faults: tuple[Fault, ...] = ()
+    decide: Decide | None = None  # a provider's mind: asked at each step, before the faults
     tls: ssl.SSLContext | None = None
     implicit_tls: bool = False  # from the first byte, instead of STARTTLS
     message_bytes_max: int = MESSAGE_BYTES_MAX
@@ -146,6 +149,7 @@ class _Connection(SMTP):
         )
         self._handler = handler
         self._greeted = False
+        self.messages = 0  # begun
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)  # twice, where there is STARTTLS
@@ -220,41 +224,43 @@ class _Handler:
     async def greeting_fault(self, connection: _Connection) -> str | None:
         if len(self.connections) > CONNECTIONS_MAX:
             return "421 4.3.2 Too many connections"
-        return await self._meet(connection, Step.CONNECT)
+        return await self._meet(connection, Heard(step=Step.CONNECT, now=clock.now()))
 
     async def handle_HELO(self, server: _Connection, session: Session, envelope: Envelope, name: str) -> Any:  # noqa: N802
-        return await self._meet(server, Step.EHLO) or MISSING
+        return await self._meet(server, Heard(step=Step.EHLO, now=clock.now())) or MISSING
 
     async def handle_EHLO(  # noqa: N802
         self, server: _Connection, session: Session, envelope: Envelope, name: str, replies: list[str]
     ) -> list[str]:
-        if reply := await self._meet(server, Step.EHLO):
+        if reply := await self._meet(server, Heard(step=Step.EHLO, now=clock.now())):
             return [reply]
         session.host_name = name
         return [*replies[:-1], "250-PIPELINING", replies[-1]]
 
     async def handle_AUTH(self, server: _Connection, session: Session, envelope: Envelope, args: list[str]) -> Any:  # noqa: N802
-        return await self._meet(server, Step.AUTH) or MISSING
+        return await self._meet(server, Heard(step=Step.AUTH, now=clock.now())) or MISSING
 
     async def handle_MAIL(  # noqa: N802
         self, server: _Connection, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> Any:
-        return await self._meet_tagged(server, Step.MAIL, address, steps=(Step.MAIL,)) or MISSING
+        heard = Heard(step=Step.MAIL, now=clock.now(), sender=address, messages=server.messages)
+        server.messages += 1
+        return await self._meet_tagged(server, heard, address, steps=(Step.MAIL,)) or MISSING
 
     async def handle_RCPT(  # noqa: N802
         self, server: _Connection, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> Any:
         if len(envelope.rcpt_tos) >= RECIPIENTS_MAX:
             return "452 4.5.3 Too many recipients"
-        return await self._meet_tagged(server, Step.RCPT, address, steps=_RECIPIENT_STEPS) or MISSING
+        heard = _heard(server, Step.RCPT, envelope, recipient=address)
+        return await self._meet_tagged(server, heard, address, steps=_RECIPIENT_STEPS) or MISSING
 
     async def data_fault(self, connection: _Connection, envelope: Envelope) -> str | None:
-        return await self._meet(connection, Step.DATA, _recipients_faults(envelope))
+        return await self._meet(connection, _heard(connection, Step.DATA, envelope), _recipients_faults(envelope))
 
     async def handle_DATA(self, server: _Connection, session: Session, envelope: Envelope) -> str:  # noqa: N802
         """Faults come first, and keep the mail from being stored: all but the cut that is asked for afterwards."""
-        dot = [*self._options.faults, *_recipients_faults(envelope)]
-        actions = list(striking(dot, Step.DOT, roll=self._roll))
+        actions = self._actions(_heard(server, Step.DOT, envelope), _recipients_faults(envelope))
         if reply := await self._act(server, actions):
             return reply
         mail = await self._stored(server, session, envelope)
@@ -290,18 +296,21 @@ class _Handler:
             self._on_trouble(f"old mails were not pruned: {str(error) or type(error).__name__}")
 
     async def _meet_tagged(
-        self, connection: _Connection, step: Step, address: str, *, steps: Sequence[Step]
+        self, connection: _Connection, heard: Heard, address: str, *, steps: Sequence[Step]
     ) -> str | None:
         try:
             faults = tagged(address, steps=steps)
         except ValueError as error:
             return f"553 5.1.3 {error}"[:REPLY_CHARS_MAX]
-        return await self._meet(connection, step, faults)
+        return await self._meet(connection, heard, faults)
 
-    async def _meet(self, connection: _Connection, step: Step, more: Sequence[Fault] = ()) -> str | None:
-        """The reply that a fault gives instead of ours; None: go on."""
-        faults = (*self._options.faults, *more)
-        return await self._act(connection, list(striking(faults, step, roll=self._roll)))
+    async def _meet(self, connection: _Connection, heard: Heard, more: Sequence[Fault] = ()) -> str | None:
+        """The reply that is given instead of ours; None: go on."""
+        return await self._act(connection, self._actions(heard, more))
+
+    def _actions(self, heard: Heard, more: Sequence[Fault]) -> list[Action]:
+        decided = self._options.decide(heard) if self._options.decide is not None else ()
+        return [*decided, *striking((*self._options.faults, *more), heard.step, roll=self._roll)]
 
     async def _act(self, connection: _Connection, actions: Sequence[Action]) -> str | None:
         for action in actions:
@@ -322,6 +331,16 @@ class _Handler:
 
 
 _RECIPIENT_STEPS = (Step.RCPT, Step.DATA, Step.DOT)
+
+
+def _heard(connection: _Connection, step: Step, envelope: Envelope, *, recipient: str | None = None) -> Heard:
+    return Heard(
+        step=step,
+        now=clock.now(),
+        sender=envelope.mail_from or "",
+        recipient=recipient or next(iter(envelope.rcpt_tos), ""),
+        messages=connection.messages - 1,
+    )
 
 
 def _recipients_faults(envelope: Envelope) -> list[Fault]:

@@ -110,7 +110,7 @@ _DUE = """SELECT DISTINCT workspace, class::text AS class FROM fairpost.queue WH
 _LEASE = """SELECT l.epoch, (SELECT count(*) FROM fairpost.queue q WHERE q.account_id = l.account_id AND NOT q.waiting AND q.state = 'claimed') AS claimed
 FROM fairpost.leases l WHERE l.account_id = $1"""
 
-_LEFT = """SELECT workspace, class::text AS class, addresses[1] AS address, attempts, attempts_max, created_at, state::text AS state
+_LEFT = """SELECT workspace, class::text AS class, addresses[1] AS address, attempts, attempts_max, state::text AS state
 FROM fairpost.queue WHERE state <> 'in_doubt'"""
 
 
@@ -125,16 +125,17 @@ class Watch:
         *,
         start: datetime,
         guilty: Iterable[str] = (),
-        exact: bool,
+        slack_s: float | None = None,
     ) -> None:
-        """`guilty`: workspaces that a provider refuses; nobody has to send for them. `exact`: time stands still while
-        we look."""
+        """`guilty`: workspaces that a provider refuses; nobody has to send for them. `slack_s`: by how much the real world is
+        late; None: time stands still while we look."""
         self._store = store
         self._watched = {each.account: each for each in watched}
         self._visits = visits
         self._start = start
         self._guilty = frozenset(guilty)
-        self._exact = exact
+        self._is_exact = slack_s is None
+        self._slack_s = SLACK_S if slack_s is None else slack_s
         self._last: datetime | None = None
         self._newcomers: dict[str, _Newcomer] = {}
         self._waits_s: dict[str, float] = {}
@@ -197,13 +198,13 @@ class Watch:
             return
         waits_s = _waits_s(account, now)
         sends_s = (now - holds.begun_at).total_seconds() if holds.begun_at else 0.0
-        if waits_s > LONG_PAUSE_S + SLACK_S:
+        if waits_s > LONG_PAUSE_S + self._slack_s:
             about = f"held {holds.claimed} with {waits_s:.1f} s to wait"
             self._find(Check.STOCK, account.name, now, holds.claimed, about)
-        elif sends_s > LONG_SEND_S + SLACK_S:
+        elif sends_s > LONG_SEND_S + self._slack_s:
             about = f"held {holds.claimed} during a send of {sends_s:.1f} s"
             self._find(Check.STOCK, account.name, now, holds.claimed, about)
-        elif holds.claimed > watched.stock_max + (1 if not holds.sending else 0) + (0 if self._exact else 1):
+        elif holds.claimed > watched.stock_max + (1 if not holds.sending else 0) + (0 if self._is_exact else 1):
             about = f"held {holds.claimed}; {watched.stock_max} allowed beside the e-mail being sent"
             self._find(Check.STOCK, account.name, now, holds.claimed, about)
 
@@ -232,7 +233,7 @@ class Watch:
         else:
             idleness.total_s += passed_s
             stretch_s = (now - idleness.since).total_seconds()
-            if stretch_s > GRACE_S + SLACK_S:
+            if stretch_s > GRACE_S + self._slack_s:
                 self._find(Check.IDLE, account.name, now, stretch_s, f"idle for {stretch_s:.1f} s with mail due")
         return is_able
 
@@ -253,7 +254,7 @@ class Watch:
             else:
                 newcomer.late_since = newcomer.late_since or now
                 late_s = (now - newcomer.late_since).total_seconds()
-                if late_s > GRACE_S + SLACK_S:
+                if late_s > GRACE_S + self._slack_s:
                     waited_s = self._waits_s[newcomer.workspace]
                     about = f"waits for {waited_s:.1f} s; {newcomer.ready} turns were over {late_s:.1f} s ago"
                     self._find(Check.NEWCOMER, newcomer.workspace, now, waited_s, about)
@@ -266,16 +267,20 @@ class Watch:
         logged = await self._logged()
         for watched in self._watched.values():
             seen = [visit for visit in self._visits.all if visit.account == watched.account]
+            if watched.behaviour.is_gmail and not self._is_exact:
+                continue  # over HTTP, a server does not know which of its answers belong to one attempt
             cut, in_log = sum(visit.was_cut for visit in seen), logged.get(ids[watched.account], 0)
             if not len(seen) - cut <= in_log <= len(seen):  # one cut off before its end may count, or not
                 about = f"{in_log} attempts logged, {len(seen)} conversations at the server"
                 self._find(Check.LOG, watched.account, now, abs(len(seen) - in_log), about)
             for words in broken_limits(self._tolerant(watched.limits), [visit.began_at for visit in seen]):
                 self._find(Check.LIMITS, watched.account, now, 1, words)
+        first_tries = {visit.recipient: visit.began_at for visit in reversed(self._visits.all)}
         for row in await self._store.fetch(_LEFT):
-            ends_by = row["created_at"] + _plan(EmailClass(row["class"]), row["attempts_max"])
-            over_s = (now - ends_by).total_seconds()
-            if row["address"].startswith(POISON) and over_s > 0:
+            tried_at = first_tries.get(row["address"])
+            over = now - tried_at - _plan(EmailClass(row["class"]), row["attempts_max"]) if tried_at else timedelta()
+            if row["address"].startswith(POISON) and over > timedelta():
+                over_s = over.total_seconds()
                 about = f"still {row['state']} {over_s:.0f} s after its last try was due, {row['attempts']} tries used"
                 self._find(Check.PLAN, row["workspace"], now, over_s, about)
             elif drains and row["workspace"] not in self._guilty:
@@ -292,7 +297,7 @@ class Watch:
 
     def _tolerant(self, limits: Limits) -> Limits:
         """On a real socket, the way to the server takes a moment, now longer and now shorter."""
-        return limits if self._exact else replace(limits, delay_ms=max(0, limits.delay_ms - 100))
+        return limits if self._is_exact else replace(limits, delay_ms=max(0, limits.delay_ms - 100))
 
     def _find(self, check: Check, whose: str, now: datetime, worst: float, about: str) -> None:
         before = self._found.get((check, whose))

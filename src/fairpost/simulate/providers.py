@@ -26,7 +26,7 @@ from fairpost.simulate.engines import engine
 from fairpost.simulate.transports import SimulatedGmail, SimulatedSmtp
 from fairpost.simulate.virtual_time import virtual_store
 from fairpost.simulate.visits import Visits
-from fairpost.simulate.zoo import ABUSER, POISON, POISON_AT_GMAIL, ZOO, Behaviour, Matter
+from fairpost.simulate.zoo import ABUSER, POISON, POISON_AT_GMAIL, TAKES_S, ZOO, Behaviour, Matter
 from fairpost.system import chance, clock
 from fairpost.transport.port import ClosableTransport
 
@@ -241,7 +241,7 @@ async def simulate_providers(
 async def run_case(store: Store, case: Case, *, seed: int) -> Result:
     start = clock.now()
     visits = Visits()
-    watch = Watch(store, case.accounts, visits, start=start, guilty=case.guilty, exact=True)
+    watch = Watch(store, case.accounts, visits, start=start, guilty=case.guilty)
 
     async def begun(account: Account) -> None:
         await watch.begun(account, clock.now())
@@ -320,22 +320,22 @@ def _transports(case: Case, visits: Visits, seed: int) -> Callable[[Account], Cl
         if behaviour.smtp is not None
     }
     emulators = {
-        name: _emulator(behaviour, f"{name}@post.test") for name, behaviour in watched.items() if behaviour.is_gmail
+        name: emulator(behaviour, f"{name}@post.test") for name, behaviour in watched.items() if behaviour.is_gmail
     }
 
     def transport(account: Account) -> ClosableTransport:
         if account.name in emulators:
             return SimulatedGmail(emulators[account.name], visits, user=account.address)
-        return SimulatedSmtp(minds[account.name], visits, takes_s=watched[account.name].takes_s)
+        return SimulatedSmtp(minds[account.name], visits)
 
     return transport
 
 
-def _emulator(behaviour: Behaviour, user: str) -> GmailEmulator:
+def emulator(behaviour: Behaviour, user: str) -> GmailEmulator:
     return GmailEmulator(
         [user],
         faults=behaviour.faults(),
-        latency_s=behaviour.takes_s / 3,  # a message is drafted, sent, and read back
+        latency_s=TAKES_S / 3,  # a message is drafted, sent, and read back
         units_per_minute=1_000_000,
         messages_per_day=1_000_000,
     )

@@ -23,6 +23,7 @@ from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.oauth.errors import Refused
 from fairpost.oauth.tokens import AccessToken
 from fairpost.simulate.visits import Visits
+from fairpost.simulate.zoo import TAKES_S
 from fairpost.smtp.client import patience
 from fairpost.smtp.courier import Reuse
 from fairpost.smtp.server import Timeouts
@@ -59,10 +60,9 @@ class _Connection:
 class SimulatedSmtp:
     """One account's way to one provider, as `SmtpTransport` would go it."""
 
-    def __init__(self, decide: Decide, visits: Visits, *, takes_s: float) -> None:
+    def __init__(self, decide: Decide, visits: Visits) -> None:
         self._decide = decide
         self._visits = visits
-        self._takes_s = takes_s
         self._connection: _Connection | None = None
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
@@ -125,7 +125,7 @@ class SimulatedSmtp:
                 if not permission():
                     self._connection = None
                     return Report(reached=Reached.UNTOUCHED, step=Step.BODY, error=DENIED)
-                await asyncio.sleep(self._takes_s)
+                await asyncio.sleep(TAKES_S)
             met = await self._meet(replace(heard, step=step, recipient=email.envelope[0], now=clock.now()))
             if met is not None:
                 return self._ended(STEPS[step], met, replies)
@@ -137,7 +137,7 @@ class SimulatedSmtp:
     def _broken(self, step: Step, lost: _Lost) -> Report:
         self._connection = None
         reached = Reached.AFTER_DOT if step is Step.DOT else Reached.BEFORE_DOT
-        return Report(reached=reached, step=step, error=lost.error)
+        return Report(reached=reached, step=step, error=lost.error, is_silent=lost.is_silent)
 
     def _refused(self, step: Step, reply: Reply, replies: dict[str, Reply]) -> Report:
         if reply.code == CLOSING:
