@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test record check lint types bench peers fuzz mutants chaos screenshots
+.PHONY: help setup up test record check lint types bench peers fuzz mutants chaos world screenshots
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
@@ -52,6 +52,9 @@ CHAOS_KILLS ?= 300
 
 chaos: $(STAMP) peers  ## kill workers, engines and PostgreSQL CHAOS_KILLS times, and see that nothing is lost or repeated
 	@FAIRPOST_CHAOS_KILLS=$(CHAOS_KILLS) $(BIN)/python -m pytest tests/chaos --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
+
+world: $(STAMP)  ## run real engines against every provider of the zoo on real sockets (some: ARGS='--only greylisting')
+	@$(BIN)/python -m tests.world $(ARGS)
 
 FUZZ_S ?= 60
 FUZZ_TIMES ?= 4

@@ -48,7 +48,7 @@ async def main(only: list[str]) -> list[Result]:
                     folder = Path(home) / str(number)
                     folder.mkdir()
                     found = await run_for_real(await _database(url, f"world_{number}"), case, folder)
-                    note(f"{case.name}: {len(found.violations) or 'nothing'} did not hold")
+                    note(f"{case.name}: {len(found.violations)} violations")
                     return found
 
             return await asyncio.gather(*(run(number, case) for number, case in enumerate(cases)))

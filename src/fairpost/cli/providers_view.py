@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fairpost.cli.output import note, print_table
-from fairpost.simulate.providers import Case, Result
+from fairpost.simulate.providers import WHALES, Case, Result
 
 
 def show_results(results: Sequence[Result]) -> None:
@@ -36,7 +36,7 @@ def _case(case: Case) -> list[str]:
     pool = [f"{case.beside + 1} accounts" if case.beside else "1 account"]
     pool += [f"{case.engines} engines"] if case.engines > 1 else []
     pool += ["packed"] if case.is_packed else []
-    pool += ["urgent whale"] if case.whale.value == "urgent" else []
+    pool += [WHALES[case.whale]] if case.whale in WHALES else []
     return [case.behaviour, case.form, ", ".join(pool)]
 
 

@@ -275,10 +275,13 @@ class Watch:
                 self._find(Check.LOG, watched.account, now, abs(len(seen) - in_log), about)
             for words in broken_limits(self._tolerant(watched.limits), [visit.began_at for visit in seen]):
                 self._find(Check.LIMITS, watched.account, now, 1, words)
+        senders = {visit.workspace for visit in self._visits.all}
+        turn = timedelta(seconds=len(senders) * max(each.interval_s for each in self._watched.values()))
         first_tries = {visit.recipient: visit.began_at for visit in reversed(self._visits.all)}
         for row in await self._store.fetch(_LEFT):
             tried_at = first_tries.get(row["address"])
-            over = now - tried_at - _plan(EmailClass(row["class"]), row["attempts_max"]) if tried_at else timedelta()
+            plan = _plan(EmailClass(row["class"]), row["attempts_max"]) + turn * row["attempts_max"]
+            over = now - tried_at - plan if tried_at else timedelta()
             if row["address"].startswith(POISON) and over > timedelta():
                 over_s = over.total_seconds()
                 about = f"still {row['state']} {over_s:.0f} s after its last try was due, {row['attempts']} tries used"

@@ -32,11 +32,13 @@ from fairpost.transport.port import ClosableTransport
 
 START = datetime(2030, 1, 7, 8, tzinfo=UTC)  # a Monday
 LOOK_S = 0.25
-LOOK_S_LONG = 1.0  # where hours pass
+LOOK_S_LONG = 2.0  # where hours pass
 LONG_S = 300.0
 NOTIFIED_MAX = 10  # more at once wake nobody: the look each second finds them
 POOL = "zoo"
 BESIDE = "healthy"
+
+WHALES = {EmailClass.URGENT: "urgent whale", None: "no whale"}  # where it is not a bulk one
 
 FORMS: dict[str, Limits] = {
     "no pause": Limits(),
@@ -58,7 +60,8 @@ class Case:
     beside: int = 0
     engines: int = 1
     is_packed: bool = False
-    whale: EmailClass = EmailClass.BULK
+    whale: EmailClass | None = EmailClass.BULK  # None: there is none
+    attempts_max: int = 3  # of each e-mail
     lasts_s: float = 40.0
     drains: bool = False
 
@@ -67,7 +70,7 @@ class Case:
         more = [f"+{self.beside}"] if self.beside else []
         more += ["2 engines"] if self.engines > 1 else []
         more += ["packed"] if self.is_packed else []
-        more += ["urgent whale"] if self.whale is EmailClass.URGENT else []
+        more += [WHALES[self.whale]] if self.whale in WHALES else []
         return " ".join([self.behaviour, self.form, *more])
 
     @property
@@ -119,6 +122,7 @@ CASES: tuple[Case, ...] = (
     Case(behaviour="defers-one", form="30-90 s", lasts_s=600),
     Case(behaviour="refuses-a-sender", form="no pause", lasts_s=60),
     Case(behaviour="refuses-a-sender", form="1 s", beside=1, lasts_s=60),
+    Case(behaviour="refuses-a-sender", form="200 ms", whale=None, lasts_s=60),
     Case(behaviour="closes-after-20", form="no pause"),
     Case(behaviour="closes-after-20", form="100 ms", is_packed=True, beside=1),
     Case(behaviour="30-per-minute", form="100 ms", lasts_s=240),
@@ -182,11 +186,11 @@ class Arrival:
 def arrivals(case: Case) -> list[Arrival]:
     """A whale, somebody with one recipient who is put off, an abuser, and newcomers, urgent and bulk."""
     interval_s = min(each.interval_s for each in case.accounts)
-    whale = math.ceil(min(1_200, max(60, 30 / interval_s * len(case.accounts))))
+    whale = math.ceil(min(1_200, max(60, min(30, case.lasts_s) / interval_s * len(case.accounts))))
     poison = POISON_AT_GMAIL if case.behaviour == "gmail-503-for-one" else POISON
     bulk, urgent = EmailClass.BULK, EmailClass.URGENT
     return [
-        _arrival(case, 0, "whale", whale, case.whale, is_newcomer=False),
+        *([_arrival(case, 0, "whale", whale, case.whale, is_newcomer=False)] if case.whale is not None else []),
         _arrival(case, 5, "unlucky", 3, bulk, first=poison),
         _arrival(case, 5, ABUSER.partition(".")[0], 12, bulk, is_newcomer=not case.guilty),
         _arrival(case, 10, "early", 5, bulk),
@@ -216,7 +220,7 @@ def _arrival(
             "text": "t",
             "pool": POOL,
             "class": email_class.value,
-            "attempts_max": 3,
+            "attempts_max": case.attempts_max,
             "on_doubt": "hold",
             **sender,
         }
@@ -231,14 +235,19 @@ async def simulate_providers(
     """In a virtual loop. `url` is a database with the schema and nothing in it: each case gets a copy."""
     results = []
     for number, case in enumerate(cases):
-        with chance.loaded(f"{seed} {case.name}"):
-            async with _copied(url, f"zoo_{number}") as own, virtual_store(own) as store:
-                results.append(await run_case(store, case, seed=seed))
+        async with _copied(url, f"zoo_{number}") as own, virtual_store(own) as store:
+            results.append(await run_case(store, case, seed=seed))
         progress(number + 1)
     return results
 
 
 async def run_case(store: Store, case: Case, *, seed: int) -> Result:
+    """In a database with nothing in it."""
+    with chance.loaded(f"{seed} {case.name}"):
+        return await _run_case(store, case, seed)
+
+
+async def _run_case(store: Store, case: Case, seed: int) -> Result:
     start = clock.now()
     visits = Visits()
     watch = Watch(store, case.accounts, visits, start=start, guilty=case.guilty)
