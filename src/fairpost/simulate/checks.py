@@ -10,7 +10,7 @@ each account that may work adds the time passed, divided by its interval. With a
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -221,7 +221,7 @@ class Watch:
         is_excused = (is_resting and watched.behaviour.matter is Matter.ACCOUNT) or watched.behaviour.is_closing
         is_limited = reason is not None and reason not in (*RESTING, Reason.DELAY)
         sends_s = (now - holds.begun_at).total_seconds() if holds.begun_at else 0.0
-        is_able = not (is_excused or is_limited or sends_s > max(LONG_SEND_S, watched.interval_s))
+        is_able = not (is_excused or is_limited or sends_s > watched.interval_s)
         idleness = self._idleness[account.name]
         is_idle = is_able and is_due and reason is not Reason.DELAY and not holds.sending
         if is_able:
@@ -273,7 +273,7 @@ class Watch:
             if not len(seen) - cut <= in_log <= len(seen):  # one cut off before its end may count, or not
                 about = f"{in_log} attempts logged, {len(seen)} conversations at the server"
                 self._find(Check.LOG, watched.account, now, abs(len(seen) - in_log), about)
-            for words in broken_limits(self._tolerant(watched.limits), [visit.began_at for visit in seen]):
+            for words in self._broken_limits(watched.limits, [visit.began_at for visit in seen]):
                 self._find(Check.LIMITS, watched.account, now, 1, words)
         senders = {visit.workspace for visit in self._visits.all}
         turn = timedelta(seconds=len(senders) * max(each.interval_s for each in self._watched.values()))
@@ -298,9 +298,12 @@ class Watch:
         )
         return {AccountId(row["account_id"]): row["n"] for row in rows}
 
-    def _tolerant(self, limits: Limits) -> Limits:
-        """On a real socket, the way to the server takes a moment, now longer and now shorter."""
-        return limits if self._is_exact else replace(limits, delay_ms=max(0, limits.delay_ms - 100))
+    def _broken_limits(self, limits: Limits, moments: Sequence[datetime]) -> list[str]:
+        """On a real socket an e-mail is now sooner there and now later: pauses are looked at ten at a time."""
+        if self._is_exact:
+            return broken_limits(limits, moments)
+        ten = Limits(delay_ms=max(0, 10 * limits.delay_ms - round(1000 * self._slack_s)))
+        return [*broken_limits(replace(limits, delay_ms=0), moments), *broken_limits(ten, moments[::10])]
 
     def _find(self, check: Check, whose: str, now: datetime, worst: float, about: str) -> None:
         before = self._found.get((check, whose))

@@ -29,9 +29,9 @@ class _Tasks:
         self._make_transport = make_transport
         self._lines = Lines()
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._held: dict[int, int] = {}  # our ends of their lifelines
         self._ours, self.minds = socket.socketpair()
         self._ours.setblocking(False)
-        self._lifeline, self._held = os.pipe()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._ours, self._hear)
 
@@ -44,30 +44,36 @@ class _Tasks:
     def _fork(self, word: Word) -> None:
         for_mind, for_worker = socket.socketpair()
         pid = next(_pids)
-        self._tasks[pid] = asyncio.create_task(self._live(pid, for_worker))
+        lifeline, self._held[pid] = os.pipe()
+        self._tasks[pid] = asyncio.create_task(self._live(pid, for_worker, lifeline))
         socket.send_fds(self._ours, [encode({"forked": word["fork"], "pid": pid})], [for_mind.fileno()])
         for_mind.close()
 
-    async def _live(self, pid: int, sock: socket.socket) -> None:
+    async def _live(self, pid: int, sock: socket.socket, lifeline: int) -> None:
         process = WorkerProcess(self._store, self._options, self._make_transport, exit_with=lambda _: None)
-        code = 1
         try:
-            await process.run(sock, self._lifeline)
-            code = 0
+            await process.run(sock, lifeline)
         finally:
-            self._tasks.pop(pid, None)
-            self._ours.send(encode({"exited": pid, "code": code}))
+            self._loop.remove_reader(lifeline)
+            os.close(lifeline)
+            self._let_go(pid)
+            self._ours.send(encode({"exited": pid, "code": 0}))
+
+    def _let_go(self, pid: int) -> None:
+        """A process whose lifeline is cut ends at once."""
+        held = self._held.pop(pid, None)
+        if held is not None:
+            os.close(held)
 
     async def close(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        tasks = list(self._tasks.values())
+        for pid in list(self._held):
+            self._let_go(pid)
+        await asyncio.gather(*tasks)
+        await asyncio.sleep(0.001)  # the orchestrator sees the ends of their channels
         self._loop.remove_reader(self._ours)
-        self._loop.remove_reader(self._lifeline)
         for sock in (self._ours, self.minds):
             sock.close()
-        for end in (self._lifeline, self._held):
-            os.close(end)
 
 
 @asynccontextmanager

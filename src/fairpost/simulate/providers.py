@@ -34,6 +34,7 @@ START = datetime(2030, 1, 7, 8, tzinfo=UTC)  # a Monday
 LOOK_S = 0.25
 LOOK_S_LONG = 2.0  # where hours pass
 LONG_S = 300.0
+ARRIVE_S = 26.0  # a case that is shorter has everybody arrive sooner
 NOTIFIED_MAX = 10  # more at once wake nobody: the look each second finds them
 POOL = "zoo"
 BESIDE = "healthy"
@@ -226,7 +227,7 @@ def _arrival(
         }
         for number in range(n)
     )
-    return Arrival(at_s, workspace, emails, email_class, is_newcomer)
+    return Arrival(at_s * min(1.0, case.lasts_s / ARRIVE_S), workspace, emails, email_class, is_newcomer)
 
 
 async def simulate_providers(
