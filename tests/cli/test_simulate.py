@@ -1,17 +1,22 @@
-"""`fairpost simulate fairness` and `abuse`: what they print, draw and refuse."""
+"""`fairpost simulate fairness`, `abuse` and `providers`: what they print, draw and refuse."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
 import pytest
+from typer.testing import CliRunner
 
 from fairpost.bench import workload
+from fairpost.cli import app
 from fairpost.cli.fairness_view import sparkline
 from fairpost.cli.simulate import ScenarioName
-from fairpost.simulate import scenarios
+from fairpost.simulate import providers, scenarios
+from fairpost.simulate.providers import Case
 from fairpost.simulate.scenarios import SCENARIOS, scenario
+from fairpost.simulate.zoo import ZOO, Matter
 from tests.cli.conftest import Cli
 
 ABUSER = ("simulate", "fairness", "--scenario", "abuser")
@@ -104,3 +109,29 @@ def test_abuse_is_shown_for_both_ways_of_scoring_and_drawn(bare: Cli, tmp_path: 
 
 def test_too_few_senders_for_each_kind_are_refused(bare: Cli) -> None:
     assert "20" in bare.error("simulate", "abuse", "--senders", 19, code=2)
+
+
+def test_providers_are_listed_without_a_database(bare: Cli) -> None:
+    assert set(ZOO) <= set(bare.ok("simulate", "providers", "--list").split())
+    assert "--list" in bare.error("simulate", "providers", "--only", "none", code=2)
+
+
+def test_a_case_that_holds_is_printed_and_drawn(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(behaviour="healthy", form="1 s", lasts_s=6)
+    monkeypatch.setattr(providers, "CASES", (case,))
+    path = tmp_path / "providers.svg"
+    (found,) = cli.json("simulate", "providers", "--plot", path)["cases"]
+    assert (found["case"], found["violations"]) == (case.name, [])
+    assert found["left_to_a_person"] == {"emails": 0, "accounts": 0}
+    assert found["conversations"] > 0
+    assert fromstring(path.read_text()).tag.endswith("svg")
+
+
+def test_a_promise_that_does_not_hold_is_named_and_ends_with_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rest that is nobody's fault here, because nobody is said to be at fault."""
+    behaviour = replace(ZOO["gmail-401"], name="blameless", matter=Matter.NOBODY, is_closing=False)
+    monkeypatch.setitem(ZOO, "blameless", behaviour)
+    monkeypatch.setattr(providers, "CASES", (Case(behaviour="blameless", form="100 ms", lasts_s=6),))
+    shown = CliRunner().invoke(app, ["simulate", "providers"], env=cli.environment)
+    assert shown.exit_code == 1
+    assert {"blame", "idle"} <= set(shown.output.split())

@@ -60,6 +60,16 @@ Host = Annotated[str | None, typer.Option(help="The address to listen on. [defau
 PemFile = Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A PEM file, for TLS.")]
 
 
+def _provider(name: str) -> Any:
+    from fairpost.simulate.zoo import ZOO
+    from fairpost.system import chance
+
+    minds = {each.name: each.smtp for each in ZOO.values() if each.smtp is not None}
+    if name not in minds:
+        raise typer.BadParameter(f"there is no {name}; there are {', '.join(minds)}")
+    return minds[name](chance.roll)
+
+
 @app.command()
 def serve(
     host: Host = None,
@@ -67,6 +77,9 @@ def serve(
     fault: Annotated[
         list[Any] | None,
         typer.Option(parser=_fault, metavar="STEP=ACTION", help="Fail on purpose: rcpt=reject; may be given again."),
+    ] = None,
+    provider: Annotated[
+        Any, typer.Option(parser=_provider, metavar="NAME", help="Behave like this provider of the zoo: greylisting.")
     ] = None,
     tls_cert: PemFile = None,
     tls_key: PemFile = None,
@@ -91,6 +104,7 @@ def serve(
         port=port,
         beyond_loopback=host is not None,
         faults=tuple(fault or ()),
+        decide=provider,
         tls=_tls(tls_cert, tls_key, implicit=implicit_tls),
         implicit_tls=implicit_tls,
         message_bytes_max=size_mb * MEGABYTE,
