@@ -36,10 +36,7 @@ def broken(result: Result) -> dict[tuple[Check, str], str]:
         Case(behaviour="hangs-at-dot", form="200 ms", beside=1, lasts_s=LASTS_S),
         Case(behaviour="defers-one", form="1 s", whale=None, attempts_max=2, lasts_s=120),
         Case(behaviour="gmail-503-for-one", form="200 ms", lasts_s=LASTS_S),
-        pytest.param(
-            Case(behaviour="refuses-a-sender", form="200 ms", whale=None, lasts_s=LASTS_S),
-            marks=pytest.mark.xfail(strict=True, reason="five refusals of one sender suspend a shared account"),
-        ),
+        Case(behaviour="refuses-a-sender", form="200 ms", whale=None, lasts_s=LASTS_S),
         Case(behaviour="greylisting", form="1 s", whale=None, lasts_s=70),
     ],
     ids=lambda case: case.name.replace(" ", "-"),
