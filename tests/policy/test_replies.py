@@ -100,6 +100,7 @@ def test_where_the_text_blames_us_nobody_else_is_suppressed(text: str, phase: St
         "Too many unknown RCPT TO addresses from host 192.0.2.7",
         "unknown error while delivering to mailbox",
         "No such file or directory",
+        "Requested action not taken: mailbox unavailable\nFailure sending mail. Try again later",
         "Absender existiert nicht",
         "\u53d1\u4ef6\u4eba\u4e0d\u5b58\u5728",
     ],

@@ -115,6 +115,8 @@ def _by_default(code: int, phase: Step | None, status: str, words: str) -> Findi
         return rules.FULL if phase is Step.RCPT else rules.TOO_BIG
     if status.startswith("5.7.") or rules.REFUSAL.search(words):
         return rules.BLOCKED if phase in (None, Step.RCPT) else rules.CONTENT
+    if phase in rules.AFTER_RECIPIENTS and rules.REFUSAL_OF_CONTENT.search(words):
+        return rules.CONTENT
     # A 550 to RCPT TO without a word may be a dead address, or a blocked sender: nobody is suppressed on a guess.
     return rules.UNEXPLAINED
 

@@ -182,7 +182,11 @@ SPARING: tuple[Phrases, ...] = (
     _row(CONTENT, "spam | virus | malware | phish"),
     _row(FORMAT, "message-id | vrfy | command disabled | address family"),
     _row(FULL, "quota"),
-    _row(AWAY, "temporary: | temporarily | timeout | timed out"),
+    _row(
+        AWAY,
+        "temporary: | temporarily | timeout | timed out | again later | try later | retry later | spater erneut",
+        "spater noch | plus tard | mas tarde | piu tardi | попробуйте позже | повторите попытку | 稍后 | しばらく",
+    ),
 )
 
 # Text that corrects the codes: it is plain, and the codes that come with it are often wrong. The first that fits counts.
@@ -214,7 +218,7 @@ PLAIN: tuple[Phrases, ...] = (
         BUSY,
         "organization queue quota | insufficient system | insufficient disk | mail system storage",
         "mail system is full | system load | too much load | out of memory | queue unavailable | queue is full | database",
-        "server was temporarily | server is temporarily | server temporarily",
+        "server was temporarily | server is temporarily | server temporarily | failure sending mail",
     ),
     _row(GREYLISTED, "greylist | graylist | grey-list | gray-list | grey list | gray list | postgrey"),
     _row(
@@ -237,7 +241,7 @@ PLAIN: tuple[Phrases, ...] = (
         "daily * limit | daily limit | daily * quota | hourly * limit | hourly limit | 24-hour * limit | sending limit",
         "sending quota | sending rate | send rate | sending frequency | relay limit | outgoing limit | outgoing * quota | outgoing * limit",
         "submissionquota | submission quota | message quota | message limit reached | email limit is reached",
-        "limit for sending | maximum credits | mail rate exceeded | emails per | e-mails per | mails per | messages per hour",
+        "limit for sending | limit for your account | limits for your account | maximum credits | mail rate exceeded | emails per | e-mails per | mails per | messages per hour",
         "messages per day | messages per minute | per 24 hours | within 24 hours | too many emails | too many e-mails",
         "past 24 | last 24 | in 24 hours | over 24 hours | sender throttled | sender is throttled",
         "failures per hour | you are sending too | sender has exceeded | sender rate | reached your | exceeded your",
@@ -275,7 +279,12 @@ PLAIN: tuple[Phrases, ...] = (
     ),
     _beside(FULL, words.RECIPIENT, words.FULL),
     _row(FULL, "quota | diskspace | enough disk space | space has | message count | mail count"),
-    _row(TOO_FAST, "too many | too much | limit exceeded | limit reached | limits exceeded", only="4"),
+    _row(
+        TOO_FAST,
+        "too many | too much | limit exceeded | limit reached | limits exceeded | zu viele | zu oft | zu schnell",
+        "muitas | muitos | te veel | zbyt wiele | zbyt wielu | cok fazla | 过于频繁 | 过多 | 太多 | 頻繁 | 多すぎ",
+        only="4",
+    ),
     _row(
         RELAY,
         "relay access denied | relay denied | relaying denied | relay not permitted | relaying not permitted",
@@ -294,7 +303,7 @@ PLAIN: tuple[Phrases, ...] = (
         UNWANTED,
         "delivery restriction | resolver.rst | restrictedtorecip | want your mail | want your email | user refused | recipient refused",
         "rejected by recipient | rejected by the recipient | rejected by this user | rejected by user | by user's reject",
-        "blocked by the recipient | blocked by recipient | blacklisted by recipient | recipient's list of senders",
+        "blocked by the recipient | blocked by recipient | blacklisted by recipient | recipient's list of senders | requires that you verify",
         "受信拒否 | 수신거부 | 수신 거부",
     ),
     _row(
@@ -304,7 +313,7 @@ PLAIN: tuple[Phrases, ...] = (
         "your account*inactive | your subscription | your license | your plan | outgoing*suspended | outgoing*disabled",
         "outgoing*blocked | outbound*suspended | outbound*disabled | sending * has been disabled | sending * is disabled",
         "sending * suspended | sending blocked | sending is blocked | account is not permitted to send",
-        "smtp access * disabled",
+        "smtp access * disabled | only registered users",
     ),
     _row(
         LOGIN,
@@ -316,7 +325,7 @@ PLAIN: tuple[Phrases, ...] = (
     _row(
         SENDER,
         "sender address | sender rejected | sender denied | sender refused | sender verif | verify sender | verify the sender | invalid sender | fake sender",
-        "unauthorized sender | unknown sender | sender unknown | from this sender | sender ip | sender is rejected | sender was rejected | sender email",
+        "unauthorized sender | unknown sender | sender unknown | from this sender | sender ip | sender is rejected | sender was rejected | sender is not allowed | sender not allowed | null sender | sender email",
         "sender name | sender header | check your from | from/sender | bad outbound sender | blocked senders | domain of sender | sender domain | sender's domain | rfc.5321 from",
         "sending domain | mailfrom domain | from domain | sender signature | sender identity | from address | sendasdenied",
         "send as | not owned by | mail from must equal | mail from is mismatched | verify mailfrom | not allowed to send",
@@ -329,7 +338,7 @@ PLAIN: tuple[Phrases, ...] = (
         "reverse lookup | cannot find your hostname | ip name lookup failed | ip name possibly forged | mismatches client ip",
         "helo command rejected | helo domain | helo name | helo should | in your helo | invalid helo | bad helo",
         "authentication checks | authentication information | authentication level | authentication results",
-        "invalid dns mx | not meet ipv6 | resource record | can't be resolved | cannot be resolved | must resolve",
+        "dns records | invalid dns mx | not meet ipv6 | resource record | can't be resolved | cannot be resolved | must resolve",
     ),
     _row(BLOCKED, "unusual sending activity"),  # Zoho: the account is stopped until somebody unlocks it
     _row(
@@ -345,7 +354,7 @@ PLAIN: tuple[Phrases, ...] = (
     ),
     _row(
         AWAY,
-        "temporary locked | temporarily locked | mailbox is frozen | unverified address | due to a recipient error",
+        "not currently being accepted | not currently accepting | temporary locked | temporarily locked | mailbox is frozen | unverified address | due to a recipient error",
     ),
     _beside(AWAY, words.RECIPIENT, words.SUSPENDED, is_close=True),
     # Names that cannot be looked up now; what cannot be found at all comes among the ties.
@@ -383,7 +392,9 @@ PLAIN: tuple[Phrases, ...] = (
 
 # Text that breaks a tie, where neither codes nor phase tell.
 TIES: tuple[Phrases, ...] = (
-    _row(CONTENT, "spamhaus dbl | likely unsolicited | file extension | file type"),
+    _row(
+        CONTENT, "spamhaus dbl | likely unsolicited | file extension | file type | spam content | spam pattern | a url"
+    ),
     _row(GONE, "recipient account is | not listed in | is no longer valid | not in my validrcpt"),
     _row(
         BLOCKED,
@@ -398,7 +409,7 @@ TIES: tuple[Phrases, ...] = (
     ),
     _row(
         CONTENT,
-        "spam | junk | virus | malware | phish | infected | unsolicited | suspicious | banned: | bulk | quarantin | surbl",
+        "spam | antispam | junk | virus | malware | phish | infected | unsolicited | suspicious | banned: | bulk | quarantin | surbl",
         "dt:spm",  # NetEase
         "uribl | html | url! | filter rule | filtering | message is blocked | message has been blocked | message was blocked",
         "in the message | security issue | security reason | security policies | bounce attack | antyspam | 垃圾邮件",
@@ -424,14 +435,15 @@ TIES: tuple[Phrases, ...] = (
         GONE,
         "5.4.1 * recipient address rejected",  # Microsoft: not in the directory
         "all recipient addresses rejected | no such user | no such mail | no such recipient | no such address | no such email",
-        "no such e-mail | no such account | no such person | no such alias | no such local | no such member | no such name",
-        "no mailbox | no one with | nobody here | no valid recipient | email not exist | email does not exist | email not found",
+        "no such e-mail | no such account | no such person | no such alias | no such local | no such member | no such name | no such id!",
+        "no mailbox | no mail box | no longer an employee | no longer employed | no longer works | no one with | nobody here | no valid recipient | email not exist | email does not exist | email not found",
         "email doesn't exist | email unknown",
         "not a registered | not in recipient list | not our customer | not our user | not user of | user not local",
         "doesn't have a * account | in my badrcptto | user has moved | marked as invalid | invalid-recipient",
         "receiving disabled | receiving is disabled | cannot deliver mail for | have no mail",
         "unavailable mail user | invalid final delivery | no longer accepts mail | address error | does no exist",
         "not found in ldap | not listed in * directory | not in route | not accept incoming | not accepting email for",
+        "previously hard-bounced | previously bounced | undeliverable address | address is undeliverable",
         "policy rejection on the target",  # Yandex: the recipient's account was closed
     ),
     _beside(GONE, words.RECIPIENT, words.NONEXISTENT),
@@ -456,11 +468,12 @@ TIES: tuple[Phrases, ...] = (
         "mailbox unavailable | mailbox is unavailable | mailbox not available | mailbox name | invalid address",
         "mailbox * unavailable | recipient rejected | no mailbox by that name",
     ),
+    _beside(PERHAPS_GONE, words.RECIPIENT, words.UNAVAILABLE, is_close=True),
     _row(RELAY, "relay! | relaying!"),
     _row(
         BUSY,
         "currently unavailable | temporarily unavailable | not be saved | not be stored | internal error | internal server",
-        "temporary error | temporary failure | temporary problem",
+        "temporary error | temporary failure | temporary problem | error writing",
     ),
 )
 
@@ -478,6 +491,7 @@ UNCODED: tuple[Phrases, ...] = (
 REFUSAL = re.compile(
     r"(?<![a-z])(?:blocked|denied|policy|prohibit|forbidden|not permitted|not accepted|banned|service refused|spamhaus)"
 )
+REFUSAL_OF_CONTENT = re.compile(r"(?<![a-z])(?:reject|refused|refusing|declined|not allowed)")  # where it came after it
 
 
 def _codes(rows: tuple[tuple[str, Finding], ...]) -> dict[str, Finding]:

@@ -31,7 +31,7 @@ RECIPIENT = (
 NONEXISTENT = (
     "unknown | not known | not exist | doesn't exist | dosn't exist | doesnt exist | don't exist | no exist | not found",
     "not be found | isn't found | wasn't found | couldn't be found | nonexist | non-exist | non exist | unexist",
-    "not listed | not recogni | no longer | not registered | unregistered | unallocated | can't find | cannot find",
+    "not listed | not recogni | no longer | not registered | unregistered | unallocated | can't find | cannot find | unable to find",
     "couldn't find | not configured to receive | not handled | not hosted | not a member | not have an account",
     "lookup in domain map failed",
     "inconnu | inexistant | n'existe | introuvable | unbekannt | nicht bekannt | existiert nicht | nicht gefunden",
@@ -65,6 +65,13 @@ SUSPENDED = (
     "suspended | locked | frozen | temporarily unavailable | temporarily disabled | temporary disabled | on hold | under maintenance | is restricted",
     "suspendu | verrouille | gesperrt | suspendid | bloquead | suspenso | sospes | bloccat | zablokowan | zawieszon",
     "заблокирован | приостановлен | 冻结 | 暂停 | 凍結 | 停止中 | 一時的に | 일시 정지 | 일시정지",
+)
+
+# Said by some of a recipient who is gone, by others of anything.
+UNAVAILABLE = (
+    "unavailable | not available | non disponible | pas disponible | indisponible | nicht verfugbar | nicht erreichbar",
+    "niet beschikbaar | no disponible | nao disponivel | indisponivel | non disponibile | niedostepn | nedostupn",
+    "недоступен | недоступн | kullanilamiyor | 不可用 | 利用できません | 사용할 수 없",
 )
 
 FULL = (
