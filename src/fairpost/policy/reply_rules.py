@@ -160,6 +160,7 @@ def _beside(
 # Words beside which nobody else is dead: they blame us, or speak of another address, or of something that passes. A reply
 # that has one of them suppresses no recipient, whatever else stands there. The first that fits counts.
 SPARING: tuple[Phrases, ...] = (
+    _row(NO_DOMAIN, "mail exchanger or ip address"),  # the recipient's
     _row(
         SENDER,
         "sender | sending user | sending account | originator | return address | return path | return-path | reply-to",
@@ -357,11 +358,18 @@ PLAIN: tuple[Phrases, ...] = (
         "not currently being accepted | not currently accepting | temporary locked | temporarily locked | mailbox is frozen | unverified address | due to a recipient error",
     ),
     _beside(AWAY, words.RECIPIENT, words.SUSPENDED, is_close=True),
+    _row(
+        NO_DOMAIN,
+        "dns query name does not exist | nonexistent domain | non-existent domain | nonexistentdomain | querymx enotfound",
+        "had no relevant answers | code nxdomain",
+        only="5",
+    ),
     # Names that cannot be looked up now; what cannot be found at all comes among the ties.
     _row(
         UNREACHABLE,
         "host not found, try again | name server * timeout | name server timeout | host name lookup fail | servfail",
         "unexpected name server reply | dns query failed | dns * timeout | dns resolving | temporary failure in name",
+        "dial tcp | getaddrinfo | no such host is known | server misbehaving | etimeout",
         "name or service not known | nodename nor servname | enotfound | eai_again",
         "connection timed out | connection timeout | connection refused [ | connection reset | connection dropped",
         "connection lost | connection aborted | connection closed by | connection with * broken | connection failed",
