@@ -111,6 +111,15 @@ def test_somebody_else_who_does_not_exist_is_not_the_recipient(text: str, phase:
     assert not meaning(Reply(0, text), phase=phase).suppress_recipient
 
 
+def test_a_code_for_dead_domains_does_not_outweigh_what_is_said() -> None:
+    assert meaning(Reply(556, "The number of RCPTs is over size")).class_ is ReplyClass.MESSAGE
+
+
+@pytest.mark.parametrize("phase", [step for step in Step if step is not Step.AUTH])
+def test_a_bad_sequence_of_commands_is_nobodys_fault_that_lasts(phase: Step) -> None:
+    assert meaning(Reply(503, "5.5.1 Bad sequence of commands"), phase=phase).retry
+
+
 @pytest.mark.parametrize("code", [500, 550, 554, 570, 599])
 def test_what_is_not_understood_is_tried_again_to_be_safe(code: int) -> None:
     found = meaning(Reply(code, "Zorp"), phase=Step.DOT)

@@ -109,6 +109,8 @@ def _in_phase(found: Finding, phase: Step | None, code: int) -> Finding | None:
 def _by_default(code: int, phase: Step | None, status: str, words: str) -> Finding:
     if code < 500:
         return _by_default_for_now(code, phase, status)
+    if code == 503:
+        return rules.UNEXPLAINED  # a bad sequence of commands: nobody's fault that lasts
     if phase in rules.BEFORE_RECIPIENTS:
         return rules.BLOCKED
     if code == 552 and not status:

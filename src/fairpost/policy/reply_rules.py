@@ -167,6 +167,7 @@ SPARING: tuple[Phrases, ...] = (
         "bounce address | envelope-from | envelope from | mail from | from header | your address | your mailbox",
         "your email address | your e-mail address",
     ),
+    _row(TOO_MANY, "number of rcpts | number of recipients"),
     _row(BLOCKED, "too many | too much | excessive | from host"),
     _row(UNWANTED, "members only | members may | member of this | you are not a member | posting"),
     _row(FORBIDDEN, "your account | your subscription | license"),
@@ -229,7 +230,7 @@ PLAIN: tuple[Phrases, ...] = (
     ),
     _row(
         TOO_MANY,
-        "too many recipients | in a separate transaction | maximum * recipients reached | recipients per message",
+        "too many recipients | number of recipients | number of rcpts | in a separate transaction | maximum * recipients reached | recipients per message",
         "recipients limit exceeded | rcpt limit | recipient limit | too many rcpt | maximum number of recipients | only one recipient | one recipient at a time",
     ),
     _row(
@@ -240,7 +241,7 @@ PLAIN: tuple[Phrases, ...] = (
     _row(
         QUOTA,
         "daily * limit | daily limit | daily * quota | hourly * limit | hourly limit | 24-hour * limit | sending limit",
-        "sending quota | sending rate | send rate | sending frequency | relay limit | outgoing limit | outgoing * quota | outgoing * limit",
+        "sending quota | sending rate | send rate | sending frequency | relay limit | relay quota | outgoing limit | outgoing * quota | outgoing * limit",
         "submissionquota | submission quota | message quota | message limit reached | email limit is reached",
         "limit for sending | limit for your account | limits for your account | maximum credits | mail rate exceeded | emails per | e-mails per | mails per | messages per hour",
         "messages per day | messages per minute | per 24 hours | within 24 hours | too many emails | too many e-mails",
@@ -258,7 +259,7 @@ PLAIN: tuple[Phrases, ...] = (
     ),
     _row(
         TOO_FAST,
-        "rate limit | rate-limit | ratelimit | throttl | too many connections | too many concurrent",
+        "rate limit | rate-limit | ratelimit | rate * exceed | throttl | too many connections | too many concurrent",
         "too many sessions | too many simultaneous | too many messages | too many recent messages | too many mails",
         "too many spams | too many errors | too many bad | too many unrecogni | too many commands | too many requests",
         "too many transactions | too many deliveries | too much mail | too much traffic | too fast | too quickly",
@@ -267,6 +268,7 @@ PLAIN: tuple[Phrases, ...] = (
         "temporarily deferred | permanently deferred | slow down | slower | max message per connection",
         "maximum number of concurrent connections | maximum number of connections | messages per connection",
         "messages for this session | trop de | zu viele verbindungen | zu viele nachrichten | demasiad | troppi | troppe",
+        "hl:icc | hl:ifc | mi:cel | mi:dmc | mi:ccl | mi:sfq | rp:cel | rp:drc | rp:ccl | rp:qrc",  # NetEase
         "слишком много | слишком часто | 并发连接 | 超出限制 | 超过了 | 超过限制 | 频率 | 너무 많",
     ),
     _beside(TOO_FAST, words.FLOW, words.EXCESS),
@@ -291,7 +293,7 @@ PLAIN: tuple[Phrases, ...] = (
         "relay access denied | relay denied | relaying denied | relay not permitted | relaying not permitted",
         "relay not allowed | relaying not allowed | relay prohibited | relaying prohibited | relaying disallowed",
         "relaying to * prohibited | relay operation rejected | relay disabled | relaying disabled | unauthorized relay",
-        "not configured to relay | open relay | insecure mail relay | unable to relay | not permitted to relay",
+        "not configured to relay | open relay | openrelay | insecure mail relay | unable to relay | not permitted to relay",
         "we do not relay | no relaying | as a relay | credentials for relay | allowed rcpthosts",
         "turn on smtp authentication | bypassing * mail relay",
     ),
@@ -329,7 +331,7 @@ PLAIN: tuple[Phrases, ...] = (
         "unauthorized sender | unknown sender | sender unknown | from this sender | sender ip | sender is rejected | sender was rejected | sender is not allowed | sender not allowed | null sender | sender email",
         "sender name | sender header | check your from | from/sender | bad outbound sender | blocked senders | domain of sender | sender domain | sender's domain | rfc.5321 from",
         "sending domain | mailfrom domain | from domain | sender signature | sender identity | from address | sendasdenied",
-        "send as | not owned by | mail from must equal | mail from is mismatched | verify mailfrom | not allowed to send",
+        "send as | not owned by | mail from must equal | from and auth not the same | mail from is mismatched | verify mailfrom | not allowed to send",
         "address is not verified | spoof | anti-spoof | emetteur | expediteur | absender | remitente | remetente",
         "mittente | отправител | 发件人 | 寄件者 | 送信元",
     ),
@@ -349,7 +351,7 @@ PLAIN: tuple[Phrases, ...] = (
     ),
     _row(
         GONE,
-        "disabled recipient | inactivity | no recipient activity | long-time inactiv | per inutilizzo | wegen inaktivitat | por inactividad",
+        "disabled recipient | suppression list | inactivity | no recipient activity | long-time inactiv | per inutilizzo | wegen inaktivitat | por inactividad",
         "por inatividade | pour inactivite | por falta de uso | из-за неактивности",
         only="5",
     ),
@@ -411,7 +413,7 @@ TIES: tuple[Phrases, ...] = (
         "found on one or more | reputation | client host | client address | spam sender | spammer | sending spam",
         "spam source | spam origin | spam abuse | spam from | connections not accepted | connections will not be accepted",
         "not accepting connections | not accept connections | not allowed to connect | connection rejected",
-        "traffic not accepted | administrative prohibition | administratively denied | invalid ip | bad ip | ip is rejected",
+        "traffic not accepted | administrative prohibition | administratively denied | invalid ip | bad ip | black ip | ip is rejected",
         "your ip | your access | your location | your host is not | is filtered | dynamic-ip | dial-up | dynamic ip",
         "banned send | sender * banned | score too low | 黑名单 | on our block",
     ),
@@ -436,7 +438,7 @@ TIES: tuple[Phrases, ...] = (
         "host not found | host * not found | no mx record | no mx | null mx | nullmx | null-mx | indicated no smtp service",
         "no mail hosts | handle mail for | does not accept mail | accepts no mail | mail exchanger | any host | host name is unknown | invalid host name",
         "non-existent host | nonexistent host | non-existent domain | nonexistent domain | valid mx",
-        "no data known | bad destination system | domain * no longer | domain * expired | domaine inconnu",
+        "no data known | no data by dns | bad destination system | domain * no longer | domain * expired | domaine inconnu",
         "domain unbekannt | dominio inexistente | dominio no existe | dominio nao existe | домен не | 域名不存在",
     ),
     _row(
