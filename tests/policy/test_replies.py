@@ -112,7 +112,8 @@ def test_somebody_else_who_does_not_exist_is_not_the_recipient(text: str, phase:
 
 
 def test_a_code_for_dead_domains_does_not_outweigh_what_is_said() -> None:
-    assert meaning(Reply(556, "The number of RCPTs is over size")).class_ is ReplyClass.MESSAGE
+    found = meaning(Reply(556, "The number of RCPTs is over size"))
+    assert found.class_ is ReplyClass.MESSAGE
 
 
 @pytest.mark.parametrize("phase", [step for step in Step if step is not Step.AUTH])
