@@ -207,9 +207,12 @@ async def test_the_sql_serves_as_the_plain_model_does(
         await store.set_weight(name, "workspace", weight=weight)
         model.node((name,)).weight = weight
     await fill(store, tree.items())
+    homes: dict[tuple[str, str], str] = {}  # the first domain of each user
     for path, n in tree.items():
+        workspace, domain, user = path
+        home = homes.setdefault((workspace, user), domain)
         for _ in range(n):
-            model.put(path, path)
+            model.put((workspace, home, user, domain), path)
     ours, theirs = Counter[str](), Counter[str]()
     detail_ours, detail_theirs = Counter[Any](), Counter[Any]()
     for batch in batches:

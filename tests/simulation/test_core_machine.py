@@ -22,9 +22,11 @@ from hypothesis.stateful import (
 from fairpost.model.account import Lease, Limits, Usage
 from fairpost.model.fault import Bounces
 from fairpost.model.ids import EmailId, Epoch
+from fairpost.model.sender import SenderId
 from fairpost.model.states import MOVES, State, shown
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.limits import charge, roll_windows
+from fairpost.postgres import senders
 from fairpost.postgres.blocks import block, unblock
 from fairpost.postgres.store import Store
 from tests.simulation.world import ACCOUNTS, MINUTE, POOL, START, Known, broken_promises, clean, connect, draft
@@ -431,6 +433,12 @@ class CoreMachine(RuleBasedStateMachine):
         assert ended == [workspace] or not self.is_blocked(account, workspace)
         self.blocked.pop((account, workspace), None)
 
+    @rule(workspace=workspaces, user=users, home=domains)
+    def give_home(self, workspace: str, user: str, home: str) -> None:
+        id_ = SenderId(workspace=workspace, name=user)
+        self.run(senders.set_sender(self.store, id_, plan=None, since=None, home=home))
+        self.run(senders.settle_homes(self.store, now=self.now))
+
     def _any(self, pick: int) -> Known:
         return list(self.emails.values())[pick % len(self.emails)]
 
@@ -513,6 +521,8 @@ class Walk:
         likely = {
             self.enqueue: 14, self.pass_time: 12, self.claim: 14, self.begin: 24, self.settle: 24, self.cancel: 2, self.retry: 4,
             self.resolve: 4, self.hold: 2, self.release: 3, self.block: 1, self.unblock: 3, self.lease_things: 5, self.give_back: 2, self.suppress: 0.2,
+
+            self.resolve: 4, self.hold: 2, self.release: 3, self.lease_things: 5, self.give_back: 2, self.give_home: 2, self.suppress: 0.2,
         }  # fmt: skip
         self.dice.choices(list(likely), list(likely.values()))[0]()
         self.m.every_email_is_where_the_model_says()
@@ -583,6 +593,10 @@ class Walk:
 
     def unblock(self) -> None:
         self.m.unblock(account=self.account(), workspace=self.dice.choice(["w1", "w2"]))
+
+    def give_home(self) -> None:
+        pick = self.dice.choice
+        self.m.give_home(workspace=pick(["w1", "w2"]), user=pick(["u1", "u2"]), home=pick(["d1.test", "d2.test"]))
 
     def lease_things(self) -> None:
         account, age = self.account(), self.age()
