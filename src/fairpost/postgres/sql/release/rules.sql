@@ -38,18 +38,23 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.obey(named bigint[], r fairpost.rules, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    ids bigint[]; untils timestamptz[];
+    g record;
     stopped bigint[];
 BEGIN
-    SELECT array_agg(x.id), array_agg(x.until) INTO ids, untils
-    FROM (SELECT n.id, fairpost.held_until(r, p_now) AS until FROM fairpost.nodes n WHERE n.id = ANY (named) AND n.level NOT IN ('domain', 'stream')
-          UNION ALL
-          SELECT l.id, l.until FROM fairpost.said_of_leaves(named, p_now) l) x;
-    UPDATE fairpost.clocks c SET held_until = p_now FROM unnest(ids, untils) x(id, until) WHERE c.id = x.id AND x.until IS NULL AND c.held_until > p_now;
-    stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (ids) OFFSET 0) c
-                     JOIN unnest(ids, untils) x(id, until) ON x.id = c.id WHERE x.until IS NOT NULL AND c.busy > 0 AND c.held_until IS NULL);
-    UPDATE fairpost.clocks c SET held_until = x.until FROM unnest(ids, untils) x(id, until) WHERE c.id = x.id AND c.held_until IS DISTINCT FROM x.until AND x.until IS NOT NULL;
-    PERFORM fairpost.deactivate(stopped);
+    FOR g IN   -- one or two: those that this rule alone is about, and those that another one holds for longer
+        SELECT x.until, array_agg(x.id) AS ids
+        FROM (SELECT n.id, fairpost.held_until(r, p_now) AS until FROM fairpost.nodes n WHERE n.id = ANY (named) AND n.level NOT IN ('domain', 'stream')
+              UNION ALL
+              SELECT l.id, l.until FROM fairpost.said_of_leaves(named, p_now) l) x GROUP BY x.until
+    LOOP
+        IF g.until IS NULL THEN
+            UPDATE fairpost.clocks c SET held_until = p_now WHERE c.id = ANY (g.ids) AND c.held_until > p_now;
+        ELSE
+            stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (g.ids) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
+            UPDATE fairpost.clocks c SET held_until = g.until WHERE c.id = ANY (g.ids) AND c.held_until IS DISTINCT FROM g.until;
+            PERFORM fairpost.deactivate(stopped);
+        END IF;
+    END LOOP;
     PERFORM fairpost.weigh(named);
 END $$;
 
