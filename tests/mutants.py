@@ -63,6 +63,7 @@ POLICY = "src/fairpost/policy"
 LEASES = "tests/settle/test_leases.py"
 SUPPRESSIONS = "tests/settle/test_suppressions.py"
 FAIRNESS = "tests/release/test_fairness.py"
+HOMES = "tests/release/test_homes.py"
 LANES = "tests/release/test_lanes.py"
 PAUSE = "tests/release/test_pause.py"
 RUNNER = "tests/deliver/test_runner.py"
@@ -136,6 +137,13 @@ MUTANTS = (
         "greatest(r.held_until, r.throttled_until, p_now)",
         "greatest(r.held_until, p_now)",
         ("tests/postgres/test_senders.py", "tests/simulation/test_fairness_scenarios.py"),
+    ),
+    Mutant(
+        "a user has a place below every domain they write from",
+        f"{RELEASE}/homes.sql",
+        "CASE a.user_name WHEN '' THEN a.domain ELSE (",
+        "CASE a.class WHEN a.class THEN a.domain ELSE (",
+        (HOMES,),
     ),
     Mutant(
         "arrivals of a locked workspace are forgotten",

@@ -42,7 +42,9 @@ BEGIN
         ), candidate AS (
             SELECT u.workspace, u.user_name, a.domain, a.id, true AS is_new FROM undecided u JOIN unnest(arrived) a USING (workspace, user_name)
             UNION ALL   -- what is still to be staged, perhaps on another route
-            SELECT u.workspace, u.user_name, a.domain, a.id, true FROM undecided u JOIN fairpost.arrivals a USING (workspace, user_name) WHERE a.n > 0
+            SELECT u.workspace, u.user_name, a.domain, a.id, true
+            FROM undecided u CROSS JOIN LATERAL (   -- not all of the million that may have come while no engine ran
+                SELECT a.domain, a.id FROM fairpost.arrivals a WHERE a.workspace = u.workspace AND a.user_name = u.user_name AND a.n > 0 LIMIT 1000) a
             UNION ALL   -- where they hang since before there were homes
             SELECT u.workspace, u.user_name, d.key, n.id, false
             FROM undecided u JOIN fairpost.nodes n ON n.workspace = u.workspace AND n.level = 'user' AND n.key = u.user_name JOIN fairpost.nodes d ON d.id = n.parent
