@@ -76,6 +76,7 @@ GMAIL = "tests/transport/test_gmail_runner.py"
 TIMELINES = "tests/simulation/test_timelines.py"
 LIMITS_HOLD = "tests/simulation/test_limits_hold.py"
 BLAME = "tests/deliver/test_blame.py"
+BLOCKS = "tests/release/test_blocks.py"
 CORE_MACHINE = "tests/simulation/test_core_machine.py"
 LIMITS = "tests/policy/test_limits.py"
 VERDICTS = "tests/policy/test_verdicts.py"
@@ -450,7 +451,7 @@ MUTANTS = (
         f"{RELEASE}/claim.sql",
         "AND c.vtime <= r.v + edge AND c.key <> ALL (blocked)",
         "AND c.vtime <= r.v + edge",
-        (BLAME, CORE_MACHINE),
+        (BLOCKS,),
     ),
     Mutant(
         "an e-mail of a sender blocked since it was claimed is begun",

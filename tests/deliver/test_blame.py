@@ -258,6 +258,17 @@ async def test_a_block_that_ends_by_itself_leaves_nothing_to_be_blamed_for(
     assert await store.value("SELECT count(*) FROM fairpost.blocks") == 0
 
 
+async def test_an_unblocked_sender_is_counted_from_the_beginning(store: Store, server: RefusingServer) -> None:
+    shared = await add(store)
+    await enqueue(store, "codes")
+    await drive(store, shared, server)
+    await enqueue(store, "bad", 20)
+    for times in (1, 2, 3):
+        await drive(store, shared, server)
+        assert server.conversations["bad.test"] == times * REFUSALS_MAX
+        assert await unblock(store, "shared", "bad") == ["bad"]
+
+
 async def test_an_account_has_room_for_a_hundred_blocks(store: Store) -> None:
     shared = await add(store)
     names = [f"w{n}" for n in range(BLOCKS_MAX)]
