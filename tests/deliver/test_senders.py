@@ -184,6 +184,25 @@ async def test_another_mode_frees_those_who_were_throttled(
     assert await tier_of(store) is Tier.LOW
 
 
+async def test_a_shorter_maximum_shortens_the_throttles_that_run(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    watch = watch_of(store)
+    await watch.start()
+    await a_burst(store)
+    await runner.run_until_idle()
+    await watch.step()
+    sql = "SELECT throttled_until - throttled_since FROM fairpost.senders WHERE name = 'bad'"
+    assert await store.value(sql) == timedelta(hours=8)
+    policy = SenderPolicy(abuse=AbusePolicy(throttle_max=timedelta(hours=2)))
+    shorter = SenderWatch(store, SenderOptions(policy=policy, fairness=Fairness()), print)
+    await shorter.start()
+    await shorter.step()
+    assert await store.value(sql) == timedelta(hours=2)
+    held = "SELECT r.throttled_until - s.throttled_since FROM fairpost.rules r JOIN fairpost.senders s ON s.name = r.key WHERE r.key = 'bad'"
+    assert await store.value(held) == timedelta(hours=2), "what it holds back goes out again"
+
+
 async def test_what_is_planned_counts_when_its_hour_begins(
     store: Store, runner: Runner, hands: clock.ManualClock
 ) -> None:

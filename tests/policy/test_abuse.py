@@ -248,6 +248,19 @@ def test_a_higher_score_prolongs_it_counted_from_its_beginning() -> None:
     assert decide(later.throttle, score(55), ENFORCE, now=NOW + 2 * HOUR).throttle == later.throttle
 
 
+@pytest.mark.parametrize("value", [0, 100])
+def test_a_shorter_maximum_shortens_what_runs_and_a_longer_one_lets_the_score_decide(value: int) -> None:
+    running = Throttle(NOW, NOW + timedelta(hours=24))
+    score = Score(value=value, confidence=1)
+    short = decide(running, score, AbusePolicy(throttle_max=timedelta(hours=6)), now=NOW + HOUR).throttle
+    assert short == Throttle(NOW, NOW + timedelta(hours=6))
+    over = decide(running, score, AbusePolicy(throttle_max=timedelta(minutes=30)), now=NOW + HOUR).throttle
+    assert over is None if value == 0 else over is not None and not over.holds(NOW + HOUR)
+    long = decide(short, score, AbusePolicy(throttle_max=timedelta(days=3)), now=NOW + 2 * HOUR).throttle
+    assert long is not None
+    assert long.until - NOW == timedelta(hours=6 if value == 0 else 32)
+
+
 def test_who_is_free_again_and_begins_anew_is_throttled_anew() -> None:
     over = Throttle(NOW - 4 * HOUR, NOW)
     assert decide(over, score(50), ENFORCE, now=NOW).throttle is None

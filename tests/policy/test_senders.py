@@ -444,6 +444,7 @@ def test_nobody_gets_out_of_a_throttle_before_its_end(
 ) -> None:
     """Whatever leaves the day meanwhile. It may be prolonged: what is left can be worse."""
     assume(is_by_hand or policy.abuse.mode is not AbuseMode.OFF)
+    assume(is_by_hand or throttle.until <= throttle.since + policy.abuse.throttle_max)
     held = Sender(id=ANN, throttle=throttle, is_enforced=True, is_by_hand=is_by_hand, reasons=("why",))
     found = settled(held, hours, days, policy)
     assert found.throttle is not None

@@ -178,6 +178,8 @@ def look_again_at(throttle: Throttle | None, activity: Activity, *, now: datetim
 
 
 def _throttle(throttle: Throttle | None, score: Score, policy: AbusePolicy, now: datetime) -> Throttle | None:
+    if throttle is not None:  # it may have begun under a longer maximum
+        throttle = replace(throttle, until=min(throttle.until, throttle.since + policy.throttle_max))
     if score.value <= policy.threshold or score.confidence < policy.confidence_min:
         # Who bounced enough to be held does not get out because the held mail makes no new bounces.
         return throttle if throttle is not None and throttle.holds(now) else None
