@@ -43,9 +43,9 @@ async def book(store: Store, account: AccountId, ledger: Ledger, at: datetime) -
     await store.drop_lease(lease)
 
 
-def sent(ledger: Ledger, workspace: str, user: str, n: int) -> None:
+def sent(ledger: Ledger, workspace: str, user: str, n: int, *, is_fair: bool = True) -> None:
     for _ in range(n):
-        ledger.count(workspace, user, is_handled=True, is_sent=True)
+        ledger.count(workspace, user, is_handled=True, is_sent=True, is_fair=is_fair)
 
 
 async def test_nothing_at_all_is_even_and_healthy(store: Store) -> None:
@@ -226,7 +226,7 @@ async def test_the_fair_queue_and_the_other_are_told_apart(store: Store, account
     assert 0 < len(fair) < 20, "both have some"
     ledger = Ledger()
     for name in names:
-        sent(ledger, name, "u", 3 if name in fair else 5)
+        sent(ledger, name, "u", 3 if name in fair else 5, is_fair=name in fair)
     ledger.measure(Measure.WAIT, timedelta(seconds=1), Tier.HIGH)
     ledger.measure(Measure.WAIT_FIFO, timedelta(seconds=9), Tier.LOW)
     await book(store, account, ledger, NOW)
@@ -239,6 +239,27 @@ async def test_the_fair_queue_and_the_other_are_told_apart(store: Store, account
     assert report.waits["fair"]["high"].p50_s == pytest.approx(1, rel=0.05)
     assert report.waits["fifo"]["low"].mean_s == 9
     assert "high" not in report.waits["fifo"]
+
+
+async def test_what_a_queue_served_stays_its_own_when_the_setting_changes(store: Store, account: AccountId) -> None:
+    await senders.lay_fairness(store, Fairness(share=0))
+    before = Ledger()
+    sent(before, "w1", "ann", 30, is_fair=False)
+    sent(before, "w2", "bob", 10, is_fair=False)
+    await book(store, account, before, NOW - HOUR)
+    await senders.lay_fairness(store, Fairness(share=100))
+    after = Ledger()
+    sent(after, "w1", "ann", 10)
+    await book(store, account, after, NOW)
+    report = await read_fairness(store, now=NOW)
+    assert report.mode.queues == ("fair",)
+    assert report.queues == ("fair", "fifo")
+    by_queue = {queue: (served.emails, served.users.senders) for queue, served in report.served_by.items()}
+    assert by_queue == {"fair": (10, 1), "fifo": (40, 2)}
+    assert (report.served.emails, report.served.users.senders) == (50, 2), "who was served by both is one"
+    assert report.served.users.gini == pytest.approx(gini([40, 10]))
+    assert [(p.name, p.emails) for p in report.top_users] == [("ann", 40), ("bob", 10)]
+    assert await store.value("SELECT sum(sent) FROM fairpost.activity WHERE user_name = 'ann'") == 40
 
 
 async def test_durations_of_all_accounts_are_added_up(store: Store, account: AccountId) -> None:

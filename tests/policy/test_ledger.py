@@ -13,11 +13,13 @@ def test_outcomes_are_counted_by_user_and_taken_once() -> None:
     ledger.count("acme", "ann", is_handled=True, bounces=2, is_bounced=True)
     ledger.count("acme", "bob", is_handled=True, is_rejected=True, refusal="550 no")
     ledger.count("acme", "bob", is_handled=False, bounces=1)
-    assert ledger.handled == 4
+    ledger.count("acme", "bob", is_handled=True, is_sent=True, is_fair=False)
+    assert ledger.handled == 5
     outcomes, measures = ledger.take()
+    fair = {"workspace": "acme", "is_fair": True}
     assert outcomes == [
         {
-            "workspace": "acme",
+            **fair,
             "user": "ann",
             "handled": 2,
             "bounces": 2,
@@ -28,7 +30,7 @@ def test_outcomes_are_counted_by_user_and_taken_once() -> None:
             "rejected": 0,
         },
         {
-            "workspace": "acme",
+            **fair,
             "user": "bob",
             "handled": 1,
             "bounces": 1,
@@ -37,6 +39,18 @@ def test_outcomes_are_counted_by_user_and_taken_once() -> None:
             "sent": 0,
             "bounced": 0,
             "rejected": 1,
+        },
+        {
+            **fair,
+            "is_fair": False,
+            "user": "bob",
+            "handled": 1,
+            "bounces": 0,
+            "refused": 0,
+            "refusal": None,
+            "sent": 1,
+            "bounced": 0,
+            "rejected": 0,
         },
     ]
     assert measures == []

@@ -95,7 +95,7 @@ def _health(multiplier: float) -> str:
 
 
 def _print_tiers(report: "FairnessReport") -> None:
-    queues = report.mode.queues
+    queues = report.queues
     words = {queue: f" {QUEUES[queue]}" if len(queues) > 1 else "" for queue in queues}
     typer.echo()
     print_table(
@@ -131,7 +131,7 @@ def _print_waiting(report: "FairnessReport") -> None:
 
 
 def _print_served(report: "FairnessReport") -> None:
-    rows = [(QUEUES[queue], report.served_by[queue]) for queue in report.mode.queues]
+    rows = [(QUEUES[queue], report.served_by[queue]) for queue in report.queues]
     if len(rows) > 1:
         rows.append(("together", report.served))
     typer.echo()

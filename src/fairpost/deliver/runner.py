@@ -470,6 +470,7 @@ class Runner:
                 self._ledger.count(
                     email.workspace,
                     email.user,
+                    is_fair=email.is_fair,
                     is_handled=not isinstance(verdict, Retry),
                     bounces=len(bounced),
                     is_sent=isinstance(verdict, Sent),
@@ -480,7 +481,12 @@ class Runner:
             case Failed():
                 refusal = grievance(report)
                 self._ledger.count(
-                    email.workspace, email.user, is_handled=True, is_rejected=is_rejected(report), refusal=refusal
+                    email.workspace,
+                    email.user,
+                    is_fair=email.is_fair,
+                    is_handled=True,
+                    is_rejected=is_rejected(report),
+                    refusal=refusal,
                 )
                 if (reason := suspicion(report)) is not None:
                     await self._suspend(reason)

@@ -96,7 +96,7 @@ def _queue(report: FairnessReport) -> Iterator[Metric]:
 
 
 def _served(report: FairnessReport) -> Iterator[Metric]:
-    by_queue = {queue: report.served_by[queue] for queue in report.mode.queues}
+    by_queue = {queue: report.served_by[queue] for queue in report.queues}
     evenness: dict[tuple[str, ...], Evenness] = {}
     for queue, served in by_queue.items():
         evenness["workspaces", queue] = served.workspaces

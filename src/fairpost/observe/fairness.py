@@ -184,6 +184,11 @@ class FairnessReport:
     sent_total: Mapping[str, int]  # by account, since it was added
     histograms: Mapping[tuple[Measure, Tier], Waits]  # what waits and durations were read from
 
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """Those that serve somebody now, or did in the window."""
+        return tuple(q for q in QUEUES if q in self.mode.queues or self.served_by[q].emails or self.waits[q])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
@@ -225,8 +230,8 @@ async def read_fairness(
         mode=_mode(row),
         queue=await _queue(store, row, queued=waiting.emails if workspace is None else None, now=now),
         waiting=waiting,
-        served=_served(served, QUEUES, since=since, now=now),
-        served_by={queue: _served(served, (queue,), since=since, now=now) for queue in QUEUES},
+        served=_served(served, None, since=since, now=now),
+        served_by={queue: _served(served, queue, since=since, now=now) for queue in QUEUES},
         top_workspaces=_portions(served, "workspace", total=_total(served)),
         top_users=_portions(served, "user", total=_total(served)),
         waits={FAIR: _by_tier(took, Measure.WAIT), FIFO: _by_tier(took, Measure.WAIT_FIFO)},
@@ -266,7 +271,7 @@ async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW
         now=now,
         since=_hour_of(since),
         waiting=waiting,
-        served=_served(served, QUEUES, since=since, now=now),
+        served=_served(served, None, since=since, now=now),
         served_users=_portions(served, "user", total=_total(served)),
         waits=_took(waits) if waits.count else None,
         throttling=await _throttling(store, workspace, now),
@@ -337,13 +342,15 @@ def _tier_waiting(rows: Iterable[Any]) -> TierWaiting:
     return TierWaiting(emails=sum(n * times for n, times in pairs), senders=sum(times for _, times in pairs))
 
 
-def _served(rows: Sequence[Any], queues: Sequence[str], *, since: datetime, now: datetime) -> Served:
-    ours = [row for row in rows if _queue_of(row) in queues]
+def _served(rows: Sequence[Any], queue: str | None, *, since: datetime, now: datetime) -> Served:
+    """By this queue when it happened; None: by either."""
+    ours = [row for row in rows if queue is None or _queue_of(row) == queue]
     by_hour = Counter[datetime]()
-    for row in ours:
-        if row["of"] == "hour":
-            by_hour[row["hour"]] += row["n"]
     counted = [row for row in ours if row["of"] == "hour"]
+    for row in counted:
+        by_hour[row["hour"]] += row["n"]
+    are_both = any(row["of"] == "users" and row["is_fair"] is None for row in rows)
+    spread = [row for row in ours if queue is not None or not are_both or row["is_fair"] is None]
     first, last = _hour_of(since), _hour_of(now)
     left = 1 - (now - last) / HOUR  # of the hour that runs; so much of the one before still counts
     return Served(
@@ -353,13 +360,13 @@ def _served(rows: Sequence[Any], queues: Sequence[str], *, since: datetime, now:
         rejected=sum(row["rejected"] for row in counted),
         per_hour=by_hour[last] + left * by_hour[last - HOUR],
         hours=[by_hour[first + n * HOUR] for n in range((last - first) // HOUR + 1)],
-        workspaces=_evenness(row for row in ours if row["of"] == "workspaces"),
-        users=_evenness(row for row in ours if row["of"] == "users"),
+        workspaces=_evenness(row for row in spread if row["of"] == "workspaces"),
+        users=_evenness(row for row in spread if row["of"] == "users"),
     )
 
 
-def _queue_of(row: Any) -> str:
-    return FAIR if row["is_fair"] else FIFO
+def _queue_of(row: Any) -> str | None:
+    return {True: FAIR, False: FIFO, None: None}[row["is_fair"]]
 
 
 def _hour_of(moment: datetime) -> datetime:

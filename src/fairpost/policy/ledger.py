@@ -23,7 +23,7 @@ class Measure(StrEnum):
 
 @dataclass(slots=True)
 class Outcomes:
-    """Of one user, in e-mails; `bounces` in addresses, and `handled` is what the account's bounce rate refers to. `refused`: for who
+    """Of one user in one queue, in e-mails; `bounces` in addresses, and `handled` is what the account's bounce rate refers to. `refused`: for who
     we are or how we send, and `refusal` is what was said."""
 
     handled: int = 0
@@ -37,7 +37,7 @@ class Outcomes:
 
 @dataclass(slots=True)
 class Ledger:
-    outcomes: dict[tuple[str, str], Outcomes] = field(default_factory=dict)
+    outcomes: dict[tuple[str, str, bool], Outcomes] = field(default_factory=dict)
     measures: dict[tuple[Measure, Tier], Waits] = field(default_factory=dict)
     handled: int = 0  # since it was last written down
 
@@ -46,6 +46,7 @@ class Ledger:
         workspace: str,
         user: str,
         *,
+        is_fair: bool = True,
         is_handled: bool,
         bounces: int = 0,
         is_sent: bool = False,
@@ -53,8 +54,9 @@ class Ledger:
         is_rejected: bool = False,
         refusal: str | None = None,
     ) -> None:
-        """An attempt with a verdict on the e-mail. One that only puts it off is not `handled`, and may have bounces."""
-        of_user = self.outcomes.setdefault((workspace, user), Outcomes())
+        """An attempt with a verdict on the e-mail. One that only puts it off is not `handled`, and may have bounces. `is_fair`: the fair
+        queue let it out."""
+        of_user = self.outcomes.setdefault((workspace, user, is_fair), Outcomes())
         of_user.handled += is_handled
         of_user.bounces += bounces
         of_user.sent += is_sent
@@ -69,7 +71,10 @@ class Ledger:
 
     def take(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Outcomes and measures as the database reads them; from here on they are its business."""
-        outcomes = [{"workspace": w, "user": u, **asdict(each)} for (w, u), each in self.outcomes.items()]
+        outcomes = [
+            {"workspace": workspace, "user": user, "is_fair": is_fair, **asdict(each)}
+            for (workspace, user, is_fair), each in self.outcomes.items()
+        ]
         measures = list(_measured(self.measures.items()))
         self.outcomes, self.measures, self.handled = {}, {}, 0
         return outcomes, measures

@@ -70,7 +70,7 @@ class FairnessLook:
             served=found.served,
             served_workspaces=found.top_workspaces,
             served_users=found.top_users,
-            waits={queue: found.waits[queue] for queue in found.mode.queues},
+            waits={queue: found.waits[queue] for queue in found.queues},
             throttling=found.throttling,
             holds=await self._held(now),
         )

@@ -19,3 +19,12 @@ ALTER TABLE fairpost.sequence_steps ADD COLUMN own_subject boolean NOT NULL DEFA
 ALTER TABLE fairpost.sequence_steps ALTER COLUMN own_subject SET DEFAULT false;
 ALTER TABLE fairpost.campaign_steps ADD COLUMN own_subject boolean NOT NULL DEFAULT true;
 ALTER TABLE fairpost.campaign_steps ALTER COLUMN own_subject SET DEFAULT false;
+
+-- What was served by arrival is counted apart from now on; what was counted before goes by the setting of today, as it did.
+DO $$
+BEGIN
+    IF to_regprocedure('fairpost.is_fair(text, smallint)') IS NOT NULL THEN
+        EXECUTE $sql$UPDATE fairpost.activity a SET writer = a.writer || ' fifo' FROM fairpost.fairness f
+                     WHERE f.share < 100 AND left(a.writer, 1) = '#' AND NOT fairpost.is_fair(a.workspace, f.share)$sql$;
+    END IF;
+END $$;

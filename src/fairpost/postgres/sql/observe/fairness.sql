@@ -54,38 +54,46 @@ BEGIN
     (SELECT 'user', u.workspace, u.user_name, NULL, u.n::bigint, 1 FROM users u ORDER BY u.n DESC LIMIT p_max);
 END $$;
 
--- Who was served since then: sent, bounced and rejected together. `is_fair` is the queue that serves the workspace now.
---   hour        what each hour brought; `n` in all, and what of it
---   workspace, user    those with the most, at most `p_max` of each
---   workspaces, users  `times` of them had `n` each: what inequality is computed from
+-- Who was served since then: sent, bounced and rejected together. `is_fair`: by the fair queue, or by arrival, when it happened; null: by either.
+--   hour        what each hour brought by each queue; `n` in all, and what of it
+--   workspace, user    those with the most by either, at most `p_max` of each
+--   workspaces, users  `times` of them had `n` each by this queue: what inequality is computed from; by either only where both served somebody
 CREATE OR REPLACE FUNCTION fairpost.served_by_sender(p_workspace text, p_since timestamptz, p_max integer)
 RETURNS TABLE (of text, is_fair boolean, workspace text, name text, hour timestamptz, n bigint, sent bigint, bounced bigint, rejected bigint, times bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-    share CONSTANT smallint := (SELECT f.share FROM fairpost.fairness f);
     since CONSTANT timestamptz := fairpost.hour_of(p_since);   -- an hour counts whole
 BEGIN
     RETURN QUERY
     WITH users AS MATERIALIZED (
-        SELECT a.workspace, a.user_name, sum((a.sent + a.bounced + a.rejected)::double precision) AS n FROM fairpost.activity a
+        SELECT a.workspace, a.user_name, sum((a.sent + a.bounced + a.rejected)::double precision) AS n,
+               sum(CASE WHEN fairpost.was_fair(a.writer) THEN 0 ELSE (a.sent + a.bounced + a.rejected)::double precision END) AS by_arrival
+        FROM fairpost.activity a
         WHERE a.hour >= since AND a.sent + a.bounced + a.rejected > 0 AND (p_workspace IS NULL OR a.workspace = p_workspace) GROUP BY 1, 2
     ), workspaces AS MATERIALIZED (
-        SELECT u.workspace, fairpost.is_fair(u.workspace, share) AS is_fair, sum(u.n) AS n FROM users u GROUP BY 1
+        SELECT u.workspace, sum(u.n) AS n, sum(u.by_arrival) AS by_arrival FROM users u GROUP BY 1
+    ), queues(is_fair) AS MATERIALIZED (   -- those that served somebody, and both of them
+        SELECT true WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival < w.n)
+        UNION ALL SELECT false WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival > 0)
+        UNION ALL SELECT NULL WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival < w.n) AND EXISTS (SELECT FROM workspaces w WHERE w.by_arrival > 0)
     )
     SELECT 'hour', x.is_fair, NULL, NULL, x.hour, sum(x.sent + x.bounced + x.rejected), sum(x.sent), sum(x.bounced), sum(x.rejected), 1::bigint
-    FROM (SELECT fairpost.is_fair(a.workspace, share) AS is_fair, a.hour, a.sent, a.bounced, a.rejected FROM fairpost.activity a
+    FROM (SELECT fairpost.was_fair(a.writer) AS is_fair, a.hour, a.sent, a.bounced, a.rejected FROM fairpost.activity a
           WHERE a.hour >= since AND a.sent + a.bounced + a.rejected > 0 AND (p_workspace IS NULL OR a.workspace = p_workspace)) x
     GROUP BY x.is_fair, x.hour
     UNION ALL
-    (SELECT 'workspace', w.is_fair, w.workspace, '', NULL, w.n::bigint, NULL, NULL, NULL, 1 FROM workspaces w ORDER BY w.n DESC LIMIT p_max)
+    (SELECT 'workspace', NULL, w.workspace, '', NULL, w.n::bigint, NULL, NULL, NULL, 1 FROM workspaces w ORDER BY w.n DESC LIMIT p_max)
     UNION ALL
-    (SELECT 'user', fairpost.is_fair(u.workspace, share), u.workspace, u.user_name, NULL, u.n::bigint, NULL, NULL, NULL, 1 FROM users u ORDER BY u.n DESC LIMIT p_max)
+    (SELECT 'user', NULL, u.workspace, u.user_name, NULL, u.n::bigint, NULL, NULL, NULL, 1 FROM users u ORDER BY u.n DESC LIMIT p_max)
     UNION ALL
-    SELECT 'workspaces', w.is_fair, NULL, NULL, NULL, w.n::bigint, NULL, NULL, NULL, count(*) FROM workspaces w GROUP BY w.is_fair, w.n
+    SELECT 'workspaces', x.is_fair, NULL, NULL, NULL, x.n::bigint, NULL, NULL, NULL, count(*)
+    FROM (SELECT q.is_fair, CASE WHEN q.is_fair THEN w.n - w.by_arrival WHEN q.is_fair IS NULL THEN w.n ELSE w.by_arrival END AS n FROM queues q, workspaces w) x
+    WHERE x.n > 0 GROUP BY x.is_fair, x.n
     UNION ALL
     SELECT 'users', x.is_fair, NULL, NULL, NULL, x.n::bigint, NULL, NULL, NULL, count(*)
-    FROM (SELECT fairpost.is_fair(u.workspace, share) AS is_fair, u.n FROM users u) x GROUP BY x.is_fair, x.n;
+    FROM (SELECT q.is_fair, CASE WHEN q.is_fair THEN u.n - u.by_arrival WHEN q.is_fair IS NULL THEN u.n ELSE u.by_arrival END AS n FROM queues q, users u) x
+    WHERE x.n > 0 GROUP BY x.is_fair, x.n;
 END $$;
 
 -- Of each hour since then: `times` users had `n` e-mails sent, bounced or rejected in it. Like served_by_sender by the index activity_by_hour, or of one

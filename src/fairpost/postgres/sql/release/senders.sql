@@ -113,8 +113,19 @@ LANGUAGE sql AS $$
     SELECT DISTINCT a.workspace, a.user_name FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0 AND a.user_name <> ''
 $$;
 
+-- Who writes an account's counters: of what the fair queue let out, and, apart, of what went out by arrival.
+CREATE OR REPLACE FUNCTION fairpost.writer_of(p_account bigint, p_fair boolean) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT '#' || p_account || CASE WHEN p_fair THEN '' ELSE ' fifo' END
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.was_fair(p_writer text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT p_writer NOT LIKE '#% fifo'
+$$;
+
 -- What an account did, since it last said so. Adds to its own counters, and returns what somebody may be blamed for (see blocks.sql).
--- `p_outcomes`: [{workspace, user, handled, bounces, refused, refusal, sent, bounced, rejected}], the first two numbers for the
+-- `p_outcomes`: [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected}], the first two numbers for the
 -- account's day (e-mails and addresses), the others in e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
 DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
@@ -132,8 +143,8 @@ BEGIN
     END IF;
     PERFORM set_config('synchronous_commit', 'off', true);   -- counters: what a crash of the server forgets of them hurts nobody
     INSERT INTO fairpost.activity AS a (workspace, user_name, hour, writer, sent, bounced, rejected)
-    SELECT o.workspace, o."user", fairpost.hour_of(t), '#' || p_account, o.sent, o.bounced, o.rejected
-    FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, sent integer, bounced integer, rejected integer)
+    SELECT o.workspace, o."user", fairpost.hour_of(t), fairpost.writer_of(p_account, o.is_fair), o.sent, o.bounced, o.rejected
+    FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, is_fair boolean, sent integer, bounced integer, rejected integer)
     ON CONFLICT (workspace, user_name, hour, writer) DO UPDATE SET
         sent = a.sent + excluded.sent, bounced = a.bounced + excluded.bounced, rejected = a.rejected + excluded.rejected;
     INSERT INTO fairpost.stirs (workspace, user_name)
