@@ -23,7 +23,7 @@ A, B = "anton", "berta"
 OUTCOMES = ("sent", "bounced", "failed", "retry", "in_doubt", "begun", "claimed")
 
 # Belong to nobody, and have no names in them.
-SHARED = frozenset({"engines", "fairness", "pauses"})
+SHARED = frozenset({"engines", "fairness", "patience", "pauses"})
 
 Rows = dict[str, Counter[str]]
 
@@ -241,6 +241,7 @@ async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
         )
         await conn.execute("INSERT INTO fairpost.activity_days VALUES ($1, 'ann', '2030-01-01', 1)", here.name)
         await conn.execute("INSERT INTO fairpost.stirs (workspace, user_name) VALUES ($1, 'ann')", here.name)
+        await conn.execute("INSERT INTO fairpost.offences VALUES ($1, 'ann', '2030-01-01')", here.name)
         await conn.execute(
             "INSERT INTO fairpost.quotas VALUES ($1, '2030-01-01', '2030-01-02', '2030-01-01', 7)", here.name
         )

@@ -213,7 +213,7 @@ async def test_whatever_a_look_after_senders_dies_of_one_throttle_is_written_and
             *((Tier.THROTTLED, 2, False),) * 3,
         ]
         assert len(await notices(store)) == 2, "each operator once"
-        assert (await senders.stirred(store)).users == ()
+        assert (await senders.stirred(store)).users == {}
         (bad,) = await senders.known(store, throttled=True)
         assert bad.throttle is not None
         assert bad.throttle.until == bad.throttle.since + 8 * HOUR, "and not prolonged"

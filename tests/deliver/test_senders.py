@@ -184,6 +184,59 @@ async def test_another_mode_frees_those_who_were_throttled(
     assert await tier_of(store) is Tier.LOW
 
 
+async def found_after(store: Store) -> timedelta | None:
+    found: timedelta | None = await store.value("SELECT found_after FROM fairpost.throttled(NULL, 1)")
+    return found
+
+
+async def test_time_to_detect_counts_from_the_bounce_and_not_from_when_an_engine_looked(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    watch = watch_of(store)
+    await watch.start()
+    await watch.step()
+    await a_burst(store, n=60)
+    await runner.run_until_idle()
+    await watch.step()
+    assert await tier_of(store) is not Tier.THROTTLED, "60 e-mails are not many"
+    hands.advance(timedelta(minutes=1))
+    await a_burst(store, n=90)
+    await runner.run_until_idle()
+    hands.advance(timedelta(minutes=20))  # nobody looks
+    await watch.step()
+    assert await tier_of(store) is Tier.THROTTLED
+    assert await found_after(store) == timedelta(minutes=20)
+
+
+async def test_time_to_detect_counts_from_when_mail_became_due_also_where_no_engine_ran(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    await senders.set_sender(store, BAD, plan=None, since=START)
+    await store.enqueue_many([draft(user="bad", to=f"bounce{i}@there.test") for i in range(120)])
+    hands.advance(timedelta(minutes=45))
+    watch = watch_of(store)
+    await watch.start()
+    await runner.run_until_idle()
+    await watch.step()
+    assert await tier_of(store) is Tier.THROTTLED
+    assert await found_after(store) == timedelta(minutes=45)
+
+
+async def test_a_throttle_that_is_lifted_leaves_nothing_to_measure(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    watch = watch_of(store)
+    await watch.start()
+    await a_burst(store)
+    await runner.run_until_idle()
+    await watch.step()
+    assert await store.value("SELECT count(*) FROM fairpost.offences") == 1
+    free = watch_of(store, AbuseMode.OFF)
+    await free.start()
+    await free.step()
+    assert await store.value("SELECT count(*) FROM fairpost.offences") == 0
+
+
 async def test_a_shorter_maximum_shortens_the_throttles_that_run(
     store: Store, runner: Runner, hands: clock.ManualClock
 ) -> None:

@@ -28,6 +28,7 @@ def test_outcomes_are_counted_by_user_and_taken_once() -> None:
             "sent": 1,
             "bounced": 1,
             "rejected": 0,
+            "offended_at": None,
         },
         {
             **fair,
@@ -39,6 +40,7 @@ def test_outcomes_are_counted_by_user_and_taken_once() -> None:
             "sent": 0,
             "bounced": 0,
             "rejected": 1,
+            "offended_at": None,
         },
         {
             **fair,
@@ -51,6 +53,7 @@ def test_outcomes_are_counted_by_user_and_taken_once() -> None:
             "sent": 1,
             "bounced": 0,
             "rejected": 0,
+            "offended_at": None,
         },
     ]
     assert measures == []

@@ -5,7 +5,7 @@ Part of every engine's mind. Several engines do the same work twice at worst: a 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -40,7 +40,7 @@ class SenderWatch:
         self._options = options
         self._log = log
         self._hour: datetime | None = None
-        self._later: list[SenderId] = []  # somebody had them locked
+        self._later: dict[SenderId, datetime | None] = {}  # somebody had them locked
         self._told_at = self._health_at = self._folded_at = LONG_AGO
 
     async def start(self) -> None:
@@ -65,9 +65,9 @@ class SenderWatch:
         now = await self._store.now()
         await self._begin_hour(now)
         stirs = await senders.stirred(self._store)
-        ids = dict.fromkeys((*self._later, *stirs.users, *await senders.to_look_at(self._store, now=now)))
-        self._later.clear()
-        await self._look_at(list(ids), now)
+        ids = {**dict.fromkeys(await senders.to_look_at(self._store, now=now)), **stirs.users, **self._later}
+        self._later = {}
+        await self._look_at(ids, now)
         await senders.settled(self._store, stirs)
         failpoint("after_looks")
         await senders.settle_homes(self._store)
@@ -93,20 +93,24 @@ class SenderWatch:
             await senders.stir_hour(self._store, self._hour)
             failpoint("after_hour")
 
-    async def _look_at(self, ids: Sequence[SenderId], now: datetime) -> None:
+    async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
+        """Each with when it happened that makes us look, where that is known."""
         while ids:
-            changed: list[SenderId] = []  # meanwhile, by somebody else: looked at again
-            for active in await senders.with_activity(self._store, ids):
+            changed: dict[SenderId, datetime | None] = {}  # meanwhile, by somebody else: looked at again
+            for active in await senders.with_activity(self._store, list(ids)):
                 decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
                 if decided is None:
                     continue
-                is_written = await senders.decide(self._store, decided.after, is_new=decided.is_new)
+                id_ = active.sender.id
+                is_written = await senders.decide(
+                    self._store, decided.after, is_new=decided.is_new, offended_at=ids.get(id_)
+                )
                 failpoint("after_decision")
                 match is_written:
                     case None:
-                        self._later.append(active.sender.id)
+                        self._later[id_] = ids.get(id_)
                     case False:
-                        changed.append(active.sender.id)
+                        changed[id_] = ids.get(id_)
                     case True if decided.is_new:
                         self._log(_throttled(decided.after))
             ids = changed

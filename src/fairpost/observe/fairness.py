@@ -129,7 +129,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottledSender:
-    """`found_after_s`: at most so long after its first e-mail; None where that cannot be said."""
+    """`found_after_s`: at most so long after it happened that a rule was broken; None where that cannot be said."""
 
     workspace: str
     level: str

@@ -5,7 +5,7 @@ Kept in memory and written now and then, because a commit for each e-mail would 
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -24,7 +24,7 @@ class Measure(StrEnum):
 @dataclass(slots=True)
 class Outcomes:
     """Of one user in one queue, in e-mails; `bounces` in addresses, and `handled` is what the account's bounce rate refers to. `refused`: for who
-    we are or how we send, and `refusal` is what was said."""
+    we are or how we send, and `refusal` is what was said. `offended_at`: when the first of them bounced or was rejected."""
 
     handled: int = 0
     bounces: int = 0
@@ -33,6 +33,7 @@ class Outcomes:
     sent: int = 0
     bounced: int = 0
     rejected: int = 0
+    offended_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Ledger:
         is_bounced: bool = False,
         is_rejected: bool = False,
         refusal: str | None = None,
+        at: datetime | None = None,
     ) -> None:
         """An attempt with a verdict on the e-mail. One that only puts it off is not `handled`, and may have bounces. `is_fair`: the fair
         queue let it out."""
@@ -64,6 +66,8 @@ class Ledger:
         of_user.rejected += is_rejected
         of_user.refused += refusal is not None
         of_user.refusal = refusal or of_user.refusal
+        if is_bounced or is_rejected:
+            of_user.offended_at = of_user.offended_at or at
         self.handled += 1
 
     def measure(self, kind: Measure, took: timedelta, tier: Tier = Tier.NORMAL) -> None:
@@ -72,12 +76,17 @@ class Ledger:
     def take(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Outcomes and measures as the database reads them; from here on they are its business."""
         outcomes = [
-            {"workspace": workspace, "user": user, "is_fair": is_fair, **asdict(each)}
+            {"workspace": workspace, "user": user, "is_fair": is_fair, **_written(each)}
             for (workspace, user, is_fair), each in self.outcomes.items()
         ]
         measures = list(_measured(self.measures.items()))
         self.outcomes, self.measures, self.handled = {}, {}, 0
         return outcomes, measures
+
+
+def _written(outcomes: Outcomes) -> dict[str, Any]:
+    at = outcomes.offended_at
+    return {**asdict(outcomes), "offended_at": at.isoformat() if at is not None else None}
 
 
 def _measured(measures: Iterable[tuple[tuple[Measure, Tier], Waits]]) -> Iterable[dict[str, Any]]:

@@ -39,9 +39,9 @@ class Decision(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stirred:
-    """Users whose counters have changed; `marks` are given back when all of them were looked at."""
+    """Users whose counters have changed, each with when the first of it happened; `marks` are given back when all of them were looked at."""
 
-    users: tuple[SenderId, ...]
+    users: Mapping[SenderId, datetime]
     marks: tuple[int, ...]
 
 
@@ -120,10 +120,13 @@ async def users(store: "Store", workspace: str, *, throttled: bool = False, afte
 
 async def stirred(store: "Store") -> Stirred:
     rows = await store.fetch(
-        "SELECT s.id, s.workspace, s.user_name FROM fairpost.stirs s ORDER BY s.id LIMIT $1", STIRS_AT_ONCE
+        "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.stirs s ORDER BY s.id LIMIT $1", STIRS_AT_ONCE
     )
-    users = dict.fromkeys(SenderId(workspace=row["workspace"], name=row["user_name"]) for row in rows)
-    return Stirred(tuple(users), tuple(row["id"] for row in rows))
+    users: dict[SenderId, datetime] = {}
+    for row in rows:
+        id_ = SenderId(workspace=row["workspace"], name=row["user_name"])
+        users[id_] = min(users.get(id_, row["at"]), row["at"])
+    return Stirred(users, tuple(row["id"] for row in rows))
 
 
 async def settled(store: "Store", stirs: Stirred) -> None:
@@ -159,17 +162,19 @@ async def fold(store: "Store", *, now: datetime | None = None) -> bool:
     return bool(await store.value("SELECT fairpost.fold_activity($1)", now or clock.stated()))
 
 
-async def decide(store: "Store", after: Sender, *, is_new: bool, now: datetime | None = None) -> bool | None:
+async def decide(
+    store: "Store", after: Sender, *, is_new: bool, offended_at: datetime | None = None, now: datetime | None = None
+) -> bool | None:
     """Writes what was decided on the sender as it was at `after.revision`, and lets it count. False: it has changed meanwhile.
     None: somebody has it locked, so later.
 
-    `is_new`: a throttle begins, and the operators are to be told.
+    `is_new`: a throttle begins, and the operators are to be told; `offended_at` is when it happened that began it.
     """
     throttle = after.throttle
     with suppress(asyncpg.LockNotAvailableError):
         return bool(
             await store.value(
-                "SELECT fairpost.decide($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                "SELECT fairpost.decide($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
                 after.id.workspace,
                 after.id.level,
                 after.id.name,
@@ -187,6 +192,7 @@ async def decide(store: "Store", after: Sender, *, is_new: bool, now: datetime |
                 after.scored_at,
                 is_new,
                 now or clock.stated(),
+                offended_at,
             )
         )
     return None

@@ -197,7 +197,9 @@ class ThrottledNow(Model):
     is_by_hand: bool
     score: int
     reasons: list[str]
-    found_after_s: Annotated[float | None, Field(description="At most so long after its first e-mail.")]
+    found_after_s: Annotated[
+        float | None, Field(description="At most so long after it happened that began the throttle.")
+    ]
 
 
 class AllThrottled(Model):

@@ -106,7 +106,7 @@ function throttled(ctx, { throttling, mode: whole }, operates) {
       [h("strong", who(each)), !ctx.workspace && each.level !== "workspace" && [h("br"), h("small", `of ${each.workspace}`)]],
       ...(whole ? [number(each.score)] : []),
       each.reasons.length ? h("ul.why", each.reasons.map((reason) => h("li", reason))) : "–",
-      [moment(each.since), whole && each.found_after_s !== null && [h("br"), h("small", `within ${duration(each.found_after_s)} of its first e-mail`)]],
+      [moment(each.since), whole && each.found_after_s !== null && [h("br"), h("small", `found within ${duration(each.found_after_s)}`)]],
       each.is_enforced ? [badge("stopped", "wait"), " ", countdown(each.until), each.is_by_hand && [h("br"), h("small", "by hand")]] : badge("only observed"),
       ...(operates ? [button("Lift", () => lift(ctx, each), { label: `Lift the throttle of ${who(each)}` })] : []),
     ],

@@ -28,3 +28,14 @@ BEGIN
                      WHERE f.share < 100 AND left(a.writer, 1) = '#' AND NOT fairpost.is_fair(a.workspace, f.share)$sql$;
     END IF;
 END $$;
+
+-- When it happened that stirred a user, and what began the throttle that he is under: the time to detect abuse counts from there.
+ALTER TABLE fairpost.stirs ADD COLUMN at timestamptz NOT NULL DEFAULT now();
+CREATE TABLE fairpost.offences (
+    workspace text NOT NULL,
+    user_name text NOT NULL,
+    at        timestamptz NOT NULL,
+    PRIMARY KEY (workspace, user_name)
+);
+ALTER TABLE fairpost.offences ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_workspace ON fairpost.offences USING (workspace = (SELECT current_setting('fairpost.workspace', true)));

@@ -128,8 +128,8 @@ BEGIN
     JOIN (SELECT c.kind, c.tier, jsonb_object_agg(c.key, c.n) AS buckets FROM counted c GROUP BY 1, 2) c USING (kind, tier);
 END $$;
 
--- Those who are throttled, the latest first. `found_after`: at most so long after the first e-mail of one who never sent
--- before that day; null where that cannot be said. By the index senders_throttled.
+-- Those who are throttled, the latest first. `found_after`: so long after it happened that a score rose above the threshold, at most; null where that
+-- cannot be said. By the index senders_throttled.
 CREATE OR REPLACE FUNCTION fairpost.throttled(p_workspace text, p_max integer)
 RETURNS TABLE (
     workspace text, level text, name text, since timestamptz, until timestamptz, is_enforced boolean, is_by_hand boolean, score smallint, reasons text[],
@@ -137,13 +137,10 @@ RETURNS TABLE (
 )
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
     SELECT s.workspace, s.level::text, s.name, s.throttled_since, s.throttled_until, s.is_enforced, s.is_by_hand, s.score, s.reasons,
-           CASE WHEN NOT s.is_by_hand THEN s.throttled_since - began.hour END
+           CASE WHEN NOT s.is_by_hand AND o.at IS NOT NULL THEN greatest(s.throttled_since - o.at, interval '0') END
     FROM (SELECT s.* FROM fairpost.senders s WHERE s.throttled_since IS NOT NULL AND (p_workspace IS NULL OR s.workspace = p_workspace)
           ORDER BY s.throttled_since DESC, s.workspace, s.level, s.name LIMIT p_max) s
-    LEFT JOIN LATERAL (
-        SELECT min(a.hour) AS hour FROM fairpost.activity a
-        WHERE s.level = 'user' AND a.workspace = s.workspace AND a.user_name = s.name AND a.hour <= s.throttled_since
-        AND NOT EXISTS (SELECT FROM fairpost.activity_days d WHERE d.workspace = s.workspace AND d.user_name = s.name)) began ON true
+    LEFT JOIN fairpost.offences o ON s.level = 'user' AND o.workspace = s.workspace AND o.user_name = s.name
     ORDER BY s.throttled_since DESC, s.workspace, s.level, s.name
 $$;
 

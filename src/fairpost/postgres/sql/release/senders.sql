@@ -25,11 +25,14 @@ BEGIN
 END $$;
 
 -- The tier, throttle and score that somebody decided on what he read at `p_revision`, and their effect on everything queued.
--- False: it has changed meanwhile, and nothing was written. Whoever has to wait for somebody for more than a second gets an error. A throttle that is only observed has no effect.
+-- `p_offended_at`: when it happened that began a new throttle. False: it has changed meanwhile, and nothing was written. Whoever has to wait for somebody for more than a second gets an error. A throttle that is only observed has no effect.
+DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
+    smallint, double precision, text[], timestamptz, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.decide(
     p_workspace text, p_level fairpost.node_level, p_name text, p_revision bigint, p_tier smallint, p_look_at timestamptz,
     p_since timestamptz, p_until timestamptz, p_enforced boolean, p_by_hand boolean, p_immune_until timestamptz,
-    p_score smallint, p_confidence double precision, p_reasons text[], p_scored_at timestamptz, p_new boolean, p_now timestamptz DEFAULT NULL
+    p_score smallint, p_confidence double precision, p_reasons text[], p_scored_at timestamptz, p_new boolean, p_now timestamptz DEFAULT NULL,
+    p_offended_at timestamptz DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
@@ -49,6 +52,10 @@ BEGIN
     WHERE s.workspace = p_workspace AND s.level = p_level AND s.name = p_name AND s.revision = p_revision;
     IF NOT FOUND THEN
         RETURN false;
+    END IF;
+    IF p_level = 'user' AND (p_new OR p_since IS NULL OR p_by_hand) THEN
+        DELETE FROM fairpost.offences o WHERE o.workspace = p_workspace AND o.user_name = p_name;
+        INSERT INTO fairpost.offences (workspace, user_name, at) SELECT p_workspace, p_name, p_offended_at WHERE p_new AND p_offended_at IS NOT NULL;
     END IF;
     IF NOT EXISTS (
         SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name
@@ -109,8 +116,8 @@ END $$;
 -- Users with something planned for this hour count as stirred when it begins.
 CREATE OR REPLACE FUNCTION fairpost.stir_hour(p_hour timestamptz) RETURNS void
 LANGUAGE sql AS $$
-    INSERT INTO fairpost.stirs (workspace, user_name)
-    SELECT DISTINCT a.workspace, a.user_name FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0 AND a.user_name <> ''
+    INSERT INTO fairpost.stirs (workspace, user_name, at)
+    SELECT DISTINCT a.workspace, a.user_name, fairpost.hour_of(p_hour) FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0 AND a.user_name <> ''
 $$;
 
 -- Who writes an account's counters: of what the fair queue let out, and, apart, of what went out by arrival.
@@ -125,7 +132,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- What an account did, since it last said so. Adds to its own counters, and returns what somebody may be blamed for (see blocks.sql).
--- `p_outcomes`: [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected}], the first two numbers for the
+-- `p_outcomes`: [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}], the first two numbers for the
 -- account's day (e-mails and addresses), the others in e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
 DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
@@ -147,8 +154,9 @@ BEGIN
     FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, is_fair boolean, sent integer, bounced integer, rejected integer)
     ON CONFLICT (workspace, user_name, hour, writer) DO UPDATE SET
         sent = a.sent + excluded.sent, bounced = a.bounced + excluded.bounced, rejected = a.rejected + excluded.rejected;
-    INSERT INTO fairpost.stirs (workspace, user_name)
-    SELECT o.workspace, o."user" FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer), fairpost.fairness f
+    INSERT INTO fairpost.stirs (workspace, user_name, at)
+    SELECT o.workspace, o."user", coalesce(o.offended_at, t)
+    FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer, offended_at timestamptz), fairpost.fairness f
     WHERE f.is_scoring AND o."user" <> '' AND o.bounced + o.rejected > 0;   -- what went well breaks no rule
     INSERT INTO fairpost.measures AS m (hour, account_id, kind, tier, n, total_us, buckets)
     SELECT fairpost.hour_of(t), p_account, o.kind, o.tier, o.n, o.total_us, o.buckets

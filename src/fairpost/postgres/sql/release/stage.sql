@@ -153,14 +153,14 @@ BEGIN
     WITH gone AS (
         DELETE FROM fairpost.arrivals a WHERE a.ctid = ANY (notes) RETURNING a.*
     ), planned AS (
-        SELECT g.workspace, g.user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n
+        SELECT g.workspace, g.user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n, min(g.due_at) AS since
         FROM gone g WHERE g.fresh > 0 AND g.user_name <> '' GROUP BY 1, 2, 3
     ), booked AS (
         INSERT INTO fairpost.activity AS o (workspace, user_name, hour, writer, volume) SELECT p.workspace, p.user_name, p.hour, r.route, p.n FROM planned p
         ON CONFLICT (workspace, user_name, hour, writer) DO UPDATE SET volume = o.volume + excluded.volume
     ), stirred AS (
-        INSERT INTO fairpost.stirs (workspace, user_name)
-        SELECT p.workspace, p.user_name FROM planned p, fairpost.fairness f WHERE f.is_scoring AND p.hour <= p_now
+        INSERT INTO fairpost.stirs (workspace, user_name, at)
+        SELECT p.workspace, p.user_name, least(p.since, p_now) FROM planned p, fairpost.fairness f WHERE f.is_scoring AND p.hour <= p_now
     )
     SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id, 0, g.unserved)::fairpost.arrivals)
     INTO arrived

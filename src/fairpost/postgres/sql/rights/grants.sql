@@ -32,7 +32,7 @@ BEGIN
         fairpost.campaigns, fairpost.campaign_steps, fairpost.campaign_streams, fairpost.campaign_course, fairpost.campaign_standings, fairpost.schedules, fairpost.quotas, fairpost.templates, fairpost.sequences,
         fairpost.sequence_steps, fairpost.prospects, fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces,
         fairpost.senders, fairpost.homes, fairpost.rules, fairpost.activity, fairpost.activity_days, fairpost.submissions, fairpost.events, fairpost.workspaces, fairpost.domains,
-        fairpost.audit, fairpost.api_keys, fairpost.pauses, fairpost.engines, fairpost.fairness, fairpost.patience
+        fairpost.audit, fairpost.api_keys, fairpost.pauses, fairpost.engines, fairpost.fairness, fairpost.patience, fairpost.offences
         TO fairpost_tenant;
     GRANT SELECT (account_id, at, units) ON fairpost.charges TO fairpost_tenant;   -- of the operator's accounts too, but not whose e-mail it was
     GRANT INSERT, UPDATE, DELETE ON fairpost.templates, fairpost.sequences, fairpost.sequence_steps, fairpost.campaigns, fairpost.schedules, fairpost.prospects,
