@@ -5,13 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from fairpost.campaigns.forecasting import foresee, foreseen
-from fairpost.model.account import Limits
+from fairpost.campaigns.forecasting import asked, foresee, foreseen
+from fairpost.model.account import Limits, RestReason
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.window import Quota
 from fairpost.policy.forecast import foreseen_by
 from fairpost.postgres import campaigns
 from fairpost.providers.presets import read_presets
+from tests.campaigns.answers import REVOKED
 from tests.campaigns.world import MONDAY, World, office_hours
 from tests.simulation.world import SHARE, shared
 
@@ -81,3 +82,31 @@ async def test_a_campaign_half_way_is_foreseen_from_where_it_is(world: World) ->
     await world.run(days=30)
     really_s = (world.post.sent[-1].at - now).total_seconds()
     assert abs(really_s - forecast.finished_after_s) <= 0.02 * really_s + 60
+
+
+async def test_a_rest_of_an_account_is_foreseen(world: World) -> None:
+    await world.add_accounts("anna")
+    await world.add_people(3)
+    campaign = await world.draft()
+    until = world.clock.now + HOUR
+    await world.store.value("UPDATE fairpost.leases SET rest_until = $1, rest_reason = $2", until, RestReason.BACK_OFF)
+    assert (await foresee(world.store, campaign, now=world.clock.now)).starts_at == until
+
+
+async def test_when_follow_ups_of_a_suspended_account_fail_is_foreseen(world: World) -> None:
+    await world.add_accounts("anna", "bert")
+    await world.add_people(8)
+    campaign = await world.draft(delays=(DAY,))
+    await world.launch(campaign)
+    await world.run(days=0.5)
+    of_anna = [each.to for each in world.post.sent if each.account == "anna"]
+    before = await asked(world.store, campaign, now=world.clock.now)
+    assert (before.not_counted, before.gives_up_at) == (0, None)
+    world.post.answers = {to: [REVOKED] for to in of_anna}
+    await world.run(days=3)
+    after = await asked(world.store, campaign, now=world.clock.now)
+    suspended_at = await world.store.value("SELECT max(suspended_at) FROM fairpost.leases")
+    assert (after.not_counted, after.gives_up_at) == (len(of_anna), suspended_at + 7 * DAY)
+    world.clock.advance(8 * DAY)
+    await world.give_up_pinned()
+    assert (await asked(world.store, campaign, now=world.clock.now)).not_counted == 0

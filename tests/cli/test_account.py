@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from fairpost.cli.output import jsonable
-from fairpost.model.account import DailyMode, Limits, WarmUp
+from fairpost.model.account import DailyMode, Limits, RestReason, WarmUp
 from fairpost.model.report import Reached, Reply, Report
 from tests.cli.conftest import Cli, deliver, missing, send
 
@@ -65,6 +65,25 @@ def test_the_errors_of_the_day_and_the_last_use_are_shown(cli: Cli, url: str) ->
         assert f"{begun_at[0]:%H:%M:%S}" in cli.ok("account", "show", "sales")
         db.execute("UPDATE fairpost.leases SET day_started_at = day_started_at - interval '2 days'")
     assert cli.json("account", "list")[0]["day_errors"] == 0, "they were of another day"
+
+
+def test_a_rest_is_shown_and_a_suspension_with_what_it_ends(cli: Cli, url: str) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test", "--provider", "none")
+    assert (cli.json("account", "show", "sales")["rest"], cli.json("account", "show", "sales")["patience"]) == (
+        None,
+        None,
+    )
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(
+            "UPDATE fairpost.leases SET rest_until = '2100-01-01Z', rest_reason = %s, rest_detail = '421 slow down'",
+            [RestReason.BACK_OFF],
+        )
+        db.execute("UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'its login was refused'")
+    shown = cli.json("account", "show", "sales")
+    assert shown["rest"] == {"until": "2100-01-01T00:00:00Z", "reason": RestReason.BACK_OFF, "detail": "421 slow down"}
+    assert shown["patience"]["urgent"] < shown["patience"]["bulk"]
+    day = shown["patience"]["bulk"][:10]
+    assert missing(cli.ok("account", "show", "sales"), "2100-01-01", "421 slow down", day) == []
 
 
 def test_the_list_shows_what_was_used_and_when_the_next_send_may_be(cli: Cli, url: str) -> None:

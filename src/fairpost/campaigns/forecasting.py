@@ -39,6 +39,7 @@ class Question:
     plan: Plan
     senders: list[Sender]
     not_counted: int  # follow-ups of accounts that cannot send, nobody knows until when
+    gives_up_at: datetime | None  # when the first of these fail, unless their account is resumed
 
 
 async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
@@ -52,6 +53,7 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
     serving = await store.accounts(serving={campaign.route, *pinned})
     accounts = [a for a in serving if _can_send(a) and (a.id not in blocks or blocks[a.id].until is not None)]
     able = {account.name: account for account in accounts}
+    waited_for = {p.account for p in rest.pending} - set(able)
     plan = Plan(
         recipients=rest.recipients,
         delays_s=tuple(step.delay_s for step in campaign.steps[1:]),
@@ -70,6 +72,7 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
         plan=plan,
         senders=[await _sender(store, account, blocks.get(account.id)) for account in able.values()],
         not_counted=sum(p.count for p in rest.pending if p.account not in able),
+        gives_up_at=min((a.patience.bulk for a in serving if a.patience and a.name in waited_for), default=None),
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from fairpost.model.account import Limits, Patience
+    from fairpost.model.account import Limits, Patience, Rest
     from fairpost.policy.diagnosis import Post
 
 
@@ -32,6 +32,7 @@ def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
         "server": _server_facts(account.transport),
         "origin": _origin(account.transport),
         "status_until": account.status_until,
+        "rest": asdict(rest) if (rest := post.rest(now)) else None,
         "patience": asdict(account.patience) if account.patience else None,
         "provider": account.provider,
         "limits": asdict(account.limits),
@@ -101,6 +102,12 @@ def _bounces_in_words(limits: "Limits") -> str:
     return f"above {limits.bounce_percent_max:g} % of at least {limits.bounce_sample_min} a day pause it{ends}"
 
 
+def _rest_in_words(rest: "Rest | None", now: "datetime") -> str | None:
+    if rest is None:
+        return None
+    return f"until {when(rest.until, now)}: {rest.reason}" + (f" ({rest.detail})" if rest.detail else "")
+
+
 def _patience_in_words(patience: "Patience | None", now: "datetime") -> str | None:
     if patience is None:
         return None
@@ -165,6 +172,7 @@ def print_account(post: "Post", now: "datetime") -> None:
             ("address", account.address),
             ("display name", account.display_name),
             ("status", f"{account.status}: {account.status_reason}" if account.status_reason else account.status),
+            ("rests", _rest_in_words(post.rest(now), now)),
             ("pinned mail", _patience_in_words(account.patience, now)),
             ("server", _server_in_full(account.transport)),
             ("password", _password_in_words(account.transport)),

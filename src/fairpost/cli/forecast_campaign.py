@@ -66,6 +66,7 @@ def reality_facts(known: Known) -> dict[str, Any]:
         "sent": reality.sent,
         "sent_per_hour": reality.sent_by_hour,
         "not_counted": known.question.not_counted,
+        "gives_up_at": known.question.gives_up_at,
         "foreseen_at_launch": foretold,
         "foreseen_by_now": foreseen_by(foretold, known.now) if foretold else None,
     }
@@ -88,4 +89,9 @@ def show_reality(known: Known) -> None:
     if known.question.not_counted:
         waiting = f"{known.question.not_counted:,} follow-ups wait for accounts that cannot send"
         typer.echo(f"{waiting}, and are not counted: fairpost account list")
+        if known.question.gives_up_at is not None:
+            zone = known.question.plan.schedule.timezone
+            typer.echo(
+                f"The first of them fail on {local(known.question.gives_up_at, zone)}, unless the account is resumed."
+            )
     typer.echo()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fairpost.model.account import Account, AccountStatus
+from fairpost.model.account import Account, AccountStatus, Rest
 from fairpost.model.fault import Block
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
@@ -73,6 +73,11 @@ class Post:
         """Of this hour and of this day."""
         usage = limits.roll_windows(self.account.limits, self.account.usage, now=now)
         return usage.hour_used, usage.day_used
+
+    def rest(self, now: datetime) -> Rest | None:
+        """What its server asked for, or its silence, as long as that lasts."""
+        rest = self.account.usage.rest
+        return rest if rest is not None and rest.until > now else None
 
     def day_errors(self, now: datetime) -> int:
         return limits.roll_windows(self.account.limits, self.account.usage, now=now).day_errors

@@ -46,7 +46,7 @@ from fairpost.api.servers import (
 from fairpost.api.service import Service, TheService
 from fairpost.api.verifying import Verified
 from fairpost.api.versions import WITH_TAG, IfMatch, changed_meanwhile, revision_to_change, tag_of
-from fairpost.model.account import Account, AccountStatus, Limits
+from fairpost.model.account import Account, AccountStatus, Limits, Rest
 from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
 from fairpost.model.transport import (
@@ -84,6 +84,14 @@ class UsageOut(Model):
     sent_total: int
 
 
+class RestOut(Model):
+    """Until when it sends nothing, because its server asked for a pause or could not be reached."""
+
+    until: Moment
+    reason: str
+    detail: Annotated[str | None, Field(description="What the server said.")]
+
+
 class PatienceOut(Model):
     """Until when mail waits that only this account may send. Then it fails."""
 
@@ -100,6 +108,7 @@ class AccountOut(Model):
     status: AccountStatus
     status_reason: str | None
     status_until: Annotated[Moment | None, Field(description="When it is active again by itself.")]
+    rest: Annotated[RestOut | None, Field(description="Null: it does not rest.")]
     patience: Annotated[PatienceOut | None, Field(description="Null: it is not suspended.")]
     server: Annotated[SmtpOut | GmailOut | OtherServer | None, Field(description="Null: none, so it cannot send.")]
     limits: LimitsOut
@@ -459,6 +468,7 @@ def account_out(post: Post, now: datetime) -> AccountOut:
         status=account.status,
         status_reason=_said(account.status_reason),
         status_until=account.status_until,
+        rest=_rest_out(post.rest(now)),
         patience=PatienceOut.model_validate(asdict(account.patience)) if account.patience else None,
         server=server_out(account.transport),
         limits=LimitsOut.model_validate(asdict(account.limits)),
@@ -475,6 +485,10 @@ def account_out(post: Post, now: datetime) -> AccountOut:
         waits_for=_said(waits_for),
         is_driven=post.is_driven(now),
     )
+
+
+def _rest_out(rest: Rest | None) -> RestOut | None:
+    return None if rest is None else RestOut(until=rest.until, reason=rest.reason, detail=_said(rest.detail))
 
 
 def _said(reason: str | None) -> str | None:

@@ -135,6 +135,9 @@ class CampaignForecast(Model):
     sent_per_hour: list[Hour]
     foreseen_at_launch: ForeseenOut | None
     not_counted: Annotated[int, Field(description="Follow-ups of accounts that cannot send, nobody knows until when.")]
+    gives_up_at: Annotated[
+        Moment | None, Field(description="When the first of these fail, because their account is suspended.")
+    ]
     forecast: Annotated[ForecastOut | None, Field(description="Of what is left. Null: nothing is.")]
 
 
@@ -258,6 +261,7 @@ async def forecast(name: CampaignName, caller: Reads) -> Answer[CampaignForecast
             sent_per_hour=[Hour(starts_at=hour, emails=n) for hour, n in hours],
             foreseen_at_launch=_foretold(foretold, foreseen_by(foretold, now)) if foretold else None,
             not_counted=question.not_counted,
+            gives_up_at=question.gives_up_at,
             forecast=found and _forecast_out(*found),
         )
     )
