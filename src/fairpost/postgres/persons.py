@@ -216,7 +216,7 @@ _SMALL = {
         FROM fairpost.prospects p WHERE p.folded = fairpost.fold($2) AND ($1::text IS NULL OR p.workspace = $1) ORDER BY p.id""",
     "suppressions": """
         SELECT jsonb_build_object('workspace', s.workspace, 'kind', s.kind, 'reason', s.reason, 'since', s.created_at,
-            'stops', CASE WHEN fairpost.stops(s.kind, s.also_urgent, 'urgent') THEN 'all' ELSE 'bulk' END) AS piece
+            'stops', CASE WHEN fairpost.stops_mail(s.kind, s.also_urgent, 'urgent') THEN 'all' ELSE 'bulk' END) AS piece
         FROM (SELECT s.workspace, s.kind, s.reason, s.created_at, s.also_urgent FROM fairpost.suppressions s WHERE s.address = fairpost.fold($2)
               UNION ALL
               SELECT h.workspace, h.kind, 'erased on request', h.created_at, h.also_urgent FROM fairpost.suppression_hashes h

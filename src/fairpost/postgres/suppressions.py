@@ -41,7 +41,7 @@ _MATCHING = """
     WHERE ($1::text IS NULL OR s.workspace IN ($1, '*')) AND ($2::text IS NULL OR s.kind = $2::text::fairpost.suppression_kind)"""
 
 _COLUMNS = """s.address, s.workspace, s.kind::text, s.reason, s.created_at,
-    CASE WHEN fairpost.stops(s.kind, s.also_urgent, 'urgent') THEN 'all' ELSE 'bulk' END AS stops"""
+    CASE WHEN fairpost.stops_mail(s.kind, s.also_urgent, 'urgent') THEN 'all' ELSE 'bulk' END AS stops"""
 
 _LISTED = f"""
     SELECT {_COLUMNS} {_MATCHING}
@@ -202,16 +202,16 @@ _WRONG = "SELECT line, left(written, 100) FROM incoming_addresses WHERE address 
 _CHOOSE = """
     CREATE TEMP TABLE chosen_addresses ON COMMIT DROP AS
     SELECT DISTINCT ON (i.address, i.workspace) i.address, i.workspace, i.kind::fairpost.suppression_kind AS kind, i.reason, i.created_at,
-        bool_or(fairpost.stops(i.kind::fairpost.suppression_kind, i.also_urgent, 'urgent')) OVER (PARTITION BY i.address, i.workspace) AS also_urgent
+        bool_or(fairpost.stops_mail(i.kind::fairpost.suppression_kind, i.also_urgent, 'urgent')) OVER (PARTITION BY i.address, i.workspace) AS also_urgent
     FROM incoming_addresses i WHERE i.address IS NOT NULL
     ORDER BY i.address, i.workspace, i.kind::fairpost.suppression_kind DESC, i.line"""
 
 # Rows are locked by the alphabet, as everybody else does it.
 _OUTWEIGH = """
     UPDATE fairpost.suppressions s SET kind = greatest(s.kind, c.kind), reason = CASE WHEN s.kind < c.kind THEN left(c.reason, 500) ELSE s.reason END,
-        also_urgent = c.also_urgent OR fairpost.stops(s.kind, s.also_urgent, 'urgent')
+        also_urgent = c.also_urgent OR fairpost.stops_mail(s.kind, s.also_urgent, 'urgent')
     FROM (SELECT c.* FROM chosen_addresses c JOIN fairpost.suppressions o ON o.address = c.address AND o.workspace = c.workspace
-          WHERE o.kind < c.kind OR c.also_urgent AND NOT fairpost.stops(o.kind, o.also_urgent, 'urgent') ORDER BY o.address, o.workspace FOR UPDATE OF o) c
+          WHERE o.kind < c.kind OR c.also_urgent AND NOT fairpost.stops_mail(o.kind, o.also_urgent, 'urgent') ORDER BY o.address, o.workspace FOR UPDATE OF o) c
     WHERE s.address = c.address AND s.workspace = c.workspace"""
 
 _ADD = """

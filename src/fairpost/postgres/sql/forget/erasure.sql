@@ -61,7 +61,7 @@ BEGIN
     INSERT INTO fairpost.suppression_hashes AS h (workspace, address_hash, kind, created_at, also_urgent)
     SELECT g.workspace, hash, g.kind, g.created_at, g.also_urgent FROM gone g ORDER BY g.workspace
     ON CONFLICT (address_hash, workspace) DO UPDATE SET kind = greatest(h.kind, excluded.kind),
-        also_urgent = fairpost.stops(h.kind, h.also_urgent, 'urgent') OR fairpost.stops(excluded.kind, excluded.also_urgent, 'urgent'), created_at = least(h.created_at, excluded.created_at);
+        also_urgent = fairpost.stops_mail(h.kind, h.also_urgent, 'urgent') OR fairpost.stops_mail(excluded.kind, excluded.also_urgent, 'urgent'), created_at = least(h.created_at, excluded.created_at);
     GET DIAGNOSTICS suppressions = ROW_COUNT;
 
     known := ARRAY(SELECT p.id FROM fairpost.prospects p WHERE p.folded = person AND (p_workspace IS NULL OR p.workspace = p_workspace) ORDER BY p.id);

@@ -181,11 +181,11 @@ BEGIN
             SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (locked) AND (q.expires_at <= p_now OR NOT EXISTS (
                 SELECT FROM unnest(q.addresses) a WHERE NOT EXISTS (
                     SELECT FROM fairpost.suppressions s WHERE s.address = fairpost.fold(a) AND s.workspace IN (q.workspace, '*')
-                    AND fairpost.stops(s.kind, s.also_urgent, q.class))
+                    AND fairpost.stops_mail(s.kind, s.also_urgent, q.class))
                 AND NOT EXISTS (
                     SELECT FROM fairpost.suppression_hashes h
                     WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(fairpost.fold(a), 'UTF8')) FROM fairpost.salts s) AND h.workspace IN (q.workspace, '*')
-                    AND fairpost.stops(h.kind, h.also_urgent, q.class)))));
+                    AND fairpost.stops_mail(h.kind, h.also_urgent, q.class)))));
 
         WITH candidate AS (
             SELECT c.*, b.grp, b.quota, b.pinned, c.id = ANY (locked) AS mine, c.id = ANY (barred) AS never

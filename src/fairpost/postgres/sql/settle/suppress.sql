@@ -8,7 +8,7 @@ $$;
 
 -- Whether an entry of the list stops mail of a class. An unsubscribe is about bulk mail: who wants no news still needs a new password. All else
 -- (a dead mailbox, a complaint, a person's decision) stops everything, also where an unsubscribe came on top (`p_also_urgent`).
-CREATE OR REPLACE FUNCTION fairpost.stops(p_kind fairpost.suppression_kind, p_also_urgent boolean, p_class fairpost.email_class) RETURNS boolean
+CREATE OR REPLACE FUNCTION fairpost.stops_mail(p_kind fairpost.suppression_kind, p_also_urgent boolean, p_class fairpost.email_class) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_class = 'bulk' OR p_kind <> 'unsubscribe' OR p_also_urgent
 $$;
@@ -27,9 +27,9 @@ BEGIN
     -- because an assignment is cheaper than the same in a query.
     FOREACH a IN ARRAY addresses LOOP
         folded := fairpost.fold(a);
-        IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*') AND fairpost.stops(s.kind, s.also_urgent, p_class))
+        IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*') AND fairpost.stops_mail(s.kind, s.also_urgent, p_class))
         OR has_erased AND EXISTS (SELECT FROM fairpost.suppression_hashes h WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s)
-                   AND h.workspace IN (p_workspace, '*') AND fairpost.stops(h.kind, h.also_urgent, p_class)) THEN
+                   AND h.workspace IN (p_workspace, '*') AND fairpost.stops_mail(h.kind, h.also_urgent, p_class)) THEN
             found := found || a;
         END IF;
     END LOOP;
@@ -50,7 +50,7 @@ BEGIN
     SELECT p_workspace, known.address_hash, p_kind::fairpost.suppression_kind, coalesce(p_now, clock_timestamp()) FROM fairpost.suppression_hashes known
     WHERE known.address_hash = fairpost.address_hash(fairpost.fold(p_address)) AND known.workspace IN (p_workspace, '*') LIMIT 1
     ON CONFLICT (address_hash, workspace) DO UPDATE SET kind = greatest(h.kind, excluded.kind),
-        also_urgent = fairpost.stops(h.kind, h.also_urgent, 'urgent') OR fairpost.stops(excluded.kind, excluded.also_urgent, 'urgent');
+        also_urgent = fairpost.stops_mail(h.kind, h.also_urgent, 'urgent') OR fairpost.stops_mail(excluded.kind, excluded.also_urgent, 'urgent');
     IF FOUND THEN
         RETURN false;
     END IF;
@@ -66,9 +66,9 @@ BEGIN
     END IF;
     UPDATE fairpost.suppressions s SET kind = greatest(s.kind, p_kind::fairpost.suppression_kind),
         reason = CASE WHEN s.kind < p_kind::fairpost.suppression_kind THEN left(p_reason, 500) ELSE s.reason END,
-        also_urgent = fairpost.stops(s.kind, s.also_urgent, 'urgent') OR p_kind <> 'unsubscribe'
+        also_urgent = fairpost.stops_mail(s.kind, s.also_urgent, 'urgent') OR p_kind <> 'unsubscribe'
     WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address)
-    AND (s.kind < p_kind::fairpost.suppression_kind OR p_kind <> 'unsubscribe' AND NOT fairpost.stops(s.kind, s.also_urgent, 'urgent'));
+    AND (s.kind < p_kind::fairpost.suppression_kind OR p_kind <> 'unsubscribe' AND NOT fairpost.stops_mail(s.kind, s.also_urgent, 'urgent'));
     RETURN false;
 END $$;
 
