@@ -12,7 +12,7 @@ from fairpost.observe.emails import show_email
 from fairpost.observe.life import life_of
 from fairpost.observe.status import read_facts
 from fairpost.policy.diagnosis import Cause, diagnose
-from fairpost.postgres import pinned
+from fairpost.postgres import pauses, pinned
 from fairpost.postgres.store import Store
 from tests.facts import missing
 from tests.simulation.world import broken_promises, connect, draft
@@ -107,6 +107,21 @@ async def test_an_account_that_a_person_paused_is_waited_for(bench: Bench) -> No
     await bench.enqueue("urgent")
     await bench.store.change_account("anna", {"status": "paused", "status_reason": "holidays"})
     assert await bench.give_up(30 * DAY) == 0
+
+
+async def test_what_a_person_holds_is_not_given_up_meanwhile(bench: Bench) -> None:
+    (held,), (free,) = await bench.enqueue("urgent"), await bench.enqueue("urgent", user="u2")
+    await bench.suspend()
+    await bench.store.hold("w1", "user", "u1", reason="on leave", now=bench.at)
+    assert await bench.give_up(2 * DAY) == 1
+    assert await bench.states([held, free]) == ["ready", "failed"]
+
+
+async def test_nothing_is_given_up_while_everything_is_paused(bench: Bench) -> None:
+    await bench.enqueue("urgent")
+    await bench.suspend()
+    await pauses.pause_everything(bench.store, reason="restored from a backup", by="test", until=None)
+    assert await bench.give_up(2 * DAY) == 0
 
 
 async def test_how_long_is_what_the_settings_say(bench: Bench) -> None:

@@ -14,7 +14,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- What is due on an account that has been suspended for so long fails, with the code `account_suspended` for a reason. The account's row is kept
--- as it is meanwhile: one that is resumed just now loses nothing. How many; call again while it returns `p_max`.
+-- as it is meanwhile: one that is resumed just now loses nothing. What a person holds waits, and so does everything while everything is paused. How many;
+-- call again while it returns `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.give_up_pinned(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -24,6 +25,9 @@ DECLARE
     given_up bigint;
     n integer := 0;
 BEGIN
+    IF EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t) THEN
+        RETURN 0;
+    END IF;
     FOR lost IN
         SELECT a.id, '@' || a.name AS route, l.suspended_at FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
         WHERE a.status = 'suspended' AND l.suspended_at <= t - least(patience.urgent, patience.bulk) ORDER BY a.id
@@ -31,10 +35,13 @@ BEGIN
         PERFORM FROM fairpost.accounts a WHERE a.id = lost.id AND a.status = 'suspended' FOR SHARE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         FOR given_up IN
-            SELECT q.id FROM fairpost.flows_of(lost.route) f CROSS JOIN LATERAL (
+            SELECT q.id FROM fairpost.flows_of(lost.route) f
+            CROSS JOIN LATERAL (SELECT q.* FROM fairpost.queue q WHERE q.flow = f.flow AND q.waiting AND q.due_at <= t ORDER BY q.due_at LIMIT 1) one
+            CROSS JOIN LATERAL (
                 SELECT q.id FROM fairpost.queue q WHERE q.flow = f.flow AND q.waiting AND q.due_at <= t
                 ORDER BY q.due_at, q.id LIMIT p_max FOR UPDATE SKIP LOCKED) q
-            WHERE lost.suspended_at <= t - CASE f.class WHEN 'urgent' THEN patience.urgent ELSE patience.bulk END LIMIT p_max - n
+            WHERE lost.suspended_at <= t - CASE f.class WHEN 'urgent' THEN patience.urgent ELSE patience.bulk END
+            AND NOT fairpost.is_held(one.workspace, one.domain, one.user_name, one.stream, t) LIMIT p_max - n   -- all of a flow are of one sender
         LOOP
             PERFORM fairpost.note(ARRAY[given_up], -1);
             PERFORM fairpost.finish(given_up, 'failed', 'account_suspended', t);
