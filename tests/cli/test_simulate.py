@@ -117,7 +117,7 @@ def test_providers_are_listed_without_a_database(bare: Cli) -> None:
 
 
 def test_a_case_that_holds_is_printed_and_drawn(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Case(behaviour="healthy", form="1 s", lasts_s=6)
+    case = Case(behaviour="healthy", form="1 s", lasts_s=3)
     monkeypatch.setattr(providers, "CASES", (case,))
     path = tmp_path / "providers.svg"
     (found,) = cli.json("simulate", "providers", "--plot", path)["cases"]
@@ -131,7 +131,7 @@ def test_a_promise_that_does_not_hold_is_named_and_ends_with_1(cli: Cli, monkeyp
     """A rest that is nobody's fault here, because nobody is said to be at fault."""
     behaviour = replace(ZOO["gmail-401"], name="blameless", matter=Matter.NOBODY, is_closing=False)
     monkeypatch.setitem(ZOO, "blameless", behaviour)
-    monkeypatch.setattr(providers, "CASES", (Case(behaviour="blameless", form="100 ms", lasts_s=6),))
+    monkeypatch.setattr(providers, "CASES", (Case(behaviour="blameless", form="100 ms", lasts_s=5),))
     shown = CliRunner().invoke(app, ["simulate", "providers"], env=cli.environment)
     assert shown.exit_code == 1
     assert {"blame", "idle"} <= set(shown.output.split())
