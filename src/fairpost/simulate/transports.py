@@ -103,7 +103,7 @@ class SimulatedSmtp:
         connection.messages += 1
         met = await self._meet(heard)
         if isinstance(met, _Lost) and not met.is_silent and heard.messages:
-            return self._broken(Step.MAIL, met), True
+            return self._broken(Step.MAIL, met, {}), True
         if isinstance(met, Reply) and met.code == CLOSING and heard.messages:
             return self._refused(Step.MAIL, met, {}), True
         async with self._visits.visit(account, email):
@@ -116,7 +116,7 @@ class SimulatedSmtp:
         for address in email.envelope:
             met = await self._meet(replace(heard, step=Met.RCPT, recipient=address, now=clock.now()))
             if isinstance(met, _Lost):
-                return self._broken(Step.RCPT, met)
+                return self._broken(Step.RCPT, met, replies)
             replies[address] = met or Reply(250, "2.1.5 OK")
         if not any(reply.code < 300 for reply in replies.values()):
             return self._refused(Step.RCPT, next(reversed(replies.values())), replies)
@@ -132,12 +132,12 @@ class SimulatedSmtp:
         return Report(reached=Reached.REPLIED, step=Step.DOT, reply=Reply(250, "2.0.0 Kept"), recipients=replies)
 
     def _ended(self, step: Step, met: Reply | _Lost, replies: dict[str, Reply]) -> Report:
-        return self._broken(step, met) if isinstance(met, _Lost) else self._refused(step, met, replies)
+        return self._broken(step, met, replies) if isinstance(met, _Lost) else self._refused(step, met, replies)
 
-    def _broken(self, step: Step, lost: _Lost) -> Report:
+    def _broken(self, step: Step, lost: _Lost, replies: dict[str, Reply]) -> Report:
         self._connection = None
         reached = Reached.AFTER_DOT if step is Step.DOT else Reached.BEFORE_DOT
-        return Report(reached=reached, step=step, error=lost.error, is_silent=lost.is_silent)
+        return Report(reached=reached, step=step, error=lost.error, is_silent=lost.is_silent, recipients=replies)
 
     def _refused(self, step: Step, reply: Reply, replies: dict[str, Reply]) -> Report:
         if reply.code == CLOSING:

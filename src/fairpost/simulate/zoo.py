@@ -104,6 +104,11 @@ def _refusing_a_sender(heard: Heard) -> Sequence[Action]:
     return (Answer("550 5.7.1 Your domain is not allowed to send here"),) if is_meant else ()
 
 
+def _knowing_nobody(heard: Heard) -> Sequence[Action]:
+    is_meant = heard.step is Step.RCPT and heard.sender.endswith(f"@{ABUSER}")
+    return (Answer("550 5.1.1 No such user here"),) if is_meant else ()
+
+
 def _closing_after_some(heard: Heard) -> Sequence[Action]:
     is_enough = heard.step is Step.MAIL and heard.messages >= MESSAGES_PER_CONNECTION
     return (Answer("421 4.7.0 Too many messages on this connection, reconnect"),) if is_enough else ()
@@ -219,6 +224,12 @@ ZOO: dict[str, Behaviour] = {
             name="refuses-a-sender",
             about="550 5.7.1 for one of the domains that share the account",
             smtp=_always(_refusing_a_sender),
+            matter=Matter.SENDER,
+        ),
+        Behaviour(
+            name="bounces-a-sender",
+            about="550 5.1.1 for every recipient of one of those who share the account",
+            smtp=_always(_knowing_nobody),
             matter=Matter.SENDER,
         ),
         Behaviour(
