@@ -70,5 +70,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="make world", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="cases with this in their name")
     results = asyncio.run(main(parser.parse_args().only))
-    show_results(results)
+    show_results(results, again="make world ARGS='--only \"{}\"'")
     sys.exit(any(each.violations for each in results))

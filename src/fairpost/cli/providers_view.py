@@ -6,7 +6,8 @@ from fairpost.cli.output import note, print_table
 from fairpost.simulate.providers import WHALES, Case, Result
 
 
-def show_results(results: Sequence[Result]) -> None:
+def show_results(results: Sequence[Result], *, again: str = "fairpost simulate providers --only '{}'") -> None:
+    """`again`: the command that runs one case once more."""
     print_table(
         ["provider", "account", "pool", ">worst wait", ">idle capacity", ">left to a person", ">violations"],
         ([*_case(each.case), _wait(each), _idle(each), _left(each), len(each.violations) or "–"] for each in results),
@@ -22,7 +23,7 @@ def show_results(results: Sequence[Result]) -> None:
             ),
             title="\nwhat did not hold",
         )
-        note(f"\nOne of them again: fairpost simulate providers --only '{broken[0].case.name}'")
+        note(f"\nOne of them again: {again.format(broken[0].case.name)}")
 
 
 def show_cases(cases: Sequence[Case]) -> None:

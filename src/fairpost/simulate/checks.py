@@ -30,6 +30,7 @@ LONG_SEND_S = 2.0  # after which nothing is held any more
 LONG_PAUSE_S = 1.0  # during which nothing is held
 GRACE_S = 1.0  # for what must happen at once
 SLACK_S = 0.5  # beyond an edge before it counts: a look comes when it comes
+BLIND_S = 1.0  # between two looks in the real world, and they say nothing together
 SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # of the sends, where there is mail of both
 
 RESTING = (Reason.BACK_OFF, Reason.UNREACHABLE, Reason.STATUS)
@@ -183,6 +184,8 @@ class Watch:
         due = {(workspace, class_) for workspace, class_ in due if workspace not in self._guilty}
         passed_s = (now - self._last).total_seconds() if self._last else 0.0
         self._last = now
+        if passed_s > BLIND_S and not self._is_exact:
+            self._start_again()
         offered = 0.0
         for account in await self._store.accounts():
             watched = self._watched.get(account.name)
@@ -192,6 +195,13 @@ class Watch:
                 if self._look_at_use(watched, account, holds, now, passed_s=passed_s, is_due=bool(due)):
                     offered += passed_s / watched.interval_s
         self._look_at_newcomers(due, offered, now)
+
+    def _start_again(self) -> None:
+        """A machine that keeps us from looking keeps others from sending: nothing before this look counts as a stretch."""
+        for idleness in self._idleness.values():
+            idleness.since = None
+        for newcomer in self._newcomers.values():
+            newcomer.late_since = None
 
     def _look_at_stock(self, watched: Watched, account: Account, holds: _Held, now: datetime) -> None:
         if not holds.claimed:

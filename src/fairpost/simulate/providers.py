@@ -111,7 +111,7 @@ CASES: tuple[Case, ...] = (
     Case(behaviour="slow", form="no pause", beside=1),
     Case(behaviour="slow", form="1 s"),
     *_hanging("100 ms", lasts_s=45),
-    Case(behaviour="hangs-at-dot", form="no pause", beside=1, lasts_s=1_500),
+    Case(behaviour="hangs-at-dot", form="no pause", beside=1, lasts_s=700),
     Case(behaviour="hangs-on-one", form="100 ms", lasts_s=660),
     Case(behaviour="hangs-on-one", form="no pause", beside=1, lasts_s=60),
     Case(behaviour="tarpit", form="no pause", beside=1, lasts_s=60),
