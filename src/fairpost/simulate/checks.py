@@ -283,7 +283,7 @@ class Watch:
             if not len(seen) - cut <= in_log <= len(seen):  # one cut off before its end may count, or not
                 about = f"{in_log} attempts logged, {len(seen)} conversations at the server"
                 self._find(Check.LOG, watched.account, now, abs(len(seen) - in_log), about)
-            for words in self._broken_limits(watched.limits, [visit.began_at for visit in seen]):
+            for words in self._broken_limits(watched.limits, [visit.left_at or visit.began_at for visit in seen]):
                 self._find(Check.LIMITS, watched.account, now, 1, words)
         senders = {visit.workspace for visit in self._visits.all}
         turn = timedelta(seconds=len(senders) * max(each.interval_s for each in self._watched.values()))

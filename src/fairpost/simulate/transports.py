@@ -6,7 +6,7 @@ in the same process. Both tell a `Visits` what the server saw.
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import assert_never
 
 import httpx2
@@ -66,16 +66,17 @@ class SimulatedSmtp:
         self._connection: _Connection | None = None
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        left_at = clock.now()
         connection = await self._ready()
         if isinstance(connection, Report):
             return connection
         is_used = connection.messages > 0
-        report, had_hung_up = await self._carry(connection, account, email, permission)
+        report, had_hung_up = await self._carry(connection, account, email, permission, left_at)
         if had_hung_up and is_used:  # an old connection that had died in its sleep, nothing more
             connection = await self._ready()
             if isinstance(connection, Report):
                 return connection
-            report, _ = await self._carry(connection, account, email, permission)
+            report, _ = await self._carry(connection, account, email, permission, left_at)
         return report
 
     async def close(self) -> None:
@@ -95,7 +96,7 @@ class SimulatedSmtp:
         return self._connection
 
     async def _carry(
-        self, connection: _Connection, account: Account, email: Outgoing, permission: Permission
+        self, connection: _Connection, account: Account, email: Outgoing, permission: Permission, left_at: datetime
     ) -> tuple[Report, bool]:
         """And whether the server had hung up before it heard of it."""
         heard = Heard(step=Met.MAIL, now=clock.now(), sender=sender_of(account, email).address)
@@ -106,7 +107,7 @@ class SimulatedSmtp:
             return self._broken(Step.MAIL, met, {}), True
         if isinstance(met, Reply) and met.code == CLOSING and heard.messages:
             return self._refused(Step.MAIL, met, {}), True
-        async with self._visits.visit(account, email):
+        async with self._visits.visit(account, email, left_at=left_at):
             return await self._told(heard, met, email, permission), False
 
     async def _told(self, heard: Heard, met: Reply | _Lost | None, email: Outgoing, permission: Permission) -> Report:

@@ -18,6 +18,7 @@ class Visit:
     workspace: str
     recipient: str = ""
     began_at: datetime
+    left_at: datetime | None = None  # when we set out for it, where that is known
     was_cut: bool = False
 
 
@@ -31,9 +32,13 @@ class Visits:
     on_begin: Callable[[Account], Awaitable[None]] = _nothing
 
     @asynccontextmanager
-    async def visit(self, account: Account, email: Outgoing) -> AsyncIterator[None]:
+    async def visit(self, account: Account, email: Outgoing, *, left_at: datetime | None = None) -> AsyncIterator[None]:
         visit = Visit(
-            account=account.name, workspace=email.workspace, recipient=email.envelope[0], began_at=clock.now()
+            account=account.name,
+            workspace=email.workspace,
+            recipient=email.envelope[0],
+            began_at=clock.now(),
+            left_at=left_at,
         )
         self.all.append(visit)
         await self.on_begin(account)
