@@ -190,6 +190,9 @@ class Watch:
         for account in await self._store.accounts():
             watched = self._watched.get(account.name)
             if watched is not None:
+                if account.limits.needs_charges:
+                    charges = await self._store.charges(account.id)
+                    account = replace(account, usage=replace(account.usage, charges=charges))
                 holds = held.get(account.id, _Held())
                 self._look_at_stock(watched, account, holds, now)
                 if self._look_at_use(watched, account, holds, now, passed_s=passed_s, is_due=bool(due)):

@@ -49,6 +49,7 @@ FORMS: dict[str, Limits] = {
     "0-2 s": Limits(gap_max_ms=2_000),
     "30-90 s": Limits(delay_ms=30_000, gap_max_ms=90_000),
     "100 an hour": Limits(hourly_max=100),
+    "60 a minute": Limits(units_per_minute=60),
 }
 
 
@@ -105,6 +106,7 @@ CASES: tuple[Case, ...] = (
     Case(behaviour="healthy", form="200 ms", lasts_s=60, whale=EmailClass.URGENT),
     Case(behaviour="healthy", form="30-90 s", lasts_s=600),
     Case(behaviour="healthy", form="100 an hour", lasts_s=60),
+    Case(behaviour="healthy", form="60 a minute", lasts_s=90),
     Case(behaviour="healthy", form="100 ms", beside=3, engines=2),
     Case(behaviour="healthy", form="100 ms", beside=3, is_packed=True),
     Case(behaviour="healthy", form="1 s", beside=3, engines=2, is_packed=True),
@@ -139,6 +141,8 @@ CASES: tuple[Case, ...] = (
     Case(behaviour="gmail-429", form="100 ms", lasts_s=240),
     Case(behaviour="gmail-429", form="100 ms", beside=1, lasts_s=60),
     Case(behaviour="gmail-403", form="100 ms", lasts_s=90),
+    Case(behaviour="gmail-hangs-at-draft", form="100 ms", beside=1, lasts_s=60),
+    Case(behaviour="gmail-hangs-at-send", form="100 ms", beside=1, lasts_s=300),
     Case(behaviour="gmail-503-for-one", form="100 ms", lasts_s=480),
     Case(behaviour="gmail-401", form="100 ms", beside=1, lasts_s=60),
 )

@@ -278,6 +278,16 @@ ZOO: dict[str, Behaviour] = {
         ),
         # A 503 is Google's, until it is seen to be this message's alone: a few short rests are no wrong blame.
         _gmail("gmail-503-for-one", "503 for one message, always", matter=_A),
+        *(
+            _gmail(
+                f"gmail-hangs-at-{name}",
+                f"never answers: {route}",
+                {"route": route, "action": "stall"},
+                matter=_A,
+                is_closing=True,
+            )
+            for name, route in (("draft", "drafts.create"), ("send", "drafts.send"))
+        ),
         _gmail(
             "gmail-401",
             "401 authError from the 20th message on",
