@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from fairpost.deliver import runner
+from fairpost.deliver import blame, runner
 from fairpost.deliver.handover import Handover
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
@@ -160,7 +160,8 @@ async def test_an_engine_goes_on_by_itself_after_a_worker_was_killed(
 
 
 def test_every_point_of_the_runner_is_tried() -> None:
-    passed = set(re.findall(r'failpoint\("(\w+)"\)', Path(runner.__file__).read_text()))
+    text = Path(runner.__file__).read_text() + Path(blame.__file__).read_text()
+    passed = set(re.findall(r'failpoint\("(\w+)"\)', text))
     assert passed - {"after_draft"} == set(POINTS), "where the provider keeps drafts: test_gmail.py"
 
 

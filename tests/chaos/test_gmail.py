@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.deliver import doubts, runner
+from fairpost.deliver import blame, doubts, runner
 from fairpost.emulate.server import GmailEmulator
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
@@ -128,6 +128,6 @@ async def test_an_engine_goes_on_by_itself_after_a_worker_was_killed(
 
 
 def test_every_point_on_the_way_is_tried() -> None:
-    text = Path(runner.__file__).read_text() + Path(doubts.__file__).read_text()
+    text = Path(runner.__file__).read_text() + Path(blame.__file__).read_text() + Path(doubts.__file__).read_text()
     assert set(re.findall(r'failpoint\("(\w+)"\)', text)) == {*POINTS, *POINTS_IN_DOUBT, *NOT_PASSED}
     assert set(OVER_SMTP) >= NOT_PASSED, "what Gmail does not pass is tried over SMTP"

@@ -21,7 +21,6 @@ async def book(store: Store, lease: Lease, account: Account, ledger: Ledger, *, 
     until = now + timedelta(seconds=cool_down_s) if cool_down_s else None
     for each in found.accused:
         await block(store, lease, each.workspace, each.fault, until=until)
-        failpoint("after_block")
     if found.stop is not None:
         ends = until if found.stop.status == "paused" else None
         await store.set_status(lease, found.stop.status, reason=in_words(found.stop.fault), until=ends)
