@@ -49,7 +49,8 @@ BEGIN
             SELECT u.workspace, u.user_name, d.key, n.id, false
             FROM undecided u JOIN fairpost.nodes n ON n.workspace = u.workspace AND n.level = 'user' AND n.key = u.user_name JOIN fairpost.nodes d ON d.id = n.parent
         ), judged AS (
-            SELECT c.*, fairpost.proven_domain(c.workspace, c.domain) AS proven
+            SELECT c.*, CASE WHEN EXISTS (SELECT FROM fairpost.domains d WHERE d.workspace = c.workspace)   -- most have none, and need no folding
+                        THEN fairpost.proven_domain(c.workspace, c.domain) END AS proven
             FROM (SELECT c.workspace, c.user_name, c.domain, c.is_new, min(c.id) AS id FROM candidate c GROUP BY 1, 2, 3, 4) c
         )
         INSERT INTO fairpost.homes AS h (workspace, user_name, is_given, domain, is_proven)
