@@ -146,3 +146,9 @@ def test_a_server_in_trouble_costs_the_e_mail_no_attempt_until_it_has_seen_it() 
     closing = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(451, "4.3.2 system not accepting messages"))
     assert verdict(closing) == Deferred(None)
     assert verdict(replace(closing, step=Step.DOT)) == Retry(IN_A_MINUTE, (ANN, BOB)), "perhaps it is the message"
+
+
+def test_a_login_that_fails_for_now_costs_the_e_mail_nothing_at_any_step() -> None:
+    for step in (Step.MAIL, Step.RCPT, Step.DOT):
+        report = Report(reached=Reached.REPLIED, step=step, reply=Reply(454, "4.7.0 Temporary authentication failure"))
+        assert isinstance(verdict(report), Deferred)

@@ -125,7 +125,8 @@ def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime
     each = {a: _fate_of(report, a) or end for a in email.envelope}
     if ended.class_ is ReplyClass.ACCEPTED and _is_taken_by_all(each):
         return Sent()
-    is_about_us = is_about_our_pace(report) or _is_about_the_server(report, ended)
+    is_login = ended.class_ is ReplyClass.AUTH and ended.retry
+    is_about_us = is_about_our_pace(report) or is_login or _is_about_the_server(report, ended)
     if is_about_us and not {_Fate.DEAD, _Fate.NEVER} & set(each.values()):
         return Deferred(requested_pause(report, now=now))
     if suspicion(report) is not None and not report.recipients:
