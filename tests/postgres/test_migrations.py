@@ -123,13 +123,21 @@ async def test_history_has_a_partition_for_now_and_none_is_missing_next_month(co
     await conn.execute("SELECT fairpost.make_partitions()")
 
 
-async def test_whoever_writes_meanwhile_is_let_through_and_no_transaction_is_cut(blank: Any, blank_url: str) -> None:
+@pytest.fixture
+def wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration more, which changes a table that everybody writes to."""
+    known = (*known_migrations(), Migration(9998, "wider", "ALTER TABLE fairpost.queue ADD COLUMN width integer"))
+    monkeypatch.setattr(migrations, "known_migrations", lambda: known)
+
+
+async def test_whoever_writes_meanwhile_is_let_through_and_no_transaction_is_cut(
+    conn: Any, url: str, wider: None
+) -> None:
     """A caller's transaction stays open for long; others come and go; the migration waits, and they do not."""
-    await migrate(blank, up_to=known_migrations()[-2].version)
-    slow, quick = await asyncpg.connect(blank_url), await asyncpg.connect(blank_url)
+    slow, quick = await asyncpg.connect(url), await asyncpg.connect(url)
     async with slow.transaction():
         await slow.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
-        migrating = asyncio.create_task(migrate(blank))
+        migrating = asyncio.create_task(migrate(conn))
         await waits_for_a_lock(quick)
         for _ in range(3):
             async with quick.transaction():
@@ -150,13 +158,12 @@ async def waits_for_a_lock(conn: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_who_keeps_the_tables_for_too_long_is_named(blank: Any, blank_url: str) -> None:
-    await migrate(blank, up_to=known_migrations()[-2].version)
-    before = await catalog(blank)
-    slow = await asyncpg.connect(blank_url)
+async def test_who_keeps_the_tables_for_too_long_is_named(conn: Any, url: str, wider: None) -> None:
+    before = await catalog(conn)
+    slow = await asyncpg.connect(url)
     async with slow.transaction():
         await slow.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
         with pytest.raises(MigrationError, match=f"process {slow.get_server_pid()}.*fairpost db migrate"):
-            await migrate(blank, patience_s=0)
+            await migrate(conn, patience_s=0)
     await slow.close()
-    assert await catalog(blank) == before
+    assert await catalog(conn) == before

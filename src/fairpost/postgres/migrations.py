@@ -25,7 +25,6 @@ FUNCTION_FOLDERS = (
 )
 OLDEST_SERVER = 14
 
-WRITTEN_BY_ALL = ("queue", "arrivals", "emails", "attempts", "accounts", "leases")
 TAKE_S_MAX = 0.4  # so long others wait behind us for the tables, and then for the changes themselves, which are quick
 LET_THROUGH_S = 0.6
 PATIENCE_S = 120.0
@@ -107,8 +106,8 @@ async def _migrate(conn: asyncpg.Connection, up_to: int | None) -> Applied:
         ledger = await _ledger(conn)
         _check(ledger, wanted)
         new = [m for m in wanted if m.version not in ledger]
-        if new and ledger:
-            await _take_tables(conn)
+        if ledger and (tables := _altered(new)):
+            await _take(conn, tables)
         for migration in new:
             await conn.execute(migration.sql)
             await _note(conn, migration)
@@ -119,19 +118,24 @@ async def _migrate(conn: asyncpg.Connection, up_to: int | None) -> Applied:
     return Applied(tuple(f"{m.version:04} {m.name}" for m in new), relaid)
 
 
-async def _take_tables(conn: asyncpg.Connection) -> None:
-    """Those that everybody writes to, all at once or none: the time in which others wait for us has a bound."""
+def _altered(new: Sequence[Migration]) -> list[str]:
+    """The tables that are there and have to be held alone."""
+    text = "\n".join(migration.sql for migration in new)
+    made = set(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(fairpost\.\w+)", text))
+    return sorted(set(re.findall(r"ALTER TABLE (?:ONLY )?(fairpost\.\w+)", text)) - made)
+
+
+async def _take(conn: asyncpg.Connection, tables: Sequence[str]) -> None:
+    """All at once or none: the time in which others wait for us has a bound."""
     await conn.execute(f"SET LOCAL statement_timeout = {round(TAKE_S_MAX * 1000)}")
-    await conn.execute(f"LOCK TABLE {', '.join(f'fairpost.{name}' for name in WRITTEN_BY_ALL)}")
+    await conn.execute(f"LOCK TABLE {', '.join(tables)}")
     await conn.execute("SET LOCAL statement_timeout = 0")
 
 
 async def _who_holds_it(conn: asyncpg.Connection) -> str:
-    tables = [f"fairpost.{name}" for name in WRITTEN_BY_ALL]
     held = await conn.fetchrow(
-        """SELECT a.pid, a.usename, a.application_name, a.xact_start FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-           WHERE l.relation = ANY ($1::regclass[]) AND l.granted AND a.pid <> pg_backend_pid() ORDER BY a.xact_start LIMIT 1""",
-        tables,
+        """SELECT a.pid, a.usename, a.application_name, a.xact_start FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a ON a.pid = l.pid
+           WHERE c.relnamespace = 'fairpost'::regnamespace AND l.granted AND a.pid <> pg_backend_pid() ORDER BY a.xact_start LIMIT 1"""
     )
     whose = (
         f"the transaction of {held['usename']} (process {held['pid']}), open since {held['xact_start']:%H:%M:%S},"

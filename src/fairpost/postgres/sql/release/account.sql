@@ -119,7 +119,7 @@ BEGIN
 END $$;
 
 -- Remembers what the account has met (null: nothing any more). The tries of `p_forgiven`, which failed because of the account, are given back,
--- those that have failed meanwhile are tried again; their log stays as it is. False: the lease is gone.
+-- those that have failed meanwhile are tried again. False: the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -128,8 +128,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE fairpost.queue q SET attempts = q.attempts - 1, deferrals = q.deferrals + 1
-    WHERE q.id IN (SELECT o.id FROM fairpost.queue o WHERE o.id = ANY (p_forgiven) AND o.waiting AND o.attempts > 0 FOR UPDATE SKIP LOCKED);
+    p_forgiven := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (p_forgiven) AND q.waiting AND q.attempts > 0 ORDER BY q.id FOR UPDATE SKIP LOCKED)
+        || ARRAY(SELECT e.id FROM fairpost.emails e WHERE e.id = ANY (p_forgiven) AND e.state = 'failed');
+    UPDATE fairpost.attempts a SET outcome = 'deferred'
+    FROM fairpost.queue q WHERE q.id = ANY (p_forgiven) AND a.email_id = q.id AND a.n = q.attempts + fairpost.deferrals(q);
+    UPDATE fairpost.queue q SET attempts = q.attempts - 1 WHERE q.id = ANY (p_forgiven);
     PERFORM fairpost.retry(e.id, p_now) FROM fairpost.emails e WHERE e.id = ANY (p_forgiven) AND e.state = 'failed';
     RETURN true;
 END $$;

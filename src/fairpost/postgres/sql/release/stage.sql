@@ -24,7 +24,7 @@ BEGIN
                 SELECT DISTINCT a.route, a.class, parents[a.ord] AS parent,
                     CASE WHEN depth = 0 THEN '' ELSE a.workspace END AS workspace,
                     CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN homes[a.ord] ELSE a.user_name END AS key
-                FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, unserved, ord)
+                FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
             ) w
             LEFT JOIN fairpost.nodes p ON p.id = w.parent
             WHERE NOT EXISTS (SELECT FROM fairpost.nodes o WHERE o.parent = w.parent AND o.key = w.key)
@@ -44,7 +44,7 @@ BEGIN
         SELECT array_agg(g.id) INTO users FROM grown g;
 
         SELECT array_agg(n.id ORDER BY a.ord) INTO parents
-        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, unserved, ord)
+        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
         JOIN fairpost.nodes n ON n.parent = parents[a.ord]
             AND n.key = CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN homes[a.ord] ELSE a.user_name END;
     END LOOP;
@@ -52,7 +52,7 @@ BEGIN
 
     WITH wanted AS (
         SELECT nextval('fairpost.node_serial') AS id, a.*, parents[a.ord] AS parent, homes[a.ord] AS home
-        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, first_id, fresh, unserved, ord)
+        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, first_id, fresh, ord)
     ), grown AS (
         INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path, flow)
         SELECT w.id, w.parent, 'stream', w.route, w.class, w.workspace, w.flow::text, p.path || w.id, w.flow FROM wanted w JOIN fairpost.nodes p ON p.id = w.parent
@@ -162,9 +162,9 @@ BEGIN
         INSERT INTO fairpost.stirs (workspace, user_name, at)
         SELECT p.workspace, p.user_name, least(p.since, p_now) FROM planned p, fairpost.fairness f WHERE f.is_scoring AND p.hour <= p_now
     )
-    SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id, 0, g.unserved)::fairpost.arrivals)
+    SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id, -g.unserved)::fairpost.arrivals)
     INTO arrived
-    FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id, sum(g.unserved)::integer AS unserved
+    FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id, sum(greatest(-g.fresh, 0))::integer AS unserved
           FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
 
     -- A new name is looked up in the rules: nobody may be laying a rule for its workspace meanwhile.
@@ -221,8 +221,8 @@ BEGIN
 
     -- Turns that led to nothing are given back, on every level; nobody goes back behind the place where scans begin.
     UPDATE fairpost.clocks c SET vtime = greatest(above.v, c.vtime - back.n / c.weight)
-    FROM (SELECT node, sum(a.unserved) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node
-          WHERE a.unserved > 0 AND n.path[1] = ANY (mine) GROUP BY node) back
+    FROM (SELECT node, sum(-a.fresh) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node
+          WHERE a.fresh < 0 AND n.path[1] = ANY (mine) GROUP BY node) back
     JOIN fairpost.clocks own ON own.id = back.node
     CROSS JOIN LATERAL (SELECT p.v FROM fairpost.clocks p WHERE p.id = own.parent ORDER BY p.v DESC LIMIT 1) above
     WHERE c.id = back.node;

@@ -8,10 +8,10 @@ DECLARE
     account bigint;
 BEGIN
     WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = p_id RETURNING q.*)
-    INSERT INTO fairpost.emails AS e (id, state, reason, finished_at, created_at, due_at, expires_at, attempts, attempts_max, deferrals, account_id, content_id,
+    INSERT INTO fairpost.emails AS e (id, state, reason, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
         class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id, follows,
         campaign_id, prospect_id, step)
-    SELECT g.id, p_state, p_reason, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.deferrals, g.account_id, g.content_id,
+    SELECT g.id, p_state, p_reason, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.account_id, g.content_id,
         g.class, g.on_doubt, g.flow, g.route, g.workspace, g.domain, g.user_name, g.stream, g.sender, g.recipients, g.addresses, g.fields,
         g.idempotency_key, p_message_id, p_thread_id, g.follows, g.campaign_id, g.prospect_id, g.step
     FROM gone g
@@ -26,10 +26,10 @@ DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, t
 CREATE OR REPLACE FUNCTION fairpost.archive(p_ids bigint[], p_state fairpost.email_state, p_reason text, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = ANY (p_ids) RETURNING q.*)
-    INSERT INTO fairpost.emails (id, state, reason, finished_at, created_at, due_at, expires_at, attempts, attempts_max, deferrals, account_id, content_id,
+    INSERT INTO fairpost.emails (id, state, reason, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
         class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id, follows,
         campaign_id, prospect_id, step)
-    SELECT g.id, p_state, p_reason, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.deferrals, g.account_id, g.content_id,
+    SELECT g.id, p_state, p_reason, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.account_id, g.content_id,
         g.class, g.on_doubt, g.flow, g.route, g.workspace, g.domain, g.user_name, g.stream, g.sender, g.recipients, g.addresses, g.fields,
         g.idempotency_key, NULL, NULL, g.follows, g.campaign_id, g.prospect_id, g.step
     FROM gone g
@@ -49,8 +49,8 @@ $$;
 DROP FUNCTION IF EXISTS fairpost.note(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.note(p_ids bigint[], p_n integer, p_unserved boolean DEFAULT false) RETURNS void
 LANGUAGE sql AS $$
-    INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, due_at, id, unserved)
+    INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh)
     SELECT q.route, q.class, q.workspace, q.domain, q.user_name, q.stream, q.flow, p_n * count(*), CASE WHEN p_n > 0 THEN min(q.due_at) ELSE 'infinity' END, min(q.id),
-           CASE WHEN p_unserved THEN count(*) FILTER (WHERE fairpost.is_fair(q.workspace, f.share)) ELSE 0 END
+           CASE WHEN p_unserved THEN -count(*) FILTER (WHERE fairpost.is_fair(q.workspace, f.share)) ELSE 0 END
     FROM fairpost.queue q, fairpost.fairness f WHERE q.id = ANY (p_ids) GROUP BY 1, 2, 3, 4, 5, 6, 7
 $$;

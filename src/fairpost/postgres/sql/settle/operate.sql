@@ -72,11 +72,11 @@ BEGIN
             on_route := coalesce(before.route, email.route);
         END IF;
     END IF;
-    INSERT INTO fairpost.queue (id, flow, due_at, parked_due, attempts, attempts_max, deferrals, account_id, expires_at, created_at, content_id, class, on_doubt, route, workspace,
+    INSERT INTO fairpost.queue (id, flow, due_at, parked_due, attempts, attempts_max, account_id, expires_at, created_at, content_id, class, on_doubt, route, workspace,
         domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, last_error, follows, campaign_id, prospect_id, step)
     VALUES (email.id, fairpost.flow_of(on_route, email.class, email.workspace, email.domain, email.user_name, email.stream),
         CASE WHEN is_paused THEN 'infinity' ELSE due END, CASE WHEN is_paused THEN nullif(due, 'infinity') END,
-        email.attempts, CASE WHEN email.attempts = 0 THEN email.attempts_max ELSE greatest(email.attempts_max, email.attempts + 1) END, email.deferrals, email.account_id,
+        email.attempts, CASE WHEN email.attempts = 0 THEN email.attempts_max ELSE greatest(email.attempts_max, email.attempts + 1) END, email.account_id,
         email.expires_at, email.created_at, email.content_id, email.class, email.on_doubt, on_route, email.workspace, email.domain, email.user_name, email.stream, email.sender,
         email.recipients, email.addresses, email.fields, email.idempotency_key, email.reason, email.follows, email.campaign_id, email.prospect_id, email.step);
     PERFORM fairpost.note(ARRAY[email.id], 1);

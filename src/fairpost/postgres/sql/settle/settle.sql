@@ -80,7 +80,7 @@ BEGIN
         PERFORM fairpost.note(ARRAY[p_id], 1, true);
     WHEN 'deferred' THEN
         PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
-        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, deferrals = q.deferrals + 1, begun_at = NULL, claimed_at = NULL,
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL,
             last_error = reply, due_at = coalesce((p_detail ->> 'due_at')::timestamptz, q.due_at)
         WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);
@@ -101,11 +101,18 @@ BEGIN
     RETURN 'settled';
 END $$;
 
--- One line in the log for good. A second word on the same attempt (late proof) replaces the doubt.
+-- How many of its attempts ended because of the account: they are in the log, and used up no try. Only an e-mail that was put off can have some.
+CREATE OR REPLACE FUNCTION fairpost.deferrals(email fairpost.queue) RETURNS integer
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN email.last_error IS NULL THEN 0
+        ELSE (SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred') END
+$$;
+
+-- One line in the log for good, numbered by its attempts. A second word on the same attempt (late proof) replaces the doubt.
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.attempts (email_id, n, account_id, epoch, begun_at, ended_at, outcome, code, reply, response_ms, recipients)
-    VALUES (email.id, email.attempts + email.deferrals, email.account_id, email.epoch, coalesce(email.begun_at, p_now), p_now, p_outcome, (p_detail ->> 'code')::smallint,
+    VALUES (email.id, email.attempts + fairpost.deferrals(email), email.account_id, email.epoch, coalesce(email.begun_at, p_now), p_now, p_outcome, (p_detail ->> 'code')::smallint,
             left(p_detail ->> 'reply', 2000), (p_detail ->> 'response_ms')::integer, p_detail -> 'recipients')
     ON CONFLICT (email_id, n) DO UPDATE SET
         ended_at = excluded.ended_at, outcome = excluded.outcome, code = excluded.code, reply = excluded.reply,
