@@ -227,8 +227,7 @@ def retry(
     suspended stay as they are.
 
     \b
-    Examples: fairpost email retry 1861234567890123456
-              fairpost email retry --reason account_suspended --account sales --dry-run
+    Example: fairpost email retry --reason account_suspended --account sales --dry-run
     """
     if (reason is None) == (not ids) or (reason is None and (workspace or account or dry_run or as_json)):
         raise typer.BadParameter("give ids, or --reason; the other options go with --reason")
