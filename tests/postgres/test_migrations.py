@@ -167,3 +167,27 @@ async def test_who_keeps_the_tables_for_too_long_is_named(conn: Any, url: str, w
             await migrate(conn, patience_s=0)
     await slow.close()
     assert await catalog(conn) == before
+
+
+async def test_what_was_there_before_keeps_its_meaning(blank: Any) -> None:
+    """Suspended accounts are waited for from the upgrade on, sequences keep their subjects, an unsubscribe alone stops bulk mail."""
+    await migrate(blank, up_to=21)
+    await blank.execute(
+        """INSERT INTO fairpost.accounts (id, name, address, transport, status, created_at) OVERRIDING SYSTEM VALUE
+               VALUES (1, 'lost', 'a@x.test', '{}', 'suspended', now()), (2, 'well', 'b@x.test', '{}', 'active', now());
+           INSERT INTO fairpost.leases (account_id) VALUES (1), (2);
+           INSERT INTO fairpost.templates (workspace, name, subject, text_body, created_at, changed_at) VALUES ('w', 't', 's', 't', now(), now());
+           INSERT INTO fairpost.sequences (workspace, name, created_at) VALUES ('w', 'old', now());
+           INSERT INTO fairpost.sequence_steps (sequence_id, step, template_id) SELECT s.id, 1, t.id FROM fairpost.sequences s, fairpost.templates t;
+           INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
+               VALUES ('w', 'u@x.test', 'unsubscribe', 'r', now()), ('w', 'h@x.test', 'hard_bounce', 'r', now())"""
+    )
+    await migrate(blank)
+    waited_for = await blank.fetch(
+        "SELECT account_id, suspended_at IS NOT NULL AS is_set FROM fairpost.leases ORDER BY 1"
+    )
+    assert [tuple(row) for row in waited_for] == [(1, True), (2, False)]
+    assert await blank.fetchval("SELECT own_subject FROM fairpost.sequence_steps") is True
+    addresses = ["u@x.test", "h@x.test"]
+    assert await blank.fetchval("SELECT fairpost.suppressed('w', $1)", addresses) == addresses
+    assert await blank.fetchval("SELECT fairpost.suppressed('w', $1, 'urgent')", addresses) == ["h@x.test"]
