@@ -365,6 +365,7 @@ async def _copied(url: str, name: str) -> AsyncIterator[str]:
     elsewhere = urlunsplit(parts._replace(path="/postgres"))
     await _execute(elsewhere, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
     try:
+        await _execute(elsewhere, f'ALTER DATABASE "{name}" SET synchronous_commit = off')  # nothing here has to last
         yield urlunsplit(parts._replace(path=f"/{name}"))
     finally:
         await _execute(elsewhere, f'DROP DATABASE "{name}" WITH (FORCE)')
