@@ -8,7 +8,7 @@ from fairpost.simulate.checks import Check
 from fairpost.simulate.providers import Case
 from tests.world.world import run_for_real
 
-LASTS_S = 6.0
+LASTS_S = 5.0
 BY_THE_CLOCK = {Check.NEWCOMER, Check.IDLE, Check.LIMITS}  # a busy machine breaks these, and not the engine
 
 
