@@ -35,7 +35,7 @@ def broken(result: Result) -> dict[tuple[Check, str], str]:
         Case(behaviour="healthy", form="200 ms", whale=EmailClass.URGENT, lasts_s=LASTS_S),
         Case(behaviour="hangs-at-dot", form="200 ms", beside=1, lasts_s=LASTS_S),
         Case(behaviour="defers-one", form="1 s", whale=None, attempts_max=2, lasts_s=120),
-        Case(behaviour="gmail-503-for-one", form="200 ms", lasts_s=LASTS_S),
+        Case(behaviour="gmail-503-for-one", form="1 s", attempts_max=2, lasts_s=180),
         Case(behaviour="refuses-a-sender", form="200 ms", whale=None, lasts_s=LASTS_S),
         Case(behaviour="greylisting", form="1 s", whale=None, lasts_s=70),
     ],
