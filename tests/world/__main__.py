@@ -30,8 +30,11 @@ CASES = (
     *(
         Case(behaviour=name, form="100 ms", beside=1, lasts_s=DOWN_LASTS_S if name == "down" else LASTS_S)
         for name in ZOO
-        if name != "healthy"
+        if name not in ("healthy", "gmail-503-for-one")
     ),
+    Case(
+        behaviour="gmail-503-for-one", form="100 ms", lasts_s=LASTS_S
+    ),  # the fault is in the address: at every account
 )
 
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from fairpost.emulate.server import GmailEmulator
-from fairpost.inbox.faults import Action, Answer, Decide, Delay, Heard, Step
+from fairpost.inbox.faults import Action, Answer, Cut, Decide, Delay, Heard, Step
 from fairpost.inbox.server import InboxServer, ServerOptions
 from fairpost.model.oauth import OauthKind, OauthSettings
 from fairpost.model.transport import GmailSettings, Security, ServerSettings, SmtpSettings
@@ -63,7 +63,11 @@ def seen_by(decide: Decide, account: str, visits: Visits) -> Decide:
 
 
 def _closes(actions: Sequence[Action]) -> bool:
-    return any(isinstance(action, Answer) and action.reply.startswith(CLOSING) for action in actions)
+    """An old connection that ends so is taken for one that had died before; the client tries a new one at once."""
+    return any(
+        isinstance(action, Cut) or (isinstance(action, Answer) and action.reply.startswith(CLOSING))
+        for action in actions
+    )
 
 
 def _last(visits: Visits, account: str) -> Visit:
