@@ -85,7 +85,7 @@ class _Newcomer:
     arrived_at: datetime
     ready: int = 1  # sends that may go before it, itself among them
     offered: float = 0.0  # sends that the pool could have begun since
-    late_since: datetime | None = None
+    late_s: float = 0.0  # that the pool could have sent since then
 
 
 @dataclass(slots=True)
@@ -197,14 +197,14 @@ class Watch:
                 self._look_at_stock(watched, account, holds, now)
                 if self._look_at_use(watched, account, holds, now, passed_s=passed_s, is_due=bool(due)):
                     offered += passed_s / watched.interval_s
-        self._look_at_newcomers(due, offered, now)
+        self._look_at_newcomers(due, offered, now, passed_s=passed_s)
 
     def _start_again(self) -> None:
         """A machine that keeps us from looking keeps others from sending: nothing before this look counts as a stretch."""
         for idleness in self._idleness.values():
             idleness.since = None
         for newcomer in self._newcomers.values():
-            newcomer.late_since = None
+            newcomer.late_s = 0.0
 
     def _look_at_stock(self, watched: Watched, account: Account, holds: _Held, now: datetime) -> None:
         if not holds.claimed:
@@ -250,7 +250,9 @@ class Watch:
                 self._find(Check.IDLE, account.name, now, stretch_s, f"idle for {stretch_s:.1f} s with mail due")
         return is_able
 
-    def _look_at_newcomers(self, due: set[tuple[str, EmailClass]], offered: float, now: datetime) -> None:
+    def _look_at_newcomers(
+        self, due: set[tuple[str, EmailClass]], offered: float, now: datetime, *, passed_s: float
+    ) -> None:
         served = {visit.workspace: visit.began_at for visit in reversed(self._visits.all)}
         for newcomer in list(self._newcomers.values()):
             began_at = served.get(newcomer.workspace)
@@ -263,13 +265,12 @@ class Watch:
             newcomer.ready = max(newcomer.ready, of_class + is_shared)
             newcomer.offered += offered * (SHARES[newcomer.email_class] if is_shared else 1)
             if newcomer.offered < newcomer.ready:
-                newcomer.late_since = None
-            else:
-                newcomer.late_since = newcomer.late_since or now
-                late_s = (now - newcomer.late_since).total_seconds()
-                if late_s > GRACE_S + self._slack_s:
+                newcomer.late_s = 0.0
+            elif offered:
+                newcomer.late_s += passed_s
+                if newcomer.late_s > GRACE_S + self._slack_s:
                     waited_s = self._waits_s[newcomer.workspace]
-                    about = f"waits for {waited_s:.1f} s; {newcomer.ready} turns were over {late_s:.1f} s ago"
+                    about = f"waits for {waited_s:.1f} s; {newcomer.ready} turns were over {newcomer.late_s:.1f} s ago"
                     self._find(Check.NEWCOMER, newcomer.workspace, now, waited_s, about)
 
     # ── at the end ────────────────────────────────────────────────────────────────────────────────────────

@@ -198,7 +198,7 @@ def arrivals(case: Case) -> list[Arrival]:
     bulk, urgent = EmailClass.BULK, EmailClass.URGENT
     return [
         *([_arrival(case, 0, "whale", whale, case.whale, is_newcomer=False)] if case.whale is not None else []),
-        _arrival(case, 5, "unlucky", 3, bulk, first=poison),
+        _arrival(case, 5, "unlucky", 3, bulk, second=poison),
         _arrival(case, 5, ABUSER.partition(".")[0], 12, bulk, is_newcomer=not case.guilty),
         _arrival(case, 10, "early", 5, bulk),
         _arrival(case, 10, "prompt", 5, bulk),
@@ -215,14 +215,14 @@ def _arrival(
     n: int,
     email_class: EmailClass,
     *,
-    first: str | None = None,
+    second: str | None = None,
     is_newcomer: bool = True,
 ) -> Arrival:
     sender = {} if case.provider.is_gmail else {"from": f"news@{workspace}.test"}
     emails = tuple(
         {
             "workspace": workspace,
-            "to": f"{first if first and not number else f'{workspace}-{number}'}@there.test",
+            "to": f"{second if second and number == 1 else f'{workspace}-{number}'}@there.test",
             "subject": "s",
             "text": "t",
             "pool": POOL,
