@@ -86,6 +86,22 @@ async def test_a_new_worker_begins_with_one(store: Store) -> None:
     assert await store.value("SELECT count(*) FROM fairpost.queue WHERE NOT waiting") == 0
 
 
+async def test_quick_refusals_make_no_large_batch(store: Store, hands: ManualClock) -> None:
+    account = await store.add_account("anna", address="anna@post.test", limits=Limits())
+    emails = await enqueue(store, n=40, stream="campaign")
+    refused = set(emails[1::2])
+
+    class Mixed(ScriptedTransport):
+        async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+            hands.advance(timedelta(milliseconds=1 if email.id in refused else 200))
+            return LATER if email.id in refused else await super().send(account, email, permission=permission)
+
+    runner = await start(store, account, Mixed())
+    for _ in range(20):
+        await runner.step()
+        assert await held(store) <= 1
+
+
 async def test_an_urgent_arrival_changes_places_with_what_is_held(store: Store, hands: ManualClock) -> None:
     account = await store.add_account("anna", address="anna@post.test", limits=Limits())
     await enqueue(store, n=30, workspace="whale", stream="campaign")

@@ -430,16 +430,18 @@ class Runner:
         settled = await self._settle(email, weighed, report)
         self._measure(Measure.COMMIT, asked_at_s)
         failpoint("after_settle")
-        self._learn_pace()
+        self._learn_pace(is_whole=isinstance(weighed.verdict, Sent))
         if settled != "settled":
             return settled
         await self._draw_consequences(email, weighed, report)
         return type(weighed.verdict).__name__.lower()
 
-    def _learn_pace(self) -> None:
+    def _learn_pace(self, *, is_whole: bool) -> None:
+        """A refusal is quicker than a message that is taken, and says nothing of how many of those can be sent soon."""
         now_s = clock.monotonic()
         took_s, self._since_s = now_s - self._since_s, now_s
-        self._each_s = took_s if self._each_s is None else (self._each_s + took_s) / 2
+        if is_whole or took_s > (self._each_s or 0.0):
+            self._each_s = took_s if self._each_s is None else (self._each_s + took_s) / 2
 
     def _weigh(self, email: Outgoing, report: Report, attempt: int) -> Weighed:
         now, roll = self.now(), chance.roll()
