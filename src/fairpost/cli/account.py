@@ -192,7 +192,7 @@ def _known_by(names: list[str]) -> str:
 
 @app.command()
 def show(name: Name, as_json: AsJson = False) -> None:
-    """Show everything about one account, except its password, and who is blocked on it.
+    """Show everything about one account, except its password.
 
     \b
     Example: fairpost account show sales

@@ -20,7 +20,7 @@ COMMANDS = {
     "metrics": ("metrics:metrics", "Print figures for Prometheus, or serve them."),
     "doctor": ("doctor:doctor", "Check what usually goes wrong, and say what to type."),
     "settings": ("settings:settings", "List every setting, its value and where that comes from."),
-    "explain": ("explain:explain", "Say what a server's reply means, and what follows from it."),
+    "explain": ("explain:explain", "Say what a server's reply means, and what the engine does about it."),
     "pause": ("pause:pause", "Stop all sending before the next e-mail."),
     "resume": ("pause:resume", "End a pause: what waited may go out."),
     "hold": ("hold:hold", "Hold a workspace, or one name in it."),
