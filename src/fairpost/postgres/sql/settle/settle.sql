@@ -112,7 +112,7 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.attempts (email_id, n, account_id, epoch, begun_at, ended_at, outcome, code, reply, response_ms, recipients)
-    VALUES (email.id, email.attempts + fairpost.deferrals(email), email.account_id, email.epoch, coalesce(email.begun_at, p_now), p_now, p_outcome, (p_detail ->> 'code')::smallint,
+    VALUES (email.id, email.attempts + CASE WHEN email.last_error IS NULL THEN 0 ELSE fairpost.deferrals(email) END, email.account_id, email.epoch, coalesce(email.begun_at, p_now), p_now, p_outcome, (p_detail ->> 'code')::smallint,
             left(p_detail ->> 'reply', 2000), (p_detail ->> 'response_ms')::integer, p_detail -> 'recipients')
     ON CONFLICT (email_id, n) DO UPDATE SET
         ended_at = excluded.ended_at, outcome = excluded.outcome, code = excluded.code, reply = excluded.reply,
