@@ -69,6 +69,7 @@ POINTS = {
     "after_settle": Death(limits=ONE_BY_ONE),
     "after_settle_and_begin": Death(cut=1),
     "after_book": Death(nth=1),
+    "after_troubles": Death(nth=1, prepare=hang_up_once),
     "after_give_back": Death(nth=1, prepare=hang_up_once),
     "after_rest": Death(nth=1, prepare=hang_up_once),
     "after_suspend": Death(nth=1, prepare=refuse_login, mended_by={"status": "active"}),

@@ -47,7 +47,14 @@ POINTS = {
 }
 """At which pass it dies."""
 POINTS_IN_DOUBT = ("after_asking", "after_sending_a_doubt")
-NOT_PASSED = {"after_give_back", "after_suspend", "after_status", "after_rest", "after_settle_and_begin"}
+NOT_PASSED = {
+    "after_troubles",
+    "after_give_back",
+    "after_suspend",
+    "after_status",
+    "after_rest",
+    "after_settle_and_begin",
+}
 
 
 @pytest.fixture

@@ -456,6 +456,7 @@ class Runner:
         if weighed.troubles != self._troubles:
             self._troubles = weighed.troubles
             await self._store.set_troubles(self._lease, weighed.troubles, forgiven=weighed.forgiven)
+            failpoint("after_troubles")
         if isinstance(verdict, Untouched | Deferred) and (reason := suspicion(report)) is not None:
             await self._suspend(reason)
         if weighed.rest is not None:

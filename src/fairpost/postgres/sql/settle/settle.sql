@@ -101,14 +101,13 @@ BEGIN
     RETURN 'settled';
 END $$;
 
--- How many of its attempts ended because of the account: they are in the log, and used up no try. Only an e-mail that was put off can have some.
+-- How many of its attempts ended because of the account: they are in the log, and used up no try.
 CREATE OR REPLACE FUNCTION fairpost.deferrals(email fairpost.queue) RETURNS integer
 LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN email.last_error IS NULL THEN 0
-        ELSE (SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred') END
+    SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred'
 $$;
 
--- One line in the log for good, numbered by its attempts. A second word on the same attempt (late proof) replaces the doubt.
+-- One line in the log for good, numbered by its attempts; only an e-mail that was put off is looked up there, for every send comes by here. A second word on the same attempt (late proof) replaces the doubt.
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.attempts (email_id, n, account_id, epoch, begun_at, ended_at, outcome, code, reply, response_ms, recipients)
