@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test record check lint types bench peers fuzz mutants chaos world screenshots
+.PHONY: help setup up test record check lint types bench peers fuzz mutants chaos world matrix screenshots
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
@@ -49,9 +49,10 @@ screenshots: $(STAMP) peers  ## take the pictures in docs/screenshots/ (some: AR
 	@$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 CHAOS_KILLS ?= 300
+CHAOS_POSTGRES_KILLS ?= 15
 
 chaos: $(STAMP) peers  ## kill workers, engines and PostgreSQL CHAOS_KILLS times, and see that nothing is lost or repeated
-	@FAIRPOST_CHAOS_KILLS=$(CHAOS_KILLS) $(BIN)/python -m pytest tests/chaos --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
+	@FAIRPOST_CHAOS_KILLS=$(CHAOS_KILLS) FAIRPOST_CHAOS_POSTGRES_KILLS=$(CHAOS_POSTGRES_KILLS) $(BIN)/python -m pytest tests/chaos --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
 
 world: $(STAMP)  ## run real engines against every provider of the zoo on real sockets (some: ARGS='--only greylisting')
 	@$(BIN)/python -m tests.world $(ARGS)
@@ -63,6 +64,9 @@ fuzz: $(STAMP)  ## try FUZZ_TIMES as much of what chance brings, and throw bytes
 	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) $(BIN)/python -m pytest -n auto -m 'thorough or hypothesis' --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
 	@PYTHONPATH=. $(BIN)/python tests/smtp/fuzz_wire.py -max_total_time=$(FUZZ_S) -max_len=4096 -dict=tests/smtp/wire.dict -timeout=10 -rss_limit_mb=1024 -close_fd_mask=1
+
+matrix: $(STAMP)  ## run the tests that touch SQL on PostgreSQL 14 to 18 (quicker: ARGS=--quick)
+	@$(BIN)/python -m tests.matrix $(ARGS)
 
 mutants: $(STAMP)  ## plant faults in a copy of the core and check that the tests catch each one (some: ARGS='--only lease')
 	@$(BIN)/python -m tests.mutants $(ARGS)

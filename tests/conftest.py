@@ -1,4 +1,4 @@
-"""One embedded server for each process of the run, a database of its own for each test that asks for one.
+"""One embedded server for each process of the run, and an empty database for each test that asks for one.
 
 `make test` shares the tests among processes (pytest-xdist, -n auto); `make test ARGS=-n0` runs them in one.
 """
@@ -6,18 +6,16 @@
 import asyncio
 import faulthandler
 import gc
-import itertools
 import os
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
 import psycopg
@@ -31,6 +29,10 @@ from fairpost.postgres.migrations import migrate
 from fairpost.postgres.postmaster import is_alive
 from fairpost.postgres.store import Store
 from tests import timing
+from tests.databases import Databases as Databases
+from tests.databases import at_database as at_database
+from tests.lasting import Lasting
+from tests.peers.pgbouncer import Through, pgbouncer, why_not
 from tests.simulation.world import broken_promises
 from tests.thorough import IS_FREE
 
@@ -53,7 +55,7 @@ TEST_SETTINGS = {
     "full_page_writes": "off",
     "shared_buffers": "256MB",
     "max_wal_size": "256MB",
-    "autovacuum_naptime": "20s",  # each second it would take a tenth of the CPU
+    "autovacuum_naptime": "1h",  # not at all: it takes CPU, and changes plans by chance
 }
 
 TEST_URL = os.environ.get("FAIRPOST_TEST_URL")
@@ -75,11 +77,12 @@ TEARDOWN_S_MAX = 180  # of a test that has failed
 # has a browser, the other worlds of many processes, two of which at once would only test the patience of the machine.
 TOGETHER = ("tests/browser/", "tests/chaos/")
 
-_numbers = itertools.count(1)
 
-
-def at_database(url: str, name: str) -> str:
-    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+def as_login(url: str, login: str, password: str = "") -> str:
+    """The same place, asked as another role."""
+    parts = urlsplit(url)
+    who = f"{quote(login)}:{quote(password)}" if password else quote(login)
+    return urlunsplit(parts._replace(netloc=f"{who}@{parts.netloc.rpartition('@')[2]}"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -202,67 +205,40 @@ def _with_pattern(url: str) -> str:
     return url
 
 
-class Databases:
-    """Copies of the pattern, made ahead by a thread of their own, so that no test waits for one."""
-
-    def __init__(self, server_url: str) -> None:
-        self._server_url = server_url
-        self._conn = psycopg.connect(server_url, autocommit=True)
-        self._thread = ThreadPoolExecutor(1)
-        self._next = self._thread.submit(self._copy, "pattern")
-        self._dropped: list[Future[None]] = []
-
-    @contextmanager
-    def new(self) -> Iterator[str]:
-        """With the newest schema and nothing in it; its URL."""
-        ready, self._next = self._next, self._thread.submit(self._copy, "pattern")
-        yield from self._lent(ready.result())
-
-    @contextmanager
-    def blank(self) -> Iterator[str]:
-        """Empty: no schema of ours in it."""
-        yield from self._lent(self._thread.submit(self._copy, "template1").result())
-
-    def close(self) -> None:
-        self._thread.shutdown()
-        self._conn.close()
-        for dropped in self._dropped:
-            dropped.result()
-
-    def _lent(self, name: str) -> Iterator[str]:
-        try:
-            yield at_database(self._server_url, name)
-        finally:
-            self._dropped.append(self._thread.submit(self._drop, name))
-
-    def _copy(self, template: str) -> str:
-        name = f"test_{next(_numbers)}"
-        self._conn.execute(f"CREATE DATABASE {name} TEMPLATE {template} {COPYING}")
-        return name
-
-    def _drop(self, name: str) -> None:
-        self._conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
 @pytest.fixture(scope="session")
 def databases(server_url: str) -> Iterator[Databases]:
-    made = Databases(server_url)
-    yield made
-    made.close()
+    with Lasting(server_url).in_use() as lasting:
+        made = Databases(server_url, copying=COPYING, lasting=lasting)
+        yield made
+        made.close()
 
 
 @pytest.fixture
 def blank_url(databases: Databases) -> Iterator[str]:
     """An empty database: no schema of ours in it."""
-    with databases.blank() as url:
+    with databases.fresh("template1") as url:
         yield url
 
 
 @pytest.fixture
-def url(databases: Databases) -> Iterator[str]:
-    """A database with the newest schema and nothing in it."""
-    with databases.new() as url:
+def url(databases: Databases, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database with the newest schema and nothing in it. Marked `fresh`: one that no other test has used."""
+    with databases.fresh() if request.node.get_closest_marker("fresh") else databases.new() as url:
         yield url
+
+
+@pytest.fixture(scope="session", params=[False, True], ids=["keeps-no-statements", "keeps-statements"])
+def through_pooler(request: pytest.FixtureRequest, server_url: str) -> Iterator[Through]:
+    """PgBouncer in transaction mode: makes of a URL the one that leads through it."""
+    if reason := why_not(keeps_statements=request.param):
+        pytest.skip(reason)
+    with pgbouncer(server_url, keeps_statements=request.param) as through:
+        yield through
+
+
+@pytest.fixture
+def pooled_url(url: str, through_pooler: Through) -> str:
+    return through_pooler(url)
 
 
 @pytest.fixture

@@ -149,8 +149,8 @@ MUTANTS = (
     Mutant(
         "arrivals of a locked workspace are forgotten",
         f"{RELEASE}/stage.sql",
-        "WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = a.flow AND n.path[1] = ANY (mine))",
-        "WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = a.flow)",
+        "WHERE (SELECT true FROM fairpost.nodes n WHERE n.flow = a.flow AND n.path[1] = ANY (mine) LIMIT 1) IS NULL",
+        "WHERE (SELECT true FROM fairpost.nodes n WHERE n.flow = a.flow LIMIT 1) IS NULL",
         (LEASES, CORE_MACHINE),
     ),
     Mutant(
@@ -172,8 +172,8 @@ MUTANTS = (
     Mutant(
         "the higher of two tiers counts",
         f"{RELEASE}/lanes.sql",
-        "SELECT coalesce(min(r.tier), 1::smallint) FROM fairpost.rules r",
-        "SELECT coalesce(max(r.tier), 1::smallint) FROM fairpost.rules r",
+        "SELECT coalesce(least(",
+        "SELECT coalesce(greatest(",
         (LANES,),
     ),
     # Settle

@@ -1,10 +1,15 @@
 """What an engine does beside sending: it remembers its database, forgets old history, and buries engines that were killed."""
 
+import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
+from fairpost import engine
 from fairpost.deliver.retention import HistoryWatch
 from fairpost.engine import Watch, engines_folder, watches_of
+from fairpost.model.errors import DatabaseUnavailable
 from fairpost.postgres.store import Store
 from fairpost.settings import read_settings
 from fairpost.system.presence import Presence, announced
@@ -34,6 +39,30 @@ async def test_a_database_that_went_back_in_time_is_paused_by_the_engine_that_wa
     await watch.look()
     assert len(said) == 1
     assert await store.value("SELECT count(*) FROM fairpost.pauses WHERE restored") == 1
+
+
+async def test_an_engine_goes_on_watching_after_any_trouble_of_the_database(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a server stands still, no connection becomes free, and that is no error of the driver's."""
+    monkeypatch.setattr(engine, "WATCH_EVERY_S", 0.0)
+    said: list[str] = []
+    troubles: list[Exception] = [DatabaseUnavailable("no connection became free"), KeyError("a bug"), OSError("away")]
+    are_over = asyncio.Event()
+
+    class Troubled(Watch):
+        async def look(self) -> None:
+            if troubles:
+                raise troubles.pop()
+            are_over.set()
+
+    watching = asyncio.create_task(Troubled(store, read_settings({"FAIRPOST_HOME": str(tmp_path)}), said.append).run())
+    enough = asyncio.create_task(are_over.wait())
+    await asyncio.wait([watching, enough], return_when=asyncio.FIRST_COMPLETED)
+    assert not watching.done()
+    assert len(said) == 1, "of trouble the orchestrator tells"
+    watching.cancel()
+    enough.cancel()
 
 
 async def test_an_engine_that_is_gone_is_buried_and_one_that_lives_is_not(store: Store, tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from fairpost.model.errors import SettingsError
 from fairpost.model.sender import AbuseMode, Priority, Tier
 from fairpost.model.transport import Security
+from fairpost.model.urls import without_password
 from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.tiers import PLANS, SHARES, WEIGHTS
-from fairpost.settings import FILE_BYTES_MAX, SETTINGS, read_settings, read_settings_file, without_password
+from fairpost.settings import FILE_BYTES_MAX, SETTINGS, read_settings, read_settings_file
 
 
 def test_without_any_variable_the_defaults_hold() -> None:

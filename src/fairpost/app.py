@@ -4,25 +4,28 @@ Nothing here decides anything; what a command does with the parts is its own bus
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-import asyncpg
-
-from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError, RegionUnavailable, SettingsError
+from fairpost.model.errors import DatabaseUnavailable, MigrationError, RegionUnavailable, SettingsError
 from fairpost.model.sender import AbuseMode, Fairness, Priority, Tier
+from fairpost.model.urls import without_password
 from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.senders import SenderPolicy
 from fairpost.policy.tiers import Plans
-from fairpost.postgres.connections import UNREACHABLE
+from fairpost.postgres import connections
 from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.postgres.keeper import keeping
 from fairpost.postgres.migrations import migrate, pending
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import in_a_line, in_plain_words
 from fairpost.regions.directory import MAIN, Directory, Region
-from fairpost.settings import Settings, without_password
+from fairpost.settings import Settings
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from fairpost.people.mails import ServiceMail
     from fairpost.smtp.guard import NetworkGuard
     from fairpost.vault.vault import Vault
@@ -32,6 +35,11 @@ CONNECT_S_MAX = 10.0
 
 def embedded(settings: Settings) -> EmbeddedServer:
     return EmbeddedServer(settings.home)
+
+
+def kept(settings: Settings, log: Callable[[str], None]) -> AbstractContextManager[None]:
+    """While this lasts, the embedded server is started again whenever it dies. One that is set is kept by others."""
+    return nullcontext() if settings.database_url else keeping(embedded(settings), log)
 
 
 def vault_of(settings: Settings) -> "Vault":
@@ -85,32 +93,37 @@ def home_database_url(settings: Settings) -> str:
     return asyncio.run(home_url(settings))
 
 
-async def home_url(settings: Settings) -> str:
-    """The URL of the home database, which runs and has the newest schema."""
-    return await _prepared(settings.at_home())
+async def home_url(settings: Settings, *, is_again: bool = False) -> str:
+    """The URL of the home database, which runs and has the newest schema. `is_again`: as for `server_url`."""
+    return await _prepared(settings.at_home(), is_again=is_again)
 
 
-async def prepare_database(settings: Settings) -> str:
+async def prepare_database(settings: Settings, *, is_again: bool = False) -> str:
     """The database of the mail. The embedded server is started if need be, and migrated: it is ours. One that is set is
     never changed unasked."""
     require_region(settings)
-    return await _prepared(settings)
+    return await _prepared(settings, is_again=is_again)
 
 
-async def _prepared(settings: Settings) -> str:
+async def _prepared(settings: Settings, *, is_again: bool) -> str:
     with _of_region(settings):
-        url = await server_url(settings)
-        async with connect(url) as conn:
+        url = await server_url(settings, is_again=is_again)
+        async with connect(url, region=_region_to_name(settings)) as conn:
             todo = await pending(conn)
             if todo and settings.database_url:
-                where = f" --region {settings.region}" if settings.regions and settings.region else ""
+                region = _region_to_name(settings)
                 raise MigrationError(
                     f"The schema in {without_password(url)} is not the one this Fairpost needs "
-                    f"(to do: {', '.join(todo)}). Run: fairpost db migrate{where}"
+                    f"(to do: {', '.join(todo)}). Run: fairpost db migrate{f' --region {region}' if region else ''}"
                 )
             if todo:
                 await migrate(conn)
         return url
+
+
+def _region_to_name(settings: Settings) -> str | None:
+    """In commands, where there are several."""
+    return settings.region if settings.regions else None
 
 
 def directory_of(settings: Settings) -> Directory:
@@ -135,21 +148,24 @@ def _of_region(settings: Settings) -> Iterator[None]:
     except DatabaseUnavailable as error:
         if not (settings.regions and settings.region) or isinstance(error, RegionUnavailable):
             raise
-        why = error.__cause__ if isinstance(error.__cause__, UNREACHABLE) else "its URL cannot be read"
+        cause = error.__cause__
+        why = "its URL cannot be read" if isinstance(cause, ValueError) else in_a_line(cause or error)
         place = settings.regions.region(settings.region).place
-        raise RegionUnavailable(settings.region, f"{place}: {str(why) or type(why).__name__}") from error
+        raise RegionUnavailable(settings.region, f"{place}: {why}", passes=error.passes) from error
 
 
-async def server_url(settings: Settings) -> str:
-    """The URL of a server that runs: the one that is set, or the embedded one, started if need be."""
+async def server_url(settings: Settings, *, is_again: bool = False) -> str:
+    """The URL of a server that runs: the one that is set, or the embedded one, started if need be.
+
+    `is_again`: it ran before; if it was stopped on purpose since, or its data are gone, it is not started."""
     if settings.database_url:
         return settings.database_url
-    return await asyncio.to_thread(embedded(settings).start)
+    return await asyncio.to_thread(embedded(settings).start, is_again=is_again)
 
 
 @asynccontextmanager
-async def connect(url: str) -> AsyncIterator["asyncpg.Connection"]:
-    with in_plain_words(url):
+async def connect(url: str, *, region: str | None = None) -> AsyncIterator["asyncpg.Connection"]:
+    with in_plain_words(url, region=region):
         conn = await _connected(url)
         try:
             yield conn
@@ -159,20 +175,21 @@ async def connect(url: str) -> AsyncIterator["asyncpg.Connection"]:
 
 async def _connected(url: str) -> "asyncpg.Connection":
     try:
-        return await asyncpg.connect(url, timeout=CONNECT_S_MAX, statement_cache_size=0)  # there may be a PgBouncer
+        return await connections.connect(url, timeout_s=CONNECT_S_MAX)
     except ValueError as error:  # what the driver says of a URL that it cannot read
+        words = f"the URL is wrong ({error})".replace(url, without_password(url))
         raise DatabaseUnavailable(
-            f"No PostgreSQL answers at {without_password(url)}: the URL is wrong ({error}). Correct FAIRPOST_DATABASE_URL."
+            f"No PostgreSQL answers at {without_password(url)}: {words}. Correct FAIRPOST_DATABASE_URL.", passes=False
         ) from error
 
 
 @asynccontextmanager
 async def open_store(
-    settings: Settings, *, connections_max: int = 4, through_bouncer: bool = False
+    settings: Settings, *, connections_max: int = 4, behind_pooler: bool = False, is_again: bool = False
 ) -> AsyncIterator[Store]:
-    url = await prepare_database(settings)
-    with _of_region(settings), in_plain_words(url):
-        async with Store.open(url, connections_max=connections_max, through_bouncer=through_bouncer) as store:
+    url = await prepare_database(settings, is_again=is_again)
+    with _of_region(settings), in_plain_words(url, region=_region_to_name(settings)):
+        async with Store.open(url, connections_max=connections_max, behind_pooler=behind_pooler) as store:
             yield store
 
 
@@ -183,23 +200,3 @@ async def open_home(settings: Settings) -> AsyncIterator[Store]:
     with in_plain_words(url):
         async with Store.open(url, connections_max=1) as store:
             yield store
-
-
-@contextmanager
-def in_plain_words(url: str) -> Iterator[None]:
-    """What the driver raises, as an error that says what to do about it. Bugs stay what they are."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise  # ours: nobody reads what we print any more
-    except DatabaseUnavailable as error:
-        raise DatabaseUnavailable(str(error).replace(url, without_password(url))) from error
-    except UNREACHABLE as error:
-        raise DatabaseUnavailable(
-            f"No PostgreSQL answers at {without_password(url)}: {str(error) or type(error).__name__}. "
-            "Start it, or check FAIRPOST_DATABASE_URL; for the embedded one: fairpost db start"
-        ) from error
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise FairpostError(
-            f"The database refused: {error}. Set FAIRPOST_DATABASE_URL to a role that owns the schema fairpost."
-        ) from error

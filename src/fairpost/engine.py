@@ -9,13 +9,11 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import asyncpg
-
-from fairpost.app import fairness_of, network_guard, open_store, sender_policy, server_url, vault_of
+from fairpost.app import fairness_of, kept, network_guard, open_store, sender_policy, server_url, vault_of
 from fairpost.deliver.campaigns import CampaignWatch
 from fairpost.deliver.channel import Word
 from fairpost.deliver.courses import CourseWatch
@@ -27,12 +25,15 @@ from fairpost.deliver.process import WorkerOptions, work
 from fairpost.deliver.retention import HistoryWatch
 from fairpost.deliver.runner import LEASE_S
 from fairpost.deliver.senders import SenderOptions, SenderWatch
+from fairpost.deliver.steps import FOLDER as STEPS
 from fairpost.deliver.worker import IDLE_S_MAX
 from fairpost.environment import bring_in_line, given_account
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError
 from fairpost.observe.guard import remember
+from fairpost.postgres.outage import patiently
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import is_trouble
 from fairpost.settings import Settings
 from fairpost.system.presence import Presence, announced, if_gone
 from fairpost.transport.factory import transport_of
@@ -63,17 +64,18 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str
             log(message)
 
     def mind(sock: socket.socket, lifeline: int, word: Word) -> None:
-        asyncio.run(_think(sock, lifeline, settings, options, name, say))
+        has_said_goodbye = asyncio.run(_think(sock, lifeline, settings, options, name, say, is_again=word["again"]))
+        if (
+            presence is not None and has_said_goodbye
+        ):  # else the next engine here tells the database that this one is gone
+            presence.withdraw()
 
     def worker(sock: socket.socket, lifeline: int, word: Word) -> None:
         asyncio.run(work(sock, lifeline, _worker_options(word["url"], settings, options, name), _transports(settings)))
 
     presence = _announce(settings, name)
     nursery = Nursery(mind=mind, worker=worker, report=say, ends_with=STDIN if options.ends_with_stdin else None)
-    has_ended_well = nursery.run()
-    if presence is not None:
-        presence.withdraw()
-    return has_ended_well
+    return nursery.run()
 
 
 def engines_folder(settings: Settings) -> Path:
@@ -96,11 +98,27 @@ async def _think(
     options: EngineOptions,
     name: str,
     log: Callable[[str], None],
-) -> None:
+    *,
+    is_again: bool,
+) -> bool:
+    """Whether the database knows in the end that this engine is gone."""
     asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)  # readable means: the parent is gone
-    async with open_store(settings, connections_max=3, through_bouncer=options.poll_only) as store:
-        url = await server_url(settings)
-        watches = watches_of(store, settings, log)
+    async with AsyncExitStack() as opened:
+
+        async def open_it() -> Store:
+            return await opened.enter_async_context(
+                open_store(settings, connections_max=3, behind_pooler=options.poll_only, is_again=is_again)
+            )
+
+        store = await patiently(open_it, log, is_again=is_again)
+        opened.enter_context(kept(settings, log))
+        url = await server_url(settings, is_again=True)
+        if store.behind_pooler and not options.poll_only:
+            options = replace(options, poll_only=True)
+            log(
+                f"the database is behind a pooler: looks every {settings.poll_interval.total_seconds():g} s, without LISTEN"
+            )
+        watches = watches_of(store, settings, log, engine=name)
         watch, sender_watch = watches[:2]
         await watch.look()
         await watch.bury_the_dead()
@@ -122,14 +140,15 @@ async def _think(
         await orchestrator.run()
         for task in watching:
             task.cancel()
+        return orchestrator.has_said_goodbye
 
 
 def watches_of(
-    store: Store, settings: Settings, log: Callable[[str], None]
+    store: Store, settings: Settings, log: Callable[[str], None], *, engine: str | None = None
 ) -> tuple["Watch", SenderWatch, CampaignWatch, CourseWatch, HistoryWatch, PatienceWatch]:
     """What an engine runs beside the orchestrator."""
     return (
-        Watch(store, settings, log),
+        Watch(store, settings, log, engine=engine),
         SenderWatch(store, _sender_options(settings), log),
         CampaignWatch(store, log),
         CourseWatch(store, log),
@@ -151,8 +170,12 @@ async def _provide_account(store: Store, settings: Settings, log: Callable[[str]
 class Watch:
     """Sees, now and then, whether this is still the database that it was: one restored from a backup is paused."""
 
-    def __init__(self, store: Store, settings: Settings, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, log: Callable[[str], None], *, engine: str | None = None
+    ) -> None:
+        """`engine`: the name of the one that watches."""
         self._store = store
+        self._engine = engine
         self._settings = settings
         self._log = log
         self._told: tuple[str | None, ...] = ()
@@ -170,17 +193,21 @@ class Watch:
         folder = engines_folder(self._settings)
         for name in announced(folder):
             with if_gone(folder, name) as is_gone:
-                if is_gone and (accounts := await self._store.bury_engine(name)):
+                if is_gone and (accounts := await self._store.bury_engine(name, heir=self._engine)):
                     self._log(f"engine {name} was killed; its {accounts} accounts are free")
         if cut := await clear_doubts(self._store, notes_of(self._settings)):
             self._log(f"left incomplete by workers that died, and tried again: {cut} e-mails")
 
     async def run(self) -> None:
+        """Whatever goes wrong with one look, the next one comes: nobody else watches."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
-            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            try:
                 await self.look()
                 await self.bury_the_dead()
+            except Exception as error:
+                if not is_trouble(error):  # of which the orchestrator tells
+                    self._log(f"looking after the database: {type(error).__name__}: {error}")
 
 
 def _sender_options(settings: Settings) -> SenderOptions:
@@ -189,6 +216,10 @@ def _sender_options(settings: Settings) -> SenderOptions:
 
 def notes_of(settings: Settings) -> tuple[Path, ...]:
     return folders(settings.home, settings.region_name)
+
+
+def steps_of(settings: Settings) -> tuple[Path, ...]:
+    return folders(settings.home, settings.region_name, STEPS)
 
 
 def _worker_options(url: str, settings: Settings, options: EngineOptions, name: str) -> WorkerOptions:
@@ -200,6 +231,7 @@ def _worker_options(url: str, settings: Settings, options: EngineOptions, name: 
         idle_s_max=options.idle_s_max,
         poll_only=options.poll_only,
         notes=notes_of(settings),
+        steps=steps_of(settings),
     )
 
 

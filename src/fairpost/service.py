@@ -13,15 +13,17 @@ from fairpost.app import (
     connect,
     directory_of,
     home_url,
-    in_plain_words,
+    kept,
     network_guard,
     sender_policy,
     service_mail,
     vault_of,
 )
 from fairpost.model.errors import MigrationError, RegionUnavailable
+from fairpost.postgres.outage import patiently
 from fairpost.postgres.store import Store
-from fairpost.postgres.tenants import require_role
+from fairpost.postgres.tenants import require_tenant
+from fairpost.postgres.trouble import in_plain_words
 from fairpost.regions.stores import ANSWER_S_MAX, RegionStores
 from fairpost.settings import Settings, read_settings
 
@@ -43,12 +45,13 @@ async def open_service(
     log: Callable[[str], None] = write_line,
     answer_s_max: float = ANSWER_S_MAX,
     resolver: "Resolver | None" = None,
+    is_again: bool = False,
 ) -> AsyncIterator["Service"]:
     """`log` hears of regions that fail, of those that are back, and of faults in what is live. `answer_s_max`: how long a
-    database may take to answer before its region counts as away. `resolver`: of domains; None: the system's."""
+    database may take to answer before its region counts as away. `resolver`: of domains; None: the system's. `is_again`: as for `server_url`."""
     from fairpost.api.service import Service
 
-    url = await home_url(settings)
+    url = await home_url(settings, is_again=is_again)
     with in_plain_words(url):
         async with (
             Store.open(url, connections_max=HOME_CONNECTIONS_MAX) as home,
@@ -79,22 +82,23 @@ async def open_service(
 
 def create() -> "FastAPI":
     """The application of one process."""
-    return app_of_a_process(lambda: open_service(read_settings()))
+    return app_of_a_process(lambda: open_service(read_settings(), is_again=True))
 
 
 def run_service(settings: Settings, options: ServerOptions, *, log: Callable[[str], None]) -> None:
     """Until SIGINT or SIGTERM. What is wrong is said before anybody is served; a region that fails keeps none of the others from it."""
-    asyncio.run(_check(settings, log))
+    asyncio.run(patiently(lambda: _check(settings, log), log))
     listener = listener_on(options.host, options.port)
     shown = f"[{options.host}]" if ":" in options.host else options.host
     log(f"ready: the service answers at http://{shown}:{listener.getsockname()[1]} (see /docs)")
     proxies = [str(network) for network in settings.trusted_proxies]
-    run_processes("fairpost.service:create", listener, processes=options.processes, trusted_proxies=proxies)
+    with kept(settings.at_home(), log):
+        run_processes("fairpost.service:create", listener, processes=options.processes, trusted_proxies=proxies)
 
 
 async def _check(settings: Settings, log: Callable[[str], None]) -> None:
     async with connect(await home_url(settings)) as conn:
-        await require_role(conn)
+        await require_tenant(conn)
     if settings.regions is not None:
         async with RegionStores(settings.regions, is_for_tenants=True) as stores:
             for trouble in await asyncio.gather(*(_trouble_at(stores, name) for name in settings.regions.names)):

@@ -19,6 +19,7 @@ from typing import Any, Self
 from fairpost.model.errors import NotFound, SettingsError
 from fairpost.model.sender import AbuseMode, Priority, Tier
 from fairpost.model.transport import Security
+from fairpost.model.urls import without_password
 from fairpost.regions.directory import MAIN, NAME, Directory, hidden, parse_regions, regions_of_table
 from fairpost.vault.keys import Key, read_key
 
@@ -155,12 +156,6 @@ class SettingsFile:
         return any(
             each.show(self.texts[each.name]) != self.texts[each.name] for each in SETTINGS if each.name in self.texts
         )
-
-
-def without_password(url: str) -> str:
-    """For messages, which may stand in a log for years. Hides too much rather than too little."""
-    url = re.sub(r"(//[^:/@]*):.*@", r"\1:***@", url)
-    return re.sub(r"(password\s*=\s*)('(\\.|[^'])*'|[^&\s]*)", r"\1***", url)
 
 
 def _hidden(text: str) -> str:

@@ -141,8 +141,8 @@ class ShoutingRecord(asyncpg.Record):  # type: ignore[misc]
 
 
 @contextmanager
-def over_sqlalchemy(url: str, dialect: str, make: Callable[[Any], Any]) -> Iterator[Caller]:
-    engine = sqlalchemy.create_engine(url.replace("postgresql:", f"postgresql+{dialect}:", 1))
+def over_sqlalchemy(url: str, dialect: str, make: Callable[[Any], Any], **options: Any) -> Iterator[Caller]:
+    engine = sqlalchemy.create_engine(url.replace("postgresql:", f"postgresql+{dialect}:", 1), connect_args=options)
     with closing(make(engine)) as conn:
         yield Caller(
             conn,
@@ -158,8 +158,8 @@ def streaming(engine: sqlalchemy.Engine) -> sqlalchemy.Connection:
 
 
 @contextmanager
-def over_sqlalchemy_async(url: str, dialect: str, make: Callable[[Any], Any]) -> Iterator[Caller]:
-    engine = sa.create_async_engine(url.replace("postgresql:", f"postgresql+{dialect}:", 1))
+def over_sqlalchemy_async(url: str, dialect: str, make: Callable[[Any], Any], **options: Any) -> Iterator[Caller]:
+    engine = sa.create_async_engine(url.replace("postgresql:", f"postgresql+{dialect}:", 1), connect_args=options)
     with asyncio.Runner() as runner:
         conn = make(engine)
         if isinstance(conn, sa.AsyncConnection):
@@ -196,8 +196,8 @@ def over_django(url: str, pick: Callable[[Any], Any]) -> Iterator[Caller]:
                 "ENGINE": "django.db.backends.postgresql",
                 "NAME": parts.path[1:],
                 "USER": parts.username,
-                "HOST": query["host"][0],
-                "PORT": query["port"][0],
+                "HOST": query["host"][0] if "host" in query else parts.hostname,
+                "PORT": query["port"][0] if "port" in query else parts.port,
             }
         }
     )

@@ -141,6 +141,7 @@ async def test_what_is_bad_or_said_twice_takes_no_room(store: Store) -> None:
     assert [row["error"] is None for row in rows] == [False] * 3 + [True] * 4
 
 
+@pytest.mark.fresh
 async def test_what_others_have_waiting_is_not_read_however_long_no_engine_took_it_up(store: Store) -> None:
     await store.enqueue_many([draft(user=f"u{i}") for i in range(2_000)])
     assert await store.value("SELECT count(*) FROM fairpost.arrivals") == 2_000

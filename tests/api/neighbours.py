@@ -23,7 +23,7 @@ A, B = "anton", "berta"
 OUTCOMES = ("sent", "bounced", "failed", "retry", "in_doubt", "begun", "claimed")
 
 # Belong to nobody, and have no names in them.
-SHARED = frozenset({"engines", "fairness", "patience", "pauses"})
+SHARED = frozenset({"engines", "fairness", "patience", "pauses", "server"})
 
 Rows = dict[str, Counter[str]]
 

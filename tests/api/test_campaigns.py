@@ -708,6 +708,8 @@ async def test_recipients_are_found_by_state_and_by_address(api: Api, acme: http
     found = (await acme.get("/api/campaigns/spring/recipients", params=params)).json()["data"]
     assert [each["step"] for each in found["items"]] == [1]
     assert (await acme.get("/api/campaigns/spring/recipients?address=nobody@there.test")).json()["data"]["items"] == []
-    assert (await acme.patch("/api/prospects/p9@there.test", json={"is_paused": True})).status_code == 200
+    gone = {each["address"] for each in (*failed["items"], *rest["items"])}  # whose turn came first is not promised
+    other = next(address for n in range(10) if (address := f"p{n}@there.test") not in gone)
+    assert (await acme.patch(f"/api/prospects/{other}", json={"is_paused": True})).status_code == 200
     parked = (await acme.get("/api/campaigns/spring/recipients?state=parked")).json()["data"]["items"]
-    assert [each["address"] for each in parked] == ["p9@there.test"]
+    assert [each["address"] for each in parked] == [other]

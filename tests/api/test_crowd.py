@@ -13,7 +13,7 @@ from fairpost.api.crowd import Crowd
 from fairpost.api.errors import ApiError
 from fairpost.api.service import RECENTS_MAX
 from fairpost.people import passwords
-from tests.api.conftest import Api
+from tests.api.conftest import ANSWER_S_MAX, Api
 from tests.api.signed_in import signed_in
 from tests.thorough import times
 
@@ -74,7 +74,7 @@ async def test_a_flood_of_sign_ins_keeps_nobody_with_a_key_from_being_answered(
 ) -> None:
     monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8_192, parallelism=1))
     given = {"address": "nobody@example.com", "password": "some words or other", "workspace": "nosuch"}
-    async with httpx.AsyncClient(base_url=api.url, timeout=60) as stranger:
+    async with httpx.AsyncClient(base_url=api.url, timeout=ANSWER_S_MAX) as stranger:
         flood = [asyncio.create_task(stranger.post("/api/auth/sign-in", json=given)) for _ in range(40)]
         while not all(task.done() for task in flood):
             assert (await client.get("/api/workspace")).status_code == 200
@@ -150,7 +150,7 @@ async def test_whatever_names_are_asked_for_the_service_remembers_only_so_much(
             ):
                 async with admin.stream("GET", path) as stream:
                     await anext(stream.aiter_lines())
-    async with httpx.AsyncClient(base_url=api.url, timeout=60) as stranger:
+    async with httpx.AsyncClient(base_url=api.url, timeout=ANSWER_S_MAX) as stranger:
         for n in range(25):
             bad = {"Authorization": f"Bearer fp_main_{n:012}_{'a' * 43}"}
             assert (await stranger.get(f"/api/live/now?workspace=x{n}", headers=bad)).status_code == 401

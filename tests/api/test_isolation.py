@@ -20,6 +20,7 @@ from hypothesis import settings as hypothesis_settings
 
 from fairpost.settings import Settings
 from tests.api.asking import Asked, Operation, operations, requests
+from tests.api.conftest import ANSWER_S_MAX
 from tests.api.neighbours import A, B, Neighbour, Neighbours, settle_in
 from tests.api.served import Served, document, served
 from tests.thorough import times
@@ -79,7 +80,7 @@ def ask(client: httpx.Client, asked: Asked) -> httpx.Response:
 
 
 def client_of(it: Served, neighbour: Neighbour) -> httpx.Client:
-    return httpx.Client(base_url=it.url, headers={"Authorization": f"Bearer {neighbour.key}"}, timeout=30)
+    return httpx.Client(base_url=it.url, headers={"Authorization": f"Bearer {neighbour.key}"}, timeout=ANSWER_S_MAX)
 
 
 def would_lock_us_out(asked: Asked, neighbour: Neighbour) -> bool:

@@ -13,7 +13,7 @@ from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.states import State
 from fairpost.model.verdict import Failed
 from fairpost.observe.emails import fields_of
-from tests.api.conftest import Api
+from tests.api.conftest import ANSWER_S_MAX, Api
 from tests.api.neighbours import settle_in
 from tests.api.signed_in import signed_in
 
@@ -67,7 +67,9 @@ async def test_pages_of_a_search_lead_through_all(api: Api, client: httpx.AsyncC
 async def test_nothing_of_a_neighbour_is_found(api: Api) -> None:
     neighbours = await settle_in(api.store)
     a, b = neighbours.a, neighbours.b
-    async with httpx.AsyncClient(base_url=api.url, headers={"Authorization": f"Bearer {a.key}"}, timeout=30) as client:
+    async with httpx.AsyncClient(
+        base_url=api.url, headers={"Authorization": f"Bearer {a.key}"}, timeout=ANSWER_S_MAX
+    ) as client:
         own = set(map(str, a.emails.values()))
         assert set(await ids(client, to=f"sent@{a.secret}.test")) & own
         for asked in ({"to": f"sent@{b.secret}.test"}, {"user": f"ann-{b.name}"}, {"stream": f"stream of {b.secret}"}):
@@ -87,7 +89,7 @@ async def test_nothing_of_a_neighbour_is_found(api: Api) -> None:
 async def test_every_state_has_a_life_that_ends_in_it(api: Api) -> None:
     neighbours = await settle_in(api.store)
     async with httpx.AsyncClient(
-        base_url=api.url, headers={"Authorization": f"Bearer {neighbours.a.key}"}, timeout=30
+        base_url=api.url, headers={"Authorization": f"Bearer {neighbours.a.key}"}, timeout=ANSWER_S_MAX
     ) as client:
         for id_ in neighbours.a.emails.values():
             life = (await client.get(f"/api/emails/{id_}/life")).json()["data"]

@@ -131,6 +131,7 @@ async def test_what_failed_is_counted(api: Api, client: httpx.AsyncClient) -> No
     assert (queue["last_hour"]["failed"], queue["last_day"]["failed"], queue["waiting"]) == (1, 1, 0)
 
 
+@pytest.mark.fresh
 async def test_figures_read_no_history_and_no_queue_from_end_to_end(api: Api, client: httpx.AsyncClient) -> None:
     """With many e-mails of others and of its own, the number of blocks read does not grow with them."""
 

@@ -53,7 +53,7 @@ class World:
 
     def client(self, key: str | None = None) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=HANG_S)
 
     async def ask(self, region: str, path: str = "/api/workspace") -> httpx.Response:
         async with self.client(self.keys[region]) as client:
@@ -485,7 +485,7 @@ async def test_regions_that_are_not_ready_are_named_at_the_start_and_503_to_thos
         assert "URL" in troubles["odd"]
         found = re.search(r"http://\S+", said[-1])
         assert found
-        async with httpx.AsyncClient(base_url=found[0], timeout=30) as client:
+        async with httpx.AsyncClient(base_url=found[0], timeout=HANG_S) as client:
             for name in ("new", "poor", "far", "odd", "new", "poor"):
                 headers = {"Authorization": f"Bearer fp_{name}_{UNKNOWN_KEY}"}
                 answer = await client.get("/api/emails", headers=headers)

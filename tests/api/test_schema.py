@@ -30,6 +30,7 @@ from schemathesis.specs.openapi.checks import (
 from fairpost.people import membership
 from fairpost.settings import read_settings
 from tests.api import asking
+from tests.api.conftest import ANSWER_S_MAX
 from tests.api.neighbours import Neighbours, settle_in
 from tests.api.served import Served, document, served
 from tests.conftest import Databases
@@ -157,7 +158,9 @@ def test_answers_to_those_who_run_the_service_are_as_the_document_says(world: tu
     link = it.run(lambda store: membership.local_operator_link(store, it.url))
     assert link is not None
     with requests.Session() as session:
-        entered = session.post(f"{it.url}/api/auth/enter", json={"token": link.partition("token=")[2]}, timeout=30)
+        entered = session.post(
+            f"{it.url}/api/auth/enter", json={"token": link.partition("token=")[2]}, timeout=ANSWER_S_MAX
+        )
         session.headers["X-CSRF-Token"] = entered.json()["data"]["csrf_token"]
         for operation in asking.operations(document()):
             if not operation.path.startswith("/api/admin/") or operation.path.endswith("/verify"):
@@ -172,4 +175,4 @@ def test_answers_to_those_who_run_the_service_are_as_the_document_says(world: tu
                 case.call_and_validate(base_url=it.url, session=session, checks=CHECKS)
 
             each_of(asking.requests(operation, words), check, examples=2 * EACH)
-        assert session.get(f"{it.url}/api/admin/status", timeout=30).status_code == 200
+        assert session.get(f"{it.url}/api/admin/status", timeout=ANSWER_S_MAX).status_code == 200

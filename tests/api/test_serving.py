@@ -264,8 +264,18 @@ async def test_a_database_that_goes_away_and_comes_back(url: str, environment: d
                 for path in ("/readyz", "/api/workspace"):  # a region that was away is left alone for a moment
                     until(lambda path=path: it.ask(path, key=key)[0] == 200, what=path)  # type: ignore[misc]
                 assert it.workers() == pids
-            assert len(it.said) == 2, it.said  # that it is away, and that it is back
-            assert all("Region main " in line for line in it.said)
+                assert len(it.said) == 2, it.said  # that it is away, and that it is back
+                assert all("Region main " in line for line in it.said)
+                on_wire(proxy.cut())
+                for pid in pids:
+                    os.kill(pid, signal.SIGKILL)
+                until(lambda: it.ask("/readyz")[0] == 503, what="a process that starts without its database")
+                (started,) = it.workers()
+                on_wire(proxy.open())
+                until(lambda: it.ask("/readyz")[0] == 200, what="its database")
+                assert it.workers() == {started}
+            assert it.process.returncode == 0
+            assert "Traceback" not in "".join(it.said)
 
         await asyncio.to_thread(story)
 

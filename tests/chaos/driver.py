@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import asyncpg
-
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
 from fairpost.model.transport import Security, SmtpSettings
 from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from tests.chaos.processes import Engine, signal_to, still_alive
 from tests.chaos.recorder import Cut, Manners, Recorder
@@ -31,12 +30,14 @@ T = TypeVar("T")
 LONG_KILLS = int(os.environ.get("FAIRPOST_CHAOS_KILLS", "0"))
 """How often the long form kills; 0: the short form of `make test`, which kills each kind of process once."""
 
+POSTGRES_KILLS = int(os.environ.get("FAIRPOST_CHAOS_POSTGRES_KILLS", LONG_KILLS // 20))
+"""How many of these the long form gives to PostgreSQL, evenly among the others."""
+
 LEASE_S = 3
 ENGINE = ("--lease-s", str(LEASE_S), "--idle-s", "5")
 STUCK_S = 100.0  # an account whose worker died again and again rests for up to a minute
 ORPHANS_S_MAX = 30.0
 ORPHANS_SEND_S_MAX = 5.0  # by the recorder's clock, and the process that it lives in may stand still, too
-DATABASE_DOWN = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 SENDERS = {
     "quick": Limits(batch_max=20),
@@ -113,7 +114,8 @@ class Done:
     """What was done, and what may come of it."""
 
     deeds: list[str] = field(default_factory=list)
-    kills: int = 0
+    kills: int = 0  # of all processes, PostgreSQL's among them
+    postgres_kills: int = 0
     broken: int = 0  # messages that may have been under way when their worker died, froze or lost its database
     frozen: Counter[str] = field(default_factory=Counter)
     offences: list[str] = field(default_factory=list)  # seen at once
@@ -132,6 +134,7 @@ class World:
     keys: set[str] = field(default_factory=set)  # of e-mails that are committed for certain
     pinned: set[str] = field(default_factory=set)
     server: EmbeddedServer | None = None  # only where PostgreSQL is killed
+    env: Mapping[str, str] = field(default_factory=dict)  # of its engines
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
@@ -163,8 +166,9 @@ class World:
                     for engine in world.engines:
                         engine.end()
 
-    async def start_engine(self, *arguments: str) -> Engine:
-        engine = Engine.start(self.url, self.recorder, self.folder, *(arguments or ENGINE))
+    async def start_engine(self, *arguments: str, home: Path | None = None) -> Engine:
+        """`home`: of a machine of its own."""
+        engine = Engine.start(self.url, self.recorder, home or self.folder, *(arguments or ENGINE), env=self.env)
         self.engines.append(engine)
         await until(engine.is_ready, "an engine is ready")
         return engine
@@ -176,7 +180,7 @@ class World:
         while True:
             try:
                 return await work()
-            except DATABASE_DOWN:
+            except DRIVER_ERRORS:
                 if clock.monotonic() > deadline_s:
                     raise
                 await asyncio.sleep(0.05)
@@ -234,7 +238,7 @@ class World:
 
     async def do_something(self) -> None:
         if not self._round:
-            self._round = [name for name, times in ROUND.items() for _ in range(times)]
+            self._round = [name for name, times in ROUND.items() for _ in range(times) if name != "kill_postgres"]
             self.dice.shuffle(self._round)
         await self.do(self._round.pop())
 
@@ -318,14 +322,30 @@ class World:
 
     async def _kill_postgres(self) -> str:
         assert self.server is not None
-        pid = self.server.status().pid
+        await self._end_postgres(self.server)
+        await asyncio.to_thread(self.server.start)
+        return "SIGKILL to PostgreSQL"
+
+    async def _kill_embedded(self) -> str:
+        """Whoever works on it has to start it again."""
+        assert self.server is not None
+        server = self.server
+        dead = await self._end_postgres(server)
+        killed_s = clock.monotonic()
+        await until(lambda: server.is_ready() and server.status().pid != dead, "another server is ready")
+        ready_s = clock.monotonic() - killed_s
+        await self.progress(1)
+        return f"SIGKILL to PostgreSQL: another after {ready_s:.1f} s, an e-mail after {clock.monotonic() - killed_s:.1f} s"
+
+    async def _end_postgres(self, server: EmbeddedServer) -> int:
+        pid = server.status().pid
         assert pid is not None
         self.done.broken += sum(len(engine.children()) for engine in self.engines)
         os.kill(pid, signal.SIGKILL)
         self.done.kills += 1
+        self.done.postgres_kills += 1
         await until(lambda: not still_alive([pid]), "PostgreSQL is dead")
-        await asyncio.to_thread(self.server.start)
-        return "SIGKILL to PostgreSQL"
+        return pid
 
     async def _freeze_worker(self) -> str:
         _, pid, account = await self._some_worker()

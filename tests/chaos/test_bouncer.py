@@ -1,84 +1,51 @@
-"""The engine behind PgBouncer in transaction mode: no connection is its own for longer than a transaction."""
+"""Processes behind PgBouncer in transaction mode: an engine whose workers are killed, a service of several processes, and what
+takes long."""
 
-import shutil
+import asyncio
+import re
 import signal
-import subprocess
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
 
+import httpx2 as httpx
 import pytest
 
-from fairpost.postgres.identity import choose_identity
+from fairpost.model.workspace import Scope
+from fairpost.postgres import workspaces
+from fairpost.postgres.store import Store
+from fairpost.regions.directory import MAIN
 from tests.chaos.driver import ENGINE, LONG_KILLS, Stuck, World, until
 from tests.chaos.processes import signal_to
 from tests.chaos.verdicts import Aftermath
-from tests.peers.fetch import SYSTEM, Software, peers_home
+from tests.cli.conftest import PROCESS_S_MAX, Cli
+from tests.peers.pgbouncer import pgbouncer, sessions, why_not
 
-PROGRAM = "usr/sbin/pgbouncer"
-PORT = 6432
+POOL_SIZE = 6
 KILLS = 10 if LONG_KILLS else 2
+PROCESSES = 2
+REQUESTS = 40
+LONG = (
+    ("simulate", "accounts", "--accounts", "5", "--days", "0.1", "--emails", "50"),
+    ("simulate", "fairness", "--scenario", "abuser"),
+    ("bench", "enqueue"),
+    ("bench", "render"),
+)
 
-CONFIGURATION = """
-[databases]
-{name} = host={host} port={server_port} user={user}
-[pgbouncer]
-listen_port = {port}
-unix_socket_dir = {folder}
-auth_type = any
-pool_mode = transaction
-default_pool_size = 6
-max_client_conn = 500
-"""
-
-
-def software() -> Software:
-    on_path = shutil.which("pgbouncer")
-    places = [Software(SYSTEM, (program.lstrip("/"),)) for program in (on_path, f"/{PROGRAM}") if program]
-    places.append(Software(peers_home() / "pgbouncer", (PROGRAM,)))
-    found = next((place for place in places if (place.root / place.programs[0]).is_file()), None)
-    if found is None:
-        pytest.skip("there is no pgbouncer: not on PATH, not in /usr/sbin, not among the unpacked peers")
-    return found
+LONG_FORM = pytest.mark.skipif(not LONG_KILLS, reason="takes long: make chaos")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc"),
+    pytest.mark.skipif(bool(why_not()), reason=str(why_not())),
+]
 
 
-@contextmanager
-def bouncer(url: str, data_dir: Path) -> Iterator[str]:
-    """The URL through it. It refuses to be root, as PostgreSQL does, and gets by in the same way."""
-    program, parts = software(), urlsplit(url)
-    options, name = parse_qs(parts.query), parts.path.lstrip("/")
-    with tempfile.TemporaryDirectory(prefix="fpb") as folder:
-        ini = Path(folder, "pgbouncer.ini")
-        ini.write_text(
-            CONFIGURATION.format(
-                name=name,
-                host=options["host"][0],
-                server_port=options.get("port", ["5432"])[0],
-                user=parts.username,
-                port=PORT,
-                folder=folder,
-            )
-        )
-        identity = choose_identity(data_dir.parent, data_dir)
-        command = [*identity.prefix, str(program.root / program.programs[0]), "-q", str(ini)]
-        process = subprocess.Popen(command, env=program.environment(), stderr=subprocess.DEVNULL)
-        try:
-            yield f"postgresql://{parts.username}@/{name}?host={folder}&port={PORT}"
-        finally:
-            process.terminate()
-            process.wait()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc")
 async def test_behind_pgbouncer_nothing_is_lost_and_nothing_repeated(url: str, tmp_path: Path) -> None:
-    software()
+    """The engine is not told of the pooler, and listens to nothing."""
     async with World.made(tmp_path, url, seed=11) as world:
-        with bouncer(url, Path(await world.store.value("SHOW data_directory"))) as world.url:
+        with pgbouncer(url, pool_size=POOL_SIZE) as through:
+            world.url = through(url)
             await world.fill_up()
-            engine = await world.start_engine(*ENGINE, "--poll-only")
+            engine = await world.start_engine(*ENGINE)
             try:
                 for _ in range(KILLS):
                     await world.progress(20)
@@ -90,6 +57,54 @@ async def test_behind_pgbouncer_nothing_is_lost_and_nothing_repeated(url: str, t
                 raise Stuck(f"{stuck}\n{engine.log.read_text()[-2000:]}") from None
             finally:
                 engine.end()
+            with sessions(world.url, pool_size=POOL_SIZE) as left_behind:
+                assert await asyncio.to_thread(left_behind) == []
+        assert len(re.findall("pooler", engine.log.read_text())) == 1
         done = world.done
         after = await Aftermath.of(world.store, world.recorder, keys=world.keys, broken=done.broken, frozen=done.frozen)
         assert after.offences() == []
+
+
+@LONG_FORM
+async def test_a_service_of_several_processes_answers_behind_pgbouncer(url: str, tmp_path: Path) -> None:
+    async with Store.open(url) as store:
+        await workspaces.add_workspace(store, "acme")
+        more: dict[str, Any] = {
+            "region": MAIN,
+            "name": "test",
+            "scopes": tuple(Scope),
+            "by": "a test",
+            "per_minute": 100_000,
+        }
+        _, key = await workspaces.add_key(store, "acme", **more)
+        with pgbouncer(url, pool_size=2) as through:
+            cli = Cli({"FAIRPOST_DATABASE_URL": through(url), "FAIRPOST_HOME": str(tmp_path)})
+            service = cli.start("api", "--listen", "127.0.0.1:0", "--processes", str(PROCESSES))
+            try:
+                root = await asyncio.to_thread(_address_of, service)
+                headers = {"Authorization": f"Bearer {key}"}
+                async with httpx.AsyncClient(base_url=root, headers=headers, timeout=PROCESS_S_MAX) as client:
+                    mail = {"to": "ann@example.com", "subject": "x", "text": "y"}
+                    asked = (client.post("/api/emails", json=mail) for _ in range(REQUESTS))
+                    answers = await asyncio.gather(*asked)
+                assert {answer.status_code for answer in answers} == {201}
+            finally:
+                service.terminate()
+                _, errors = service.communicate(timeout=PROCESS_S_MAX)
+            assert "Traceback" not in errors
+        assert await store.value("SELECT count(*) FROM fairpost.queue") == REQUESTS
+
+
+def _address_of(service: Any) -> str:
+    assert service.stderr is not None
+    for line in service.stderr:
+        if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+            return found[0]
+    raise AssertionError("the service ended before it was ready")
+
+
+@LONG_FORM
+@pytest.mark.parametrize("command", LONG, ids=lambda command: " ".join(command[:2]))
+def test_what_takes_long_works_behind_pgbouncer(url: str, tmp_path: Path, command: tuple[str, ...]) -> None:
+    with pgbouncer(url, pool_size=POOL_SIZE) as through:
+        Cli({"FAIRPOST_DATABASE_URL": through(url), "FAIRPOST_HOME": str(tmp_path)}).run(*command)

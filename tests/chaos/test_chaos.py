@@ -1,17 +1,19 @@
 """Everything is killed, frozen and cut, in an order drawn from a seed; then all must add up.
 
-Each deed once, unless FAIRPOST_CHAOS_KILLS says how many kills there are to be.
+Each deed once, unless FAIRPOST_CHAOS_KILLS says how many kills there are to be, and FAIRPOST_CHAOS_POSTGRES_KILLS how many of
+them are PostgreSQL's.
 """
 
 import os
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from fairpost.postgres.embedded import EmbeddedServer
 from tests.chaos.conftest import database_on
-from tests.chaos.driver import LONG_KILLS, ROUND, Stuck, World
+from tests.chaos.driver import LONG_KILLS, POSTGRES_KILLS, ROUND, Stuck, World
 from tests.chaos.verdicts import Aftermath
 
 SEED = int(os.environ.get("FAIRPOST_SEED", "11"))
@@ -24,14 +26,20 @@ pytestmark = [
 ]
 
 
-def runs() -> list[tuple[int, int]]:
-    """Seed and kills of each; 0: each deed once."""
-    whole, rest = divmod(LONG_KILLS, KILLS_PER_RUN)
-    return list(enumerate([KILLS_PER_RUN] * whole + [rest] * bool(rest) or [0], start=SEED))
+def runs() -> list[tuple[int, int, int]]:
+    """Seed, kills, and how many of them are PostgreSQL's, of each; 0: each deed once."""
+    ends = [*range(KILLS_PER_RUN, LONG_KILLS, KILLS_PER_RUN), LONG_KILLS]
+    of_postgres = [POSTGRES_KILLS * end // max(1, LONG_KILLS) for end in ends]
+    return [
+        (SEED + nth, end - before, servers - servers_before)
+        for nth, ((before, end), (servers_before, servers)) in enumerate(
+            zip(pairwise([0, *ends]), pairwise([0, *of_postgres]), strict=True)
+        )
+    ]
 
 
-def told(world: World, kills: int, offences: list[str]) -> str:
-    long = f" FAIRPOST_CHAOS_KILLS={kills}" if kills else ""
+def told(world: World, kills: int, of_postgres: int, offences: list[str]) -> str:
+    long = f" FAIRPOST_CHAOS_KILLS={kills} FAIRPOST_CHAOS_POSTGRES_KILLS={of_postgres}" if kills else ""
     return "\n".join(
         [
             f"Replay: FAIRPOST_SEED={world.seed}{long} pytest tests/chaos/test_chaos.py",
@@ -41,20 +49,23 @@ def told(world: World, kills: int, offences: list[str]) -> str:
     )
 
 
-async def break_everything(world: World, kills: int) -> None:
+async def break_everything(world: World, kills: int, of_postgres: int) -> None:
     if not kills:
         for deed in world.dice.sample(list(ROUND), len(ROUND)):
             await world.do(deed)
             await world.hasten()
     while world.done.kills < kills:
-        await world.do_something()
+        if world.done.postgres_kills * kills < of_postgres * (world.done.kills + 1):
+            await world.do("kill_postgres")
+        else:
+            await world.do_something()
         await world.hasten()
 
 
-@pytest.mark.parametrize(("seed", "kills"), runs())
+@pytest.mark.parametrize(("seed", "kills", "of_postgres"), runs())
 @pytest.mark.timeout(300 + SECONDS_PER_KILL * min(LONG_KILLS, KILLS_PER_RUN))
 async def test_whatever_is_killed_nothing_is_lost_and_nothing_repeated(
-    mortal: EmbeddedServer, tmp_path: Path, seed: int, kills: int
+    mortal: EmbeddedServer, tmp_path: Path, seed: int, kills: int, of_postgres: int
 ) -> None:
     url = await database_on(mortal)
     async with World.made(tmp_path, url, seed=seed, server=mortal) as world:
@@ -64,11 +75,11 @@ async def test_whatever_is_killed_nothing_is_lost_and_nothing_repeated(
             await world.start_engine()
         stuck = []
         try:
-            await break_everything(world, kills)
+            await break_everything(world, kills, of_postgres)
             await world.drain()
         except Stuck as error:
             stuck.append(str(error))
         done = world.done
         after = await Aftermath.of(world.store, world.recorder, keys=world.keys, broken=done.broken, frozen=done.frozen)
         offences = [*stuck, *done.offences, *after.offences()]
-        assert not offences, told(world, kills, offences)
+        assert not offences, told(world, kills, of_postgres, offences)

@@ -27,7 +27,7 @@ from tests.chaos.driver import HASTEN, eventually, through, until
 from tests.chaos.processes import Engine
 from tests.chaos.recorder import Cut, Manners, Recorder
 from tests.chaos.verdicts import Aftermath
-from tests.chaos.victims import drive, ended, fork, notes_at, run_account, vault_at
+from tests.chaos.victims import drive, ended, fork, notes_at, run_account, vault_at, work_through_trouble
 from tests.simulation.world import draft
 
 EMAILS = 8
@@ -163,9 +163,35 @@ async def test_an_engine_goes_on_by_itself_after_a_worker_was_killed(
 def test_every_point_of_the_runner_is_tried() -> None:
     text = Path(runner.__file__).read_text() + Path(blame.__file__).read_text()
     passed = set(re.findall(r'failpoint\("(\w+)"\)', text))
-    assert passed - {"after_draft"} == set(POINTS), "where the provider keeps drafts: test_gmail.py"
+    assert passed - {"after_draft", "after_take_up"} == set(POINTS), "where the provider keeps drafts: test_gmail.py"
 
 
+async def test_a_worker_killed_when_the_database_is_back_leaves_no_more_in_doubt_than_one_killed_before(
+    url: str, store: Store, recorder: Recorder, tmp_path: Path
+) -> None:
+    account = await add_account(store, recorder, tmp_path, SMALL_BATCHES)
+    await store.enqueue_many(emails())
+    recorder.manners = Manners(delay_s_max=0.05)
+    victim = fork(work_through_trouble, url, account, tmp_path, "after_take_up:1")
+    await until(lambda: len(recorder.taken) >= 2, "it sends")
+    async with store.together() as held:  # so that it has something to say just now
+        await held.fetch("SELECT FROM fairpost.leases FOR UPDATE")
+        await eventually(lambda: store.value(CUT_OFF), "its statement is cut off")
+    assert await ended(victim) == -signal.SIGKILL
+    recorder.manners = Manners()
+    await let_time_pass(store)
+    for _ in range(2):
+        transport = transport_of(await store.account(account), vault_at(tmp_path))
+        await run_account(store, account, transport, Handover(notes_at(tmp_path)))
+        await store.fetch(HASTEN)
+    keys = {email["idempotency_key"] for email in emails()}
+    after = await Aftermath.of(store, recorder, keys=keys, broken=1, frozen=Counter())
+    assert after.offences() == []
+
+
+CUT_OFF = """
+SELECT bool_or(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 PASSES = (
     "from fairpost.system.failpoints import failpoint\nfor _ in range(3): failpoint('here'); print('.', flush=True)"
 )

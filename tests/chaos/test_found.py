@@ -7,12 +7,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from fairpost.deliver.runner import Runner
-from fairpost.deliver.worker import AccountWorker, Progress
-from fairpost.model.account import Account, Lease, Limits
-from fairpost.model.email import Outgoing
+from fairpost.model.account import Lease, Limits
 from fairpost.model.report import Reached, Report
 from fairpost.postgres.store import Claim, Store
-from fairpost.transport.port import Permission
 from fairpost.transport.scripted import ScriptedTransport
 from tests.simulation.world import draft
 
@@ -66,29 +63,3 @@ async def test_an_email_in_doubt_that_may_be_resent_is_resent_also_by_an_account
     await runner.run_until_idle()
     assert tuple((await store.fetch("SELECT state::text, attempts FROM fairpost.queue"))[0]) == ("waiting", 1)
     await runner.stop()
-
-
-class Counting(ScriptedTransport):
-    """Knows how many had been told as sent when the tenth went out."""
-
-    def __init__(self, told: list[Progress]) -> None:
-        super().__init__()
-        self._told = told
-        self.told_by_then = 0
-
-    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
-        report = await super().send(account, email, permission=permission)
-        if len(self.delivered) == 10:
-            self.told_by_then = sum(progress.sent for progress in self._told)
-        return report
-
-
-async def test_a_worker_with_much_to_do_tells_that_it_sends_before_it_rests(store: Store) -> None:
-    """Else each death counts as one more in a row, and the tenth suspends an account that sends all the time."""
-    account = await store.add_account("anna", address="a@post.test", limits=Limits())
-    await store.enqueue_many([draft(to=f"p{i}@x.test") for i in range(20)])
-    told: list[Progress] = []
-    transport = Counting(told)
-    await AccountWorker(store, transport, account, owner="one", idle_s_max=0.1, tell=told.append).run()
-    assert len(transport.delivered) == 20
-    assert transport.told_by_then > 0

@@ -104,6 +104,13 @@ def test_workers_killed_at_any_moment_lose_nothing_and_repeat_nothing(url: str) 
     asyncio.run(check(url, world.out, deaths))
 
 
+async def confirm(url: str) -> None:
+    """As an engine does after each start of the server, before its workers send."""
+    async with Store.open(url) as store:
+        await store.ask_about_server()
+        assert (await store.confirm_server("chaos", life=None, steps={})).verdict == "confirmed"
+
+
 @pytest.mark.slow
 def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(mortal: EmbeddedServer) -> None:
     url = asyncio.run(database_on(mortal))
@@ -120,5 +127,6 @@ def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(mortal
             worker.join(timeout=150)  # they end by themselves: done, or their connection is gone
             assert worker.exitcode is not None
         mortal.start()
+        asyncio.run(confirm(url))
     world.close()
     asyncio.run(check(url, world.out, SERVERS_KILLED * ACCOUNTS))

@@ -25,6 +25,7 @@ from fairpost.deliver.courses import CourseWatch
 from fairpost.deliver.handover import NOWHERE, Handover, Note, folders
 from fairpost.deliver.runner import Idle, Rested, Runner
 from fairpost.deliver.senders import SenderOptions, SenderWatch
+from fairpost.deliver.worker import AccountWorker
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId
@@ -71,6 +72,21 @@ async def ended(process: ForkServerProcess) -> int:
 def drive(url: str, account_id: AccountId, home: Path, point: str) -> None:
     arm(point)
     asyncio.run(_drive(url, account_id, home))
+
+
+def work_through_trouble(url: str, account_id: AccountId, home: Path, point: str) -> None:
+    """A whole worker, which waits for the database when it goes."""
+    arm(point)
+    asyncio.run(_work(url, account_id, home))
+
+
+async def _work(url: str, account_id: AccountId, home: Path) -> None:
+    async with Store.unopened(url) as store:
+        account = await store.account(account_id)
+        notes = Handover.open(notes_at(home), database=await store.handover_key(), accounts_max=1)
+        await AccountWorker(
+            store, transport_of(account, vault_at(home)), account_id, owner="chaos", handover=notes
+        ).run()
 
 
 def drive_to_line(

@@ -60,7 +60,7 @@ def test_migrating_lists_what_was_done_and_then_has_nothing_to_do(blank_url: str
     assert (status["schema_version"], status["pending"][0]) == (None, "0001 core")
     assert "fairpost db migrate" in blank.ok("db", "status")
     assert "0001 core" in blank.ok("db", "migrate").splitlines()[0]
-    assert blank.json("db", "migrate") == {"migrations": [], "functions": False}
+    assert blank.json("db", "migrate") == {"migrations": [], "functions": False, "missing": []}
     assert "0001 core" not in blank.ok("db", "migrate")
     assert "fairpost db migrate" not in blank.ok("db", "status")
 

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from typer.testing import CliRunner
 from fairpost.cli import app
 from fairpost.observe.doctor import read_server
 from fairpost.postgres.embedded import EmbeddedServer
-from tests.cli.conftest import Cli, missing, new_home
+from tests.cli.conftest import Cli, missing, new_home, send, until
 
 Db = psycopg.Connection[Any]
 
@@ -92,6 +95,35 @@ def test_a_fresh_server_has_no_problem_and_a_badly_set_one_is_told_in_every_poin
         assert "lost" in checks["prepared transactions"]["text"]
         assert "forgotten" in checks["replication slots"]["text"]
 
+        EmbeddedServer(home).stop()
+        with standby(home) as url:
+            checks = examined(Cli({"FAIRPOST_HOME": str(home), "FAIRPOST_DATABASE_URL": url}))
+        assert checks["writes"]["grade"] == "problem", checks["writes"]
+        assert "target_session_attrs=primary" in checks["writes"]["then"]
+        assert grade(cli, "writes") == "ok", "promoted"
+
+
+@contextmanager
+def standby(home: Path) -> Iterator[str]:
+    """The server of that home as a standby; promoted in the end. Only a primary counts as ready, so its start takes until then."""
+    server = EmbeddedServer(home, settings={"shared_buffers": "16MB", **BAD})
+    (server.status().data_dir / "standby.signal").touch()
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(server.start)
+        until(lambda: starting.done() or answers(server.url), "a standby that answers")
+        yield server.url
+        with psycopg.connect(server.url) as conn:
+            conn.execute("SELECT pg_promote()")
+        starting.result()
+
+
+def answers(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
 
 def test_an_embedded_server_that_does_not_run_is_not_started(at_home: Cli, home: Path) -> None:
     checks = examined(at_home)
@@ -120,6 +152,15 @@ def test_a_schema_that_is_not_there_or_out_of_reach_is_a_problem(blank_url: str,
             assert checks["open transactions"]["grade"] == "note", "of others it sees nothing"
         finally:
             conn.execute("DROP ROLE stranger")
+
+
+def test_mail_that_waits_while_no_engine_is_alive_is_a_problem_until_it_is_paused(cli: Cli) -> None:
+    cli.ok("account", "add", "sales", "--from", "sales@post.test", "--smtp", "smtp://127.0.0.1:1")
+    assert grade(cli, "engine") == "note"
+    send(cli, "--due-at", "2130-01-01T00:00:00Z")
+    assert examined(cli)["engine"] | {"grade": "problem", "then": "fairpost work"} == examined(cli)["engine"]
+    cli.ok("pause", "--all", "--reason", "wrong prices")
+    assert grade(cli, "engine") == "note"
 
 
 def test_a_transaction_that_stays_open_is_found_with_its_process(cli: Cli, url: str) -> None:

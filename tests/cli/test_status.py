@@ -248,6 +248,7 @@ def test_mail_in_the_hands_of_a_dead_worker_is_a_reason(cli: Cli, db: Db) -> Non
     assert causes(cli) == ["stranded"]
 
 
+@pytest.mark.fresh
 def test_looking_costs_the_same_however_much_is_waiting(url: str, db: Db) -> None:
     """Counted by the database itself: rows of the queue that were read, with ten e-mails waiting and a thousand."""
     db.execute("SELECT fairpost.add_account('sales', 'sales@post.test', 'default', '{}')")

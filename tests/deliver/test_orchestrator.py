@@ -1,6 +1,7 @@
 """The orchestrator: whom it starts, wakes, kills and gives up. The test takes the place of the parent and of the workers."""
 
 import asyncio
+import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from fairpost.deliver.channel import Lines, Word, encode
@@ -20,8 +22,9 @@ from fairpost.deliver.orchestrator import (
     STUCK_S_MAX,
     Orchestrator,
 )
-from fairpost.deliver.process import WorkerOptions
-from fairpost.model.account import Limits
+from fairpost.deliver.process import AT_ONCE, WorkerOptions
+from fairpost.deliver.runner import Runner
+from fairpost.model.account import Limits, Usage
 from fairpost.model.fault import Bounces
 from fairpost.model.ids import AccountId
 from fairpost.model.transport import SmtpSettings
@@ -30,6 +33,7 @@ from fairpost.postgres.postmaster import is_alive
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
+from fairpost.transport.scripted import ScriptedTransport
 
 SERVER = SmtpSettings(host="127.0.0.1", port=9)
 OWNER = "here:1:a"
@@ -69,7 +73,7 @@ class Worker:
         self.sock.sendall(encode(word))
 
     def rests(self) -> None:
-        self.say(account=self.account, idle=True, until=None, sent=0)
+        self.say(account=self.account, idle=True, until=None)
 
     def told(self) -> list[Word]:
         return received(self.sock)
@@ -96,7 +100,7 @@ class Parent:
         async with asyncio.timeout(HANG_S):
             while not (told := received(mine)):  # noqa: ASYNC110 - the socket is looked at without waiting
                 await asyncio.sleep(0)
-        (word,) = told
+        word = told[0]
         self.workers.append(Worker(pid, mine, AccountId(word["drive"])))
         return self.workers[-1]
 
@@ -138,8 +142,8 @@ class Engine:
         return await self.parent.fork(pid)
 
 
-def engine_of(store: Store, parent: Parent, *, look_s: float = LOOK_S, **more: Any) -> Engine:
-    options = WorkerOptions(url="postgresql://none", owner=OWNER, poll_only=True, **more)
+def engine_of(store: Store, parent: Parent, *, look_s: float = LOOK_S, owner: str = OWNER, **more: Any) -> Engine:
+    options = WorkerOptions(url="postgresql://none", owner=owner, poll_only=True, **more)
     log: list[str] = []
     made = Orchestrator(store, options, parent.its, processes_max=10, look_s=look_s, log=log.append)
     return Engine(store, parent, made, log)
@@ -152,12 +156,33 @@ async def engine(store: Store, parent: Parent) -> AsyncIterator[Engine]:
         yield engine
 
 
+@pytest.fixture
+async def other(store: Store) -> AsyncIterator[Engine]:
+    """Another engine on the same database."""
+    parent = Parent(*socket.socketpair())
+    parent.ours.setblocking(False)
+    engine = engine_of(store, parent, owner="there:2:b")
+    with engine.orchestrator.hearing():
+        yield engine
+    for sock in (parent.ours, parent.its, *(worker.sock for worker in parent.workers)):
+        sock.close()
+
+
 async def add_account(store: Store, name: str, **more: Any) -> AccountId:
     return await store.add_account(name, address=f"{name}@post.test", limits=Limits(), transport=SERVER, **more)
 
 
 async def enqueue(store: Store, n: int = 1, **more: Any) -> list[Any]:
     return await store.enqueue_many([{"to": "ann@there.test", "subject": "s", "text": "t", **more}] * n)
+
+
+async def send_one(store: Store, account: AccountId) -> None:
+    """As its worker does."""
+    runner = await Runner.start(store, ScriptedTransport(), account, owner=OWNER)
+    assert runner is not None
+    assert len(await runner.run_until_idle()) == 1
+    await runner.stop()
+    await enqueue(store)
 
 
 async def test_an_account_with_work_gets_a_process_and_one_without_does_not(engine: Engine) -> None:
@@ -317,9 +342,9 @@ async def test_what_a_dead_worker_held_is_free_at_once_and_not_before_it_is_dead
     await engine.asks()
     assert (await engine.store.stations())[0].is_driven, "it may only have closed its socket"
     engine.parent.exited(worker)
-    async with asyncio.timeout(HANG_S):
-        while (await engine.store.stations())[0].is_driven:  # noqa: ASYNC110 - a row tells nobody
-            await asyncio.sleep(0.01)
+    await engine.heard()
+    assert await engine.asks() == 0, "it rests a moment"
+    assert not (await engine.store.stations())[0].is_driven
 
 
 def rest_of(faults: int) -> timedelta:
@@ -342,16 +367,13 @@ async def test_an_account_whose_workers_die_again_and_again_rests_longer_each_ti
         hands.advance(rest_of(faults) - INSTANT)
         assert await engine.asks() == 0
         hands.advance(2 * INSTANT)
-    async with asyncio.timeout(HANG_S):
-        while (await engine.store.account(account)).status == "active":  # noqa: ASYNC110 - a row tells nobody
-            await asyncio.sleep(0.01)
     suspended = await engine.store.account(account)
     assert suspended.status == "suspended"
     assert str(FAULTS_MAX) in (suspended.status_reason or "")
     assert await engine.asks() == 0
 
 
-async def test_a_word_of_something_sent_forgives_all_faults(engine: Engine, hands: ManualClock) -> None:
+async def test_something_sent_forgives_all_faults(engine: Engine, hands: ManualClock) -> None:
     account = await add_account(engine.store, "anna")
     await enqueue(engine.store)
     hands.advance(timedelta(seconds=1))
@@ -360,8 +382,115 @@ async def test_a_word_of_something_sent_forgives_all_faults(engine: Engine, hand
         assert await engine.asks() == 0
         hands.advance(rest_of(faults) + INSTANT)
     worker = await engine.start()
-    worker.say(account=account, idle=False, until=None, sent=3)
+    await send_one(engine.store, account)
     engine.parent.die(worker)
     assert await engine.asks() == 0
     hands.advance(rest_of(1) + INSTANT)
     assert await engine.asks() == 1, "as after the first"
+
+
+async def deaths(store: Store) -> int:
+    return int(await store.value("SELECT deaths FROM fairpost.leases"))
+
+
+async def test_deaths_are_counted_over_all_engines(engine: Engine, other: Engine, hands: ManualClock) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    for nth in range(1, FAULTS_MAX + 1):
+        one = (engine, other)[nth % 2]
+        one.parent.die(await one.start())
+        assert await one.asks() == 0
+        assert await deaths(engine.store) == nth
+        assert await engine.asks() == await other.asks() == 0, "it rests, whoever looks"
+        hands.advance(rest_of(nth) + INSTANT)
+    assert (await engine.store.account(account)).status == "suspended"
+
+
+@pytest.mark.parametrize("code", [0, AT_ONCE, -signal.SIGTERM])
+async def test_an_end_that_no_account_can_have_caused_is_not_counted(engine: Engine, code: int) -> None:
+    await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    worker = await engine.start()
+    worker.sock.close()
+    engine.parent.exited(worker, code)
+    await engine.heard()
+    assert await engine.asks() == 1
+    assert await deaths(engine.store) == 0
+
+
+async def test_in_a_shared_process_only_an_account_that_was_sending_can_be_the_cause(
+    store: Store, parent: Parent
+) -> None:
+    engine = engine_of(store, parent, accounts_max=2)
+    with engine.orchestrator.hearing():
+        sending, waiting = await add_account(store, "anna"), await add_account(store, "bert")
+        (email, *_) = await enqueue(store, n=2)
+        assert await engine.asks() == 1
+        worker = await engine.parent.fork()
+        for account in (sending, waiting):
+            lease = await store.take_lease(account, owner=OWNER, seconds=600)
+            assert lease is not None
+            worker.say(holds=account, epoch=lease.epoch)
+            if account == sending:
+                assert (await store.claim(lease, limit=1)).ids == (email["id"],)
+                assert (await store.begin(lease, email["id"], usage=Usage())).verdict == "begun"
+        await engine.heard()
+        engine.parent.die(worker)
+        await engine.heard()
+        await engine.asks()
+        rows = await store.fetch("SELECT account_id, deaths FROM fairpost.leases")
+    assert {row["account_id"]: row["deaths"] for row in rows} == {sending: 1, waiting: 0}
+
+
+async def test_while_the_database_is_away_no_death_is_counted_and_what_was_held_is_freed_later(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = engine.store
+    account = await add_account(store, "anna")
+    await enqueue(store)
+    running = asyncio.create_task(engine.orchestrator.run())
+    async with asyncio.timeout(HANG_S):
+        while not (asked := engine.parent.asked()):  # noqa: ASYNC110 - the socket is looked at without waiting
+            await asyncio.sleep(0.01)
+        assert asked == 1
+        worker = await engine.parent.fork()
+        lease = await store.take_lease(account, owner=OWNER, seconds=600)
+        assert lease is not None
+        worker.say(holds=account, epoch=lease.epoch)
+        await engine.heard()
+        away = asyncio.Event()
+
+        async def gone(self: Store, *_: Any) -> Any:
+            away.set()
+            raise asyncpg.ConnectionDoesNotExistError("away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "newest_migration", gone)
+            await away.wait()
+            away.clear()
+            await away.wait()  # the second time it knows
+            engine.parent.die(worker)
+            away.clear()
+            await away.wait()
+        while (await store.stations())[0].is_driven:  # noqa: ASYNC110 - a row tells nobody
+            await asyncio.sleep(0.01)
+        engine.orchestrator.end()
+        await running
+    assert await deaths(store) == 0
+
+
+async def test_a_worker_that_did_not_get_to_the_database_is_started_again_later_each_time(
+    engine: Engine, hands: ManualClock
+) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    for pause_s in (0.25, 0.5):
+        worker = await engine.start()
+        worker.say(ended=account, why="too many connections", fault=False, trouble=True, unreleased=None)
+        await engine.heard()
+        assert await engine.asks() == 0
+        hands.advance(timedelta(seconds=pause_s - 0.01))
+        assert await engine.asks() == 0
+        hands.advance(timedelta(seconds=0.02))
+    assert await engine.asks() == 1
+    assert await deaths(engine.store) == 0

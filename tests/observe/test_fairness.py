@@ -397,6 +397,7 @@ async def laid(url: str) -> AsyncIterator[Store]:
         yield store
 
 
+@pytest.mark.fresh
 async def test_looking_reads_no_e_mail_however_many_wait(laid: Store, url: str) -> None:
     await fill(laid, [f"w{i}" for i in range(10)], 1_000)
     await stage_all(laid)
@@ -410,6 +411,7 @@ async def test_looking_reads_no_e_mail_however_many_wait(laid: Store, url: str) 
     assert read == 0
 
 
+@pytest.mark.fresh
 async def test_looking_inside_a_workspace_reads_nothing_of_the_others(laid: Store, url: str) -> None:
     await fill(laid, [f"w{i}" for i in range(2_000)], 1)
     await stage_all(laid)

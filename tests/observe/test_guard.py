@@ -108,6 +108,7 @@ async def test_four_engines_that_start_at_once_agree(store: Store, tmp_path: Pat
     assert all(guarded.standing == Sound() for guarded in [await remember(store, home) for home in homes])
 
 
+@pytest.mark.fresh
 async def test_a_copied_database_sends_nothing_until_somebody_resumes(
     server_url: str, url: str, home: Path, tmp_path: Path
 ) -> None:
@@ -128,6 +129,7 @@ async def test_a_copied_database_sends_nothing_until_somebody_resumes(
         await guard(copy, home)  # whoever asks, and however often
         assert await kinds(copy) == ["restored"]
         await resume(copy)
+        assert await runner.take_up(), "the lease is held in the new life, too"
         assert len(await runner.run_until_idle()) == 1
         assert await guard(copy, tmp_path / "elsewhere") == Guarded(standing=Sound())
         assert (await remember(copy, home)).standing == Sound(), "of its new life this engine remembers nothing bad"
@@ -141,6 +143,7 @@ def run(program: str, *arguments: str) -> None:
     assert not troubles, "all but a setting that older servers do not know"
 
 
+@pytest.mark.fresh
 async def test_a_database_loaded_from_a_dump_is_known_as_one(server_url: str, url: str, home: Path) -> None:
     async with Store.open(url) as store:
         await enqueue(store)
@@ -185,10 +188,20 @@ async def test_a_database_from_before_the_first_start_is_known_by_who_worked_on_
     assert await guard(store, home) == Guarded(standing=Sound())
 
 
+async def confirm(store: Store) -> None:
+    """As an engine does that remembers nothing else."""
+    await store.ask_about_server()
+    assert (await store.confirm_server("here", life=None, steps={})).verdict == "confirmed"
+
+
 async def test_a_failover_that_lost_nothing_is_told_and_does_not_pause(store: Store, home: Path) -> None:
     await remember(store, home)
-    await store.value("UPDATE fairpost.identity SET timeline = timeline - 1")  # as before the failover
+    await confirm(store)
+    # as before the failover
+    await store.value("UPDATE fairpost.identity SET timeline = timeline - 1")
+    await store.value("UPDATE fairpost.server SET timeline = timeline - 1, confirmed = '-infinity'")
     assert isinstance((await guard(store, home)).standing, FailedOver)
+    await confirm(store)
     assert await guard(store, home) == Guarded(standing=Sound())
     assert await kinds(store) == ["failed over"]
     assert await pause_of(store) is None
@@ -247,7 +260,10 @@ async def guarded_at(home: Path, memory: Path | None = None, **settings: str) ->
     await migrate(conn)
     await conn.close()
     async with Store.open(url) as store:
-        return await remember(store, memory or home)
+        guarded = await remember(store, memory or home)
+        if guarded.is_sound:
+            await confirm(store)
+        return guarded
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ from fairpost.observe.emails import list_emails
 from fairpost.postgres.store import Store
 from tests.observe.reading import rows_read
 
+pytestmark = pytest.mark.fresh
+
 PAGE = 21
 EMAILS = 3_000
 ASKED: tuple[tuple[State, ...], ...] = (

@@ -17,6 +17,8 @@ from fairpost.observe.search import Understood, Wanted, find_emails, search_emai
 from fairpost.postgres.store import Store
 from tests.observe.reading import rows_read
 
+pytestmark = pytest.mark.fresh
+
 EMAILS = 3_000
 PAGE = 201
 FEW = 21

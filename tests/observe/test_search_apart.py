@@ -16,6 +16,8 @@ from fairpost.postgres.store import Store
 from tests.observe.reading import rows_read
 from tests.thorough import times
 
+pytestmark = pytest.mark.fresh
+
 A, B = "anton", "berta"
 ANN, BOB = "ann@example.com", "bob@example.com"
 FEW = 3

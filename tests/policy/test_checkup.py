@@ -8,13 +8,16 @@ import pytest
 
 from fairpost.model.account import Account, AccountStatus, Limits, Usage
 from fairpost.model.ids import AccountId
+from fairpost.model.rights import MissingRight, RightKind
 from fairpost.model.transport import SmtpSettings
 from fairpost.policy.checkup import Check, Grade, check_up
 from fairpost.policy.diagnosis import Facts, InHand, Pause, Post, Route
 from fairpost.policy.findings import Disk, Engine, Findings, Holdback, Machine, Schema, Server
 from fairpost.policy.restored import First, Restored, Sound
+from tests.facts import missing
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+ISOLATION, READ_ONLY = "default_transaction_isolation", "default_transaction_read_only"
 SERVER = SmtpSettings(host="mail.test", port=587)
 
 
@@ -50,7 +53,7 @@ WELL = Findings(
         settings={"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "autovacuum": "on"},
         skew_s=0.01,
     ),
-    schema=Schema(),
+    schema=Schema(role="ann"),
     engine=Engine(facts=FACTS, running=1),
 )
 
@@ -62,6 +65,14 @@ def machine(**more: Any) -> Findings:
 def server(**more: Any) -> Findings:
     assert WELL.server
     return replace(WELL, server=replace(WELL.server, **more))
+
+
+def schema(**more: Any) -> Findings:
+    return replace(WELL, schema=Schema(role="ann", **more))
+
+
+def lacking(kind: RightKind, what: str) -> Findings:
+    return schema(missing=[MissingRight(kind=kind, what=what, sql="GRANT it TO ann")])
 
 
 def engine(**more: Any) -> Findings:
@@ -118,11 +129,14 @@ OLD = replace(AGED, age_s=8_000)
         (server(settings={"synchronous_commit": "off"}), "durability", Grade.PROBLEM, "synchronous_commit"),
         (server(settings={"full_page_writes": "off"}), "durability", Grade.PROBLEM, "full_page_writes"),
         (
-            server(settings={"default_transaction_isolation": "serializable"}),
+            server(settings={ISOLATION: "serializable"}, resets={ISOLATION: "ALTER ROLE ann RESET x"}),
             "isolation",
             Grade.PROBLEM,
             "serializable",
         ),
+        (server(settings={READ_ONLY: "on"}, resets={READ_ONLY: "ALTER ROLE ann RESET x"}), "writes", Grade.PROBLEM, ""),
+        (server(is_standby=True), "writes", Grade.PROBLEM, "standby"),
+        (server(encoding="SQL_ASCII"), "encoding", Grade.PROBLEM, "SQL_ASCII"),
         (server(settings={"autovacuum": "off"}), "autovacuum", Grade.PROBLEM, "autovacuum"),
         (server(settings={"track_counts": "off"}), "autovacuum", Grade.PROBLEM, "track_counts"),
         (server(skew_s=-5), "clock", Grade.NOTE, "5.0 s"),
@@ -144,9 +158,12 @@ OLD = replace(AGED, age_s=8_000)
             "100.0 GB",
         ),
         (server(is_pooled=True), "connection", Grade.NOTE, "PgBouncer"),
-        (replace(WELL, schema=Schema(pending=["0004 pauses"])), "schema", Grade.PROBLEM, "0004 pauses"),
-        (replace(WELL, schema=Schema(trouble="made by a newer version")), "schema", Grade.PROBLEM, "newer"),
-        (replace(WELL, schema=Schema(forbidden=["queue"])), "role", Grade.PROBLEM, "queue"),
+        (schema(pending=["0004 pauses"]), "schema", Grade.PROBLEM, "0004 pauses"),
+        (schema(trouble="made by a newer version"), "schema", Grade.PROBLEM, "newer"),
+        (schema(is_readable=False), "schema", Grade.PROBLEM, ""),
+        (lacking(RightKind.OWNER, "bob"), "role", Grade.PROBLEM, "bob"),
+        (lacking(RightKind.LOGIN, "SELECT ON fairpost.queue"), "rights", Grade.PROBLEM, "SELECT ON fairpost.queue"),
+        (lacking(RightKind.TENANT, "SET ROLE t"), "tenant role", Grade.PROBLEM, "SET ROLE t"),
         (engine(standing=Restored(("gone back",))), "identity", Grade.PROBLEM, "gone back"),
         (engine(sees_identity=False), "identity", Grade.NOTE, ""),
         (engine(unopenable=["sales"]), "passwords", Grade.PROBLEM, "sales"),
@@ -191,12 +208,41 @@ def test_a_pause_comes_first_and_is_a_problem_only_where_nobody_chose_it(restore
     assert (first.name, first.grade, first.then) == ("pause", grade, "fairpost resume --all")
 
 
-def test_no_engine_is_a_note_and_ready_mail_makes_it_a_problem() -> None:
+def problems(findings: Findings) -> list[str]:
+    return [check.name for check in check_up(findings) if check.grade is Grade.PROBLEM]
+
+
+def test_no_engine_is_a_note_and_waiting_mail_makes_it_a_problem() -> None:
     nobody = replace(post(), owner=None, until=None)
     idle = only(engine(running=0, facts=replace(FACTS, posts=[nobody], routes=[])))
     assert (idle.name, idle.grade, idle.then) == ("engine", Grade.NOTE, "fairpost work")
-    checks = check_up(engine(running=0, facts=replace(FACTS, posts=[nobody])))
-    assert [check.name for check in checks if check.grade is Grade.PROBLEM] == ["mail"]
+    assert problems(engine(running=0, facts=replace(FACTS, posts=[nobody]))) == ["engine"]
+    later = Route(route="default", waiting=1, due=False, next_at=NOW + timedelta(days=1))
+    assert problems(engine(running=0, facts=replace(FACTS, posts=[nobody], routes=[later]))) == ["engine"]
+    left = {AccountId(1): InHand(sending=1)}
+    assert problems(engine(running=0, facts=replace(FACTS, posts=[nobody], routes=[], in_hand=left))) == ["engine"]
+    pause = Pause(since=NOW, until=None, reason="wrong prices", paused_by="ann")
+    assert problems(engine(running=0, facts=replace(FACTS, posts=[nobody], pause=pause))) == []
+
+
+def test_an_engine_that_drives_no_account_although_mail_is_ready_is_a_problem_of_the_mail() -> None:
+    assert problems(engine(running=1, facts=replace(FACTS, posts=[replace(post(), owner=None, until=None)]))) == [
+        "mail"
+    ]
+
+
+def test_mail_that_waits_makes_a_missing_account_a_problem() -> None:
+    assert problems(facts(posts=[])) == ["accounts"]
+
+
+def test_what_is_missing_is_told_with_what_grants_it_and_of_very_much_the_first() -> None:
+    rights = [
+        MissingRight(kind=RightKind.TENANT, what=f"right {n}", sql=f"GRANT {n} TO t" if n else None) for n in range(8)
+    ]
+    check = only(schema(missing=rights))
+    assert missing(check.then or "", "GRANT 1 TO t", "GRANT 5 TO t", "fairpost db migrate") == []
+    assert "GRANT 6" not in (check.then or "")
+    assert only(schema(missing=rights[:1])).then == "fairpost db migrate"
 
 
 def test_without_any_account_that_is_said_once() -> None:

@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 from fairpost.policy.restored import (
+    ACCOUNTS_NAMED_MAX,
     FailedOver,
     First,
     Identity,
     Memory,
+    Missing,
     Restored,
     Sound,
     Standing,
     Statement,
     judge_identity,
     judge_newcomer,
+    signs_of,
     why_paused,
 )
 from tests.facts import missing
@@ -99,3 +102,18 @@ def test_a_database_that_does_not_know_itself_is_new_unless_we_know_it() -> None
 
 def test_the_reason_says_what_was_seen_and_what_would_happen() -> None:
     assert missing(why_paused(("sign one", "sign two")), "sign one", "sign two", "sent again") == []
+
+
+KEPT_CHARS = 5000  # by fairpost.pause
+
+
+def test_the_reason_names_each_account_that_lacks_steps_and_some_of_its_emails() -> None:
+    lacking = [
+        Missing(account=f"{'a' * 90}-{n}", steps=300, emails=range(2**60 + n, 2**60 + n + 300)) for n in range(20)
+    ]
+    reason = why_paused(signs_of(lacking))
+    facts = [fact for each in lacking for fact in (each.account, *map(str, each.emails[:2]))]
+    assert missing(reason, *facts, "resume") == []
+    assert len(reason) <= KEPT_CHARS
+    assert len(why_paused(signs_of(lacking * 50))) <= KEPT_CHARS
+    assert len(signs_of(lacking * 50)) == ACCOUNTS_NAMED_MAX + 1

@@ -10,7 +10,7 @@ CHUNK_BYTES = 65_536
 
 
 class Proxy:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, port: int = 0) -> None:
         self._parts = urlsplit(url)
         self.connections = 0
         self.up: list[bytes] = []  # to the database, in order for each connection
@@ -19,7 +19,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._port = 0
+        self._port = port
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -14,6 +14,8 @@ from fairpost.policy.blame import BLOCKS_MAX
 from fairpost.postgres.blocks import block
 from fairpost.postgres.store import Store
 
+pytestmark = pytest.mark.fresh
+
 GROWING = ("queue", "clocks", "nodes", "arrivals", "emails", "idempotency_keys", "suppression")
 
 

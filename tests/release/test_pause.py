@@ -214,6 +214,7 @@ async def test_the_pause_of_a_restored_database_is_not_shortened_by_another(stor
     assert (now["until"], now["reason"]) == (None, "restored")
 
 
+@pytest.mark.fresh
 async def test_a_look_at_the_pause_reads_one_row_by_its_index(store: Store) -> None:
     await pause(store)
     async with store.connection() as conn, conn.transaction():

@@ -1,6 +1,7 @@
 """The scenarios of `fairpost simulate fairness`: what ours promises, and that the others are measured as they are."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,10 +13,17 @@ from fairpost.simulate.fair_algorithms import Email, Fairpost, Fifo, WholeShares
 from fairpost.simulate.fairness import START, Course, compare, emails_of, fair_shares, figures, run
 from fairpost.simulate.plot import plot
 from fairpost.simulate.scenarios import SCENARIOS, Arrival, Scenario, Sender, scenario
+from tests.simulation.world import SHARE
 
 
 def sender(name: str, *, domains: tuple[str, ...] = (), user: str = "u") -> Sender:
     return Sender(name=name, group=name, workspace=name, domains=domains or (f"{name}.test",), user=user)
+
+
+def with_fewer_small(chosen: Scenario) -> Scenario:
+    """In `make test`, a tenth of the small senders: each e-mail costs as much as a real one."""
+    kept = {each for n, each in enumerate(chosen.senders) if not each.is_small or n % SHARE == 0}
+    return replace(chosen, arrivals=tuple(arrival for arrival in chosen.arrivals if arrival.sender in kept))
 
 
 async def ours(store: Store, chosen: Scenario, seed: int = 1) -> Course:
@@ -48,7 +56,7 @@ async def test_shares_are_in_proportion_to_the_weights(store: Store) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_no_slot_is_unused_while_anything_is_eligible(store: Store, name: str) -> None:
-    measured = figures(await ours(store, scenario(name, seed=2, scale=0.05)))
+    measured = figures(await ours(store, with_fewer_small(scenario(name, seed=2, scale=0.05))))
     assert measured.idle_slots == 0
     assert measured.sent > 0
 

@@ -45,6 +45,7 @@ def test_every_promise_holds_with(case: Case, url: str) -> None:
     assert broken(simulated(url, case)) == {}
 
 
+@pytest.mark.fresh
 def test_the_same_seed_gives_the_same_figures(url: str) -> None:
     case = Case(behaviour="random-4xx", form="1 s", beside=1, engines=2, lasts_s=8)
 

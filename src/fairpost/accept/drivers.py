@@ -75,9 +75,10 @@ def link_to(conn: object) -> SyncLink | AsyncLink:
 def _psycopg(conn: Any, emails: str) -> Sequence[Row]:
     from psycopg import Cursor
 
-    # Not conn.cursor(): its class may be one that knows no %s.
+    # Not conn.cursor(): its class may be one that knows no %s. Not prepared, as psycopg would after a few times: behind a
+    # pooler the next transaction may run in a session that does not know the statement.
     with Cursor(conn, row_factory=_plain_rows) as cursor:
-        return cursor.execute(_FORMAT_SQL, (emails,)).fetchall()
+        return cursor.execute(_FORMAT_SQL, (emails,), prepare=False).fetchall()
 
 
 def _psycopg_cursor(cursor: Any, emails: str) -> Sequence[Row]:
@@ -88,7 +89,7 @@ async def _psycopg_async(conn: Any, emails: str) -> Sequence[Row]:
     from psycopg import AsyncCursor
 
     async with AsyncCursor(conn, row_factory=_plain_rows) as cursor:
-        await cursor.execute(_FORMAT_SQL, (emails,))
+        await cursor.execute(_FORMAT_SQL, (emails,), prepare=False)
         return await cursor.fetchall()
 
 

@@ -49,7 +49,7 @@ from fairpost.api.routes import (
 )
 from fairpost.api.service import Service
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, InvalidEmail, MigrationError, NotFound
-from fairpost.postgres.connections import UNREACHABLE
+from fairpost.postgres.trouble import DRIVER_ERRORS, Kind, trouble_of
 
 _BY_STATUS = {
     400: "bad_request",
@@ -58,7 +58,7 @@ _BY_STATUS = {
     413: "too_large",
     415: "unsupported_media_type",
 }
-_NO_DATABASE = (DatabaseUnavailable, *UNREACHABLE)
+RETRY_SOON_S, RETRY_LATER_S, RETRY_WHEN_MENDED_S = 1, 2, 60
 ROUTES: tuple[Any, ...] = (
     health,
     emails,
@@ -116,13 +116,20 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
         app.router.routes.extend(routes.router.routes)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    for kind in (FairpostError, asyncpg.PostgresError, *_NO_DATABASE):
-        app.add_exception_handler(kind, _ours)
+
+    async def answer(request: Request, error: Exception) -> Response:
+        trouble = trouble_of(error)
+        if trouble is not None and not trouble.meaning.passes:  # somebody has to put it right
+            log(f"request {request.state.request_id} failed: {trouble.as_error()}")
+        return await _ours(request, error)
+
+    for kind in (FairpostError, *DRIVER_ERRORS):
+        app.add_exception_handler(kind, answer)
 
     def report(request_id: str, error: BaseException) -> None:
         log(f"request {request_id} failed: {''.join(traceback.format_exception(error)).rstrip()}")
 
-    app.add_middleware(EarlyAccess, answer=_ours)
+    app.add_middleware(EarlyAccess, answer=answer)
     app.add_middleware(Gate, report=report)
     return app
 
@@ -169,7 +176,7 @@ async def _ours(request: Request, error: Exception) -> Response:
             return failure(ApiError("not_found", without_commands(str(error))))
         case MigrationError():
             words = "The database of this region is not ready to be worked on. Try again later."
-            return failure(ApiError("unavailable", words, headers={"Retry-After": "60"}))
+            return failure(_unavailable(words, RETRY_WHEN_MENDED_S))
         case InvalidEmail():
             return failure(ApiError("invalid", str(error), details=[{"field": error.field, "message": error.message}]))
         case asyncpg.PostgresError() if error.sqlstate == "FP001":
@@ -195,19 +202,24 @@ async def _ours(request: Request, error: Exception) -> Response:
             return failure(
                 ApiError("conflict", "Somebody changed what this needs at the same moment. Nothing was changed.")
             )
-        case asyncpg.SerializationError() | asyncpg.DeadlockDetectedError() | asyncpg.LockNotAvailableError():
-            return failure(
-                ApiError(
-                    "unavailable", "Others were at it at the same moment. Try again.", headers={"Retry-After": "1"}
-                )
-            )
-    if isinstance(error, _NO_DATABASE):
-        return failure(
-            ApiError("unavailable", "The database does not answer. Try again.", headers={"Retry-After": "2"})
-        )
-    if isinstance(error, FairpostError):
-        return failure(ApiError("conflict", without_commands(str(error))))
-    raise error  # a fault of ours: the gate writes it down
+        case DatabaseUnavailable():
+            return failure(_away(passes=error.passes))
+        case FairpostError():
+            return failure(ApiError("conflict", without_commands(str(error))))
+    trouble = trouble_of(error)
+    if trouble is None:
+        raise error  # a fault of ours: the gate writes it down
+    if trouble.kind is Kind.BUSY:
+        return failure(_unavailable("Conflicting update. Try again.", RETRY_SOON_S))
+    return failure(_away(passes=trouble.meaning.passes))
+
+
+def _away(*, passes: bool) -> ApiError:
+    return _unavailable("The database does not answer. Try again.", RETRY_LATER_S if passes else RETRY_WHEN_MENDED_S)
+
+
+def _unavailable(words: str, retry_after_s: int) -> ApiError:
+    return ApiError("unavailable", words, headers={"Retry-After": str(retry_after_s)})
 
 
 def _fields(error: asyncpg.PostgresError) -> Any:

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairpost.api.access import caller_of
 from fairpost.api.errors import ApiError
+from fairpost.api.service import service_of
 
 LARGE_BYTES = 65_536
 WITH_BODIES = frozenset({"POST", "PUT", "PATCH"})
@@ -26,7 +27,7 @@ class EarlyAccess:
                 headers = request.headers
                 request.state.caller = await caller_of(
                     request,
-                    request.app.state.service,
+                    await service_of(request),
                     None,
                     None,
                     headers.get("x-csrf-token"),

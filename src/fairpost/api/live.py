@@ -13,10 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
 from weakref import WeakValueDictionary
 
-import asyncpg
-
 from fairpost.api.errors import ApiError
 from fairpost.model.errors import FairpostError
+from fairpost.postgres.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 
 EVERY_S = 1.0
@@ -45,7 +44,7 @@ State = Callable[[Screen], bytes]  # what was seen, as it is told to those who h
 Look = Callable[[], Awaitable[State]]
 Pass = bytes | str  # by which somebody came in: the hash of a session's token, or the id of a key
 Log = Callable[[str], None]
-Failure = (FairpostError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+Failure = (FairpostError, *DRIVER_ERRORS)
 
 
 class Topic:

@@ -10,16 +10,18 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from fairpost.api.protocol import GuardedProtocol
 from fairpost.model.errors import FairpostError
+from fairpost.postgres.outage import patiently
 from fairpost.system.listening import listening
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
 START_S_MAX = 30  # of a process, on a busy machine; and so long it may be deaf before it is replaced
+DATABASE_S_MAX = 3.0  # so long a process waits for its database before it answers without one
 CONNECTIONS_AT_ONCE = 1_000  # of one process; more are told to come again
 
 # Strangers' mistakes are answered; without a handler they would land on stderr, too.
@@ -77,7 +80,10 @@ def run_processes(
 ) -> None:
     """Until SIGINT or SIGTERM. `factory` names a function without arguments that makes the application, in each process."""
     trust = {"proxy_headers": bool(trusted_proxies), "forwarded_allow_ips": list(trusted_proxies)}
-    Multiprocess(config_for(factory, factory=True, workers=processes, **trust), sockets=[listener]).run()
+    running = Multiprocess(config_for(factory, factory=True, workers=processes, **trust), sockets=[listener])
+    running.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in running.processes):
+        raise FairpostError("A process of the service could not start. Find out why: fairpost doctor")
 
 
 @asynccontextmanager
@@ -101,20 +107,32 @@ def write_line(line: str) -> None:
 def app_of_a_process(opened: Callable[[], Any]) -> "FastAPI":
     """`opened` is a context that gives the Service; it is entered in the process that serves, in its loop."""
     from fairpost.api.app import build_app
-    from fairpost.api.service import Service
 
     @asynccontextmanager
     async def life(app: "FastAPI") -> AsyncIterator[None]:
         watch = asyncio.create_task(_end_with_parent())
-        async with opened() as service:
-            assert isinstance(service, Service)
-            app.state.service = service
+        async with AsyncExitStack() as stack:
+
+            async def open_it() -> None:
+                app.state.service = await stack.enter_async_context(opened())
+
+            opening = asyncio.create_task(_opened(open_it))
+            await asyncio.wait([opening], timeout=DATABASE_S_MAX)
             yield
+            opening.cancel()
         watch.cancel()
 
     app = build_app(None, log=write_line)
     app.router.lifespan_context = life
     return app
+
+
+async def _opened(open_it: Callable[[], Awaitable[None]]) -> None:
+    """Until then requests are answered with 503."""
+    try:
+        await patiently(open_it, write_line, is_again=True)
+    except FairpostError as error:
+        write_line(str(error))
 
 
 async def _end_with_parent() -> None:

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Annotated, TypeVar
 
-import asyncpg
 from dns.asyncresolver import Resolver
 from fastapi import Depends, Request
 
 from fairpost.api.crowd import TRIALS_MAX, Crowd
 from fairpost.api.live import Doorkeeper, Live, Pass
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import DatabaseUnavailable, FairpostError, NotFound
 from fairpost.observe.exposition import exposition, exposition_of_regions
 from fairpost.observe.fairness import FairnessReport, read_fairness
 from fairpost.observe.recent import Recents
@@ -26,6 +25,7 @@ from fairpost.portals import Kept
 from fairpost.postgres import workspaces
 from fairpost.postgres.directory import region_of
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import DRIVER_ERRORS
 from fairpost.regions.directory import HOME
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings
@@ -39,7 +39,7 @@ RECENTS_MAX = 100
 METRICS_WINDOW = timedelta(hours=1)
 FIGURES_S_MAX = 8.0  # Prometheus waits for ten
 SIGHT_S_MAX = 1.0  # of all regions: load balancers wait for two
-NO_ANSWER = (FairpostError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)  # a TimeoutError is an OSError
+NO_ANSWER = (FairpostError, *DRIVER_ERRORS)  # a TimeoutError is an OSError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,9 @@ class Service:
 
 async def service_of(request: Request) -> Service:
     """Not a plain function: the framework would give it a thread for each request."""
-    service: Service = request.app.state.service
+    service: Service | None = request.app.state.service
+    if service is None:
+        raise DatabaseUnavailable("This process has not found its database yet.")
     return service
 
 

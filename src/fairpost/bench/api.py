@@ -14,8 +14,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from statistics import median
 from typing import Any
 
-import asyncpg
-
 from fairpost.bench.enqueue import rate
 from fairpost.bench.requests import SENDER_DOMAIN, Answers, email, one_email
 from fairpost.bench.workload import Progress, bench_database, p99, stage_all
@@ -23,6 +21,7 @@ from fairpost.model.account import Limits
 from fairpost.model.errors import FairpostError
 from fairpost.model.workspace import Scope
 from fairpost.postgres import workspaces
+from fairpost.postgres.connections import connect
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 
@@ -75,7 +74,7 @@ async def bench_api(
 
 
 async def _database_alone(url: str, progress: Progress, *, seconds: float, connections: int) -> dict[str, float]:
-    conns = [await asyncpg.connect(url) for _ in range(connections)]
+    conns = [await connect(url) for _ in range(connections)]
     progress("database_single_per_s: fairpost.enqueue alone")
     single = await rate(conns, "SELECT * FROM fairpost.enqueue($1)", 0, seconds)
     progress("database_bulk_per_s: fairpost.enqueue_many alone")

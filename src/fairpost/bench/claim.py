@@ -2,9 +2,8 @@
 
 from statistics import median
 
-import asyncpg
-
 from fairpost.bench.workload import Progress, bench_database, churn, claim_ms, empty, fill, stage_all
+from fairpost.postgres.connections import connect
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 
@@ -65,7 +64,7 @@ async def _large(store: Store, url: str, progress: Progress) -> dict[str, float]
     figures["hold_ms"] = await _hold_ms(store)
     await churn(store, lease, CHURN, progress)
     figures["claim_ms_after_churn"] = await claim_ms(store, lease)
-    held = await asyncpg.connect(url)
+    held = await connect(url)
     await held.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     await held.fetchval("SELECT pg_current_xact_id()::text")
     await churn(store, lease, CHURN, progress)
@@ -85,7 +84,7 @@ async def _group_by_ms(store: Store) -> float:
 
 async def _fifo_ms(url: str) -> float:
     times = []
-    conn = await asyncpg.connect(url)
+    conn = await connect(url)
     await conn.execute("CREATE INDEX by_due ON fairpost.queue (due_at) WHERE waiting")
     for _ in range(20):
         transaction = conn.transaction()

@@ -8,9 +8,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import asyncpg
-
 from fairpost.bench.workload import Progress, bench_database
+from fairpost.postgres.connections import connect
 from fairpost.system import clock
 
 CONNECTIONS = 8
@@ -26,7 +25,7 @@ _RAW_MANY = "INSERT INTO raw (email) SELECT jsonb_array_elements($1::jsonb)"
 
 async def bench_enqueue(url: str, progress: Progress, *, seconds: float = 8) -> dict[str, float]:
     async with bench_database(url) as own:
-        conns = [await asyncpg.connect(own) for _ in range(CONNECTIONS)]
+        conns = [await connect(own) for _ in range(CONNECTIONS)]
         await conns[0].execute("CREATE TABLE raw (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, email jsonb)")
         figures = {}
         for key, sql, size, n in (

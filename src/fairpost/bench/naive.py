@@ -6,7 +6,7 @@ import sys
 from email.message import EmailMessage
 from email.policy import SMTP
 
-import asyncpg
+from fairpost.postgres.connections import connect
 
 
 async def main(url: str, host: str, port: int, tasks: int) -> None:
@@ -16,7 +16,7 @@ async def main(url: str, host: str, port: int, tasks: int) -> None:
 async def carry(url: str, host: str, port: int) -> None:
     import aiosmtplib
 
-    conn = await asyncpg.connect(url)
+    conn = await connect(url)
     client = aiosmtplib.SMTP(hostname=host, port=port, start_tls=False)
     await client.connect()
     while True:

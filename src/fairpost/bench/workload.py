@@ -7,14 +7,19 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from statistics import median
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
-
 from fairpost.model.account import Lease, Limits
+from fairpost.model.errors import DatabaseUnavailable
+from fairpost.postgres.connections import connect
 from fairpost.postgres.migrations import migrate
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import DRIVER_ERRORS
 from fairpost.system import clock
+
+if TYPE_CHECKING:
+    import asyncpg
 
 Progress = Callable[[str], None]
 
@@ -36,13 +41,13 @@ SELECT route, class, workspace, domain, user_name, stream, flow, count(*), min(d
 
 
 @asynccontextmanager
-async def bench_database(url: str) -> AsyncIterator[str]:
-    """A fresh database with the schema, dropped afterwards."""
-    name = f"fairpost_bench_{os.getpid()}"
+async def bench_database(url: str, suffix: str = "") -> AsyncIterator[str]:
+    """A fresh database with the schema, dropped afterwards. `suffix`: for who needs several at once."""
+    name = f"fairpost_bench_{os.getpid()}{suffix}"
     await _run(url, f"CREATE DATABASE {name}")
     own = urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
     try:
-        conn = await asyncpg.connect(own)
+        conn = await _first_connection(own)
         await migrate(conn)
         await conn.close()
         yield own
@@ -50,8 +55,18 @@ async def bench_database(url: str) -> AsyncIterator[str]:
         await _run(url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
+async def _first_connection(url: str) -> "asyncpg.Connection":
+    try:
+        return await connect(url)
+    except DRIVER_ERRORS as error:
+        raise DatabaseUnavailable(
+            f"The database that was made for this cannot be reached: {error}. If a pooler serves only databases that it "
+            "knows by name, set FAIRPOST_DATABASE_URL to a URL that leads to PostgreSQL itself."
+        ) from error
+
+
 async def _run(url: str, sql: str) -> None:
-    conn = await asyncpg.connect(url)
+    conn = await connect(url)
     try:
         await conn.execute(sql)
     finally:

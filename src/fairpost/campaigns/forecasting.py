@@ -5,8 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-import asyncpg
-
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign
 from fairpost.model.fault import Block
@@ -27,10 +25,10 @@ from fairpost.policy.forecast import (
 from fairpost.postgres import campaigns, courses, schedules
 from fairpost.postgres.blocks import read_blocks
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
-DATABASE_GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 SECONDS_MAX = 10.0  # of one forecast that is kept: a plan of ten years takes about so long
 
 
@@ -87,7 +85,7 @@ async def foresee(store: Store, campaign: Campaign, *, now: datetime, seconds_ma
 
 async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
     """Once, at the launch. What cannot be foreseen goes on all the same, and why it cannot is remembered instead."""
-    with suppress(*DATABASE_GONE):  # then an engine does it
+    with suppress(*DRIVER_ERRORS):  # then an engine does it
         written = await _foreseen_in_writing(store, campaign, now=now, sent=0)
         failpoint("before_forecast")
         await campaigns.keep_forecast(store, campaign, written)
@@ -110,7 +108,7 @@ async def foreseen(store: Store, campaign: Campaign) -> Foreseen | None:
 async def _foreseen_in_writing(store: Store, campaign: Campaign, *, now: datetime, sent: int) -> str:
     try:
         found = await foresee(store, campaign, now=now, seconds_max=SECONDS_MAX)
-    except DATABASE_GONE:
+    except DRIVER_ERRORS:
         raise
     except NoForecast as error:
         return none_in_writing(Unforeseen(made_at=now, why=str(error), account=error.account))

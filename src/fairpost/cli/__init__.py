@@ -26,6 +26,22 @@ class Program(Commands):
             raise typer.Exit(1) from error
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            known = _in_plain_words(error)
+            if known is None:
+                raise
+            error_line(str(known))
+            raise typer.Exit(1) from error
+
+
+def _in_plain_words(error: Exception) -> FairpostError | None:
+    """What the database's driver raises where nobody else has put it into words. None: it is a bug."""
+    if "asyncpg" not in sys.modules:
+        return None
+    from fairpost.postgres.trouble import trouble_of
+
+    trouble = None if isinstance(error, OSError) else trouble_of(error)
+    return trouble.as_error() if trouble else None
 
 
 app = typer.Typer(

@@ -48,6 +48,38 @@ MEANING: dict[str, str] = {
     "ceiling_emails_per_s": "for comparison: the same SQL without composing and sending",
     "times_naive": "how many times as fast as the plain way",
     "share_of_ceiling": "of what the database alone allows",
+    "fresh_per_s": "e-mails a second, 8 accounts, all tables analysed right before",
+    "fresh_cpu_us": "what the database's processes use for one of them",
+    **{
+        f"{case}_{figure}": f"{what}, {words}"
+        for case, words in (
+            ("none", "nothing was ever analysed"),
+            ("empty", "analysed while everything was empty"),
+            ("emptied", "analysed while 100,000 more were queued"),
+            ("loaded", "right after a bulk arrived at an idle engine"),
+        )
+        for figure, what in (
+            ("per_s", "e-mails a second"),
+            ("cpu_us", "what the database's processes use for one of them"),
+            ("rate", "e-mails a second compared with fresh (to reach: 0.9)"),
+            ("cpu", "the database's CPU compared with fresh (to reach: 1.1)"),
+        )
+    },
+    **{
+        f"held_{when}{figure}": f"{what}, {words}"
+        for when, words in (
+            ("before_", "before a transaction is held open"),
+            ("", "when it has been open for `held_s`"),
+            ("after_", "right after it"),
+        )
+        for figure, what in (
+            ("per_s", "e-mails a second"),
+            ("cpu_us", "what the database's processes use for an e-mail"),
+        )
+    },
+    "held_rate": "e-mails a second while it is open, compared with before (to reach: 0.9)",
+    "held_cpu": "the database's CPU for an e-mail while it is open, compared with before (to reach: 1.1)",
+    "held_s": "for how many seconds it was open",
     "pickup_ms_p50": "commit to 250, an idle engine (to reach: 15 ms)",
     "pickup_ms_p99": "the same, the slowest of a hundred (to reach: 60 ms)",
     "pickup_loaded_ms_p50": "commit to 250 of an urgent e-mail, 1,000,000 bulk waiting, all accounts busy",
@@ -199,6 +231,42 @@ def send(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def plans(
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="How long each rate is measured.")] = 4,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=100, help="How often each case is measured; the median counts.")
+    ] = 3,
+    emails: Annotated[
+        int, typer.Option(min=1_000, max=1_000_000, help="How many are enqueued for each measurement.")
+    ] = 10_000,
+    held: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds for which a transaction is held open.")] = 60,
+    as_json: AsJson = False,
+) -> None:
+    """Sending with right, wrong and no statistics.
+
+    Also right after a bulk, and under a transaction held open. Prints rates and CPU as ratios within the run.
+
+    Example: fairpost bench plans --held 600 --json
+    """
+    from functools import partial
+
+    from fairpost.app import server_url
+    from fairpost.bench.plans import bench_plans
+    from fairpost.cli.progress import progress
+    from fairpost.settings import read_settings
+
+    measure = partial(bench_plans, seconds=seconds, rounds=rounds, emails=emails, held_s=held)
+
+    async def run() -> Figures:
+        with progress("Sending with right, missing and wrong statistics", 1_000) as reach:
+            return await measure(
+                await server_url(read_settings(os.environ)), lambda what, part: reach(int(part * 1_000))
+            )
+
+    _print(asyncio.run(run()), as_json)
+
+
+@app.command()
 def pickup(as_json: AsJson = False) -> None:
     """How long an e-mail is on its way, from commit to the server's 250.
 
@@ -331,6 +399,10 @@ def _report(measure: Callable[[Callable[[str], None]], Figures], as_json: bool) 
 
     with Console(stderr=True).status("getting ready") as status:
         figures = measure(status.update)
+    _print(figures, as_json)
+
+
+def _print(figures: Figures, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({key: round(value, 3) for key, value in figures.items()}))
     else:

@@ -10,7 +10,9 @@ import typer
 
 from fairpost.cli.output import AsJson, print_json, print_pairs
 from fairpost.model.errors import EmbeddedServerError, FairpostError
-from fairpost.settings import DAYS_MAX, Settings, read_settings, without_password
+from fairpost.model.rights import how_to_grant, names
+from fairpost.model.urls import without_password
+from fairpost.settings import DAYS_MAX, Settings, read_settings
 
 if TYPE_CHECKING:
     import asyncpg
@@ -176,6 +178,9 @@ def _print_applied(done: "Applied") -> None:
         typer.echo("laid the functions")
     if not done.functions and not done.migrations:
         typer.echo("nothing to do: the schema is up to date")
+    if done.missing:
+        typer.echo(f"fairpost api cannot start yet. Missing: {names(done.missing)}")
+        typer.echo(f"As an administrator of the database, run: {how_to_grant(done.missing)}")
 
 
 @app.command()

@@ -76,7 +76,7 @@ async def _inside(conn: "asyncpg.Connection", findings: "Findings", settings: Se
     from fairpost.postgres.store import Store
 
     findings = replace(findings, server=await read_server(conn), schema=await read_schema(conn))
-    if findings.schema is None or findings.schema.pending or findings.schema.trouble or findings.schema.forbidden:
+    if findings.schema is None or not findings.schema.is_usable:
         return findings
     store = Store(conn)
     engine = await read_engine(

@@ -285,20 +285,22 @@ async def _serve(options: "ServerOptions") -> None:
     import asyncio
     import signal
 
-    from fairpost.app import open_store
+    from fairpost.app import kept, open_store
     from fairpost.inbox.mails import prune
     from fairpost.inbox.server import InboxServer
 
     over = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, over.set)
-    async with open_store(read_settings()) as store:
+    settings = read_settings()
+    async with open_store(settings) as store:
         await prune(store, keep_mails=options.keep_mails, keep_bytes=options.keep_bytes)
         server = InboxServer(store, options, on_mail=_say_kept, on_trouble=_say_trouble)
         await server.start()
         try:
             typer.echo(_ready(options, server))
-            await over.wait()
+            with kept(settings, note):
+                await over.wait()
         finally:
             await server.stop()
     typer.echo("stopped: the mails stay in the inbox (fairpost inbox list)")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairpost.cli.arguments import host_and_port, span
+from fairpost.cli.output import note
 from fairpost.cli.session import with_store
 from fairpost.settings import read_settings
 
@@ -47,15 +48,17 @@ async def _serve(host: str, port: int, *, window: timedelta) -> None:
     import asyncio
     import signal
 
-    from fairpost.app import open_store
+    from fairpost.app import kept, open_store
     from fairpost.observe.scrape import served
 
     over = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, over.set)
-    async with open_store(read_settings(), connections_max=1) as store:
+    settings = read_settings()
+    async with open_store(settings, connections_max=1) as store:
         await _look(store, window)  # what is wrong is said here, and not to Prometheus
         async with served(lambda: _look(store, window), host=host, port=port) as bound:
             shown = f"[{host}]" if ":" in host else host
             typer.echo(f"ready: Prometheus finds the figures at http://{shown}:{bound}/metrics")
-            await over.wait()
+            with kept(settings, note):
+                await over.wait()

@@ -1,22 +1,24 @@
 """`fairpost up`: everything in one command: database, engine, HTTP API, development inbox, and a demonstration of it at work."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairpost.cli.output import console, plain
+from fairpost.cli.output import console, note, plain
 from fairpost.model.errors import FairpostError
-from fairpost.settings import Settings, read_settings, without_password
+from fairpost.model.urls import without_password
+from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     import asyncio
     import socket
 
     from fairpost.demo.first_act import FirstAct, Progress
+    from fairpost.demo.second_act import SecondAct
     from fairpost.inbox.server import InboxServer
     from fairpost.postgres.store import Store
 
@@ -86,40 +88,77 @@ def _has_desktop() -> bool:
 
 async def _up(settings: Settings, demo_emails: int, with_browser: bool) -> None:
     """`demo_emails`: 0 for no demonstration."""
-    from fairpost.app import embedded, open_home, open_store, prepare_database
-    from fairpost.demo.stage import put_workspaces
-    from fairpost.people.membership import first_admin_link, local_operator_link
+    from fairpost.app import embedded
 
     over = _until_a_signal()
     with _alone(settings.home):
         was_running = settings.home_database_url is not None or embedded(settings).status().running
         typer.echo("starting the database …" if not was_running else "looking at the database …")
-        url = await prepare_database(settings)
         try:
-            async with (
-                open_store(settings) as store,
-                _inbox(store) as inbox,
-                _cleared_stage(store) if demo_emails else nullcontext(),
-                _api(settings) as api_url,
-                _engine(settings.home, over) if settings.engine else nullcontext(),
-            ):
-                async with open_home(settings) as home:
-                    links = Links(
-                        first_admin=await first_admin_link(home, api_url),
-                        here=await local_operator_link(home, api_url) if settings.home_database_url is None else None,
-                    )
-                if demo_emails and settings.regions is None:  # with regions, a name belongs to one of them for good
-                    await put_workspaces(store)
-                _say_ready(inbox, url, api_url, links, with_engine=settings.engine)
-                if with_browser:
-                    _open(links.here or api_url)
-                if demo_emails and not over.is_set():
-                    await _demonstrate(store, inbox, api_url, over, demo_emails)
-                await over.wait()
+            url = await _database(settings, over)
+            if url is not None:
+                await _run(settings, url, demo_emails, with_browser, over)
         finally:
             if not was_running:
                 embedded(settings).stop()
     typer.echo("stopped: everything that was started is ended")
+
+
+async def _database(settings: Settings, over: "asyncio.Event") -> str | None:
+    """The URL of one that answers; None: it is over before that."""
+    import asyncio
+
+    from fairpost.app import prepare_database
+    from fairpost.postgres.outage import patiently
+
+    opening = asyncio.create_task(patiently(lambda: prepare_database(settings), note))
+    if settings.database_url:  # the embedded one is not left half started
+        await _first(opening, over.wait(), timeout_s=None)
+        if not opening.done():
+            opening.cancel()
+            return None
+    return await opening
+
+
+async def _run(settings: Settings, url: str, demo_emails: int, with_browser: bool, over: "asyncio.Event") -> None:
+    from fairpost.app import kept, open_home, open_store
+    from fairpost.demo.stage import put_workspaces
+    from fairpost.people.membership import first_admin_link, local_operator_link
+
+    async with AsyncExitStack() as stack:
+        stack.enter_context(kept(settings.at_home(), note))
+        store = await stack.enter_async_context(open_store(settings))
+        inbox = await stack.enter_async_context(_inbox(store))
+        if demo_emails:
+            await stack.enter_async_context(_cleared_stage(store))
+        api_url = await stack.enter_async_context(_api(settings))
+        if settings.engine:
+            await stack.enter_async_context(_engine(settings.home, over))
+        async with open_home(settings) as home:
+            links = Links(
+                first_admin=await first_admin_link(home, api_url),
+                here=await local_operator_link(home, api_url) if settings.home_database_url is None else None,
+            )
+        if demo_emails and settings.regions is None:  # with regions, a name belongs to one of them for good
+            await put_workspaces(store)
+        _say_ready(inbox, url, api_url, links, with_engine=settings.engine)
+        if with_browser:
+            _open(links.here or api_url)
+        if demo_emails and not over.is_set():
+            await _demonstrate(store, inbox, api_url, over, demo_emails)
+        await over.wait()
+
+
+@contextmanager
+def _spared_by_trouble() -> Iterator[None]:
+    """A demonstration is not worth ending everything else for: what the database's trouble cuts off is left out."""
+    from fairpost.postgres.trouble import DRIVER_ERRORS, is_trouble
+
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        if not is_trouble(error):
+            raise
 
 
 def _until_a_signal() -> "asyncio.Event":
@@ -179,7 +218,8 @@ async def _cleared_stage(store: "Store") -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await second_act.clear(store)
+        with _spared_by_trouble():
+            await second_act.clear(store)
 
 
 @asynccontextmanager
@@ -233,6 +273,8 @@ async def _engine(home: Path, over: "asyncio.Event") -> AsyncIterator[None]:
                 raise FairpostError(f"The engine did not start. See what it says: {log}")
             reading.add_done_callback(lambda _: over.set())  # without an engine there is nothing to show
             yield
+            if reading.done():
+                raise FairpostError(f"The engine has ended by itself. See what it says: {log}")
         finally:
             if process.returncode is None:
                 process.terminate()
@@ -242,7 +284,7 @@ async def _engine(home: Path, over: "asyncio.Event") -> AsyncIterator[None]:
             await reading
 
 
-async def _first(*awaited: Any, timeout_s: float) -> None:
+async def _first(*awaited: Any, timeout_s: float | None) -> None:
     import asyncio
 
     tasks = [asyncio.ensure_future(one) for one in awaited]
@@ -308,19 +350,31 @@ async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over:
     server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
     first = FirstAct(store, server, flood=emails)
     second = SecondAct(store, server, dice=chance.roll)
-    await first.begin()
+    await _begin(first, over)
     await _watch(first, over)
+    await _begin(second, over)
     if over.is_set():
         return
-    await second.begin()
     typer.echo(
         f"A quiet demonstration goes on for {LASTS_S // 60} minutes, with a campaign and everything that can go wrong: "
         f"look at {api_url}, or: fairpost status, fairpost campaign list --workspace demo-shop"
     )
     await second.run(over)
     if not over.is_set():
-        await clear(store)
+        with _spared_by_trouble():
+            await clear(store)
         typer.echo("The demonstration is over, and what was waiting of it is cancelled. Everything else goes on.")
+
+
+async def _begin(act: "FirstAct | SecondAct", over: "asyncio.Event") -> None:
+    """Again from its beginning, if the database goes away in the middle."""
+    has_begun = False
+    while not (has_begun or over.is_set()):
+        with _spared_by_trouble():
+            await act.begin()
+            has_begun = True
+        if not has_begun:
+            await _first(over.wait(), timeout_s=LINES_EVERY_S)
 
 
 async def _watch(first: "FirstAct", over: "asyncio.Event") -> None:
@@ -341,10 +395,11 @@ async def _follow(first: "FirstAct", over: "asyncio.Event", every_s: float, show
     from contextlib import suppress
 
     while not over.is_set():
-        progress = await first.look()
-        show(progress)
-        if progress.is_done:
-            return
+        with _spared_by_trouble():
+            progress = await first.look()
+            show(progress)
+            if progress.is_done:
+                return
         with suppress(TimeoutError):
             await asyncio.wait_for(over.wait(), every_s)
 

@@ -17,7 +17,7 @@ def work(
     ] = 1,
     processes_max: Annotated[int, typer.Option(min=1, max=10_000, help="Most worker processes at once.")] = 1000,
     poll_only: Annotated[
-        bool, typer.Option("--poll-only", help="Do not LISTEN: for PgBouncer in transaction mode.")
+        bool, typer.Option("--poll-only", help="Do not LISTEN. Chosen by itself behind a pooler.")
     ] = False,
     lease_s: Annotated[
         float, typer.Option(min=1, max=3600, help="How long an account stays taken when its worker vanishes.")

@@ -9,13 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-import asyncpg
-
 from fairpost.campaigns.calendars import lay
 from fairpost.campaigns.launching import BATCH
 from fairpost.policy.calendar import RENEWED_BEFORE
 from fairpost.postgres import campaigns, schedules
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import is_trouble
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
@@ -24,17 +23,6 @@ CLEARED_AT_ONCE = 5000
 STRANDED_AT_ONCE = 500
 STRANDED_EVERY = timedelta(seconds=5)
 SAID_AGAIN_S = 60.0
-
-# Not the campaign's fault, and over with the next look: the server goes down, is full, or two of us were in each other's way.
-PASSING = (
-    OSError,
-    asyncpg.InterfaceError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.LockNotAvailableError,
-)
 
 
 class CampaignWatch:
@@ -50,10 +38,9 @@ class CampaignWatch:
             is_busy = False
             try:
                 is_busy = await self.step()
-            except PASSING:
-                pass  # the orchestrator says so
             except Exception as error:
-                self._complain("looking after campaigns", error)
+                if not is_trouble(error):  # of which the orchestrator tells
+                    self._complain("looking after campaigns", error)
             await asyncio.sleep(0 if is_busy else LOOK_S)
 
     async def step(self) -> bool:
@@ -90,9 +77,9 @@ class CampaignWatch:
             planned = await campaigns.plan_batch(self._store, campaign_id, most=BATCH)
             failpoint("after_batch")
             return not planned.done
-        except PASSING:
-            raise
         except Exception as error:
+            if is_trouble(error):  # not the campaign's fault, and over with the next look
+                raise
             self._complain(f"planning campaign {campaign_id}", error)
             await campaigns.fail_planning(self._store, campaign_id, str(error))
             return False
@@ -100,9 +87,9 @@ class CampaignWatch:
     async def _safely(self, what: str, work: "Awaitable[object]") -> object:
         try:
             return await work
-        except PASSING:
-            raise
         except Exception as error:
+            if is_trouble(error):
+                raise
             self._complain(what, error)
             return None
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from fairpost.campaigns.forecasting import SECONDS_MAX, look_out, remember
-from fairpost.deliver.campaigns import PASSING
 from fairpost.postgres import campaigns, courses
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import is_trouble
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
@@ -34,10 +34,9 @@ class CourseWatch:
         while True:
             try:
                 await self.step()
-            except PASSING:
-                pass  # the orchestrator says so
             except Exception as error:
-                self._complain(error)
+                if not is_trouble(error):  # of which the orchestrator tells
+                    self._complain(error)
             await asyncio.sleep(LOOK_S)
 
     async def step(self) -> None:

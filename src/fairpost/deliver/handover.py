@@ -217,11 +217,12 @@ class Handover:
 NOWHERE = Handover()
 
 
-def folders(home: Path, region: str) -> tuple[Path, ...]:
+def folders(home: Path, region: str, kind: str = FOLDER) -> tuple[Path, ...]:
     """Where the workers of this home and region leave their notes: the first that will do. Files in the home outlive a container
     that is started again; shared memory is for homes on a network, or that cannot be written to."""
     mark = hashlib.sha256(f"{home.absolute()}\0{region}".encode()).hexdigest()[:16]
-    return home / FOLDER / region, SHARED_MEMORY / f"fairpost-{os.geteuid()}-{mark}"
+    name = f"fairpost-{os.geteuid()}-{mark}" if kind == FOLDER else f"fairpost-{os.geteuid()}-{mark}-{kind}"
+    return home / kind / region, SHARED_MEMORY / name
 
 
 async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
@@ -240,14 +241,14 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
                         if left.database != database:
                             continue  # whoever works on that one reads it
                         for each in left.unwritten:
-                            cut += await _put_back(store, each)
+                            cut += await put_back(store, each)
                     with suppress(OSError):
                         os.unlink(name, dir_fd=place)
     return cut
 
 
-async def _put_back(store: Store, left: Unwritten) -> bool:
-    """On its retry plan."""
+async def put_back(store: Store, left: Unwritten) -> bool:
+    """On its retry plan. The caller has proof that this attempt was not completed, and will not be."""
     emails = await store.load([left.email_id])
     if not emails:
         return False

@@ -20,11 +20,14 @@ from contextlib import suppress
 from typing import NoReturn
 
 from fairpost.deliver.channel import Lines, Word, encode
-from fairpost.model.errors import FairpostError, Outgrown
+from fairpost.model.errors import FairpostError
+from fairpost.postgres.trouble import trouble_of
+from fairpost.system import clock
+from fairpost.system.pause import Pause
 
 MIND = "mind"
-RESTART_S = 1.0  # after the mind has died
-END_S_MAX = 30.0  # told to finish, children have so long
+STEP_S_MAX = 1.0
+WELL_AFTER_S = 10.0  # a mind that lived so long starts again soon, and not later than the one before
 FOR_GOOD = 78  # exit code: starting it again would not help
 
 Child = Callable[[socket.socket, int, Word], None]
@@ -43,6 +46,9 @@ class Nursery:
         self._children: dict[int, str] = {}  # what each pid is
         self._to_mind: socket.socket | None = None
         self._lines = Lines()
+        self._pause = Pause()
+        self._mind_began_s = 0.0
+        self._mind_due_s = 0.0  # not before, by the monotonic clock
         self._signals = 0
         self._is_ending = False
         self._has_given_up = False
@@ -68,7 +74,7 @@ class Nursery:
         return not self._has_given_up
 
     def _step(self) -> None:
-        for key, _ in self._selector.select(timeout=RESTART_S):
+        for key, _ in self._selector.select(timeout=self._patience_s()):
             if key.fileobj is self._wake[0]:
                 self._signalled(self._wake[0].recv(4096))
             elif key.fileobj == self._ends_with:
@@ -76,8 +82,14 @@ class Nursery:
             else:
                 self._hear_mind()
         self._reap()
-        if self._to_mind is None and not self._is_ending and MIND not in self._children.values():
+        if self._lacks_mind() and clock.monotonic() >= self._mind_due_s:
             self._start_mind()
+
+    def _patience_s(self) -> float:
+        return max(0.0, min(STEP_S_MAX, self._mind_due_s - clock.monotonic())) if self._lacks_mind() else STEP_S_MAX
+
+    def _lacks_mind(self) -> bool:
+        return self._to_mind is None and not self._is_ending and MIND not in self._children.values()
 
     def _signalled(self, numbers: bytes) -> None:
         for number in numbers:
@@ -101,7 +113,9 @@ class Nursery:
     def _start_mind(self) -> None:
         ours, theirs = socket.socketpair()
         workers = [pid for pid, role in self._children.items() if role != MIND]
-        self._fork(MIND, self._mind, theirs, {"workers": workers}, close=ours)
+        is_again = self._mind_began_s > 0
+        self._mind_began_s = clock.monotonic()
+        self._fork(MIND, self._mind, theirs, {"workers": workers, "again": is_again}, close=ours)
         theirs.close()
         self._to_mind = ours
         self._lines = Lines()
@@ -157,17 +171,22 @@ class Nursery:
                     inherited.close()
             child(sock, self._lifeline, word)
             code = 0
-        except Outgrown as error:
-            code = FOR_GOOD
-            self._report(str(error))
-        except FairpostError as error:  # the database is away, say: a line, no novel; it is started again
-            self._report(str(error))
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as error:
+            code = self._tell_of(error)
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
+
+    def _tell_of(self, error: BaseException) -> int:
+        """In a line, unless it is a bug. The exit code."""
+        trouble = trouble_of(error)
+        known = trouble.as_error() if trouble else error
+        if not isinstance(known, FairpostError):
+            traceback.print_exception(error)
+            return 1
+        self._report(str(known))
+        return 1 if known.passes else FOR_GOOD
 
     def _reap(self) -> None:
         while True:
@@ -182,10 +201,17 @@ class Nursery:
             if role == MIND and code == FOR_GOOD:
                 self._is_ending = self._has_given_up = True
             elif role == MIND and not self._is_ending:
-                self._report(f"the orchestrator's mind ended ({_in_words(code)}); it starts again")
+                self._put_off_mind(code)
             elif self._to_mind is not None:
                 with suppress(ConnectionError):
                     self._to_mind.sendall(encode({"exited": pid, "code": code}))
+
+    def _put_off_mind(self, code: int) -> None:
+        if clock.monotonic() - self._mind_began_s >= WELL_AFTER_S:
+            self._pause.reset()
+        pause_s = self._pause.next_s()
+        self._mind_due_s = clock.monotonic() + pause_s
+        self._report(f"the orchestrator's mind ended ({_in_words(code)}); it starts again in {pause_s:g} s")
 
 
 def _in_words(code: int) -> str:

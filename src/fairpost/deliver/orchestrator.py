@@ -2,6 +2,9 @@
 
 Runs as the mind of an engine: it thinks and talks, and never forks (nursery.py does). Each `step` is one look at the
 database; in between it sleeps until a NOTIFY, a word from a worker, or the next moment that matters.
+
+When the database goes away, its workers wait, each with what it knows. When it is back, the engines first agree that nothing
+is missing there (`_confirm`), and go on; what died meanwhile is told to the database then.
 """
 
 import asyncio
@@ -11,23 +14,28 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any
-
-import asyncpg
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, assert_never
 
 from fairpost.deliver.channel import Channel, Lines, Word, encode
 from fairpost.deliver.doubts import resolve_doubts
 from fairpost.deliver.handover import clear_doubts
-from fairpost.deliver.process import WorkerOptions
+from fairpost.deliver.process import AT_ONCE, WorkerOptions
+from fairpost.deliver.steps import Steps
 from fairpost.model.account import Lease
-from fairpost.model.errors import Outgrown
+from fairpost.model.errors import DatabaseUnavailable, Outgrown
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.policy.placement import Plan, Seen, plan
+from fairpost.policy.restored import ACCOUNTS_NAMED_MAX, GUARD, Missing, signs_of, why_paused, why_waiting
 from fairpost.postgres.blocks import blocked_for_all
+from fairpost.postgres.connections import connect
 from fairpost.postgres.migrations import require_known
+from fairpost.postgres.outage import Outage
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import DRIVER_ERRORS
 from fairpost.system import clock
+from fairpost.system.pause import Pause
 from fairpost.system.vitals import vitals_of
 
 AFTER_WAKING_S = 0.05
@@ -36,9 +44,13 @@ LOOK_S_MAX = 2.0  # other engines count on one that was here in the last five se
 BEAT_S_MAX = 30.0  # a worker that says nothing for so long hangs
 STUCK_S_MAX = 900.0  # busy, and not an e-mail further: five minutes beyond the longest that a server is waited for
 REAP_S = 5.0
-FAULTS_MAX = 10  # in a row, without an e-mail sent in between
+FAULTS_MAX = 10  # in a row, over all engines, without an e-mail sent in between
 FAULT_REST_S_MAX = 60.0
 END_S_MAX = 25.0
+# How a process ends for which no account is to blame: in good order, told to end, or without its orchestrator.
+BLAMELESS_CODES = (0, AT_ONCE, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+TRY_AGAIN_S = 0.25  # a database that does not answer, or is not confirmed
+AFTER_TROUBLE_S = 5.0  # so long after it, those who held an account may take it up before others take it over
 
 
 @dataclass(slots=True)
@@ -53,10 +65,15 @@ class Hand:
     is_finishing: bool = False
 
 
-@dataclass(slots=True)
-class Faults:
-    count: int = 0
-    until_s: float = 0.0
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """An account's worker that is no more; of its lease the epoch, if it had one. `is_fault`: the account may be the cause, if
+    `is_alone` in its process, or if it was sending."""
+
+    account_id: AccountId
+    epoch: Epoch | None
+    is_fault: bool
+    is_alone: bool
 
 
 class Orchestrator:
@@ -82,7 +99,6 @@ class Orchestrator:
         self._ours: dict[AccountId, bool] = {}  # is it idle?
         self._at_rest: set[AccountId] = set()  # idle, and free to send at once
         self._asked: list[set[AccountId]] = []  # accounts for processes that are being forked
-        self._faults: dict[AccountId, Faults] = {}
         self._routes: dict[AccountId, set[str]] = {}
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -90,8 +106,19 @@ class Orchestrator:
         self._outgrown: Outgrown | None = None
         self._reaped_s = 0.0
         self._epochs: dict[AccountId, Epoch] = {}  # of the leases that our workers hold
-        self._lost_leases: dict[int, list[Lease]] = {}  # of processes that are gone, and not yet proven dead
+        self._put_off_until_s: dict[AccountId, tuple[Pause, float]] = {}
+        self._held_up: set[AccountId] = set()  # their workers are gone, and not yet proven dead
+        self.has_said_goodbye = False
+        self._lost_hands: dict[int, list[Dead]] = {}  # of processes that are gone, and not yet proven dead
+        self._dead: list[Dead] = []  # of whom the database does not know yet
+        self._steps = Steps(options.steps)
+        self._is_confirmed = False  # by this engine, since the database was last in trouble
+        self._is_fresh = False  # just confirmed, and not looked at since
+        self._away_since_s: float | None = None  # in trouble; None: it answers
+        self._back_s = float("-inf")  # when it answered again
+        self._said = ""  # about the database, lately
         self._to_ask: list[AccountId] = []  # their providers, about e-mails in doubt
+        self._outage = Outage(log)
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,8 +135,7 @@ class Orchestrator:
             if listener is not None:
                 listener.cancel()
             await self._let_all_finish()
-        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            await self._store.engine_gone(self._options.owner)
+        self.has_said_goodbye = await self._say_goodbye()
         if self._outgrown is not None:
             raise self._outgrown
 
@@ -127,24 +153,64 @@ class Orchestrator:
         self._is_ending = True
         self._news.set()
 
+    async def _say_goodbye(self) -> bool:
+        """Whether the database knows that this engine is gone, and has freed what its workers could not give back. One that was
+        asked about the server and has not answered leaves that to the next engine on this machine."""
+        if not self._is_confirmed:
+            return False
+        try:
+            if not self._hands:
+                await self._store.bury_engine(self._options.owner)
+            await self._store.engine_gone(self._options.owner)
+        except (DatabaseUnavailable, *DRIVER_ERRORS):
+            return False
+        return True
+
     async def _step_or_rest(self) -> float:
         try:
-            return await self.step()
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            self._log(f"the database does not answer: {error or type(error).__name__}")
-            return LOOK_S
+            wait_s = await self.step()
         except Outgrown as error:  # what is under way is finished, and nothing begun
             self._outgrown = error
             self.end()
             return 0.0
+        except (DatabaseUnavailable, *DRIVER_ERRORS) as error:
+            self._is_confirmed = False
+            if self._away_since_s is None:
+                self._away_since_s = clock.monotonic()
+            self._outage.met(error)
+            return TRY_AGAIN_S
+        return wait_s
+
+    def _answers(self) -> None:
+        """It did not, and now it does."""
+        if self._away_since_s is not None:
+            self._away_since_s, self._back_s = None, clock.monotonic()
+            self._said = ""
+            self._outage.over()
+
+    def _say_once(self, message: str) -> None:
+        if message != self._said:
+            self._said = message
+            self._log(message)
+
+    @property
+    def _is_after_trouble(self) -> bool:
+        return self._away_since_s is not None or clock.monotonic() < self._back_s + AFTER_TROUBLE_S
 
     async def step(self) -> float:
         """One look; how long to wait for the next, if nothing happens."""
         self._kill_the_hanging()
         require_known(await self._store.newest_migration())
+        # Before it is noted that this engine is here: the engines that are asked are those of the database's last minute.
+        is_known = await self._store.ask_about_server()
+        self._answers()
+        if not (is_known and self._is_confirmed) and not await self._confirm():
+            await self._store.engine_here(self._options.owner, asleep=False)
+            return TRY_AGAIN_S
+        await self._bury_dead()
         if clock.monotonic() > self._reaped_s + REAP_S:
             self._reaped_s = clock.monotonic()
-            if await self._store.reap_leases():
+            if not self._is_after_trouble and await self._store.reap_leases():
                 await self._clear_doubts()
             for account_id in await self._store.accounts_in_doubt():
                 await resolve_doubts(self._store, account_id)
@@ -153,8 +219,12 @@ class Orchestrator:
         # Asleep first, look after: whoever enqueues in between either wakes us or is seen.
         engines = await self._store.engine_here(self._options.owner, asleep=self._has_time())
         routes = await self._store.routes_with_work()
-        stations = [s for s in await self._store.stations() if s.account.transport is not None]
+        all_stations = await self._store.stations(is_any_owner_driving=self._is_after_trouble)
+        stations = [s for s in all_stations if s.account.transport is not None]
         self._routes = {s.account.id: {s.account.pool, f"@{s.account.name}"} for s in stations}
+        if self._is_fresh:
+            self._is_fresh = False
+            self._forget_removed({s.account.id for s in all_stations})
         now = clock.now()
         planned = plan(
             [Seen(s.account, s.is_driven, s.is_outdated) for s in stations],
@@ -162,7 +232,9 @@ class Orchestrator:
             | {f"@{s.account.name}" for s in stations if s.account.id in self._to_ask},
             ours=self._ours,
             barred=[
-                *(id_ for id_, faults in self._faults.items() if clock.monotonic() < faults.until_s),
+                *self._held_up,
+                *(id_ for id_, (_, until_s) in self._put_off_until_s.items() if clock.monotonic() < until_s),
+                *(s.account.id for s in stations if s.deaths and s.died_at and now < s.died_at + _rest_after(s.deaths)),
                 *await blocked_for_all(self._store),
             ],
             engines=engines,
@@ -257,24 +329,31 @@ class Orchestrator:
                 for account_id, handled in counts:
                     if hand.moved.get(account_id, (-1, 0.0))[0] != handled or self._ours.get(account_id):
                         hand.moved[account_id] = (handled, hand.heard_s)
-            case {"account": int(id_), "idle": bool(is_idle), "until": until, "sent": int(sent)}:
+            case {"account": int(id_), "idle": bool(is_idle), "until": until}:
                 was_idle, self._ours[AccountId(id_)] = self._ours.get(AccountId(id_)), is_idle
                 (self._at_rest.add if is_idle and until is None else self._at_rest.discard)(AccountId(id_))
-                if sent:
-                    self._faults.pop(AccountId(id_), None)
                 if is_idle and not was_idle:  # else one that is woken and finds nothing would have us look for ever
                     self._news.set()
             case {"holds": int(id_), "epoch": int(epoch)}:
                 self._epochs[AccountId(id_)] = Epoch(epoch)
-            case {"ended": int(id_), "why": str(why), "fault": bool(is_fault)}:
-                self._ended(hand, AccountId(id_), why, is_fault)
+                self._put_off_until_s.pop(AccountId(id_), None)
+            case {"ended": int(id_), "why": str(why), "fault": bool(is_fault), **more}:
+                if more.get("trouble"):
+                    self._put_off(AccountId(id_))
+                self._ended(hand, AccountId(id_), why, is_fault, more.get("unreleased"))
 
-    def _ended(self, hand: Hand, account_id: AccountId, why: str, is_fault: bool) -> None:
+    def _put_off(self, account_id: AccountId) -> None:
+        """Its worker did not get to the database, though we do: another try is not worth a process at once."""
+        pause, _ = self._put_off_until_s.get(account_id, (Pause(), 0.0))
+        self._put_off_until_s[account_id] = pause, clock.monotonic() + pause.next_s()
+
+    def _ended(self, hand: Hand, account_id: AccountId, why: str, is_fault: bool, unreleased: Epoch | None) -> None:
         hand.accounts.discard(account_id)
         self._forget(account_id)
         if is_fault:
             self._log(f"account {account_id}: {why}")
-            self._blame(account_id)
+        if is_fault or unreleased is not None:
+            self._dead.append(Dead(account_id, unreleased, is_fault, is_alone=True))
         if not hand.accounts and not hand.is_finishing:
             hand.is_finishing = True
             hand.channel.say({"finish": None})
@@ -284,14 +363,11 @@ class Orchestrator:
         """The process is gone; with it the accounts it had not given back."""
         hand = self._hands.pop(pid, None)
         if hand is not None:
-            self._lost_leases[pid] = [
-                Lease(account_id=id_, epoch=self._epochs[id_], until=clock.now())
-                for id_ in hand.accounts
-                if id_ in self._epochs
-            ]
+            is_alone = len(hand.accounts) == 1
+            self._lost_hands[pid] = [Dead(id_, self._epochs.get(id_), True, is_alone) for id_ in hand.accounts]
             for account_id in hand.accounts:
                 self._forget(account_id)
-                self._blame(account_id)
+                self._held_up.add(account_id)
         self._news.set()
 
     def _forget(self, account_id: AccountId) -> None:
@@ -303,32 +379,85 @@ class Orchestrator:
         if code:
             self._log(f"worker {pid} ended with {code}")
         self._lost(pid)
-        leases = self._lost_leases.pop(pid, [])
-        if leases:
-            self._loop.create_task(self._free(leases)).add_done_callback(_raise)
+        dead = self._lost_hands.pop(pid, [])
+        self._held_up -= {each.account_id for each in dead}
+        is_fault = code not in BLAMELESS_CODES and not self._is_after_trouble
+        self._dead += [replace(each, is_fault=is_fault) for each in dead]
 
-    async def _free(self, leases: list[Lease]) -> None:
-        """Their worker is dead for certain: nobody needs to wait until they run out."""
-        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            for lease in leases:
-                await self._store.drop_lease(lease)
-            await self._clear_doubts()
-        self._news.set()
+    async def _bury_dead(self) -> None:
+        """They are dead for certain: their deaths are counted, and nobody needs to wait until their leases run out."""
+        if not self._dead:
+            return
+        while self._dead:
+            dead = self._dead[0]
+            if dead.is_fault:
+                await self._store.worker_died(
+                    *(dead.account_id, dead.epoch),
+                    is_alone=dead.is_alone,
+                    deaths_max=FAULTS_MAX,
+                    reason=f"its worker died {FAULTS_MAX} times in a row",
+                )
+                self._dead[0] = replace(dead, is_fault=False)
+            if dead.epoch is not None:
+                await self._store.drop_lease(Lease(account_id=dead.account_id, epoch=dead.epoch, until=clock.now()))
+            self._dead.pop(0)
+        await self._clear_doubts()
 
     async def _clear_doubts(self) -> None:
         if cut := await clear_doubts(self._store, self._options.notes):
             self._log(f"left incomplete by workers that died, and tried again: {cut} e-mails")
 
-    def _blame(self, account_id: AccountId) -> None:
-        """Starts it again, each time later, and not for ever."""
-        faults = self._faults.setdefault(account_id, Faults())
-        faults.count += 1
-        faults.until_s = clock.monotonic() + min(FAULT_REST_S_MAX, 0.25 * 2**faults.count)
-        if faults.count >= FAULTS_MAX:
-            reason = f"its worker died {faults.count} times in a row"
-            asyncio.get_running_loop().create_task(self._store.suspend_crashing(account_id, reason)).add_done_callback(
-                _raise
-            )
+    # ── another server, or the same one after a restart ───────────────────────────────────────────────────
+
+    async def _confirm(self) -> bool:
+        """Compares what this machine knows to be committed with what this server knows. True: all engines agree that nothing
+        is missing, and mail may go out."""
+        self._steps.follow(await self._store.current_life())
+        known = {each.account_id: each for each in self._steps.known()}
+        answer = await self._store.confirm_server(
+            self._options.owner,
+            life=self._steps.life,
+            steps={id_: each.step for id_, each in known.items()},
+        )
+        match answer.verdict:
+            case "confirmed":
+                self._is_confirmed = self._is_fresh = True
+                if answer.waits_for:
+                    self._log(
+                        f"the database was restarted; {', '.join(answer.waits_for)} did not answer, and mail goes on"
+                    )
+                for account_id in self._ours:
+                    self._tell(account_id, {"wake": account_id})
+                return True
+            case "waiting":
+                self._say_once(
+                    f"the database is another server, or was restarted: waiting for {', '.join(answer.waits_for)} to confirm it"
+                )
+            case "behind":
+                names = {each.id: each.name for each in await self._store.accounts()}
+                missing = [
+                    Missing(
+                        account=names.get(id_, f"account {id_}"),
+                        steps=known[id_].step - step,
+                        emails=known[id_].since(step),
+                    )
+                    for id_, step in answer.behind.items()
+                ]
+                reason = why_paused(signs_of(missing))
+                await self._store.pause_restored(reason, GUARD, life=self._steps.life)
+                self._say_once(f"everything is paused: {reason}")
+            case "silent":
+                accounts = await self._store.accounts_of_engines(answer.waits_for)
+                reason = why_waiting(answer.waits_for, accounts[:ACCOUNTS_NAMED_MAX])
+                await self._store.pause_for_engines(reason, GUARD, answer.waits_for)
+                self._say_once(f"everything is paused: {reason}")
+            case _:
+                assert_never(answer.verdict)
+        return False
+
+    def _forget_removed(self, accounts: set[AccountId]) -> None:
+        """Of accounts that a confirmed database no longer has, nothing is remembered."""
+        self._steps.forget(each.account_id for each in self._steps.known() if each.account_id not in accounts)
 
     def _kill_the_hanging(self) -> None:
         now_s = clock.monotonic()
@@ -346,8 +475,8 @@ class Orchestrator:
     async def _listen(self) -> None:
         """A connection of its own, opened again whenever it is lost."""
         while True:
-            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                conn = await asyncpg.connect(self._options.url)
+            with suppress(*DRIVER_ERRORS):
+                conn = await connect(self._options.url)
                 lost = asyncio.Event()
                 conn.add_termination_listener(lambda _, lost=lost: lost.set())
                 await conn.add_listener("fairpost", lambda *notified: self.notified(notified[-1]))
@@ -364,6 +493,10 @@ class Orchestrator:
             self._loop.call_later(AFTER_WAKING_S, self._news.set)
         else:
             self._news.set()
+
+
+def _rest_after(deaths: int) -> timedelta:
+    return timedelta(seconds=min(FAULT_REST_S_MAX, 0.25 * 2 ** min(deaths, 20)))
 
 
 def _raise(task: "asyncio.Task[Any]") -> None:

@@ -7,10 +7,9 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-import asyncpg
-
 from fairpost.postgres import pinned
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import is_trouble
 
 LOOK_S = 5.0
 AT_ONCE = 500
@@ -28,10 +27,9 @@ class PatienceWatch:
             is_busy = False
             try:
                 is_busy = await self.step()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                pass  # the orchestrator says so
             except Exception as error:
-                self._log(f"looking after suspended accounts: {type(error).__name__}: {error}")
+                if not is_trouble(error):  # of which the orchestrator tells
+                    self._log(f"looking after suspended accounts: {type(error).__name__}: {error}")
             await asyncio.sleep(0 if is_busy else LOOK_S)
 
     async def step(self) -> bool:

@@ -17,11 +17,13 @@ from typing import Any
 from fairpost.deliver.channel import Channel, Word
 from fairpost.deliver.handover import NOWHERE, Handover
 from fairpost.deliver.runner import LEASE_S
+from fairpost.deliver.steps import Steps
 from fairpost.deliver.worker import IDLE_S_MAX, AccountWorker, Ending, Progress
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError
 from fairpost.model.ids import AccountId
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import is_trouble
 from fairpost.transport.port import ClosableTransport
 
 BEAT_S = 5.0
@@ -40,6 +42,7 @@ class WorkerOptions:
     idle_s_max: float = IDLE_S_MAX
     poll_only: bool = False
     notes: tuple[Path, ...] = ()  # folders for what workers note of what they hand over
+    steps: tuple[Path, ...] = ()  # folders for what they know to be committed
 
 
 MakeTransport = Callable[[Account], ClosableTransport]
@@ -51,7 +54,6 @@ class WorkerProcess:
         store: Store,
         options: WorkerOptions,
         make_transport: MakeTransport,
-        handover: Handover = NOWHERE,
         *,
         exit_with: Callable[[int], object] = os._exit,
     ) -> None:
@@ -59,7 +61,8 @@ class WorkerProcess:
         self._store = store
         self._options = options
         self._make_transport = make_transport
-        self._handover = handover
+        self._handover = NOWHERE
+        self._steps: Steps | None = None
         self._exit_with = exit_with
         self._workers: dict[AccountId, AccountWorker] = {}
         self._tasks: dict[AccountId, asyncio.Task[None]] = {}
@@ -79,6 +82,9 @@ class WorkerProcess:
         beat.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._channel.close()
+        self._handover.close()
+        if self._steps is not None:
+            self._steps.close()
 
     def _heard(self, word: Word) -> None:
         match word:
@@ -96,20 +102,33 @@ class WorkerProcess:
             self._tasks[account_id] = asyncio.create_task(self._work(account_id))
 
     async def _work(self, account_id: AccountId) -> None:
-        why, is_fault = "", False
+        why, is_fault, was_trouble = "", False, False
         try:
             why = await self._driven(account_id)
-        except FairpostError as error:
-            why, is_fault = str(error), True
-        except Exception as error:  # the database went away, or a bug: the orchestrator tries again, later
-            why, is_fault = f"{type(error).__name__}: {error}", True
+        except Exception as error:  # the orchestrator tries again, later
+            why = str(error) if isinstance(error, FairpostError) else f"{type(error).__name__}: {error}"
+            was_trouble = is_trouble(error)
+            is_fault = not was_trouble
         finally:
-            self._workers.pop(account_id, None)
+            worker = self._workers.pop(account_id, None)
             self._tasks.pop(account_id, None)
             self._handover.release(account_id)
-            self._say({"ended": account_id, "why": why, "fault": is_fault})
+            unreleased = worker.unreleased if worker is not None else None
+            said = {"why": why, "fault": is_fault, "trouble": was_trouble, "unreleased": unreleased}
+            self._say({"ended": account_id, **said})
+
+    async def _open_notes(self) -> Steps:
+        """With the first account, when the database answers."""
+        if self._steps is None:
+            key, life = await self._store.handover_key(), await self._store.current_life()
+            if self._steps is None:  # others may have come before
+                options = self._options
+                self._handover = Handover.open(options.notes, database=key, accounts_max=options.accounts_max)
+                self._steps = Steps(options.steps, life)
+        return self._steps
 
     async def _driven(self, account_id: AccountId) -> Ending:
+        steps = await self._open_notes()
         account = await self._store.account(account_id)
         worker = self._workers[account_id] = AccountWorker(
             self._store,
@@ -122,6 +141,7 @@ class WorkerProcess:
             tell=lambda progress: self._progress(account_id, progress),
             holding=lambda epoch: self._say({"holds": account_id, "epoch": epoch}),
             handover=self._handover,
+            steps=steps,
         )
         if self._over.is_set():  # told to finish while the account was being looked up
             worker.finish()
@@ -129,7 +149,7 @@ class WorkerProcess:
 
     def _progress(self, account_id: AccountId, progress: Progress) -> None:
         until = progress.until.isoformat() if progress.until else None
-        self._say({"account": account_id, "idle": progress.is_idle, "until": until, "sent": progress.sent})
+        self._say({"account": account_id, "idle": progress.is_idle, "until": until})
 
     async def _beat(self) -> None:
         while True:
@@ -163,9 +183,7 @@ class WorkerProcess:
 
 
 async def work(sock: socket.socket, lifeline: int, options: WorkerOptions, make_transport: MakeTransport) -> None:
+    """Starts without a connection: a database in trouble is waited for, and ends no process."""
     connections = min(CONNECTIONS_MAX, options.accounts_max + 1)
-    async with Store.open(options.url, connections_max=connections, through_bouncer=options.poll_only) as store:
-        key = await store.handover_key()
-        handover = Handover.open(options.notes, database=key, accounts_max=options.accounts_max)
-        await WorkerProcess(store, options, make_transport, handover).run(sock, lifeline)
-        handover.close()
+    async with Store.unopened(options.url, connections_max=connections, behind_pooler=options.poll_only) as store:
+        await WorkerProcess(store, options, make_transport).run(sock, lifeline)

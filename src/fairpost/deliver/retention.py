@@ -12,6 +12,7 @@ import asyncpg
 
 from fairpost.postgres import retention
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import is_trouble
 
 EVERY_S = 86_400.0
 AGAIN_S = 300.0
@@ -35,11 +36,10 @@ class HistoryWatch:
                 wait_s = EVERY_S
             except asyncpg.LockNotAvailableError:
                 pass  # somebody reads for long
-            except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError):
-                pass  # the orchestrator says so
             except Exception as error:
-                self._log(f"looking after history: {type(error).__name__}: {error}")
-                wait_s = MENDED_S
+                if not is_trouble(error):  # of which the orchestrator tells
+                    self._log(f"looking after history: {type(error).__name__}: {error}")
+                    wait_s = MENDED_S
             await asyncio.sleep(wait_s)
 
     async def step(self) -> None:

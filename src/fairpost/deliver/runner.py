@@ -1,7 +1,10 @@
 """One account, one e-mail at a time: the whole way from claim to settled, as bounded steps.
 
 Processes, signals and waiting are the worker's business; here is what keeps the promises. Settling one e-mail and
-beginning the next is one commit wherever no pause lies between them.
+beginning the next is one commit wherever no pause lies between them. Each such commit is a numbered step of the account.
+
+When the database is in trouble, a step raises. The runner keeps what it knows, and `take_up` goes on from there: what was
+sent and not yet settled is settled, what was begun and never handed over waits again.
 """
 
 import asyncio
@@ -12,11 +15,13 @@ from enum import StrEnum
 
 from fairpost.deliver import blame
 from fairpost.deliver.doubts import ask_about_doubts, resolve_doubts, without
-from fairpost.deliver.handover import NOWHERE, Handover
+from fairpost.deliver.handover import NOWHERE, Handover, Unwritten, put_back
 from fairpost.deliver.personal import personal
-from fairpost.model.account import Account, AccountStatus, Lease, Rest, RestReason
+from fairpost.deliver.steps import NO_STEPS, Steps
+from fairpost.model.account import Account, AccountStatus, Lease, Rest, RestReason, Usage
 from fairpost.model.campaign import Gap
 from fairpost.model.email import Outgoing
+from fairpost.model.errors import TransportFault, Unconfirmed
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.states import EmailClass
@@ -26,7 +31,8 @@ from fairpost.policy.limits import Go, NotBefore, Reason, admit, batch_size, fre
 from fairpost.policy.soft_bounces import soft_bounced
 from fairpost.policy.troubles import Weighed, weigh
 from fairpost.policy.verdicts import grievance, is_rejected, judge, suspicion
-from fairpost.postgres.store import Begun, Store
+from fairpost.postgres.store import Begun, Store, TakenUp
+from fairpost.postgres.trouble import is_trouble
 from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
 from fairpost.templates.reader import TemplateError
@@ -55,6 +61,7 @@ class Idle(StrEnum):
 
 
 ENDS = {"stale": Idle.LOST, "inactive": Idle.INACTIVE, "changed": Idle.CHANGED}
+UNCONFIRMED = ("unconfirmed", "late")  # the lease has to be taken up first
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,15 @@ class Intent:
     draft: Evidence | Report | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Known, and not yet acknowledged by the database."""
+
+    email: Outgoing
+    weighed: Weighed
+    report: Report
+
+
 class Runner:
     """Drives one account. `step()` handles at most one e-mail and says what it did."""
 
@@ -96,8 +112,11 @@ class Runner:
         asked_at_s: float,
         lease_s: float,
         handover: Handover = NOWHERE,
+        steps: Steps = NO_STEPS,
     ) -> None:
         self._store = store
+        self._all_steps = steps
+        self._steps = steps.of(account.id)
         self._note = handover.note(account.id)
         self._transport = transport
         self._drafting = transport if isinstance(transport, DraftingTransport) else None
@@ -107,7 +126,10 @@ class Runner:
         self._account = account
         self._usage = account.usage
         self._batch: deque[Outgoing] = deque()
+        self._beginning: Intent | None = None  # asked for, and not yet answered
         self._intent: Intent | None = None
+        self._outcome: Outcome | None = None
+        self._must_take_up = False
         self._told: deque[Step] = deque()  # what became of e-mails that were not sent, to be told one by one
         self._troubles = account.troubles
         self._ledger = Ledger()
@@ -138,19 +160,24 @@ class Runner:
         owner: str,
         lease_s: float = LEASE_S,
         handover: Handover = NOWHERE,
+        steps: Steps = NO_STEPS,
+        again: bool = False,
     ) -> "Runner | None":
-        """Takes the account's lease and settles what its last holder left in doubt. None: another drives it."""
+        """Takes the account's lease and settles what its last holder left in doubt. None: another drives it.
+
+        `again`: this worker has tried before, and got no answer."""
         asked_at_s = clock.monotonic()
-        lease = await store.take_lease(account_id, owner=owner, seconds=lease_s)
+        lease = await store.take_lease(account_id, owner=owner, seconds=lease_s, again=again)
         failpoint("after_lease")
         if lease is None:
             return None
         ahead = lease.until - timedelta(seconds=lease_s) - clock.now()
         account = await store.account(account_id)
-        if account.limits.needs_charges:
-            account = replace(account, usage=replace(account.usage, charges=await store.charges(account_id)))
-        runner = cls(store, transport, lease, account, asked_at_s=asked_at_s, lease_s=lease_s, handover=handover)
+        runner = cls(
+            store, transport, lease, account, asked_at_s=asked_at_s, lease_s=lease_s, handover=handover, steps=steps
+        )
         runner._ahead = ahead
+        runner._usage = await runner._stored_usage(account)
         await handover.believe(store, account_id)
         await runner._resolve_doubts()
         return runner
@@ -161,7 +188,7 @@ class Runner:
         self._batch.clear()
         if self._intent is not None:
             intent, self._intent = self._intent, None
-            await self._store.settle(self._lease, intent.email.id, Untouched())
+            await self._settle_untouched(intent.email)
             await self._discard(intent.draft)
         if self._ledger.handled:
             await self._book()
@@ -210,6 +237,8 @@ class Runner:
     async def _step(self) -> Step:
         if self._told:
             return self._told.popleft()
+        if self._must_take_up:
+            raise Unconfirmed("The database has to confirm the account's lease first.")
         if not await self._renew_if_needed():
             return Rested(Idle.LOST)
         if self._intent is None:
@@ -258,9 +287,23 @@ class Runner:
         draft = await self._draft(email)
         evidence = None if isinstance(draft, Report) else draft
         self._note.begin(self._lease.epoch, email.id, email.attempts + 1)
-        begun = await self._store.begin(self._lease, email.id, usage=admitted.usage, evidence=evidence)
+        self._beginning = Intent(email, email.attempts + 1, draft)
+        begun = await self._store.begin(
+            self._lease, email.id, usage=admitted.usage, evidence=evidence, step=self._next_step
+        )
         failpoint("after_begin")
+        if begun.verdict == "begun":
+            self._acknowledge(email.id)
         return await self._begun(email, begun, admitted, draft)
+
+    @property
+    def _next_step(self) -> int:
+        return self._lease.step + 1
+
+    def _acknowledge(self, begun: EmailId | None = None) -> None:
+        """The database has taken the next step, and with it begun this e-mail."""
+        self._lease = replace(self._lease, step=self._next_step)
+        self._steps.acknowledge(self._lease.step, begun)
 
     def now(self) -> datetime:
         """By the database's clock: its time counts for all machines."""
@@ -302,6 +345,8 @@ class Runner:
         keeping = Keeping(self)
         try:
             return await self._drafting.draft(self._account, email)
+        except Exception as error:
+            raise TransportFault(f"{type(error).__name__}: {error}") from error
         finally:
             keeping.end()
             await keeping.over()
@@ -324,6 +369,8 @@ class Runner:
             return await self._take_up_missed(claim.next_at)
         if claim.verdict == "paused":
             return Rested(Idle.PAUSED, claim.next_at)
+        if claim.verdict == "unconfirmed":
+            raise Unconfirmed("The engines have not confirmed this server.")
         if claim.verdict != "ok":
             return Rested(ENDS[claim.verdict])
         if not claim.ids:
@@ -373,6 +420,9 @@ class Runner:
     async def _begun(
         self, email: Outgoing, begun: Begun, admitted: Go, draft: Evidence | Report | None = None
     ) -> Step | None:
+        if begun.verdict in UNCONFIRMED:
+            raise Unconfirmed("The database has to confirm the account's lease first.")
+        self._beginning = None
         if begun.verdict == "begun":
             assert begun.attempt is not None
             self._ahead = begun.now - clock.now()
@@ -425,16 +475,21 @@ class Runner:
             if not self._is_granted:
                 self._intent = intent  # cut off before the message was complete: stopping gives it back
             raise
-        weighed = self._weigh(email, report, intent.attempt)
+        self._outcome = Outcome(email, self._weigh(email, report, intent.attempt), report)
         asked_at_s = clock.monotonic()
-        settled = await self._settle(email, weighed, report)
+        settled = await self._settle(self._outcome)
         self._measure(Measure.COMMIT, asked_at_s)
         failpoint("after_settle")
-        self._learn_pace(is_whole=isinstance(weighed.verdict, Sent))
+        return await self._conclude(self._outcome, settled)
+
+    async def _conclude(self, outcome: Outcome, settled: str) -> str:
+        """What came of the e-mail, in a word."""
+        self._outcome = None
+        self._learn_pace(is_whole=isinstance(outcome.weighed.verdict, Sent))
         if settled != "settled":
             return settled
-        await self._draw_consequences(email, weighed, report)
-        return type(weighed.verdict).__name__.lower()
+        await self._draw_consequences(outcome.email, outcome.weighed, outcome.report)
+        return type(outcome.weighed.verdict).__name__.lower()
 
     def _learn_pace(self, *, is_whole: bool) -> None:
         """A refusal is quicker than a message that is taken, and says nothing of how many of those can be sent soon."""
@@ -528,21 +583,45 @@ class Runner:
         moments = [moment for moment in (rested.until, self._ask_at) if moment is not None]
         return replace(rested, until=min(moments, default=None))
 
-    async def _settle(self, email: Outgoing, weighed: Weighed, report: Report) -> str:
+    async def _settle(self, outcome: Outcome) -> str:
         """Together with the beginning of the next, where it may begin at once."""
-        verdict = weighed.verdict
-        admitted, soft = self._admit_follower(weighed), soft_bounced(email, verdict, report)
+        email, verdict, report = outcome.email, outcome.weighed.verdict, outcome.report
+        admitted = self._admit_follower(outcome.weighed)
         if admitted is None:
-            return await self._store.settle(self._lease, email.id, verdict, report, soft_bounced=soft)
+            return await self._settle_alone(outcome)
         follower = self._batch.popleft()
         self._note.begin(self._lease.epoch, follower.id, follower.attempts + 1)
+        self._beginning = Intent(follower, follower.attempts + 1)
         settled, begun = await self._store.settle_and_begin(
-            self._lease, email.id, verdict, report, follower=follower.id, usage=admitted.usage, soft_bounced=soft
+            *(self._lease, email.id, verdict, report),
+            follower=follower.id,
+            usage=admitted.usage,
+            soft_bounced=soft_bounced(email, verdict, report),
+            step=self._next_step,
         )
         failpoint("after_settle_and_begin")
+        if settled == "late":
+            raise Unconfirmed("The database has to confirm the account's lease first.")
+        if settled == "settled" or begun.verdict == "begun":
+            self._acknowledge(follower.id if begun.verdict == "begun" else None)
+        if begun.verdict in UNCONFIRMED:
+            self._must_take_up = True  # once the consequences of this one are drawn
+            return settled
         unsent = await self._begun(follower, begun, admitted)
         if unsent is not None:
             self._told.append(unsent)
+        return settled
+
+    async def _settle_alone(self, outcome: Outcome) -> str:
+        email, verdict, report = outcome.email, outcome.weighed.verdict, outcome.report
+        soft = soft_bounced(email, verdict, report)
+        settled = await self._store.settle(
+            self._lease, email.id, verdict, report, soft_bounced=soft, step=self._next_step
+        )
+        if settled == "late":
+            raise Unconfirmed("The database has to confirm the account's lease first.")
+        if settled == "settled":
+            self._acknowledge()
         return settled
 
     def _admit_follower(self, weighed: Weighed) -> Go | None:
@@ -584,9 +663,97 @@ class Runner:
         self._ledger.measure(kind, timedelta(seconds=clock.monotonic() - since_s))
 
     async def _hand_over(self, email: Outgoing, draft: Evidence | None) -> Report:
-        if draft is not None and self._drafting is not None:
-            return await self._drafting.send_draft(self._account, email, draft, permission=self._may_complete)
-        return await self._transport.send(self._account, email, permission=self._may_complete)
+        """Whatever a transport raises is its own fault, and not the database's."""
+        try:
+            if draft is not None and self._drafting is not None:
+                return await self._drafting.send_draft(self._account, email, draft, permission=self._may_complete)
+            return await self._transport.send(self._account, email, permission=self._may_complete)
+        except Exception as error:
+            raise TransportFault(f"{type(error).__name__}: {error}") from error
+
+    # ── after trouble of the database ─────────────────────────────────────────────────────────────────────
+
+    @property
+    def has_outcome(self) -> bool:
+        """Something was sent, or refused, and the database does not know it yet."""
+        return self._outcome is not None
+
+    async def take_up(self) -> bool:
+        """Goes on where the database left us, and raises for as long as it cannot. False: another has the lease."""
+        self._batch.clear()
+        self._unsendable.clear()
+        self._missed.clear()
+        asked_at_s = clock.monotonic()
+        taken = await self._store.take_up(self._lease, seconds=self._lease_s, life=self._all_steps.life)
+        failpoint("after_take_up")
+        if taken.verdict in ("unconfirmed", "behind"):
+            raise Unconfirmed(f"The engines have not confirmed this server ({taken.verdict}).")
+        if taken.verdict == "lost":
+            await self._offer_proof()
+            return False
+        assert taken.until is not None
+        assert taken.step is not None
+        self._lease = replace(self._lease, until=taken.until, step=taken.step)
+        self._ahead = taken.now - clock.now()
+        if self._deadline_s != float("-inf"):
+            self._deadline_s = asked_at_s + self._lease_s
+        if self._all_steps.follow(taken.life):
+            self._steps = self._all_steps.of(self._account.id)
+        self._steps.acknowledge(taken.step)
+        await self._clear_up(taken)
+        self._must_take_up = False
+        self._usage = await self._stored_usage(await self._store.account(self._account.id))
+        return True
+
+    async def _clear_up(self, taken: TakenUp) -> None:
+        """What was under way when the database went: an outcome is settled, unless only the answer was lost; what was begun and
+        never handed over waits again. What only the database takes for under way is in doubt: it has forgotten what became of
+        it."""
+        outcome, intent = self._outcome, self._intent or self._beginning
+        known = {each.email.id for each in (outcome, intent) if each is not None}
+        if taken.sending is not None and taken.sending not in known:
+            await self._settle_unknown(taken.sending)
+        if outcome is not None:
+            is_open = taken.sending == outcome.email.id
+            settled = await self._settle_alone(outcome) if is_open else "settled"
+            self._told.append(Handled(outcome.email.id, await self._conclude(outcome, settled)))
+        self._intent = self._beginning = None
+        if intent is not None:
+            if taken.sending == intent.email.id:
+                await self._settle_untouched(intent.email)
+            await self._discard(intent.draft)
+
+    async def _settle_untouched(self, email: Outgoing) -> None:
+        if await self._store.settle(self._lease, email.id, Untouched(), step=self._next_step) == "settled":
+            self._acknowledge()
+
+    async def _settle_unknown(self, email_id: EmailId) -> None:
+        if await self._store.settle(self._lease, email_id, InDoubt(), step=self._next_step) == "settled":
+            self._acknowledge()
+        await self._resolve_doubts()
+
+    async def _offer_proof(self) -> None:
+        """To the account's next holder, who is in doubt about what we had begun."""
+        outcome, intent = self._outcome, self._intent or self._beginning
+        self._outcome = self._intent = self._beginning = None
+        if outcome is not None:
+            soft = soft_bounced(outcome.email, outcome.weighed.verdict, outcome.report)
+            await self._store.settle(
+                self._lease, outcome.email.id, outcome.weighed.verdict, outcome.report, soft_bounced=soft
+            )
+        if intent is not None and intent.draft is None:
+            unwritten = Unwritten(
+                account_id=self._account.id,
+                epoch=self._lease.epoch,
+                email_id=intent.email.id,
+                attempt=intent.attempt,
+            )
+            await put_back(self._store, unwritten)
+
+    async def _stored_usage(self, account: Account) -> Usage:
+        if not account.limits.needs_charges:
+            return account.usage
+        return replace(account.usage, charges=await self._store.charges(account.id))
 
     # ── the lease ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -654,7 +821,14 @@ class Keeping:
         self._renewing = asyncio.create_task(self._renew())
 
     async def _renew(self) -> None:
-        is_ours = True
-        while is_ours:
-            is_ours = await self._runner.renew()
+        while await self._is_ours():  # noqa: ASYNC110 - it is time that passes
             await asyncio.sleep(self._runner.lease_s / 3)
+
+    async def _is_ours(self) -> bool:
+        """A database that does not answer says nothing: the deadline stands as it was, and we ask again."""
+        try:
+            return await self._runner.renew()
+        except Exception as error:
+            if not is_trouble(error):
+                raise
+            return True

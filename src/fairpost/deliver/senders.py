@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import asyncpg
-
 from fairpost.deliver.notices import notice_of_throttles
 from fairpost.model.sender import Fairness, Sender, SenderId
 from fairpost.policy.health import health
 from fairpost.policy.senders import SenderPolicy, look
 from fairpost.postgres import senders
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import is_trouble
 from fairpost.system.failpoints import failpoint
 
 LOOK_S = 0.5  # a burst is noticed within this, and what its accounts take to write down what they did
@@ -55,10 +54,9 @@ class SenderWatch:
         while True:
             try:
                 await self.step()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                pass  # the orchestrator says so
             except Exception as error:
-                self._log(f"looking after senders: {type(error).__name__}: {error}")
+                if not is_trouble(error):  # of which the orchestrator tells
+                    self._log(f"looking after senders: {type(error).__name__}: {error}")
             await asyncio.sleep(LOOK_S)
 
     async def step(self) -> None:

@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-import asyncpg
-
 from fairpost.demo import stage
 from fairpost.demo.campaign import put_campaigns
 from fairpost.demo.letters import Letter, Letters, held_back, in_doubt
@@ -18,6 +16,7 @@ from fairpost.model.sender import SenderId
 from fairpost.model.transport import SmtpSettings
 from fairpost.postgres.senders import set_sender
 from fairpost.postgres.store import Store
+from fairpost.postgres.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from fairpost.system.chance import Dice
 from fairpost.templates.portals import BUILT_IN, load_portals
@@ -45,7 +44,7 @@ class SecondAct:
         """Until it is over, or has lasted long enough. What a database refuses, or one that is away for a while, does not end it."""
         until_s = clock.monotonic() + LASTS_S
         while not over.is_set() and clock.monotonic() < until_s:
-            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with suppress(*DRIVER_ERRORS):
                 await self.step()
             shortest, longest = PAUSE_S
             with suppress(TimeoutError):

@@ -132,6 +132,9 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
+    """`step`: the last one of the account that the database has acknowledged."""
+
     account_id: AccountId
     epoch: Epoch
     until: datetime
+    step: int = 0

@@ -9,9 +9,17 @@ from datetime import datetime
 class FairpostError(Exception):
     """Base of all our errors. The message says what happened and what to type next."""
 
+    passes = False  # by itself, so that waiting helps
+
 
 class EmbeddedServerError(FairpostError):
     """The embedded PostgreSQL cannot be found, started, stopped or trusted."""
+
+
+class ServerStopped(EmbeddedServerError):
+    """The embedded PostgreSQL was stopped on purpose, and is not started again unasked."""
+
+    passes = True
 
 
 class InvalidEmail(FairpostError):
@@ -55,13 +63,27 @@ class ChangedMeanwhile(FairpostError):
     """Somebody changed it between being seen and being written. Nothing was written."""
 
 
+class TransportFault(FairpostError):
+    """A transport raised, where it should have reported: a bug. What it was sending is in doubt."""
+
+
 class DatabaseUnavailable(FairpostError):
-    """No PostgreSQL answers where one was expected."""
+    """No PostgreSQL answers where one was expected, or it cannot do what it is asked."""
+
+    def __init__(self, message: str, *, passes: bool = True) -> None:
+        super().__init__(message)
+        self.passes = passes
+
+
+class Unconfirmed(DatabaseUnavailable):
+    """The server that answers is not the one that the engines have confirmed, or a step of this worker was not taken on it."""
 
 
 class RegionUnavailable(DatabaseUnavailable):
     """The database of one region does not answer. The others are not touched by that."""
 
-    def __init__(self, region: str, why: str) -> None:
-        super().__init__(f"Region {region} does not answer: {why}. Look at all of them: fairpost region list")
+    def __init__(self, region: str, why: str, *, passes: bool = True) -> None:
+        super().__init__(
+            f"Region {region} does not answer: {why}. Look at all of them: fairpost region list", passes=passes
+        )
         self.region = region

@@ -16,7 +16,9 @@ from fairpost.model.errors import MigrationError
 from fairpost.observe.guard import standing_of
 from fairpost.observe.status import read_facts
 from fairpost.policy.findings import Disk, Engine, Environment, Holdback, Schema, Server
+from fairpost.postgres.connections import leads_through_pooler
 from fairpost.postgres.migrations import pending
+from fairpost.postgres.rights import missing_rights
 from fairpost.postgres.store import Store
 from fairpost.system import clock
 
@@ -30,7 +32,17 @@ SETTINGS = (
     "autovacuum",
     "track_counts",
     "default_transaction_isolation",
+    "default_transaction_read_only",
 )
+_SETTINGS = """
+SELECT s.name, s.setting, CASE s.source
+    WHEN 'user' THEN format('ALTER ROLE %I RESET %I', session_user, s.name)
+    WHEN 'database' THEN format('ALTER DATABASE %I RESET %I', current_database(), s.name)
+    WHEN 'database user' THEN format('ALTER ROLE %I IN DATABASE %I RESET %I', session_user, current_database(), s.name)
+    WHEN 'client' THEN format('take %s out of FAIRPOST_DATABASE_URL', s.name)
+    ELSE format('ALTER SYSTEM RESET %I; then: SELECT pg_reload_conf()', s.name) END AS reset
+FROM pg_settings s WHERE s.name = ANY ($1)
+"""
 LOOKS_AT_THE_CLOCK = 3  # the quickest answer tells the most
 OPEN_S_MIN = 60  # younger transactions are just at work
 
@@ -56,15 +68,17 @@ def disks_of(places: Sequence[tuple[str, Path]]) -> list[Disk]:
 
 async def read_server(conn: "asyncpg.Connection") -> Server:
     version = conn.get_server_version()
-    rows = await conn.fetch("SELECT name, setting FROM pg_settings WHERE name = ANY ($1)", list(SETTINGS))
+    rows = await conn.fetch(_SETTINGS, list(SETTINGS))
     return Server(
         version=(await conn.fetchval("SHOW server_version")).split()[0],
         major=version.major,
         settings={row["name"]: row["setting"] for row in rows},
+        resets={row["name"]: row["reset"] for row in rows},
         skew_s=await _skew_s(conn),
-        # What stands between tells us a process of its own making, and PostgreSQL tells its own.
-        is_pooled=conn.get_server_pid() != await conn.fetchval("SELECT pg_backend_pid()"),
+        is_pooled=await leads_through_pooler(conn),
         sees_sessions=await conn.fetchval("SELECT pg_has_role('pg_read_all_stats', 'USAGE')"),
+        is_standby=await conn.fetchval("SELECT pg_is_in_recovery()"),
+        encoding=await conn.fetchval("SHOW server_encoding"),
         transactions=await _transactions(conn),
         prepared=await _prepared(conn),
         slots=await _slots(conn),
@@ -123,7 +137,8 @@ async def _prepared(conn: "asyncpg.Connection") -> list[Holdback]:
 async def _slots(conn: "asyncpg.Connection") -> list[Holdback]:
     try:
         rows = await conn.fetch(
-            """SELECT s.slot_name, s.active, pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn)::bigint AS kept
+            """SELECT s.slot_name, s.active,
+                   pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, s.restart_lsn)::bigint AS kept
                FROM pg_replication_slots s WHERE s.restart_lsn IS NOT NULL OR s.xmin IS NOT NULL ORDER BY 3 DESC NULLS LAST"""
         )
     except _REFUSED:
@@ -139,22 +154,14 @@ async def _slots(conn: "asyncpg.Connection") -> list[Holdback]:
 
 
 async def read_schema(conn: "asyncpg.Connection") -> Schema:
+    role = await conn.fetchval("SELECT current_user")
+    missing = await missing_rights(conn)
     try:
-        todo = await pending(conn)
-    except (MigrationError, asyncpg.InsufficientPrivilegeError) as error:
-        return Schema(trouble=str(error), forbidden=await _forbidden(conn))
-    return Schema(pending=todo, forbidden=await _forbidden(conn))
-
-
-async def _forbidden(conn: "asyncpg.Connection") -> list[str]:
-    rows = await conn.fetch(
-        """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE n.nspname = 'fairpost' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-             AND NOT (has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
-                  AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
-           ORDER BY 1"""
-    )
-    return [row["relname"] for row in rows]
+        return Schema(role=role, pending=await pending(conn), missing=missing)
+    except MigrationError as error:
+        return Schema(role=role, trouble=str(error), missing=missing)
+    except asyncpg.InsufficientPrivilegeError:
+        return Schema(role=role, is_readable=False, missing=missing)
 
 
 async def read_engine(

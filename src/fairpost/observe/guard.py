@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from uuid import UUID, uuid4
 
 from fairpost.policy.restored import (
+    GUARD,
     FailedOver,
     First,
     Identity,
@@ -27,8 +28,6 @@ from fairpost.policy.restored import (
 )
 from fairpost.postgres.store import Store
 from fairpost.system import memory as notes
-
-GUARD = "restore guard"  # who pauses, as people read it
 
 # What PostgreSQL makes once and never again, in a data directory.
 _LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
@@ -68,8 +67,11 @@ async def guard(store: Store, home: Path) -> Guarded:
         case First():
             await store.value("SELECT fairpost.remember_identity($1)", look.seen.folder)
         case Restored(signs):
-            await store.value("SELECT fairpost.pause($1, $2, p_restored => true)", why_paused(signs), GUARD)
-        case FailedOver() | Sound():
+            life = UUID(look.known.life) if look.known and look.known.life else None
+            await store.pause_restored(why_paused(signs), GUARD, life=life)
+        case FailedOver():
+            pass  # until the engines have confirmed it, it is known as what it was
+        case Sound():
             await _update(store, look)
         case _:
             assert_never(standing)
@@ -117,7 +119,8 @@ async def _judge(store: Store, look: _Look) -> Standing:
         is_empty = await store.value("SELECT NOT EXISTS (SELECT FROM fairpost.queue)")
         return judge_newcomer(look.seen, look.memories.values(), is_empty=is_empty)
     row = await store.row(
-        """SELECT w.beats, w.at, (SELECT max(o.at) FROM fairpost.witnesses o) AS last_at
+        """SELECT w.beats, w.at, (SELECT max(o.at) FROM fairpost.witnesses o) AS last_at,
+                  EXISTS (SELECT FROM fairpost.engines e WHERE e.asked IS NOT NULL) AS is_asked
            FROM (SELECT) one LEFT JOIN fairpost.witnesses w ON w.engine = $1""",
         UUID(look.memory.engine) if look.memory else None,
     )
@@ -160,10 +163,8 @@ def _keep(home: Path, memory: Memory) -> str | None:
 
 def _in_words(standing: Standing) -> str | None:
     match standing:
-        case First() | Sound():
+        case First() | Sound() | FailedOver():
             return None
-        case FailedOver(before, timeline):
-            return f"The database was failed over (timeline {before} before, {timeline} now); nothing is missing."
         case Restored(signs):
             return f"{why_paused(signs)}: fairpost resume --all"
         case _:

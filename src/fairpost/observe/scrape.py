@@ -5,7 +5,6 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import asyncpg
 import uvicorn
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.applications import Starlette
@@ -15,6 +14,7 @@ from starlette.routing import Route
 
 from fairpost.model.errors import FairpostError
 from fairpost.observe.recent import Recent
+from fairpost.postgres.trouble import DRIVER_ERRORS
 from fairpost.system.listening import listening
 
 KEPT_S = 1.0  # however many ask: one look a second
@@ -39,7 +39,7 @@ class Scrapes:
         """A database that is away is no reason to stop: Prometheus asks again."""
         try:
             return Response(await self.page(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
-        except (OSError, FairpostError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (FairpostError, *DRIVER_ERRORS) as error:
             return Response(f"The database does not answer: {error}\n", status_code=503, media_type="text/plain")
 
 

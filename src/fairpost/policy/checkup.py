@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from fairpost.model.account import AccountStatus
+from fairpost.model.rights import MIGRATE, RightKind, how_to_grant, names
 from fairpost.model.transport import ENVIRONMENT, SmtpSettings
 from fairpost.policy.diagnosis import Cause, Facts, Post, Reason, diagnose, paused
 from fairpost.policy.findings import Disk, Engine, Environment, Findings, Holdback, Machine, Schema, Server
@@ -130,6 +131,8 @@ def _unreachable(findings: Findings) -> Check:
 def _server(server: Server) -> Iterable[Check]:
     yield _ok("database", "it answers")
     yield _version(server)
+    yield _writable(server)
+    yield _encoding(server)
     yield _durability(server)
     yield _isolation(server)
     yield _clock(server)
@@ -144,6 +147,30 @@ def _version(server: Server) -> Check:
     if server.major < OLDEST_SERVER:
         return _problem("version", f"PostgreSQL {server.version} is too old", f"upgrade it to {OLDEST_SERVER} or newer")
     return _ok("version", f"PostgreSQL {server.version}")
+
+
+def _writable(server: Server) -> Check:
+    if server.is_standby:
+        then = "name the primary in FAIRPOST_DATABASE_URL, or all servers and target_session_attrs=primary"
+        return _problem("writes", "this server is a standby: nothing can be enqueued, sent or changed here", then)
+    if server.settings.get("default_transaction_read_only") == "on":
+        reset = server.resets["default_transaction_read_only"]
+        return _problem(
+            "writes",
+            "transactions are read-only by default: nothing can be enqueued, sent or changed",
+            f"SET default_transaction_read_only = off; {reset}" if reset.startswith("ALTER") else reset,
+        )
+    return _ok("writes", "allowed")
+
+
+def _encoding(server: Server) -> Check:
+    if server.encoding != "UTF8":
+        return _problem(
+            "encoding",
+            f"the database holds {server.encoding}, and e-mails have every script",
+            "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8', and name it in FAIRPOST_DATABASE_URL",
+        )
+    return _ok("encoding", server.encoding)
 
 
 def _durability(server: Server) -> Check:
@@ -163,7 +190,7 @@ def _isolation(server: Server) -> Check:
         return _problem(
             "isolation",
             f"transactions are {level} by default, and claiming needs read committed",
-            "ALTER ROLE … RESET default_transaction_isolation",
+            server.resets["default_transaction_isolation"],
         )
     return _ok("isolation", level)
 
@@ -222,8 +249,8 @@ def _pooler(server: Server) -> Check:
         return Check(
             name="connection",
             grade=Grade.NOTE,
-            text="it leads through a pooler (PgBouncer, or the like); in transaction mode, no NOTIFY comes through",
-            then="in transaction mode: fairpost work --poll-only, or give it a URL that leads to PostgreSQL itself",
+            text="it leads through a pooler (PgBouncer, or the like): engines look every FAIRPOST_POLL_INTERVAL, and hear no NOTIFY",
+            then="nothing; or, to send within milliseconds, give engines a URL that leads to PostgreSQL itself",
         )
     return _ok("connection", "direct")
 
@@ -232,18 +259,33 @@ def _pooler(server: Server) -> Check:
 
 
 def _schema(schema: Schema) -> Iterable[Check]:
-    if schema.trouble:
-        yield _problem("schema", schema.trouble, "put that right, then: fairpost db migrate")
-    elif schema.pending:
-        yield _problem("schema", f"not up to date (to do: {', '.join(schema.pending)})", "fairpost db migrate")
+    yield _state(schema)
+    of_tenant = [right for right in schema.missing if right.kind is RightKind.TENANT]
+    of_owner = [right for right in schema.missing if right.kind is RightKind.OWNER]
+    of_login = [right for right in schema.missing if right.kind is RightKind.LOGIN]
+    if of_owner:
+        then = f"set FAIRPOST_DATABASE_URL to the owner; or, as an administrator: {how_to_grant(of_owner)}"
+        yield _problem("role", f"the schema belongs to {names(of_owner)}, and the role here is {schema.role}", then)
     else:
-        yield _ok("schema", "up to date")
-    if schema.forbidden:
-        yield _problem(
-            "role",
-            f"this role may not fully use {_some(schema.forbidden)}",
-            "set FAIRPOST_DATABASE_URL to a role that owns the schema fairpost",
-        )
+        yield _ok("role", schema.role)
+    if of_login:
+        yield _problem("rights", f"{schema.role} lacks {names(of_login)}", how_to_grant(of_login))
+    elif not of_owner:
+        yield _ok("rights", "all that engine and commands need")
+    if of_tenant:
+        yield _problem("tenant role", f"requests over HTTP lack {names(of_tenant)}", how_to_grant(of_tenant))
+    elif schema.is_usable:
+        yield _ok("tenant role", "requests over HTTP can be answered")
+
+
+def _state(schema: Schema) -> Check:
+    if not schema.is_readable:
+        return _problem("schema", "its version cannot be read", "grant what is missing; it is named below")
+    if schema.trouble:
+        return _problem("schema", schema.trouble, f"put that right, then: {MIGRATE}")
+    if schema.pending:
+        return _problem("schema", f"not up to date (to do: {', '.join(schema.pending)})", MIGRATE)
+    return _ok("schema", "up to date")
 
 
 # ── what is at work in it ────────────────────────────────────────────────────────────────────────────────
@@ -257,7 +299,7 @@ def _engine(engine: Engine) -> Iterable[Check]:
         yield _given(engine.environment)
     yield from _left_behind(engine)
     yield from _passwords(engine)
-    yield from _mail(engine.facts)
+    yield from _mail(engine)
 
 
 def _restored(engine: Engine) -> Check:
@@ -281,17 +323,34 @@ def _restored(engine: Engine) -> Check:
 
 
 def _running(engine: Engine) -> Check:
-    owners = {post.owner for post in engine.facts.posts if post.is_driven(engine.facts.now) and post.owner}
-    if engine.running or owners:
-        return _ok("engine", f"{max(engine.running, 1)} running, {len(owners)} at work")
-    return Check(name="engine", grade=Grade.NOTE, text="none is running: nothing is sent", then="fairpost work")
+    if _is_alive(engine):
+        return _ok("engine", f"{max(engine.running, 1)} running, {len(_owners(engine))} at work")
+    waiting = _waiting(engine.facts)
+    if waiting and not engine.facts.pause:
+        return _problem("engine", f"none is running, and e-mails wait: {waiting:,}", "fairpost work")
+    return _note("engine", "none is running: nothing is sent", "fairpost work")
+
+
+def _is_alive(engine: Engine) -> bool:
+    return bool(engine.running or _owners(engine))
+
+
+def _owners(engine: Engine) -> set[str]:
+    return {post.owner for post in engine.facts.posts if post.is_driven(engine.facts.now) and post.owner}
+
+
+def _waiting(facts: Facts) -> int:
+    """All that is to be sent at some time: what is held and what is due tomorrow, too."""
+    total = facts.total()
+    return sum(route.waiting for route in facts.routes) + total.claimed + total.sending
 
 
 def _accounts(engine: Engine) -> Iterable[Check]:
     posts = engine.facts.posts
     if not posts:
         then = "fairpost account add NAME --from ADDRESS --smtp URL"
-        yield Check(name="accounts", grade=Grade.NOTE, text="there is none: nothing can be sent", then=then)
+        grade = Grade.PROBLEM if _waiting(engine.facts) else Grade.NOTE
+        yield Check(name="accounts", grade=grade, text="there is none: nothing can be sent", then=then)
         return
     found = [*_suspended(posts), *_paused_accounts(posts), *_without_server(engine.facts)]
     yield from found or [_ok("accounts", f"{len(posts)}, all able to send")]
@@ -376,12 +435,14 @@ _EXPECTED = (Cause.LIMITS_REACHED, Cause.HELD, Cause.SCHEDULED, Cause.STRANDED)
 _TOLD_ABOVE = (Cause.PAUSED, Cause.NO_ACCOUNT)
 
 
-def _mail(facts: Facts) -> Iterable[Check]:
-    reasons = [reason for reason in diagnose(facts) if reason.cause not in _TOLD_ABOVE]
+def _mail(engine: Engine) -> Iterable[Check]:
+    facts = engine.facts
+    told = _TOLD_ABOVE if _is_alive(engine) else (*_TOLD_ABOVE, Cause.NO_WORKER)
+    reasons = [reason for reason in diagnose(facts) if reason.cause not in told]
     for reason in reasons:
         yield Check(name="mail", grade=_grade_of(reason, facts), text=reason.text, then=reason.then)
     if not reasons:
-        waiting = sum(route.waiting for route in facts.routes)
+        waiting = _waiting(facts)
         yield _ok("mail", f"{waiting:,} waiting, and nothing in the way" if waiting else "nothing is waiting")
 
 

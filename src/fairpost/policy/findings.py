@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fairpost.model.rights import MissingRight, RightKind
 from fairpost.policy.diagnosis import Facts
 from fairpost.policy.restored import Sound, Standing
 
@@ -41,7 +42,8 @@ class Holdback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """`is_pooled`: something stands between us and PostgreSQL. `sees_sessions`: also those of other roles."""
+    """`is_pooled`: something stands between us and PostgreSQL. `sees_sessions`: also those of other roles. `is_standby`: it only
+    repeats what another server does. `resets`: what to type, or to do, to have the default of a setting again."""
 
     version: str
     major: int
@@ -49,6 +51,9 @@ class Server:
     skew_s: float
     is_pooled: bool = False
     sees_sessions: bool = True
+    is_standby: bool = False
+    resets: Mapping[str, str] = field(default_factory=dict)
+    encoding: str = "UTF8"
     transactions: Sequence[Holdback] = ()
     prepared: Sequence[Holdback] = ()
     slots: Sequence[Holdback] = ()
@@ -56,9 +61,19 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
+    """`role` is the one that this login works as."""
+
+    role: str
     pending: Sequence[str] = ()
     trouble: str | None = None
-    forbidden: Sequence[str] = ()  # tables that this role may not fully use
+    is_readable: bool = True
+    missing: Sequence[MissingRight] = ()
+
+    @property
+    def is_usable(self) -> bool:
+        """By engine and commands. Requests may lack something yet."""
+        is_fit = self.is_readable and not self.pending and not self.trouble
+        return is_fit and all(right.kind is RightKind.TENANT for right in self.missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+GUARD = "restore guard"  # who pauses, as people read it
+ACCOUNTS_NAMED_MAX = 20
+EMAILS_NAMED_MAX = 40  # of all accounts together, and at least two of each
 RECENT = timedelta(minutes=1)  # engines write every few seconds: who was there so shortly before saw the end
 
 
@@ -37,11 +40,23 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What the database says of the engine's writing: None when it has never heard of it. `last_at`: of any engine."""
+    """What the database says of the engine's writing: None when it has never heard of it. `last_at`: of any engine.
+    `is_asked`: engines that were here at its end are asked whether anything is missing."""
 
     beats: int | None
     at: datetime | None
     last_at: datetime | None
+    is_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """Steps of an account that engines were told of, and the database does not know. `emails`: that they began, as far as
+    they are remembered."""
+
+    account: str
+    steps: int
+    emails: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,7 @@ class Sound:
 
 @dataclass(frozen=True, slots=True)
 class FailedOver:
-    """Another server goes on where the first one ended, and nothing is missing."""
+    """Another server goes on where the first one ended. The engines compare whether anything is missing."""
 
     before: int
     timeline: int
@@ -89,7 +104,8 @@ def judge_identity(
         return Sound()
     if seen.timeline < known.timeline:
         return Restored((f"its timeline was {known.timeline} and is {seen.timeline}: it is older than it was",))
-    if memory is None or statement.last_at is None or memory.at < statement.last_at - RECENT:
+    was_here = memory is not None and statement.last_at is not None and memory.at >= statement.last_at - RECENT
+    if not was_here and not statement.is_asked:
         return Restored(
             (
                 f"its timeline was {known.timeline} and is {seen.timeline}: it was recovered or failed over, and this "
@@ -99,11 +115,35 @@ def judge_identity(
     return FailedOver(before=known.timeline, timeline=seen.timeline)
 
 
+def why_waiting(engines: Sequence[str], accounts: Sequence[str]) -> str:
+    whose = f" (accounts {', '.join(accounts)})" if accounts else ""
+    return (
+        f"The database was failed over to another server, and {', '.join(engines)} did not confirm within 30 seconds that "
+        f"nothing is missing there{whose}. Start that engine again, and mail goes out as soon as it has confirmed. Or look at "
+        "what waits, cancel what must not go out, then resume: fairpost resume --all"
+    )
+
+
 def why_paused(signs: Sequence[str]) -> str:
     return (
         f"This database was restored or copied: {'; '.join(signs)}. What was sent since the backup was made still waits in "
         "it and would be sent again. Look at what waits, cancel what must not go out, then resume"
     )
+
+
+def signs_of(missing: Sequence[Missing]) -> tuple[str, ...]:
+    """Short enough that the database keeps all of the reason (`fairpost.pause`)."""
+    named = missing[:ACCOUNTS_NAMED_MAX]
+    emails_max = max(2, EMAILS_NAMED_MAX // max(1, len(named)))
+    signs = tuple(_lacks(each, emails_max) for each in named)
+    return (*signs, f"and of {len(missing) - len(named)} more accounts") if len(missing) > len(named) else signs
+
+
+def _lacks(missing: Missing, emails_max: int) -> str:
+    named = ", ".join(map(str, missing.emails[:emails_max]))
+    more = f" and {len(missing.emails) - emails_max} more" if len(missing.emails) > emails_max else ""
+    emails = f" (e-mails {named}{more})" if named else ""
+    return f"it lacks the last {missing.steps} steps of {missing.account}{emails}"
 
 
 def _other_place(known: Identity, seen: Identity) -> Iterable[str]:

@@ -71,10 +71,15 @@ def installations() -> Iterator[Binaries]:
     seen: set[Path] = set()
     for directory, bundled in directories():
         real = directory.resolve()
-        version = None if real in seen else _version_in(real)
+        found = None if real in seen else installed_in(real, bundled=bundled)
         seen.add(real)
-        if version is not None:
-            yield Binaries(directory=real, version=version, bundled=bundled)
+        if found is not None:
+            yield found
+
+
+def installed_in(directory: Path, *, bundled: bool) -> Binaries | None:
+    version = _version_in(directory)
+    return Binaries(directory=directory, version=version, bundled=bundled) if version else None
 
 
 def directories() -> Iterator[tuple[Path, bool]]:

@@ -5,8 +5,10 @@ belong here; the server's files are in folder.py, its processes in postmaster.py
 """
 
 import os
+import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from fairpost.model.errors import EmbeddedServerError
+from fairpost.model.errors import EmbeddedServerError, ServerStopped
 from fairpost.postgres.binaries import Binaries, find_binaries
 from fairpost.postgres.folder import PORT, SOCKET, ServerFolder
 from fairpost.postgres.identity import Identity, choose_identity, reachable_binaries, require_access
@@ -25,9 +27,11 @@ from fairpost.postgres.postmaster import (
     belongs_to,
     cluster_tag,
     is_alive,
+    is_frozen,
     processes_of,
     read_pid_file,
     send,
+    wait_for_end,
     wait_until,
 )
 
@@ -39,6 +43,8 @@ STOP_S_MAX = 60.0
 ORPHANS_LEAVE_S = 3.0
 ORPHANS_END_S = 3.0
 LINES_SHOWN_MAX = 15
+PANIC = " PANIC: "  # in the log
+TELLING = re.compile(r"\b(FATAL|PANIC|ERROR|error|DETAIL|HINT|hint):")
 
 # For a queue on a laptop: durable, modest in memory, quick to vacuum tables whose rows change often.
 DEFAULTS: Mapping[str, str] = {
@@ -61,6 +67,8 @@ DEFAULTS: Mapping[str, str] = {
     "log_min_messages": "warning",
     "log_checkpoints": "off",
     "listen_addresses": "",
+    # After a crash, the file system is synchronised by one call instead of one for each of a thousand files.
+    **({"recovery_init_sync_method": "syncfs"} if sys.platform == "linux" else {}),
 }
 
 StopMode = Literal["smart", "fast", "immediate"]
@@ -100,33 +108,46 @@ class ServerStatus:
 class EmbeddedServer:
     """The PostgreSQL server of one home directory. Many processes and threads may use it at once."""
 
-    def __init__(self, home: Path, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Path, *, settings: Mapping[str, str] | None = None, binaries: Binaries | None = None
+    ) -> None:
         self._folder = ServerFolder(home)
         self._settings = {**DEFAULTS, **(settings or {})}
+        self._given_binaries = binaries  # None: the newest that are found here
 
     @property
     def url(self) -> str:
         return self._url(self._running())
 
-    def start(self) -> str:
+    def start(self, *, is_again: bool = False) -> str:
         """Starts the server unless it runs already, waits until it is ready, and returns its URL.
 
-        The settings apply when this call starts the server; one that runs already keeps its own.
+        The settings apply when this call starts the server; one that runs already keeps its own. `is_again`: only one that
+        has died. Raises ServerStopped where it was stopped on purpose, and makes no data where they are gone.
         """
         with self._in_plain_words("start"):
-            if not self.is_ready():
+            if not self.is_ready() or (self._folder.was_stopped and not is_again):
+                if is_again:
+                    self._require_data()
                 identity = choose_identity(self._folder.path, self._folder.data)
                 self._folder.make(identity)
                 with self._folder.lock():
+                    if is_again:
+                        self._require_unstopped()
+                    self._folder.forget_stop()
                     self._start(identity)
             return self.url
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stops the server and waits until none of its processes is left. No server is no error."""
+        """Stops the server and waits until none of its processes is left. No server is no error.
+
+        From here on it counts as stopped on purpose: nothing starts it again by itself.
+        """
         with self._in_plain_words("stop"):
             if not self._folder.path.is_dir():
                 return
             with self._folder.lock():
+                self._folder.note_stop()
                 if running := self._running() or self._evict_orphans():
                     self._end(running.pid, mode)
                     self._evict_orphans()
@@ -148,6 +169,33 @@ class EmbeddedServer:
 
     def is_ready(self) -> bool:
         return _is_ready(self._running())
+
+    @property
+    def was_stopped(self) -> bool:
+        """On purpose, and not started since."""
+        return self._folder.was_stopped
+
+    def wait_for_end(self, s_max: float) -> None:
+        """Returns when the postmaster dies, at the latest after so long."""
+        running = self._running()
+        if running is not None:
+            wait_for_end(running.pid, s_max=s_max)
+
+    def frozen_pid(self) -> int | None:
+        """Of a postmaster that was stopped by a signal, and lives."""
+        running = self._running()
+        return running.pid if running is not None and is_frozen(running.pid) else None
+
+    def _require_data(self) -> None:
+        if self._folder.major_version() is None:
+            raise EmbeddedServerError(
+                f"The data of the embedded PostgreSQL are gone from {self._folder.data}. Put them back from a backup. "
+                "To begin with an empty database instead: fairpost db start"
+            )
+
+    def _require_unstopped(self) -> None:
+        if self._folder.was_stopped:
+            raise ServerStopped("The embedded PostgreSQL was stopped on purpose. Start it again: fairpost db start")
 
     def _start(self, identity: Identity) -> None:
         running = self._running()
@@ -184,9 +232,14 @@ class EmbeddedServer:
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
     def _wait_until_ready(self, pid: int, log_offset: int) -> None:
-        wait_until(lambda: self.is_ready() or not is_alive(pid), s_max=READY_S_MAX)
+        def has_panicked() -> bool:
+            return PANIC in self._folder.log_since(log_offset)
+
+        wait_until(lambda: self.is_ready() or not is_alive(pid) or has_panicked(), s_max=READY_S_MAX)
         if self.is_ready():
             return
+        if has_panicked():  # on a full disk it would recover and panic again and again
+            self._end(pid, "immediate")
         if is_alive(pid):
             raise EmbeddedServerError(
                 f"PostgreSQL (process {pid}) is not ready after {READY_S_MAX:.0f} s; it may still be "
@@ -279,6 +332,8 @@ class EmbeddedServer:
         return found
 
     def _binaries(self) -> Binaries:
+        if self._given_binaries:
+            return self._given_binaries
         major = self._folder.major_version()
         if major is None:
             return find_binaries()
@@ -335,6 +390,7 @@ def server_environment() -> dict[str, str]:
 
 
 def _failure(what: str, output: str) -> EmbeddedServerError:
-    lines = [f"  {line}" for line in output.strip().splitlines()[-LINES_SHOWN_MAX:]]
+    said = output.strip().splitlines()
+    lines = [f"  {line}" for line in ([line for line in said if TELLING.search(line)] or said)[-LINES_SHOWN_MAX:]]
     advice = next((advice for sign, advice in ADVICE if sign in output), "Correct that, then start again.")
     return EmbeddedServerError("\n".join([f"{what}:", *lines, advice]))

@@ -5,6 +5,7 @@
     home/postgres/postgres.log     what the server says
     home/postgres/lock             held by whoever makes, starts or stops the server
     home/postgres/alive            held by every process of the server, as long as it lives
+    home/postgres/stopped          there after a stop on purpose, and gone with the next start
     home/postgres/programs-18.6    a copy of the programs, only where the server's user cannot reach ours
 
 What runs and why is the business of embedded.py.
@@ -40,6 +41,7 @@ class ServerFolder:
         self.data_incomplete = self.path / "data.incomplete"
         self.log = self.path / "postgres.log"
         self.alive = self.path / "alive"
+        self._stopped = self.path / "stopped"
 
     def make(self, identity: Identity) -> None:
         # Another user than us has to pass through to the data, but must not command the files beside it.
@@ -95,12 +97,28 @@ class ServerFolder:
         finally:
             os.close(file)
 
+    @property
+    def was_stopped(self) -> bool:
+        """On purpose, and not started since."""
+        return self._stopped.exists()
+
+    def note_stop(self) -> None:
+        with suppress(OSError), self.open(self._stopped):  # a disk that is full must not keep anybody from stopping it
+            pass
+
+    def forget_stop(self) -> None:
+        self._stopped.unlink(missing_ok=True)
+
     def major_version(self) -> int | None:
         """Of the data; None when there is none yet."""
         try:
             return int((self.data / "PG_VERSION").read_text())
         except FileNotFoundError:
             return None
+        except ValueError:
+            raise EmbeddedServerError(
+                f"{self.data / 'PG_VERSION'} is damaged. Put the data back from a backup, then start again."
+            ) from None
 
     def data_dirs(self) -> list[Path]:
         return [path for path in (self.data, self.data_incomplete) if path.is_dir()]

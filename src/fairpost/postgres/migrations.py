@@ -16,6 +16,8 @@ from importlib.resources.abc import Traversable
 import asyncpg
 
 from fairpost.model.errors import MigrationError, Outgrown
+from fairpost.model.rights import MissingRight
+from fairpost.postgres.rights import missing_of_tenant, right_to_lay, ungranted
 from fairpost.system import clock
 
 SQL = files("fairpost.postgres") / "sql"
@@ -32,7 +34,6 @@ PATIENCE_S = 120.0
 _LOCK = 0x66616972706F7374  # "fairpost": one migrates, the others wait
 
 _LEDGER = """
-CREATE SCHEMA IF NOT EXISTS fairpost;
 CREATE TABLE IF NOT EXISTS fairpost.migrations (
     version    integer PRIMARY KEY,   -- 0: the functions
     name       text NOT NULL,
@@ -55,10 +56,11 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What one call of `migrate` did."""
+    """What one call of `migrate` did. `missing`: what only an administrator can grant; until then, `fairpost api` does not start."""
 
     migrations: tuple[str, ...]
     functions: bool
+    missing: tuple[MissingRight, ...] = ()
 
 
 @cache
@@ -102,7 +104,7 @@ async def _migrate(conn: asyncpg.Connection, up_to: int | None) -> Applied:
     async with conn.transaction():
         await conn.execute("SET LOCAL client_min_messages = warning")
         await conn.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-        await conn.execute(_LEDGER)
+        await _lay_ledger(conn)
         ledger = await _ledger(conn)
         _check(ledger, wanted)
         new = [m for m in wanted if m.version not in ledger]
@@ -112,10 +114,23 @@ async def _migrate(conn: asyncpg.Connection, up_to: int | None) -> Applied:
             await conn.execute(migration.sql)
             await _note(conn, migration)
         is_newest = len(wanted) == len(known_migrations())
-        relaid = is_newest and (bool(new) or ledger.get(0) != functions().checksum)
+        relaid = is_newest and (bool(new) or ledger.get(0) != functions().checksum or bool(await ungranted(conn)))
         if relaid:
             await _lay_functions(conn)
-    return Applied(tuple(f"{m.version:04} {m.name}" for m in new), relaid)
+        missing = await missing_of_tenant(conn) if is_newest else []
+    return Applied(tuple(f"{m.version:04} {m.name}" for m in new), relaid, tuple(missing))
+
+
+async def _lay_ledger(conn: asyncpg.Connection) -> None:
+    """CREATE SCHEMA IF NOT EXISTS would ask for a right to the whole database even where the schema is there."""
+    if missing := await right_to_lay(conn):
+        raise MigrationError(
+            f"This login may not make the schema fairpost. Nothing was changed. As an administrator of the database, run: "
+            f"{missing.sql}; then: fairpost db migrate"
+        )
+    if await conn.fetchval("SELECT to_regnamespace('fairpost') IS NULL"):
+        await conn.execute("CREATE SCHEMA fairpost")
+    await conn.execute(_LEDGER)
 
 
 def _altered(new: Sequence[Migration]) -> list[str]:

@@ -6,6 +6,7 @@ before it has proved to work in the data directory in question.
 
 import hashlib
 import os
+import select
 import signal
 import subprocess
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 from fairpost.system import clock
 
 POLL_S = 0.01
+LOOK_S = 0.25  # where nothing tells of a process's end
 PS_S_MAX = 10.0
 HAS_PROC = Path("/proc/self/cwd").exists()
 
@@ -104,6 +106,14 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def is_frozen(pid: int) -> bool:
+    """Whether it was stopped by a signal, and could go on."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+    except OSError:
+        return False
+
+
 def pid_exists(pid: int) -> bool:
     """What PostgreSQL asks before it believes a pid file: zombies and strangers count."""
     try:
@@ -138,6 +148,20 @@ def _handle(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
+
+
+def wait_for_end(pid: int, *, s_max: float) -> None:
+    """Returns when the process has ended, at the latest after so long; where nothing tells of its end, soon."""
+    handle = _handle(pid)
+    if handle is None:
+        time.sleep(min(s_max, LOOK_S))
+        return
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        poll.poll(s_max * 1000)
+    finally:
+        os.close(handle)
 
 
 def wait_until(condition: Callable[[], bool], *, s_max: float) -> bool:

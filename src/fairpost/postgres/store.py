@@ -8,7 +8,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, Self, assert_never
@@ -31,7 +31,7 @@ from fairpost.model.account import (
 )
 from fairpost.model.campaign import Gap
 from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing, Recipient
-from fairpost.model.errors import ChangedMeanwhile, DatabaseUnavailable, KeysChanged, NotFound
+from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound
 from fairpost.model.fault import Sample, Suspect
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
@@ -40,8 +40,9 @@ from fairpost.model.states import DoubtPolicy, EmailClass
 from fairpost.model.transport import SealedSecret, ServerSettings, TransportSettings, read_transport, write_transport
 from fairpost.model.troubles import NO_TROUBLES, Troubles
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
-from fairpost.postgres.connections import Connections
+from fairpost.postgres.connections import Connections, Statements
 from fairpost.postgres.tenants import TenantConnections
+from fairpost.postgres.trouble import in_plain_words
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 from fairpost.system.vitals import Vitals
@@ -52,16 +53,28 @@ LIMITS_KEPT, TRANSPORTS_KEPT = 1_024, 16_384
 KEPT_CHARS_MAX = 4_000  # of a transport: a key within can make it long
 
 BeginVerdict = Literal[
-    "begun", "stale", "gone", "held", "blocked", "closed", "parked", "inactive", "changed", "suppressed", "expired"
+    "begun",
+    "stale",
+    "unconfirmed",
+    "late",
+    "gone",
+    "held",
+    "blocked",
+    "closed",
+    "parked",
+    "inactive",
+    "changed",
+    "suppressed",
+    "expired",
 ]
-SettleVerdict = Literal["settled", "stale", "evidence", "gone"]
+SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 Level = Literal["workspace", "domain", "user", "stream"]
 Decision = Literal["sent", "failed", "resend"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    verdict: Literal["ok", "stale", "inactive", "changed", "paused"]
+    verdict: Literal["ok", "stale", "unconfirmed", "inactive", "changed", "paused"]
     ids: tuple[EmailId, ...]
     again: bool  # others held what there is: look again before sleeping
     next_at: datetime | None
@@ -73,6 +86,28 @@ class Begun:
     skip: tuple[str, ...]
     attempt: int | None
     now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenUp:
+    """What a lease holds after the database was away. `sending`: what it had begun, and in which attempt."""
+
+    verdict: Literal["held", "lost", "unconfirmed", "behind"]
+    until: datetime | None
+    step: int | None
+    sending: EmailId | None
+    attempt: int | None
+    life: UUID | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """Of the server by the engines. `behind`: accounts that it knows lower steps of than was acknowledged, and those."""
+
+    verdict: Literal["confirmed", "waiting", "behind", "silent"]
+    waits_for: tuple[str, ...]
+    behind: Mapping[AccountId, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +130,13 @@ class RouteWithWork:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """`is_outdated`: driven by the settings it had before."""
+    """`is_outdated`: driven by the settings it had before. `deaths` of its workers in a row, and the last one."""
 
     account: Account
     is_driven: bool
     is_outdated: bool
+    deaths: int = 0
+    died_at: datetime | None = None
 
 
 # Without `transport` as it is stored: a request sees that of its own workspace's accounts alone.
@@ -115,35 +152,42 @@ _COLUMNS = ", ".join(
 _PATIENCE = """l.suspended_at + (SELECT p.urgent FROM fairpost.patience p) AS patience_urgent,
     l.suspended_at + (SELECT p.bulk FROM fairpost.patience p) AS patience_bulk"""
 _SEEN = f"SELECT l.*, {_COLUMNS}, fairpost.transport_of(a.id) AS transport, {_PATIENCE}"
-_ACCOUNTS = f"{_SEEN} FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"
+_ACCOUNTS = f"{_SEEN} FROM fairpost.accounts a CROSS JOIN LATERAL fairpost.leases_now(ARRAY[a.id]) l"
 
 
 class Store:
-    def __init__(self, pool: "Connections | TenantConnections | asyncpg.Connection") -> None:
+    def __init__(self, pool: "Statements | asyncpg.Connection") -> None:
         self._pool = pool
         self._files: OrderedDict[int, tuple[Attachment, ...]] = OrderedDict()
 
     @classmethod
-    async def connect(cls, url: str, *, connections_max: int = 4, through_bouncer: bool = False) -> Self:
-        """`through_bouncer`: statements are not kept prepared, as PgBouncer's transaction mode wants it."""
-        options = {"statement_cache_size": 0} if through_bouncer else {}
-        try:
-            pool = await Connections.open(url, most=connections_max, **options)
-        except (OSError, asyncpg.CannotConnectNowError, asyncpg.ConnectionDoesNotExistError) as error:
-            raise DatabaseUnavailable(
-                f"No PostgreSQL answers: {error}. Start it, or check FAIRPOST_DATABASE_URL; "
-                "for the embedded one: fairpost db start"
-            ) from error
-        return cls(pool)
+    async def connect(cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False) -> Self:
+        """`behind_pooler`: it is known to be so, and need not be found out."""
+        with in_plain_words(url):
+            return cls(await Connections.open(url, most=connections_max, behind_pooler=behind_pooler))
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str, *, connections_max: int = 4, through_bouncer: bool = False) -> AsyncIterator[Self]:
-        store = await cls.connect(url, connections_max=connections_max, through_bouncer=through_bouncer)
+    async def open(cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False) -> AsyncIterator[Self]:
+        store = await cls.connect(url, connections_max=connections_max, behind_pooler=behind_pooler)
         try:
             yield store
         finally:
             await store.close()
+
+    @classmethod
+    @asynccontextmanager
+    async def unopened(cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False) -> AsyncIterator[Self]:
+        """The first statement connects."""
+        store = cls(Connections(url, most=connections_max, behind_pooler=behind_pooler))
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    @property
+    def behind_pooler(self) -> bool:
+        return isinstance(self._pool, Connections) and self._pool.behind_pooler
 
     async def close(self) -> None:
         await self._pool.close()
@@ -274,7 +318,7 @@ class Store:
         """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
         rows = await self.fetch(
             f"""WITH seen AS MATERIALIZED (
-                   SELECT l.*, {_COLUMNS}, {_PATIENCE} FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
+                   SELECT l.*, {_COLUMNS}, {_PATIENCE} FROM fairpost.accounts a JOIN fairpost.leases_now() l ON l.account_id = a.id
                    WHERE (num_nulls($1::text, $4::text[]) = 2 OR a.workspace = $1 OR a.pool = ANY ($4) OR '@' || a.name = ANY ($4))
                      AND a.name > $2 ORDER BY a.name LIMIT $3)
                SELECT s.*, t.transport
@@ -284,20 +328,27 @@ class Store:
         return [_account(row) for row in rows]
 
     async def take_lease(
-        self, account_id: AccountId, *, owner: str, seconds: float, now: datetime | None = None
+        self, account_id: AccountId, *, owner: str, seconds: float, again: bool = False, now: datetime | None = None
     ) -> Lease | None:
-        """None: another holds it."""
-        row = await self.row("SELECT * FROM fairpost.take_lease($1, $2, $3, $4)", account_id, owner, seconds, _at(now))
+        """None: another holds it. `again`: asked for before by the same worker, which got no answer."""
+        sql = "SELECT * FROM fairpost.take_lease($1, $2, $3, $4, $5)"
+        row = await self.row(sql, account_id, owner, seconds, _at(now), again)
         if not row["taken"]:
             return None
-        return Lease(account_id=account_id, epoch=Epoch(row["epoch"]), until=row["until"])
+        return Lease(account_id=account_id, epoch=Epoch(row["epoch"]), until=row["until"], step=row["step"])
+
+    async def take_up(self, lease: Lease, *, seconds: float, life: UUID | None, now: datetime | None = None) -> TakenUp:
+        """Where the lease was when the database went away, as long as no other has taken it. What it had claimed waits again."""
+        sql = "SELECT * FROM fairpost.take_up($1, $2, $3, $4, $5, $6)"
+        row = await self.row(sql, lease.account_id, lease.epoch, seconds, life, lease.step, _at(now))
+        return TakenUp(**row)
 
     async def renew_lease(self, lease: Lease, *, seconds: float, now: datetime | None = None) -> Lease | None:
         """None: it is gone; stop."""
         until = await self.value(
             "SELECT fairpost.renew_lease($1, $2, $3, $4)", lease.account_id, lease.epoch, seconds, _at(now)
         )
-        return until and Lease(account_id=lease.account_id, epoch=lease.epoch, until=until)
+        return until and replace(lease, until=until)
 
     async def drop_lease(self, lease: Lease, *, now: datetime | None = None) -> bool:
         sql = "SELECT fairpost.drop_lease($1, $2, $3)"
@@ -357,7 +408,7 @@ class Store:
     @asynccontextmanager
     async def together(self) -> "AsyncIterator[Store]":
         """Everything that is done with the store given is one commit, or nothing."""
-        if isinstance(self._pool, Connections | TenantConnections):
+        if isinstance(self._pool, Statements):
             async with self._pool.acquire() as conn, conn.transaction():
                 yield Store(conn)
                 failpoint("before_commit")
@@ -374,7 +425,7 @@ class Store:
     @asynccontextmanager
     async def connection(self) -> "AsyncIterator[asyncpg.Connection]":
         """For what needs one of its own, like a list that is copied in."""
-        if isinstance(self._pool, Connections | TenantConnections):
+        if isinstance(self._pool, Statements):
             async with self._pool.acquire() as conn:
                 yield conn
         else:
@@ -391,16 +442,7 @@ class Store:
 
     async def load(self, ids: Sequence[EmailId]) -> list[Outgoing]:
         """The e-mails with their content, in the order asked for; those that are gone are left out."""
-        rows = await self.fetch(
-            """SELECT q.*, c.subject, c.text_body, c.html_body, c.reply_to, c.headers, c.is_template, p.gap_min_s, p.gap_max_s,
-                      fairpost.tier_of(q.workspace, q.user_name) AS tier, fairpost.is_fair(q.workspace, f.share) AS is_fair,
-                      EXISTS (SELECT FROM fairpost.attachments a WHERE a.content_id = c.id) AS has_attachments
-               FROM unnest($1::bigint[]) WITH ORDINALITY w(id, place)
-               JOIN fairpost.queue q ON q.id = w.id JOIN fairpost.contents c ON c.id = q.content_id
-               LEFT JOIN fairpost.campaigns p ON p.id = q.campaign_id, fairpost.fairness f
-               ORDER BY w.place""",
-            list(ids),
-        )
+        rows = await self.fetch("SELECT * FROM fairpost.load($1)", list(ids))
         with_files = {row["content_id"] for row in rows if row["has_attachments"]}
         attachments = {content_id: await self._attachments(content_id) for content_id in with_files}
         return [
@@ -445,12 +487,13 @@ class Store:
         *,
         usage: Usage,
         evidence: Mapping[str, str] | None = None,
+        step: int | None = None,
         now: datetime | None = None,
     ) -> Begun:
-        """`evidence`: by what the provider can be asked about it later."""
-        sql = "SELECT * FROM fairpost.begin_send($1, $2, $3, $4, $5, $6)"
+        """`evidence`: by what the provider can be asked about it later. `step`: the number of this step of the lease."""
+        sql = "SELECT * FROM fairpost.begin_send($1, $2, $3, $4, $5, $6, $7)"
         written = json.dumps(dict(evidence)) if evidence is not None else None
-        row = await self.row(sql, lease.account_id, lease.epoch, email_id, _usage_json(usage), written, _at(now))
+        row = await self.row(sql, lease.account_id, lease.epoch, email_id, _usage_json(usage), written, _at(now), step)
         return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=row["attempt"], now=row["now"])
 
     async def settle(
@@ -461,13 +504,14 @@ class Store:
         report: Report | None = None,
         *,
         soft_bounced: Sequence[str] = (),
+        step: int | None = None,
         now: datetime | None = None,
     ) -> SettleVerdict:
         """`soft_bounced`: those given up because their mailbox took nothing."""
         outcome, detail = _outcome(verdict, report, soft_bounced)
-        sql = "SELECT fairpost.settle($1, $2, $3, $4, $5, $6)"
+        sql = "SELECT fairpost.settle($1, $2, $3, $4, $5, $6, $7)"
         result: SettleVerdict = await self.value(
-            sql, lease.account_id, lease.epoch, email_id, outcome, json.dumps(detail), _at(now)
+            sql, lease.account_id, lease.epoch, email_id, outcome, json.dumps(detail), _at(now), step
         )
         return result
 
@@ -481,12 +525,13 @@ class Store:
         follower: EmailId,
         usage: Usage,
         soft_bounced: Sequence[str] = (),
+        step: int | None = None,
         now: datetime | None = None,
     ) -> tuple[SettleVerdict, Begun]:
         """Settles one and begins the next, in one commit."""
         outcome, detail = _outcome(verdict, report, soft_bounced)
         row = await self.row(
-            "SELECT * FROM fairpost.settle_and_begin($1, $2, $3, $4, $5, $6, $7, $8)",
+            "SELECT * FROM fairpost.settle_and_begin($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             *(
                 lease.account_id,
                 lease.epoch,
@@ -496,6 +541,7 @@ class Store:
                 follower,
                 _usage_json(usage),
                 _at(now),
+                step,
             ),
         )
         begun = Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=row["attempt"], now=row["now"])
@@ -551,9 +597,44 @@ class Store:
     async def engine_gone(self, engine: str) -> None:
         await self.value("SELECT fairpost.engine_gone($1)", engine)
 
-    async def bury_engine(self, engine: str) -> int:
-        """All its processes are gone: what it drove is free at once. How many accounts."""
-        return int(await self.value("SELECT fairpost.bury_engine($1)", engine))
+    async def bury_engine(self, engine: str, *, heir: str | None = None) -> int:
+        """All its processes are gone: what it drove is free at once. How many accounts. `heir`: has what it remembered."""
+        return int(await self.value("SELECT fairpost.bury_engine($1, $2)", engine, heir))
+
+    # ── which server this is ──────────────────────────────────────────────────────────────────────────────
+
+    async def current_life(self) -> UUID | None:
+        """Of the database. None: no engine has ever worked on it."""
+        life: UUID | None = await self.value("SELECT fairpost.current_life()")
+        return life
+
+    async def ask_about_server(self) -> bool:
+        """Whether the engines have confirmed this server. If not, they are asked."""
+        return bool(await self.value("SELECT fairpost.ask_about_server($1)", clock.stated()))
+
+    async def confirm_server(self, engine: str, *, life: UUID | None, steps: Mapping[AccountId, int]) -> Confirmation:
+        """This engine's word: the last step it knows of each account."""
+        sql = "SELECT * FROM fairpost.confirm_server($1, $2, $3, $4, $5)"
+        row = await self.row(sql, engine, life, list(steps), list(steps.values()), clock.stated())
+        return Confirmation(
+            verdict=row["verdict"],
+            waits_for=tuple(row["waits_for"] or ()),
+            behind=dict(zip(row["behind"], row["behind_at"], strict=True)),
+        )
+
+    async def accounts_of_engines(self, engines: Sequence[str]) -> list[str]:
+        """The names of the accounts that they hold."""
+        sql = """SELECT a.name FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id
+                 WHERE l.owner = ANY ($1) ORDER BY a.name"""
+        return [row["name"] for row in await self.fetch(sql, list(engines))]
+
+    async def pause_restored(self, reason: str, by: str, *, life: UUID | None) -> None:
+        """Nothing is sent until a person resumes: commits were missing here, in this life of the database."""
+        await self.value("SELECT fairpost.pause_restored($1, $2, $3, $4)", reason, by, life, clock.stated())
+
+    async def pause_for_engines(self, reason: str, by: str, engines: Sequence[str]) -> None:
+        """Nothing is sent until these engines have answered, or a person resumes."""
+        await self.value("SELECT fairpost.pause_for_engines($1, $2, $3, $4)", reason, by, list(engines), clock.stated())
 
     async def routes_with_work(self) -> list[RouteWithWork]:
         return [
@@ -561,14 +642,18 @@ class Store:
             for row in await self.fetch("SELECT * FROM fairpost.routes_with_work($1)", clock.stated())
         ]
 
-    async def stations(self) -> list[Station]:
-        """All accounts, and whether somebody drives them."""
+    async def stations(self, *, is_any_owner_driving: bool = False) -> list[Station]:
+        """All accounts, and whether an engine drives them. `is_any_owner_driving`: also one whose lease has run out."""
         rows = await self.fetch(
-            f"""{_SEEN}, l.until > coalesce($1, clock_timestamp()) AS is_driven, l.revision <> a.revision AS is_outdated
-               FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id""",
+            f"""SELECT l.*, {_COLUMNS}, t.transport, {_PATIENCE}, l.until > coalesce($1, clock_timestamp()) OR $2 AND l.owner IS NOT NULL AS is_driven, l.revision <> a.revision AS is_outdated
+               FROM fairpost.accounts a JOIN fairpost.leases_now() l ON l.account_id = a.id
+               JOIN fairpost.transports_of(ARRAY(SELECT a.id FROM fairpost.accounts a)) t ON t.account_id = a.id""",  # noqa: S608 - all of it is ours
             clock.stated(),
+            is_any_owner_driving,
         )
-        return [Station(_account(row), row["is_driven"], row["is_outdated"]) for row in rows]
+        return [
+            Station(_account(row), row["is_driven"], row["is_outdated"], row["deaths"], row["died_at"]) for row in rows
+        ]
 
     async def accounts_in_doubt(self) -> list[AccountId]:
         """Those with an e-mail in doubt that its own policy wants sent again."""
@@ -578,9 +663,12 @@ class Store:
         """Those with an e-mail in doubt about which their provider can be asked."""
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_to_ask() AS id")]
 
-    async def suspend_crashing(self, account_id: AccountId, reason: str) -> None:
-        sql = "SELECT fairpost.set_status($1, NULL, 'suspended', $2, p_now => $3)"
-        await self.value(sql, account_id, reason, clock.stated())
+    async def worker_died(
+        self, account_id: AccountId, epoch: Epoch | None, *, is_alone: bool, deaths_max: int, reason: str
+    ) -> int:
+        """How many died in a row, over all engines; at `deaths_max` the account is suspended. `is_alone`: it drove no other."""
+        sql = "SELECT fairpost.worker_died($1, $2, $3, $4, $5, $6)"
+        return int(await self.value(sql, account_id, epoch, is_alone, deaths_max, reason, clock.stated()))
 
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
         ids = [row["id"] for row in await self.fetch("SELECT id FROM fairpost.doubts($1, $2)", account_id, most)]

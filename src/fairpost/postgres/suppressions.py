@@ -114,10 +114,13 @@ async def export(
     conn: "asyncpg.Connection", *, workspace: str | None, kind: SuppressionKind | None
 ) -> AsyncIterator[Suppression]:
     """All of it as it is at one moment, in bounded memory."""
-    sql = f"SELECT {_COLUMNS} {_MATCHING} ORDER BY s.address, s.workspace"
+    # Not the driver's cursor: it prepares a statement, and leaves that in a session which a pooler gives to others.
+    sql = f"DECLARE exported NO SCROLL CURSOR FOR SELECT {_COLUMNS} {_MATCHING} ORDER BY s.address, s.workspace"
     async with conn.transaction(readonly=True):
-        async for row in conn.cursor(sql, workspace, kind, prefetch=ROWS_AT_ONCE):
-            yield _suppression(row)
+        await conn.execute(sql, workspace, kind)
+        while rows := await conn.fetch(f"FETCH {ROWS_AT_ONCE} FROM exported"):
+            for row in rows:
+                yield _suppression(row)
 
 
 # ── brought in ────────────────────────────────────────────────────────────────────────────────────────────

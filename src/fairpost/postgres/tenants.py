@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from fairpost.model.errors import MigrationError
+from fairpost.model.rights import MIGRATE, how_to_grant, names
 from fairpost.model.workspace import WORKSPACE_NAME
 from fairpost.postgres.connections import Statements
+from fairpost.postgres.rights import TENANT, missing_of_tenant
 
 if TYPE_CHECKING:
     from fairpost.postgres.connections import Connections
-
-ROLE = "fairpost_tenant"
 
 
 class TenantConnections(Statements):
     def __init__(self, connections: "Connections", workspace: str) -> None:
         self._connections = connections
         assert WORKSPACE_NAME.fullmatch(workspace)  # it stands in a statement as it is
-        self._become = f"SET LOCAL ROLE {ROLE}; SET LOCAL fairpost.workspace = '{workspace}'"
+        self._become = f"SET LOCAL ROLE {TENANT}; SET LOCAL fairpost.workspace = '{workspace}'"
 
     @asynccontextmanager
     async def acquire(self) -> "AsyncIterator[asyncpg.Connection]":
@@ -35,23 +35,20 @@ class TenantConnections(Statements):
         try:
             await conn.execute(self._become)
         except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
-            raise MigrationError(f"No request can be answered: {error}. See what to do: fairpost api") from error
+            raise MigrationError(f"No request can be answered: {error}. See what to do: fairpost doctor") from error
 
     async def close(self) -> None:
         """They belong to somebody else."""
 
 
-async def require_role(conn: "asyncpg.Connection", *, region: str | None = None) -> None:
-    """Raises MigrationError where this login cannot become a tenant, and says what an administrator has to type."""
-    can = await conn.fetchval(
-        "SELECT coalesce((SELECT pg_has_role(current_user, r.oid, 'MEMBER') FROM pg_roles r WHERE r.rolname = $1), false)",
-        ROLE,
+async def require_tenant(conn: "asyncpg.Connection", *, region: str | None = None) -> None:
+    """Raises MigrationError where requests could not be answered, and says what has to be typed."""
+    missing = await missing_of_tenant(conn)
+    if not missing:
+        return
+    migrate = f"{MIGRATE} --region {region}" if region else MIGRATE
+    whose = f"the PostgreSQL of {region}" if region else "this PostgreSQL"
+    raise MigrationError(
+        f"Requests are answered as the role {TENANT}, and this is missing: {names(missing)}. "
+        f"As an administrator of {whose}, run: {how_to_grant(missing, migrate=migrate)}"
     )
-    if not can:
-        user = await conn.fetchval("SELECT quote_ident(current_user)")
-        whose = "this PostgreSQL" if region is None else f"the PostgreSQL of {region}"
-        raise MigrationError(
-            f"The role {ROLE}, under which requests are answered, is not there or not granted to {user}. As an administrator of "
-            f"{whose}, run: CREATE ROLE {ROLE} NOLOGIN; GRANT {ROLE} TO {user}; then: fairpost db migrate"
-            f"{f' --region {region}' if region else ''}"
-        )

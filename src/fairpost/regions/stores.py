@@ -11,10 +11,11 @@ from typing import Self
 import asyncpg
 
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError, RegionUnavailable
-from fairpost.postgres.connections import UNREACHABLE
+from fairpost.postgres.connections import connect
 from fairpost.postgres.migrations import pending
 from fairpost.postgres.store import Store
-from fairpost.postgres.tenants import require_role
+from fairpost.postgres.tenants import require_tenant
+from fairpost.postgres.trouble import DRIVER_ERRORS, in_a_line, is_away
 from fairpost.regions.directory import Directory, Region
 from fairpost.system import clock
 
@@ -79,9 +80,11 @@ class _Door:
                 raise  # the caller's own
             raise self._away(f"nothing came back for {answer_s_max:g} s") from error
         except DatabaseUnavailable as error:
-            raise self._away(str(error.__cause__ or error)) from error
-        except UNREACHABLE as error:
-            raise self._away(str(error) or type(error).__name__) from error
+            raise self._away(in_a_line(error.__cause__ or error)) from error
+        except DRIVER_ERRORS as error:
+            if not is_away(error):
+                raise
+            raise self._away(in_a_line(error)) from error
 
     async def _ready(self) -> Store:
         async with self._opening:  # one knocks, the others wait for what comes of it
@@ -97,13 +100,13 @@ class _Door:
 
     async def _require_ready(self) -> None:
         try:
-            conn = await asyncpg.connect(self._region.url)
+            conn = await connect(self._region.url)
         except ValueError:  # whose words may have a password in them
             raise DatabaseUnavailable("its URL cannot be read") from None
         try:
             todo = await pending(conn)
             if not todo and self._is_for_tenants:
-                await require_role(conn, region=self._region.name)
+                await require_tenant(conn, region=self._region.name)
         except asyncpg.InsufficientPrivilegeError as error:
             raise MigrationError(
                 f"The schema of the region {self._region.name} is not ours to read ({error}). Name a login in FAIRPOST_REGIONS "
@@ -139,6 +142,6 @@ class _Door:
 
     async def close(self) -> None:
         if self._store is not None:
-            with suppress(asyncpg.PostgresError, *UNREACHABLE):  # it is gone, and so are its connections
+            with suppress(*DRIVER_ERRORS):  # it is gone, and so are its connections
                 async with asyncio.timeout(ANSWER_S_MAX):
                     await self._store.close()

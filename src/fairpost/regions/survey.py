@@ -7,8 +7,9 @@ from datetime import timedelta
 import asyncpg
 
 from fairpost.model.errors import MigrationError
-from fairpost.postgres.connections import UNREACHABLE
+from fairpost.postgres.connections import connect
 from fairpost.postgres.migrations import pending
+from fairpost.postgres.trouble import DRIVER_ERRORS, trouble_of
 from fairpost.regions.directory import Directory, Region
 from fairpost.regions.stores import ANSWER_S_MAX
 
@@ -35,17 +36,20 @@ async def survey(directory: Directory) -> list[Sight]:
 async def _look(region: Region) -> Sight:
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
-            conn = await asyncpg.connect(region.url, statement_cache_size=0)
+            conn = await connect(region.url)
             try:
                 return await _inside(conn, Sight(name=region.name, place=region.place, answers=True))
             finally:
                 conn.terminate()
     except TimeoutError:
         trouble = f"nothing came back for {ANSWER_S_MAX:g} s"
-    except UNREACHABLE as error:
-        trouble = str(error) or type(error).__name__
     except ValueError:
         trouble = "its URL cannot be read"
+    except DRIVER_ERRORS as error:
+        found = trouble_of(error)
+        if found is None:
+            raise
+        trouble = found.why
     return Sight(name=region.name, place=region.place, answers=False, trouble=trouble)
 
 

@@ -13,13 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
-
 from fairpost.deliver.orchestrator import Orchestrator
 from fairpost.emulate.server import GmailEmulator
 from fairpost.model.account import Account, Limits
 from fairpost.model.states import EmailClass
 from fairpost.model.transport import SmtpSettings
+from fairpost.postgres.connections import connect
 from fairpost.postgres.store import Store
 from fairpost.simulate.checks import Violation, Watch, Watched
 from fairpost.simulate.engines import engine
@@ -357,12 +356,17 @@ def emulator(behaviour: Behaviour, user: str) -> GmailEmulator:
     )
 
 
+# A pooler keeps sessions open, and a database that is in use cannot be copied.
+_END_SESSIONS = "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a WHERE a.datname = '{}'"
+
+
 @asynccontextmanager
 async def _copied(url: str, name: str) -> AsyncIterator[str]:
     parts = urlsplit(url)
     template = parts.path.removeprefix("/")
     name = f"{template}_{name}"
     elsewhere = urlunsplit(parts._replace(path="/postgres"))
+    await _execute(elsewhere, _END_SESSIONS.format(template))
     await _execute(elsewhere, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
     try:
         await _execute(elsewhere, f'ALTER DATABASE "{name}" SET synchronous_commit = off')  # nothing here has to last
@@ -372,7 +376,7 @@ async def _copied(url: str, name: str) -> AsyncIterator[str]:
 
 
 async def _execute(url: str, sql: str) -> None:
-    conn = await asyncpg.connect(url)
+    conn = await connect(url)
     try:
         await conn.execute(sql)
     finally:

@@ -6,7 +6,7 @@ DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
 CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
 BEGIN
-    RETURN coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+    RETURN coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n CROSS JOIN LATERAL (SELECT c.waiting FROM fairpost.clocks c WHERE c.id = n.id OFFSET 0) c
                      WHERE n.workspace = p_workspace AND n.level = 'user' AND n.key = p_user), 0)
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0);
 END $$;

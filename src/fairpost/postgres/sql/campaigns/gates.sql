@@ -77,14 +77,15 @@ END $$;
 -- Workspaces with a stream that is shut though it need not be any more (part of a quota was given back), or that nobody has shut yet. Costs the
 -- number of streams that are alive. Each is then put right in a commit of its own: nobody holds the locks of many.
 CREATE OR REPLACE FUNCTION fairpost.wrong_gates(p_now timestamptz DEFAULT NULL) RETURNS SETOF text
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
 BEGIN
     RETURN QUERY
     SELECT DISTINCT s.workspace
     FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.campaign_id = c.id
-    LEFT JOIN fairpost.rules r ON r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream, fairpost.gate_of(s.workspace, s.stream, t) x
+    LEFT JOIN LATERAL (SELECT r.throttled_until FROM fairpost.rules r WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream OFFSET 0) r ON true,
+    fairpost.gate_of(s.workspace, s.stream, t) x
     WHERE c.state IN ('scheduled', 'running', 'paused')
     AND nullif(greatest(r.throttled_until, t), t) IS DISTINCT FROM x.until;
 END $$;

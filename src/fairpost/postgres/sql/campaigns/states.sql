@@ -141,7 +141,7 @@ END $$;
 -- that could move by itself or with nobody left to send it, completed ones in which something moves again. Costs the number of campaigns that
 -- are alive. Returns those that were moved.
 CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text)
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
@@ -183,7 +183,9 @@ END $$;
 -- Whether something of it will move by itself: anything but what is in doubt and held, and what waits for that or for a paused prospect.
 CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.due_at < 'infinity' AND NOT (q.state = 'in_doubt' AND q.on_doubt = 'hold' AND (q.evidence IS NULL OR q.evidence ? 'unknown')))
+    -- From the end: what has left is behind, and may still be in the index.
+    SELECT (SELECT true FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.due_at < 'infinity' AND NOT (q.state = 'in_doubt' AND q.on_doubt = 'hold' AND (q.evidence IS NULL OR q.evidence ? 'unknown'))
+            ORDER BY q.due_at DESC LIMIT 1) IS NOT NULL
 $$;
 
 -- Whether there is an account that may send it, or the rest of it.

@@ -24,7 +24,7 @@ BEGIN
             SELECT c.wake_at FROM (
                 SELECT c.wake_at, c.flow FROM fairpost.clocks c WHERE c.route = o.route AND c.wake_at >= o.woken_until
                 ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many, and they do not count
-            WHERE NOT EXISTS (SELECT FROM fairpost.nodes n JOIN fairpost.clocks h ON h.id = ANY (n.path) WHERE n.flow = c.flow AND h.held_until > t)
+            WHERE NOT EXISTS (SELECT FROM fairpost.nodes n CROSS JOIN unnest(n.path) above(id) JOIN fairpost.clocks h ON h.id = above.id WHERE n.flow = c.flow AND h.held_until > t)
             ORDER BY c.wake_at LIMIT 1) leaf
     ), freed AS (
         SELECT DISTINCT c.route FROM fairpost.clocks c WHERE c.held_until <= t AND c.busy > 0   -- the next staging wakes it

@@ -82,9 +82,9 @@ DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_sta
 CREATE OR REPLACE FUNCTION fairpost.set_status(
     p_account bigint, p_epoch bigint, p_status fairpost.account_status, p_reason text, p_until timestamptz DEFAULT NULL, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
-    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = coalesce(p_epoch, l.epoch) FOR NO KEY UPDATE;
+    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = coalesce(p_epoch, l.epoch) ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -104,14 +104,14 @@ BEGIN
     VALUES (clock_timestamp(), 'account_' || NEW.status, NEW.workspace, NEW.name,
             jsonb_strip_nulls(jsonb_build_object('reason', NEW.status_reason, 'until', NEW.status_until, 'before', OLD.status)));
     IF 'suspended' IN (OLD.status, NEW.status) THEN
-        UPDATE fairpost.leases l SET suspended_at = CASE WHEN NEW.status = 'suspended' THEN clock_timestamp() END WHERE l.account_id = NEW.id;
+        UPDATE fairpost.leases l SET deaths = CASE WHEN NEW.status = 'suspended' THEN l.deaths ELSE 0 END, suspended_at = CASE WHEN NEW.status = 'suspended' THEN clock_timestamp() END WHERE l.account_id = NEW.id;
     END IF;
     RETURN NULL;
 END $$;
 
 -- The account sends nothing until then. Every word replaces the last. False: the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.rest(p_account bigint, p_epoch bigint, p_until timestamptz, p_reason text, p_detail text) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
     UPDATE fairpost.leases l SET rest_until = p_until, rest_reason = p_reason, rest_detail = left(p_detail, 1000)
     WHERE l.account_id = p_account AND l.epoch = p_epoch;
@@ -122,7 +122,7 @@ END $$;
 -- those that have failed meanwhile are tried again. False: the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
 RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
     UPDATE fairpost.leases l SET troubles = p_troubles WHERE l.account_id = p_account AND l.epoch = p_epoch;
     IF NOT FOUND THEN
@@ -156,5 +156,6 @@ BEGIN
     removed := known AND in_hand + in_doubt + pinned = 0;
     IF removed THEN
         DELETE FROM fairpost.accounts a WHERE a.id = account;
+        INSERT INTO fairpost.removed_accounts (account_id) VALUES (account);
     END IF;
 END $$;

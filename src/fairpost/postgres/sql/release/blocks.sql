@@ -19,12 +19,12 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.block(
     p_account bigint, p_epoch bigint, p_workspace text, p_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     blocks_max CONSTANT integer := 100;   -- of one account: every claim steps over them
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
 BEGIN
-    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
+    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -98,49 +98,75 @@ BEGIN
     -- A refusal is booked at once: what a booking says was accepted came before it.
     IF EXISTS (SELECT FROM jsonb_to_recordset(p_outcomes) o(sent integer) WHERE o.sent > 0) THEN
         mark := mark + 1;
-        UPDATE fairpost.leases l SET accepts = mark WHERE l.account_id = account;
+        UPDATE fairpost.leases l SET accepts = mark WHERE l.account_id = account AND l.step = lease.step;
     END IF;
-    INSERT INTO fairpost.tallies AS d (account_id, workspace, day, sent, bounced, since, accepted, sample, refused, refused_since, refused_mark, streak, streak_mark, refusal)
-    SELECT account, o.workspace, today, sum(o.handled), sum(o.bounces), p_now, sum(o.sent), lease.sample,
-           coalesce(sum(o.refused), 0), CASE WHEN sum(o.refused) > 0 THEN p_now END, mark, coalesce(sum(o.refused), 0), mark, left(max(o.refusal), 500)
-    FROM jsonb_to_recordset(p_outcomes) o(workspace text, handled integer, bounces integer, sent integer, refused integer, refusal text) GROUP BY o.workspace
-    ON CONFLICT (account_id, workspace) DO UPDATE SET
-        day = excluded.day,
-        sent = excluded.sent + CASE WHEN (d.day, d.sample) = (excluded.day, excluded.sample) THEN d.sent ELSE 0 END,
-        bounced = excluded.bounced + CASE WHEN (d.day, d.sample) = (excluded.day, excluded.sample) THEN d.bounced ELSE 0 END,
-        accepted = d.accepted + excluded.accepted,
-        sample = excluded.sample,
-        (refused, refused_since, refused_mark) = (
-            SELECT excluded.refused + CASE WHEN goes_on THEN d.refused ELSE 0 END, CASE WHEN goes_on THEN d.refused_since ELSE excluded.refused_since END,
-                   CASE WHEN goes_on THEN d.refused_mark ELSE excluded.refused_mark END
-            FROM (SELECT excluded.accepted = 0 AND d.sample = excluded.sample AND d.refused > 0 AS goes_on) x),
-        streak = excluded.streak + CASE WHEN d.sample = excluded.sample AND d.streak_mark = mark THEN d.streak ELSE 0 END,
-        streak_mark = mark,
-        refusal = coalesce(excluded.refusal, d.refusal);
+    WITH told AS MATERIALIZED (
+        SELECT o.*, newest.spot
+        FROM (SELECT o.workspace, sum(o.handled)::integer AS handled, sum(o.bounces)::integer AS bounces, sum(o.sent) AS accepted, coalesce(sum(o.refused), 0)::integer AS refused,
+                     left(max(o.refusal), 500) AS refusal
+              FROM jsonb_to_recordset(p_outcomes) o(workspace text, handled integer, bounces integer, sent integer, refused integer, refusal text) GROUP BY o.workspace) o
+        LEFT JOIN LATERAL (
+            SELECT d.ctid AS spot FROM fairpost.tallies d WHERE d.account_id = account AND d.workspace = o.workspace ORDER BY d.turn DESC LIMIT 1) newest ON true
+    ), added AS (
+        UPDATE fairpost.tallies d SET
+            day = today,
+            sent = o.handled + CASE WHEN (d.day, d.sample) = (today, lease.sample) THEN d.sent ELSE 0 END,
+            bounced = o.bounces + CASE WHEN (d.day, d.sample) = (today, lease.sample) THEN d.bounced ELSE 0 END,
+            accepted = d.accepted + o.accepted,
+            sample = lease.sample,
+            (refused, refused_since, refused_mark) = (
+                SELECT o.refused + CASE WHEN goes_on THEN d.refused ELSE 0 END,
+                       CASE WHEN goes_on THEN d.refused_since WHEN o.refused > 0 THEN p_now END, CASE WHEN goes_on THEN d.refused_mark ELSE mark END
+                FROM (SELECT o.accepted = 0 AND d.sample = lease.sample AND d.refused > 0 AS goes_on) x),
+            streak = o.refused + CASE WHEN d.sample = lease.sample AND d.streak_mark = mark THEN d.streak ELSE 0 END,
+            streak_mark = mark,
+            refusal = coalesce(o.refusal, d.refusal),
+            turn = d.turn + 1
+        FROM told o WHERE d.ctid = o.spot
+    )
+    INSERT INTO fairpost.tallies (account_id, workspace, day, sent, bounced, since, accepted, sample, refused, refused_since, refused_mark, streak, streak_mark, refusal)
+    SELECT account, o.workspace, today, o.handled, o.bounces, p_now, o.accepted, lease.sample,
+           o.refused, CASE WHEN o.refused > 0 THEN p_now END, mark, o.refused, mark, o.refusal
+    FROM told o WHERE o.spot IS NULL;
 
+    IF (SELECT true FROM fairpost.tallies d WHERE d.account_id = account AND d.sample = lease.sample AND (d.bounced > 0 OR d.refused > 0) ORDER BY d.turn DESC LIMIT 1) IS NULL THEN
+        RETURN;   -- the usual case: the index of those in trouble is empty
+    END IF;
     RETURN QUERY
-    WITH troubled AS MATERIALIZED (
+    WITH served AS MATERIALIZED (
+        SELECT d.*, EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = account AND b.workspace = d.workspace) AS is_blocked
+        FROM fairpost.tallies_of(account) d WHERE d.sample = lease.sample
+    ), troubled AS MATERIALIZED (
         SELECT d.workspace, CASE WHEN d.day = today THEN d.sent ELSE 0 END AS sent, CASE WHEN d.day = today THEN d.bounced ELSE 0 END AS bounced,
                d.refused, d.refused_since, d.refused_mark = mark AS is_unbroken, CASE WHEN d.streak_mark = mark THEN d.streak ELSE 0 END AS streak,
                d.refusal, d.since, d.accepted
-        FROM fairpost.tallies d
-        WHERE d.account_id = account AND d.sample = lease.sample AND (d.bounced > 0 OR d.refused > 0)
-        AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = account AND b.workspace = d.workspace)
+        FROM served d WHERE (d.bounced > 0 OR d.refused > 0) AND NOT d.is_blocked
     ), waiting AS MATERIALIZED (
-        SELECT w.key FROM fairpost.accounts a CROSS JOIN LATERAL fairpost.roots_on(ARRAY[a.pool, '@' || a.name]) root(id) CROSS JOIN LATERAL (
-            SELECT c.key FROM fairpost.clocks c WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL LIMIT 2) w
+        SELECT w.key FROM fairpost.accounts a CROSS JOIN LATERAL fairpost.roots_on(ARRAY[a.pool, '@' || a.name]) root(id)
+        CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = root.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) now_at
+        CROSS JOIN LATERAL (
+            SELECT c.key FROM fairpost.clocks c WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= now_at.v ORDER BY c.vtime LIMIT 2) w
         WHERE a.id = account
     )
     SELECT (SELECT jsonb_agg(to_jsonb(x)) FROM troubled x WHERE x.bounced > 0 OR x.refused > 0),
-           (SELECT coalesce(sum(d.sent), 0)::integer FROM fairpost.tallies d
-            WHERE d.account_id = account AND d.day = today AND d.sample = lease.sample AND d.workspace NOT IN (SELECT x.workspace FROM troubled x)
-            AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = account AND b.workspace = d.workspace)),
-           (SELECT least(2, count(*))::integer FROM (
-                (SELECT d.workspace FROM fairpost.tallies d WHERE d.account_id = account AND d.sample = lease.sample LIMIT 2)
-                UNION SELECT w.key FROM waiting w) x),
+           (SELECT coalesce(sum(d.sent), 0)::integer FROM served d
+            WHERE d.day = today AND NOT d.is_blocked AND d.workspace NOT IN (SELECT x.workspace FROM troubled x)),
+           (SELECT least(2, count(*))::integer FROM ((SELECT d.workspace FROM served d LIMIT 2) UNION SELECT w.key FROM waiting w) x),
            (SELECT count(*)::integer FROM fairpost.blocks b WHERE b.account_id = account)
     WHERE EXISTS (SELECT FROM troubled x WHERE x.bounced > 0 OR x.refused > 0);
 END $$;
+
+-- What is counted of each sender on an account: from one to the next along the index, by the newest version of each.
+CREATE OR REPLACE FUNCTION fairpost.tallies_of(p_account bigint) RETURNS SETOF fairpost.tallies
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE newest(tally) AS (
+        (SELECT d FROM fairpost.tallies d WHERE d.account_id = p_account ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)
+        UNION ALL
+        SELECT (SELECT d FROM fairpost.tallies d WHERE d.account_id = p_account AND d.workspace < (n.tally).workspace ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)
+        FROM newest n WHERE (n.tally).workspace IS NOT NULL
+    )
+    SELECT (n.tally).* FROM newest n WHERE (n.tally).workspace IS NOT NULL
+$$;
 
 -- Accounts that could send, if it were not for their blocks: nothing but mail of senders that they may not serve is due on their routes.
 -- Costs the accounts with blocks, and what is blocked on each.

@@ -61,18 +61,18 @@ BEGIN
     SELECT array_agg(h.id), array_agg(DISTINCT h.workspace) INTO heads, workspaces
     FROM (SELECT c.id, n.path[1] AS workspace, c.head_due, c.head_id
           FROM unnest(roots) r CROSS JOIN LATERAL (
-              SELECT c.id, c.head_due, c.head_id FROM fairpost.clocks c JOIN fairpost.nodes n ON n.id = c.id
+              SELECT c.id, c.head_due, c.head_id FROM fairpost.clocks c CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n
               WHERE c.fifo_root = r.node AND c.busy > 0 AND n.workspace <> ALL (blocked)
-              AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) JOIN fairpost.clocks h ON h.id = w.id WHERE h.held_until IS NOT NULL)
+              AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.clocks h WHERE h.id = w.id OFFSET 0) h WHERE h.held_until IS NOT NULL)
               ORDER BY c.head_due, c.head_id LIMIT p_limit) c
-          JOIN fairpost.nodes n ON n.id = c.id ORDER BY c.head_due, c.head_id LIMIT p_limit) h;
+          CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n ORDER BY c.head_due, c.head_id LIMIT p_limit) h;
     ours := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (workspaces) FOR UPDATE SKIP LOCKED);
     skipped := NOT coalesce(workspaces <@ ours, true);
     WITH leaf AS MATERIALIZED (   -- looked at again, under the lock
         SELECT c.id, c.v, c.flow, c.head_due, c.head_id, n.path, n.route, c.ctid AS spot
         FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
-        WHERE n.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
-        AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) JOIN fairpost.clocks h ON h.id = w.id WHERE h.held_until IS NOT NULL)
+        WHERE n.id = ANY (heads) AND c.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
+        AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.clocks h WHERE h.id = w.id OFFSET 0) h WHERE h.held_until IS NOT NULL)
     ), won AS (
         SELECT q.leaf, greatest(1, count(*) FILTER (WHERE q.turn <= p_limit AND q.due_at <= p_now))::integer AS quota
         FROM (SELECT l.id AS leaf, q.due_at, row_number() OVER (ORDER BY q.due_at, q.id) AS turn
@@ -88,7 +88,8 @@ BEGIN
     INTO branches
     FROM won w JOIN leaf l ON l.id = w.leaf
     CROSS JOIN LATERAL (
-        SELECT array_agg(c.ctid ORDER BY p.depth) AS spots FROM unnest(l.path) WITH ORDINALITY p(id, depth) JOIN fairpost.clocks c ON c.id = p.id) s
+        SELECT array_agg(c.spot ORDER BY p.depth) AS spots FROM unnest(l.path) WITH ORDINALITY p(id, depth)
+        CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.clocks c WHERE c.id = p.id OFFSET 0) c) s
     JOIN (SELECT x.id, x.dense, ARRAY[x.w, 100000 + x.d, 200000 + x.u, 400000 + x.dense]::integer[] AS groups
           FROM (SELECT l.id, dense_rank() OVER (ORDER BY l.id)::integer AS dense, dense_rank() OVER (ORDER BY l.path[1]) AS w,
                        dense_rank() OVER (ORDER BY l.path[2]) AS d, dense_rank() OVER (ORDER BY l.path[3]) AS u FROM leaf l) x) g ON g.id = l.id;
@@ -179,13 +180,13 @@ BEGIN
             WHERE c.due <= p_now AND c.nth <= b.quota AND q.waiting AND q.due_at <= p_now);   -- its prospect may have been paused since
         barred := ARRAY(
             SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (locked) AND (q.expires_at <= p_now OR NOT EXISTS (
-                SELECT FROM unnest(q.addresses) a WHERE NOT EXISTS (
-                    SELECT FROM fairpost.suppressions s WHERE s.address = fairpost.fold(a) AND s.workspace IN (q.workspace, '*')
-                    AND fairpost.stops_mail(s.kind, s.also_urgent, q.class))
-                AND NOT EXISTS (
-                    SELECT FROM fairpost.suppression_hashes h
+                SELECT FROM unnest(q.addresses) a WHERE (
+                    SELECT true FROM fairpost.suppressions s WHERE s.address = fairpost.fold(a) AND s.workspace IN (q.workspace, '*')
+                    AND fairpost.stops_mail(s.kind, s.also_urgent, q.class) LIMIT 1) IS NULL
+                AND (
+                    SELECT true FROM fairpost.suppression_hashes h
                     WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(fairpost.fold(a), 'UTF8')) FROM fairpost.salts s) AND h.workspace IN (q.workspace, '*')
-                    AND fairpost.stops_mail(h.kind, h.also_urgent, q.class)))));
+                    AND fairpost.stops_mail(h.kind, h.also_urgent, q.class) LIMIT 1) IS NULL)));
 
         WITH candidate AS (
             SELECT c.*, b.grp, b.quota, b.pinned, c.id = ANY (locked) AS mine, c.id = ANY (barred) AS never
@@ -244,7 +245,7 @@ CREATE OR REPLACE FUNCTION fairpost.claim(
     p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT ids bigint[], OUT again boolean, OUT next_at timestamptz
 )
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan SET enable_bitmapscan = off AS $$
 DECLARE
     t timestamptz;
     lease fairpost.leases;
@@ -264,10 +265,13 @@ BEGIN
     END IF;
     ids := '{}';
     again := false;
-    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
     t := coalesce(p_now, clock_timestamp());
     IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= t THEN
         verdict := 'stale';
+        RETURN;
+    ELSIF lease.server IS DISTINCT FROM pg_postmaster_start_time() THEN
+        verdict := 'unconfirmed';
         RETURN;
     END IF;
     SELECT * INTO account FROM fairpost.accounts a WHERE a.id = p_account;
@@ -307,7 +311,7 @@ BEGIN
     IF urgent_ids <> '{}' OR lease.urgent_run > 0 OR served <> lease.lanes_served THEN
         UPDATE fairpost.leases l SET
             urgent_run = least(9, greatest(0, l.urgent_run + cardinality(urgent_ids) - 9 * cardinality(bulk_ids))), lanes_served = served
-        WHERE l.account_id = p_account;
+        WHERE l.account_id = p_account AND l.step = lease.step;
     END IF;
     IF cardinality(ids) = 0 AND NOT again THEN
         next_at := least(fairpost.next_moment(routes), (SELECT nullif(min(b.until), 'infinity') FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until > t));
@@ -327,12 +331,12 @@ END $$;
 -- What a lease holds untouched: after a claim whose answer was lost, or an e-mail found locked by somebody who was cancelling
 -- it. What an earlier lease of the account left so is adopted. Null: the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.held(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS bigint[]
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     lease fairpost.leases;
     ids bigint[];
 BEGIN
-    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
     IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= coalesce(p_now, clock_timestamp()) THEN
         RETURN NULL;
     END IF;
@@ -352,7 +356,7 @@ $$;
 
 -- When the next urgent e-mail that sleeps below this account's routes becomes due, if that is before the moment given.
 CREATE OR REPLACE FUNCTION fairpost.next_urgent(p_account bigint, p_before timestamptz) RETURNS timestamptz
-LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT min(c.wake_at) FROM fairpost.accounts a JOIN fairpost.clocks c ON c.route IN (a.pool, '@' || a.name)
     JOIN fairpost.nodes n ON n.id = c.id AND n.class = 'urgent'
     WHERE a.id = p_account AND c.wake_at < p_before
@@ -361,7 +365,7 @@ $$;
 
 -- Waits until whoever holds the first workspace of these routes is done with it, holding nothing oneself.
 CREATE OR REPLACE FUNCTION fairpost.await_turn(p_account bigint) RETURNS void
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '1s' SET enable_bitmapscan = off AS $$
 BEGIN
     PERFORM c.id FROM fairpost.clocks c WHERE c.id = (
         SELECT c.id FROM fairpost.accounts a

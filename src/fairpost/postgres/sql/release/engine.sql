@@ -10,7 +10,7 @@ BEGIN
     ON CONFLICT (id) DO UPDATE SET seen_at = t, asleep = p_asleep
     WHERE e.asleep <> p_asleep OR e.seen_at < t - interval '2 seconds';
     DELETE FROM fairpost.engines e WHERE e.ctid IN (
-        SELECT d.ctid FROM fairpost.engines d WHERE d.seen_at < t - interval '1 minute' FOR UPDATE SKIP LOCKED);
+        SELECT d.ctid FROM fairpost.engines d WHERE d.seen_at < t - interval '1 minute' AND d.asked IS NULL FOR UPDATE SKIP LOCKED);
     RETURN (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > t - interval '5 seconds');
 END $$;
 
@@ -19,8 +19,10 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.engines e WHERE e.id = p_engine
 $$;
 
--- Whoever calls this has proof that no process of the engine lives any more: its leases need not run out.
-CREATE OR REPLACE FUNCTION fairpost.bury_engine(p_engine text) RETURNS integer
+-- The caller has proof that no process of the engine lives any more: its leases need not run out. `p_heir`: the engine that has what the dead one
+-- remembered. Where the dead one was asked about the server, its heir answers for it.
+DROP FUNCTION IF EXISTS fairpost.bury_engine(text);
+CREATE OR REPLACE FUNCTION fairpost.bury_engine(p_engine text, p_heir text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     held record;
@@ -29,7 +31,8 @@ BEGIN
     FOR held IN SELECT l.account_id, l.epoch FROM fairpost.leases l WHERE l.owner = p_engine ORDER BY l.account_id LOOP
         n := n + fairpost.drop_lease(held.account_id, held.epoch)::integer;
     END LOOP;
-    PERFORM fairpost.engine_gone(p_engine);
+    UPDATE fairpost.engines e SET heir = p_heir WHERE e.heir = p_engine OR e.id = p_engine AND e.asked IS NOT NULL;
+    DELETE FROM fairpost.engines e WHERE e.id = p_engine AND e.asked IS NULL;
     RETURN n;
 END $$;
 
@@ -50,7 +53,7 @@ END $$;
 -- Costs the number of routes.
 CREATE OR REPLACE FUNCTION fairpost.routes_with_work(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, due boolean, next_at timestamptz)
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
@@ -59,24 +62,40 @@ BEGIN
     WITH noted AS (
         SELECT a.route, min(a.due_at) AS at FROM fairpost.arrivals a WHERE a.due_at < 'infinity' GROUP BY 1
     ), tree AS (
-        SELECT root.route, bool_or(EXISTS (SELECT FROM fairpost.clocks c WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL)) AS busy
-        FROM fairpost.nodes root WHERE root.parent = 0 GROUP BY 1
+        SELECT root.route, bool_or(first.is_there IS NOT NULL) AS busy FROM fairpost.nodes root
+        CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = root.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) now_at
+        LEFT JOIN LATERAL (   -- from where scans begin: what was served before may still be in the index
+            SELECT true AS is_there FROM fairpost.clocks c
+            WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= now_at.v ORDER BY c.vtime LIMIT 1) first ON true
+        WHERE root.parent = 0 GROUP BY 1
     ), known AS (
         SELECT route FROM noted UNION SELECT route FROM tree
     ), seen AS (
         SELECT k.route, coalesce(tree.busy, false) AS busy, least(noted.at, asleep.at, freed.at) AS at
         FROM known k LEFT JOIN noted USING (route) LEFT JOIN tree USING (route)
-        LEFT JOIN LATERAL (SELECT min(c.wake_at) AS at FROM fairpost.clocks c WHERE c.route = k.route AND c.wake_at IS NOT NULL) asleep ON true
-        LEFT JOIN LATERAL (SELECT min(c.held_until) AS at FROM fairpost.clocks c
-                           WHERE c.route = k.route AND c.held_until < 'infinity' AND c.busy > 0) freed ON true
+        LEFT JOIN LATERAL (SELECT c.wake_at AS at FROM fairpost.clocks c WHERE c.route = k.route AND c.wake_at IS NOT NULL ORDER BY c.wake_at LIMIT 1) asleep ON true
+        LEFT JOIN LATERAL (SELECT c.held_until AS at FROM fairpost.clocks c
+                           WHERE c.route = k.route AND c.held_until < 'infinity' AND c.busy > 0 ORDER BY c.held_until LIMIT 1) freed ON true
     )
     SELECT s.route, s.busy OR coalesce(s.at <= t, false), CASE WHEN s.at > t THEN s.at END FROM seen s WHERE (s.busy OR s.at IS NOT NULL)
         AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t);
 END $$;
 
+-- The lease of each of these accounts, or (null) of all: by its newest version, see migration 0027.
+CREATE OR REPLACE FUNCTION fairpost.leases_now(p_accounts bigint[] DEFAULT NULL) RETURNS SETOF fairpost.leases
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF p_accounts IS NULL THEN
+        p_accounts := ARRAY(SELECT a.id FROM fairpost.accounts a);
+    END IF;
+    RETURN QUERY
+    SELECT l.* FROM unnest(p_accounts) a(id)
+    CROSS JOIN LATERAL (SELECT * FROM fairpost.leases l WHERE l.account_id = a.id ORDER BY l.step DESC LIMIT 1) l;
+END $$;
+
 -- Accounts with an e-mail in doubt that its own policy wants sent again.
 CREATE OR REPLACE FUNCTION fairpost.accounts_in_doubt() RETURNS SETOF bigint
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET enable_seqscan = off AS $$
     SELECT DISTINCT q.account_id FROM fairpost.queue q
     WHERE NOT q.waiting AND q.state = 'in_doubt' AND q.on_doubt = 'resend' AND q.attempts < q.attempts_max
     AND (q.evidence IS NULL OR q.evidence ? 'unknown')
@@ -84,7 +103,7 @@ $$;
 
 -- Those with an e-mail in doubt about which its provider can be asked: by whoever drives the account.
 CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET enable_seqscan = off AS $$
     SELECT DISTINCT q.account_id FROM fairpost.queue q
     WHERE NOT q.waiting AND q.state = 'in_doubt' AND q.evidence IS NOT NULL AND NOT q.evidence ? 'unknown'
 $$;

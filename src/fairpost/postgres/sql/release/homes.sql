@@ -26,7 +26,7 @@ $$;
 -- Decides on the homes of those among these senders who have none, or none that is proven yet. Left out are those on whom somebody else decides just now.
 -- Returns the arrivals that have a home, and with each the domain. The caller holds the rules of their workspaces.
 CREATE OR REPLACE FUNCTION fairpost.find_homes(INOUT arrived fairpost.arrivals[], OUT homes text[])
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     workspaces text[]; users text[];   -- on whom there is something to decide
     mine text[];                       -- the workspaces in which nobody else decides
@@ -47,9 +47,11 @@ BEGIN
                 SELECT a.domain, a.id FROM fairpost.arrivals a WHERE a.workspace = u.workspace AND a.user_name = u.user_name AND a.n > 0 LIMIT 1000) a
             UNION ALL   -- where they hang since before there were homes
             SELECT u.workspace, u.user_name, d.key, n.id, false
-            FROM undecided u JOIN fairpost.nodes n ON n.workspace = u.workspace AND n.level = 'user' AND n.key = u.user_name JOIN fairpost.nodes d ON d.id = n.parent
+            FROM undecided u
+            CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.workspace = u.workspace AND n.level = 'user' AND n.key = u.user_name OFFSET 0) n
+            CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes d WHERE d.id = n.parent OFFSET 0) d
         ), judged AS (
-            SELECT c.*, CASE WHEN EXISTS (SELECT FROM fairpost.domains d WHERE d.workspace = c.workspace)   -- most have none, and need no folding
+            SELECT c.*, CASE WHEN (SELECT true FROM fairpost.domains d WHERE d.workspace = c.workspace LIMIT 1)   -- most have none, and need no folding
                         THEN fairpost.proven_domain(c.workspace, c.domain) END AS proven
             FROM (SELECT c.workspace, c.user_name, c.domain, c.is_new, min(c.id) AS id FROM candidate c GROUP BY 1, 2, 3, 4) c
         )
@@ -117,14 +119,17 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION fairpost.weigh_domains(ids bigint[]) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
     UPDATE fairpost.clocks c SET weight = x.weight
     FROM (SELECT n.id, coalesce(r.weight, 1) * CASE
-                     WHEN EXISTS (SELECT FROM fairpost.nodes u JOIN fairpost.clocks k ON k.id = u.id WHERE u.parent = n.id AND k.weight >= 1) THEN 1   -- the usual case, found soon
-                     ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u JOIN fairpost.clocks k ON k.id = u.id WHERE u.parent = n.id), 1) END AS weight
-          FROM fairpost.nodes n LEFT JOIN fairpost.rules r ON r.workspace = n.workspace AND r.level = 'domain' AND r.key = n.key
+                     WHEN (SELECT true FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.clocks k WHERE k.id = u.id OFFSET 0) k
+                           WHERE u.parent = n.id AND k.weight >= 1 LIMIT 1) THEN 1   -- the usual case, found soon
+                     ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.clocks k WHERE k.id = u.id OFFSET 0) k
+                                    WHERE u.parent = n.id), 1) END AS weight
+          FROM fairpost.nodes n
+          LEFT JOIN LATERAL (SELECT r.weight FROM fairpost.rules r WHERE r.workspace = n.workspace AND r.level = 'domain' AND r.key = n.key OFFSET 0) r ON true
           WHERE n.id = ANY (ids)) x
-    WHERE c.id = x.id AND c.weight <> x.weight
+    WHERE c.id = x.id AND c.id = ANY (ids) AND c.weight <> x.weight
 $$;
 
 -- Brings the leaves of one user to the home they have now; those from before homes stay where they are until they are empty. Costs their nodes, not their

@@ -28,32 +28,24 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     ON CONFLICT DO NOTHING
 $$;
 
--- A person has let a restore pass: the database is what it is now, and what engines remember of its former life no longer counts.
+-- A person has let a restore pass: the database is what it is now, and what engines remember of its former life no longer counts. Workers learn of it when
+-- they take up their leases.
 CREATE OR REPLACE FUNCTION fairpost.begin_new_life(p_now timestamptz) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     DELETE FROM fairpost.witnesses;
     DELETE FROM fairpost.identity;
     SELECT fairpost.remember_identity(NULL, p_now);
+    UPDATE fairpost.leases SET server = NULL WHERE server IS NOT NULL;
 $$;
 
--- What changed without harm: the server was failed over to a standby that had everything (told in an event), or something
--- can be seen now that could not be seen before.
-CREATE OR REPLACE FUNCTION fairpost.update_identity(p_life uuid, p_folder text, p_now timestamptz DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
-DECLARE
-    known fairpost.identity;
-    seen record;
-BEGIN
-    SELECT * INTO known FROM fairpost.identity i WHERE i.life = p_life FOR UPDATE;
-    SELECT * INTO seen FROM fairpost.identity_now();
-    IF known.timeline < seen.timeline THEN
-        INSERT INTO fairpost.events (at, kind, subject, detail)
-        VALUES (coalesce(p_now, clock_timestamp()), 'failed over', 'database', jsonb_build_object('timeline', seen.timeline, 'before', known.timeline));
-    END IF;
-    UPDATE fairpost.identity i SET timeline = coalesce(seen.timeline, i.timeline), folder = coalesce(p_folder, i.folder),
+-- Something can be seen now that could not be seen before.
+DROP FUNCTION IF EXISTS fairpost.update_identity(uuid, text, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.update_identity(p_life uuid, p_folder text) RETURNS void
+LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    UPDATE fairpost.identity i SET timeline = coalesce(i.timeline, seen.timeline), folder = coalesce(p_folder, i.folder),
         system_identifier = coalesce(i.system_identifier, seen.system_identifier)
-    WHERE i.life = p_life;
-END $$;
+    FROM fairpost.identity_now() seen WHERE i.life = p_life
+$$;
 
 -- This engine was here once more. Returns how often; no row when the database has begun another life meanwhile.
 CREATE OR REPLACE FUNCTION fairpost.witness(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)

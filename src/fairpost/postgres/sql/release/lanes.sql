@@ -22,8 +22,9 @@ $$;
 -- The lower of what is said of the user and of the workspace.
 CREATE OR REPLACE FUNCTION fairpost.tier_of(p_workspace text, p_user text) RETURNS smallint
 LANGUAGE sql STABLE AS $$
-    SELECT coalesce(min(r.tier), 1::smallint) FROM fairpost.rules r
-    WHERE r.workspace = p_workspace AND (r.level, r.key) IN (('workspace', ''), ('user', p_user))
+    SELECT coalesce(least(
+        (SELECT r.tier FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.key = ''),
+        (SELECT r.tier FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user)), 1::smallint)
 $$;
 
 -- Whether the fair queue serves a workspace: always the same ones for a share, and those of a smaller share are among them.

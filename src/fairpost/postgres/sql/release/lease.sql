@@ -1,20 +1,23 @@
 -- The fenced lease of an account. Its epoch only grows; every claim, renewal, begin and settle names it.
 
--- Takes the lease if nobody holds it, and recovers what the last holder left behind.
--- `taken` is false while another holds it; `until` says how long.
+-- Takes the lease if it is free, and recovers what the last holder left behind.
+-- `taken` is false while another holds it; `until` says how long; or while this server is not confirmed. `p_again`: the same worker asked before, and the
+-- answer was lost; what it may have taken then is its own.
+DROP FUNCTION IF EXISTS fairpost.take_lease(bigint, text, double precision, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_lease(
-    p_account bigint, p_owner text, p_seconds double precision, p_now timestamptz DEFAULT NULL,
-    OUT taken boolean, OUT epoch bigint, OUT until timestamptz, OUT now timestamptz
+    p_account bigint, p_owner text, p_seconds double precision, p_now timestamptz DEFAULT NULL, p_again boolean DEFAULT false,
+    OUT taken boolean, OUT epoch bigint, OUT until timestamptz, OUT now timestamptz, OUT step bigint
 )
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     lease fairpost.leases;
 BEGIN
-    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR UPDATE;
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account ORDER BY l.step DESC LIMIT 1 FOR UPDATE;
     now := coalesce(p_now, clock_timestamp());
-    taken := FOUND AND lease.until <= now;
+    taken := FOUND AND (lease.until <= now OR p_again AND lease.owner = p_owner) AND fairpost.is_confirmed();
     epoch := lease.epoch;
     until := lease.until;
+    step := lease.step;
     IF taken THEN
         epoch := lease.epoch + 1;
         until := now + make_interval(secs => p_seconds);
@@ -23,59 +26,123 @@ BEGIN
         END IF;
         UPDATE fairpost.accounts a SET status = 'active', status_reason = NULL, status_until = NULL
         WHERE a.id = p_account AND a.status <> 'active' AND a.status_until <= now;   -- its time has come
-        UPDATE fairpost.leases l SET epoch = take_lease.epoch, owner = p_owner, until = take_lease.until,
+        UPDATE fairpost.leases l SET epoch = take_lease.epoch, owner = p_owner, until = take_lease.until, server = pg_postmaster_start_time(),
             revision = (SELECT a.revision FROM fairpost.accounts a WHERE a.id = p_account)
-        WHERE l.account_id = p_account;
+        WHERE l.account_id = p_account AND l.step = lease.step;
         PERFORM fairpost.recover(p_account, epoch, now);
     END IF;
+END $$;
+
+-- After the database was away: the holder takes up its lease where it was, even if its time ran out, unless another has taken it. What it had claimed and not
+-- begun waits again; `sending`: what it had begun, with its `attempt`. The step moves on: what is still under way on a connection that was lost comes too late.
+-- `p_life`, `p_step`: the last step that the holder knows of, in which life of the database. `verdict`: held; lost; unconfirmed (not yet); behind (commits
+-- are missing here).
+CREATE OR REPLACE FUNCTION fairpost.take_up(
+    p_account bigint, p_epoch bigint, p_seconds double precision, p_life uuid, p_step bigint, p_now timestamptz DEFAULT NULL,
+    OUT verdict text, OUT until timestamptz, OUT step bigint, OUT sending bigint, OUT attempt integer, OUT life uuid, OUT now timestamptz
+)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    lease fairpost.leases;
+    claimed bigint[];
+BEGIN
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR UPDATE;
+    now := coalesce(p_now, clock_timestamp());
+    step := lease.step;
+    life := fairpost.current_life();
+    verdict := CASE
+        WHEN coalesce(lease.step, -1) < p_step AND p_life = life THEN 'behind'
+        WHEN NOT fairpost.is_confirmed() THEN 'unconfirmed'
+        WHEN lease.epoch IS DISTINCT FROM p_epoch THEN 'lost'
+        ELSE 'held' END;
+    IF verdict <> 'held' THEN
+        RETURN;
+    END IF;
+    step := lease.step + 1;
+    until := greatest(lease.until, now + make_interval(secs => p_seconds));
+    UPDATE fairpost.leases l SET until = take_up.until, step = take_up.step, server = pg_postmaster_start_time() WHERE l.account_id = p_account;
+    claimed := ARRAY(SELECT q.id FROM fairpost.queue q
+                     WHERE q.account_id = p_account AND NOT q.waiting AND q.epoch = p_epoch AND q.state = 'claimed' ORDER BY q.id FOR UPDATE SKIP LOCKED);
+    UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (claimed);
+    PERFORM fairpost.note(claimed, 1, true);
+    SELECT q.id, q.attempts INTO sending, attempt FROM fairpost.queue q
+    WHERE q.account_id = p_account AND NOT q.waiting AND q.epoch = p_epoch AND q.state = 'sending';
 END $$;
 
 -- Prolongs a lease that is still held. Null: it is gone, stop.
 CREATE OR REPLACE FUNCTION fairpost.renew_lease(p_account bigint, p_epoch bigint, p_seconds double precision, p_now timestamptz DEFAULT NULL)
 RETURNS timestamptz
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     held timestamptz;
+    held_step bigint;
     t timestamptz;
 BEGIN
-    SELECT l.until INTO held FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR UPDATE;
+    SELECT l.until, l.step INTO held, held_step FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch ORDER BY l.step DESC LIMIT 1 FOR UPDATE;
     t := coalesce(p_now, clock_timestamp());
     IF held IS NULL OR held <= t THEN
         RETURN NULL;
     END IF;
-    UPDATE fairpost.leases l SET until = greatest(held, t + make_interval(secs => p_seconds)) WHERE l.account_id = p_account RETURNING l.until INTO held;
+    UPDATE fairpost.leases l SET until = greatest(held, t + make_interval(secs => p_seconds)) WHERE l.account_id = p_account AND l.step = held_step RETURNING l.until INTO held;
     RETURN held;
 END $$;
 
 -- Gives the lease back: what was claimed waits again at once.
 CREATE OR REPLACE FUNCTION fairpost.drop_lease(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t timestamptz;
+    held_step bigint;
 BEGIN
-    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR UPDATE;
+    SELECT l.step INTO held_step FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch ORDER BY l.step DESC LIMIT 1 FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
     t := coalesce(p_now, clock_timestamp());
     -- The epoch moves on, so that nothing this holder still has under way can change a row.
-    UPDATE fairpost.leases l SET epoch = p_epoch + 1, owner = NULL, until = '-infinity' WHERE l.account_id = p_account;
+    UPDATE fairpost.leases l SET epoch = p_epoch + 1, owner = NULL, until = '-infinity' WHERE l.account_id = p_account AND l.step = held_step;
     PERFORM fairpost.recover(p_account, p_epoch + 1, t);
     RETURN true;
 END $$;
 
 -- Frees what accounts whose lease ran out still hold, when nobody comes to take it over. Returns how many accounts.
 CREATE OR REPLACE FUNCTION fairpost.reap_leases(p_now timestamptz DEFAULT NULL) RETURNS integer
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     dead record;
     n integer := 0;
 BEGIN
-    FOR dead IN SELECT l.account_id, l.epoch FROM fairpost.leases l WHERE l.until <= coalesce(p_now, clock_timestamp())
+    FOR dead IN SELECT l.account_id, l.epoch FROM fairpost.accounts a CROSS JOIN LATERAL (
+                    SELECT l.account_id, l.epoch, l.owner, l.until FROM fairpost.leases l WHERE l.account_id = a.id ORDER BY l.step DESC LIMIT 1) l
+                WHERE l.until <= coalesce(p_now, clock_timestamp())
                 AND (l.owner IS NOT NULL OR EXISTS (SELECT FROM fairpost.queue q WHERE q.account_id = l.account_id AND NOT q.waiting AND q.state <> 'in_doubt'))
-                ORDER BY l.account_id FOR UPDATE SKIP LOCKED LOOP
+                ORDER BY l.account_id LOOP
+        PERFORM FROM fairpost.leases l WHERE l.account_id = dead.account_id AND l.epoch = dead.epoch AND l.until <= coalesce(p_now, clock_timestamp())
+        ORDER BY l.step DESC LIMIT 1 FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
         PERFORM fairpost.drop_lease(dead.account_id, dead.epoch, p_now);
         n := n + 1;
     END LOOP;
     RETURN n;
+END $$;
+
+-- A worker of this account died, for no reason that is known to be another's. Counted in a row, over all engines; an e-mail that is sent ends the row.
+-- `p_is_alone`: it drove no other account. Else only what it had begun can have been the cause. At `p_deaths_max` the account is suspended. Returns how
+-- many there are now.
+CREATE OR REPLACE FUNCTION fairpost.worker_died(
+    p_account bigint, p_epoch bigint, p_is_alone boolean, p_deaths_max integer, p_reason text, p_now timestamptz DEFAULT NULL
+) RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    n integer;
+BEGIN
+    UPDATE fairpost.leases l SET deaths = least(l.deaths + 1, 1000), died_at = coalesce(p_now, clock_timestamp())
+    WHERE l.account_id = p_account
+    AND (p_is_alone OR EXISTS (SELECT FROM fairpost.queue q
+                               WHERE q.account_id = p_account AND NOT q.waiting AND q.epoch = p_epoch AND q.state IN ('sending', 'in_doubt')))
+    RETURNING l.deaths INTO n;
+    IF n >= p_deaths_max THEN
+        PERFORM fairpost.set_status(p_account, NULL, 'suspended', p_reason, p_now => p_now);
+    END IF;
+    RETURN coalesce(n, 0);
 END $$;

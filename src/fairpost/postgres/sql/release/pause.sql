@@ -16,12 +16,18 @@ EXCEPTION WHEN lock_not_available THEN
     NULL;
 END $$;
 
--- The pause that holds now, or no row.
+-- The pause that holds now, or no row. A server that engines take longer than a moment to confirm is a pause, too.
 CREATE OR REPLACE FUNCTION fairpost.pause_now(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (since timestamptz, until timestamptz, reason text, paused_by text, restored boolean)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT p.since, nullif(p.until, 'infinity'), p.reason, p.paused_by, p.restored
     FROM fairpost.pauses p WHERE p.everything AND p.until > coalesce(p_now, clock_timestamp())
+    UNION ALL
+    SELECT s.asked_at, NULL, 'The database was restarted or failed over. Waiting for these engines to confirm that nothing is missing: '
+        || coalesce((SELECT string_agg(e.id, ', ' ORDER BY e.id) FROM fairpost.engines e WHERE e.asked IS NOT NULL), 'none'), 'restore guard', false
+    FROM fairpost.server s
+    WHERE s.asked = pg_postmaster_start_time() AND s.asked_at < coalesce(p_now, clock_timestamp()) - interval '3 seconds'
+    AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > coalesce(p_now, clock_timestamp()))
 $$;
 
 -- Nothing is begun any more, of anybody, until the given moment ('infinity': until resumed). Returns whether that was so
@@ -42,12 +48,12 @@ BEGIN
         RETURN true;
     END IF;
     INSERT INTO fairpost.pauses (since, until, reason, paused_by, restored)
-    VALUES (coalesce(before.since, t), CASE WHEN p_restored THEN 'infinity' ELSE p_until END, left(p_reason, 1000), left(p_by, 200), p_restored)
+    VALUES (coalesce(before.since, t), CASE WHEN p_restored THEN 'infinity' ELSE p_until END, left(p_reason, 5000), left(p_by, 200), p_restored)
     ON CONFLICT (everything) DO UPDATE SET
-        since = excluded.since, until = excluded.until, reason = excluded.reason, paused_by = excluded.paused_by, restored = excluded.restored;
+        since = excluded.since, until = excluded.until, reason = excluded.reason, paused_by = excluded.paused_by, restored = excluded.restored, waits_for = NULL;
     INSERT INTO fairpost.events (at, kind, subject, detail)
     VALUES (t, CASE WHEN p_restored THEN 'restored' ELSE 'paused' END, 'everything',
-            jsonb_build_object('until', p_until, 'reason', left(p_reason, 1000), 'by', left(p_by, 200)));
+            jsonb_build_object('until', p_until, 'reason', left(p_reason, 5000), 'by', left(p_by, 200)));
     RETURN before.everything IS NOT NULL;
 END $$;
 
@@ -66,6 +72,9 @@ BEGIN
     END IF;
     IF ended.restored THEN
         PERFORM fairpost.begin_new_life(t);
+    END IF;
+    IF ended.restored OR ended.waits_for IS NOT NULL THEN
+        PERFORM fairpost.accept_server(t);
     END IF;
     INSERT INTO fairpost.events (at, kind, subject, detail)
     VALUES (t, 'resumed', 'everything', jsonb_build_object('by', left(p_by, 200), 'restored', ended.restored));

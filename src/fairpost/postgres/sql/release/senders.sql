@@ -131,38 +131,53 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_writer NOT LIKE '#% fifo'
 $$;
 
--- What an account did, since it last said so. Adds to its own counters, and returns what somebody may be blamed for (see blocks.sql).
+-- What an account did, since it last said so. Adds to its own counters, each found by its newest version (nobody else writes them: the lease is locked), and returns what somebody may be blamed for (see blocks.sql).
 -- `p_outcomes`: [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}], the first two numbers for the
 -- account's day (e-mails and addresses), the others in e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
 DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book(p_account bigint, p_epoch bigint, p_outcomes jsonb, p_measures jsonb, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (suspects jsonb, others_sent integer, senders integer, blocks integer)
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    hour_now CONSTANT timestamptz := fairpost.hour_of(t);
     lease fairpost.leases;
 BEGIN
-    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN;
     END IF;
     PERFORM set_config('synchronous_commit', 'off', true);   -- counters: what a crash of the server forgets of them hurts nobody
-    INSERT INTO fairpost.activity AS a (workspace, user_name, hour, writer, sent, bounced, rejected)
-    SELECT o.workspace, o."user", fairpost.hour_of(t), fairpost.writer_of(p_account, o.is_fair), o.sent, o.bounced, o.rejected
-    FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, is_fair boolean, sent integer, bounced integer, rejected integer)
-    ON CONFLICT (workspace, user_name, hour, writer) DO UPDATE SET
-        sent = a.sent + excluded.sent, bounced = a.bounced + excluded.bounced, rejected = a.rejected + excluded.rejected;
+    WITH told AS MATERIALIZED (
+        SELECT o.workspace, o."user" AS user_name, w.writer, o.sent, o.bounced, o.rejected, newest.spot
+        FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, is_fair boolean, sent integer, bounced integer, rejected integer)
+        CROSS JOIN LATERAL (SELECT fairpost.writer_of(p_account, o.is_fair) AS writer OFFSET 0) w
+        LEFT JOIN LATERAL (
+            SELECT a.ctid AS spot FROM fairpost.activity a WHERE a.workspace = o.workspace AND a.user_name = o."user" AND a.hour = hour_now AND a.writer = w.writer
+            ORDER BY a.turn DESC LIMIT 1) newest ON true
+    ), added AS (
+        UPDATE fairpost.activity a SET sent = a.sent + o.sent, bounced = a.bounced + o.bounced, rejected = a.rejected + o.rejected, turn = a.turn + 1
+        FROM told o WHERE a.ctid = o.spot
+    )
+    INSERT INTO fairpost.activity (workspace, user_name, hour, writer, sent, bounced, rejected)
+    SELECT o.workspace, o.user_name, hour_now, o.writer, o.sent, o.bounced, o.rejected FROM told o WHERE o.spot IS NULL;
     INSERT INTO fairpost.stirs (workspace, user_name, at)
     SELECT o.workspace, o."user", coalesce(o.offended_at, t)
     FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer, offended_at timestamptz), fairpost.fairness f
     WHERE f.is_scoring AND o."user" <> '' AND o.bounced + o.rejected > 0;   -- what went well breaks no rule
-    INSERT INTO fairpost.measures AS m (hour, account_id, kind, tier, n, total_us, buckets)
-    SELECT fairpost.hour_of(t), p_account, o.kind, o.tier, o.n, o.total_us, o.buckets
-    FROM jsonb_to_recordset(p_measures) o(kind text, tier smallint, n bigint, total_us bigint, buckets jsonb)
-    ON CONFLICT (hour, account_id, kind, tier) DO UPDATE SET
-        n = m.n + excluded.n, total_us = m.total_us + excluded.total_us, buckets = fairpost.add_counts(m.buckets, excluded.buckets);
+    WITH told AS MATERIALIZED (
+        SELECT o.*, newest.spot FROM jsonb_to_recordset(p_measures) o(kind text, tier smallint, n bigint, total_us bigint, buckets jsonb)
+        LEFT JOIN LATERAL (
+            SELECT m.ctid AS spot FROM fairpost.measures m WHERE m.hour = hour_now AND m.account_id = p_account AND m.kind = o.kind AND m.tier = o.tier
+            ORDER BY m.turn DESC LIMIT 1) newest ON true
+    ), added AS (
+        UPDATE fairpost.measures m SET n = m.n + o.n, total_us = m.total_us + o.total_us, buckets = fairpost.add_counts(m.buckets, o.buckets), turn = m.turn + 1
+        FROM told o WHERE m.ctid = o.spot
+    )
+    INSERT INTO fairpost.measures (hour, account_id, kind, tier, n, total_us, buckets)
+    SELECT hour_now, p_account, o.kind, o.tier, o.n, o.total_us, o.buckets FROM told o WHERE o.spot IS NULL;
     IF lease.day_started_at IS NOT NULL AND p_outcomes <> '[]' THEN
         RETURN QUERY SELECT * FROM fairpost.count_outcomes(lease, p_outcomes, t);
     END IF;
@@ -200,7 +215,7 @@ END $$;
 -- How much is queued, and since when the oldest of what is due and not held has been waiting. Costs the number of senders, never of e-mails:
 -- of the thousand that have waited longest by their place, one is looked for that nobody holds.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
 BEGIN

@@ -2,11 +2,13 @@
 -- route's row is the lock, and nobody waits for it. Costs what has changed, never what is waiting: a bulk of ten
 -- thousand e-mails of one sender is one arrival.
 
+-- What only new names need is planned each time: a plan that was made when the tree had one page would read all of it.
+
 -- The nodes that arrivals need and that do not exist yet, level by level, with what the rules say of them; each user below the home that comes with the
 -- arrival. Leaves are what is missing in any case: a leaf bears its flow as its key.
 DROP FUNCTION IF EXISTS fairpost.grow(fairpost.arrivals[], timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.grow(arrived fairpost.arrivals[], homes text[], p_now timestamptz) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     levels CONSTANT fairpost.node_level[] := '{route,workspace,domain,user,stream}';
     parents bigint[] := array_fill(0::bigint, ARRAY[cardinality(arrived)]);
@@ -26,8 +28,8 @@ BEGIN
                     CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN homes[a.ord] ELSE a.user_name END AS key
                 FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
             ) w
-            LEFT JOIN fairpost.nodes p ON p.id = w.parent
-            WHERE NOT EXISTS (SELECT FROM fairpost.nodes o WHERE o.parent = w.parent AND o.key = w.key)
+            LEFT JOIN LATERAL (SELECT p.path FROM fairpost.nodes p WHERE p.id = w.parent OFFSET 0) p ON true
+            WHERE (SELECT true FROM fairpost.nodes o WHERE o.parent = w.parent AND o.key = w.key LIMIT 1) IS NULL
         ), grown AS (
             INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path)
             SELECT w.id, w.parent, levels[depth + 1], w.route, w.class, w.workspace, w.key,
@@ -37,16 +39,18 @@ BEGIN
         ), ticking AS (
             INSERT INTO fairpost.clocks (id, parent, key, route, weight, held_until)
             SELECT g.id, g.parent, g.key, g.route, fairpost.weight_of(r.weight, r.tier, f), CASE WHEN depth <> 2 THEN fairpost.held_until(r, p_now) END
-            FROM grown g
-            LEFT JOIN fairpost.rules r ON r.workspace = g.workspace AND r.level = g.level
-                AND r.key = CASE g.level WHEN 'workspace' THEN '' ELSE g.key END
+            FROM grown g LEFT JOIN LATERAL (
+                SELECT * FROM fairpost.rules r
+                WHERE r.workspace = g.workspace AND r.level = g.level AND r.key = CASE g.level WHEN 'workspace' THEN '' ELSE g.key END OFFSET 0) r ON true
         )
         SELECT array_agg(g.id) INTO users FROM grown g;
 
         SELECT array_agg(n.id ORDER BY a.ord) INTO parents
         FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
-        JOIN fairpost.nodes n ON n.parent = parents[a.ord]
-            AND n.key = CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN homes[a.ord] ELSE a.user_name END;
+        CROSS JOIN LATERAL (
+            SELECT n.id FROM fairpost.nodes n WHERE n.parent = parents[a.ord]
+            AND n.key = CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN homes[a.ord] ELSE a.user_name END
+            OFFSET 0) n;
     END LOOP;
     PERFORM fairpost.weigh_domains(ARRAY(SELECT DISTINCT n.parent FROM fairpost.nodes n WHERE n.id = ANY (users)));
 
@@ -55,7 +59,8 @@ BEGIN
         FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, first_id, fresh, ord)
     ), grown AS (
         INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path, flow)
-        SELECT w.id, w.parent, 'stream', w.route, w.class, w.workspace, w.flow::text, p.path || w.id, w.flow FROM wanted w JOIN fairpost.nodes p ON p.id = w.parent
+        SELECT w.id, w.parent, 'stream', w.route, w.class, w.workspace, w.flow::text, p.path || w.id, w.flow
+        FROM wanted w CROSS JOIN LATERAL (SELECT p.path FROM fairpost.nodes p WHERE p.id = w.parent OFFSET 0) p
         RETURNING n.*
     ), labelled AS (
         INSERT INTO fairpost.leaves (node, workspace, home, domain, stream) SELECT w.id, w.workspace, w.home, w.domain, w.stream FROM wanted w
@@ -68,16 +73,16 @@ BEGIN
                (SELECT root.id FROM fairpost.nodes w JOIN fairpost.nodes root ON root.id = w.parent
                 WHERE w.id = g.path[1] AND root.key = fairpost.root_key(g.route, g.class, 'fifo')) END
     FROM grown g JOIN wanted w ON w.id = g.id
-    LEFT JOIN fairpost.rules s ON s.workspace = w.workspace AND s.level = 'stream' AND s.key = w.stream
-    LEFT JOIN fairpost.rules d ON d.workspace = w.workspace AND d.level = 'domain' AND d.key = w.domain;
+    LEFT JOIN LATERAL (SELECT * FROM fairpost.rules s WHERE s.workspace = w.workspace AND s.level = 'stream' AND s.key = w.stream OFFSET 0) s ON true
+    LEFT JOIN LATERAL (SELECT * FROM fairpost.rules d WHERE d.workspace = w.workspace AND d.level = 'domain' AND d.key = w.domain OFFSET 0) d ON true;
 END $$;
 
 -- Of these arrivals, those in whose workspace nobody is at work; it is locked. What grows may change the weight of a domain that is there already.
 CREATE OR REPLACE FUNCTION fairpost.whose_workspace_is_free(p_route text, arrived fairpost.arrivals[]) RETURNS fairpost.arrivals[]
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     there CONSTANT bigint[] := ARRAY(SELECT n.id FROM fairpost.nodes n
-                                     WHERE n.workspace IN (SELECT a.workspace FROM unnest(arrived) a) AND n.level = 'workspace' AND n.route = p_route);
+                                     WHERE n.workspace = ANY (ARRAY(SELECT DISTINCT a.workspace FROM unnest(arrived) a)) AND n.level = 'workspace' AND n.route = p_route);
     mine CONSTANT bigint[] := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (there) FOR UPDATE SKIP LOCKED);
 BEGIN
     RETURN (SELECT array_agg(a) FROM unnest(arrived) a
@@ -120,6 +125,10 @@ DECLARE
     ended bigint[];
     mine bigint[];                 -- the workspaces this transaction holds
     awake bigint[];
+    -- Named in each statement: a join alone may read all nodes, whatever the planner believes of them.
+    flows uuid[];
+    leaves bigint[];
+    ways bigint[];                 -- from the workspaces down to these leaves
     behind boolean := false;
 BEGIN
     -- What committed since the last look: by transaction, so that the dead entries of what was read before are never
@@ -152,12 +161,18 @@ BEGIN
 
     WITH gone AS (
         DELETE FROM fairpost.arrivals a WHERE a.ctid = ANY (notes) RETURNING a.*
-    ), planned AS (
-        SELECT g.workspace, g.user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n, min(g.due_at) AS since
-        FROM gone g WHERE g.fresh > 0 AND g.user_name <> '' GROUP BY 1, 2, 3
+    ), planned AS MATERIALIZED (
+        SELECT g.*, newest.spot
+        FROM (SELECT g.workspace, g.user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n, min(g.due_at) AS since
+              FROM gone g WHERE g.fresh > 0 AND g.user_name <> '' GROUP BY 1, 2, 3) g
+        LEFT JOIN LATERAL (   -- the route's own counter, and we hold the route
+            SELECT a.ctid AS spot FROM fairpost.activity a WHERE a.workspace = g.workspace AND a.user_name = g.user_name AND a.hour = g.hour AND a.writer = r.route
+            ORDER BY a.turn DESC LIMIT 1) newest ON true
     ), booked AS (
-        INSERT INTO fairpost.activity AS o (workspace, user_name, hour, writer, volume) SELECT p.workspace, p.user_name, p.hour, r.route, p.n FROM planned p
-        ON CONFLICT (workspace, user_name, hour, writer) DO UPDATE SET volume = o.volume + excluded.volume
+        UPDATE fairpost.activity a SET volume = a.volume + p.n, turn = a.turn + 1 FROM planned p WHERE a.ctid = p.spot
+    ), newly_booked AS (
+        INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume)
+        SELECT p.workspace, p.user_name, p.hour, r.route, p.n FROM planned p WHERE p.spot IS NULL
     ), stirred AS (
         INSERT INTO fairpost.stirs (workspace, user_name, at)
         SELECT p.workspace, p.user_name, least(p.since, p_now) FROM planned p, fairpost.fairness f WHERE f.is_scoring AND p.hour <= p_now
@@ -168,7 +183,7 @@ BEGIN
           FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
 
     -- A new name is looked up in the rules: nobody may be laying a rule for its workspace meanwhile.
-    SELECT array_agg(a) INTO strangers FROM unnest(arrived) a WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = a.flow);
+    SELECT array_agg(a) INTO strangers FROM unnest(arrived) a WHERE (SELECT true FROM fairpost.nodes n WHERE n.flow = a.flow LIMIT 1) IS NULL;
     IF strangers IS NOT NULL THEN
         SELECT array_agg(a) INTO strangers FROM unnest(strangers) a
         WHERE a.workspace IN (SELECT w.workspace FROM (SELECT DISTINCT s.workspace FROM unnest(strangers) s) w
@@ -180,34 +195,37 @@ BEGIN
         END IF;
     END IF;
 
+    flows := ARRAY(SELECT a.flow FROM unnest(arrived) a);
     SELECT array_agg(locked.id) INTO mine FROM (
-        SELECT c.id FROM fairpost.clocks c WHERE c.id IN (
-            SELECT n.path[1] FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow
-            UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended))
+        SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (ARRAY(
+            SELECT n.path[1] FROM fairpost.nodes n WHERE n.flow = ANY (flows)
+            UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended)))
         FOR UPDATE SKIP LOCKED) locked;
+    leaves := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.flow = ANY (flows) UNION SELECT unnest(asleep));
+    ways := ARRAY(SELECT DISTINCT w.id FROM fairpost.nodes n, unnest(n.path) w(id) WHERE n.id = ANY (leaves));
 
     -- Somebody else's workspaces wait for the next time; their notes go back.
     WITH later AS (
         INSERT INTO fairpost.arrivals
         SELECT a.* FROM unnest(arrived) a
-        WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = a.flow AND n.path[1] = ANY (mine))
+        WHERE (SELECT true FROM fairpost.nodes n WHERE n.flow = a.flow AND n.path[1] = ANY (mine) LIMIT 1) IS NULL
         RETURNING 1)
     SELECT EXISTS (SELECT FROM later) OR EXISTS (SELECT FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended) AND n.path[1] <> ALL (coalesce(mine, '{}')))
     INTO behind;
 
     WITH leaf AS (
         SELECT n.id, n.path, a.n, a.due_at, a.id AS first_id FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow
-        WHERE n.path[1] = ANY (mine)
+        WHERE n.flow = ANY (flows) AND n.path[1] = ANY (mine)
         UNION ALL
         SELECT n.id, n.path, 0, 'infinity', NULL FROM fairpost.nodes n WHERE n.id = ANY (asleep) AND n.path[1] = ANY (mine)
     ), news AS (
         SELECT c.id, c.busy, c.held_until, l.n, l.first_id, l.due_at, least(c.wake_at, l.due_at) AS wake_at
         FROM (SELECT l.id, sum(l.n) AS n, min(l.due_at) AS due_at, min(l.first_id) AS first_id FROM leaf l GROUP BY l.id) l
-        JOIN fairpost.clocks c ON c.id = l.id
+        JOIN fairpost.clocks c ON c.id = l.id AND c.id = ANY (leaves)
     ), counted AS (
         UPDATE fairpost.clocks c SET waiting = c.waiting + up.n
         FROM (SELECT node, sum(l.n) AS n FROM leaf l, unnest(l.path[1:3]) node GROUP BY node HAVING sum(l.n) <> 0) up
-        WHERE c.id = up.node
+        WHERE c.id = up.node AND c.id = ANY (ways)
     ), noted AS (
         UPDATE fairpost.clocks c SET
             waiting = c.waiting + x.n,
@@ -215,23 +233,23 @@ BEGIN
             head_due = least(c.head_due, x.due_at),
             busy = CASE WHEN x.wake_at <= p_now THEN 1 ELSE c.busy END,
             wake_at = CASE WHEN x.busy = 0 AND x.wake_at > p_now AND x.wake_at < 'infinity' THEN x.wake_at END
-        FROM news x WHERE c.id = x.id
+        FROM news x WHERE c.id = x.id AND c.id = ANY (leaves)
     )
     SELECT array_agg(x.id) INTO awake FROM news x WHERE x.busy = 0 AND x.wake_at <= p_now AND x.held_until IS NULL;
 
     -- Turns that led to nothing are given back, on every level; nobody goes back behind the place where scans begin.
     UPDATE fairpost.clocks c SET vtime = greatest(above.v, c.vtime - back.n / c.weight)
     FROM (SELECT node, sum(-a.fresh) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node
-          WHERE a.fresh < 0 AND n.path[1] = ANY (mine) GROUP BY node) back
-    JOIN fairpost.clocks own ON own.id = back.node
+          WHERE a.fresh < 0 AND n.flow = ANY (flows) AND n.path[1] = ANY (mine) GROUP BY node) back
+    JOIN fairpost.clocks own ON own.id = back.node AND own.id = ANY (ways)
     CROSS JOIN LATERAL (SELECT p.v FROM fairpost.clocks p WHERE p.id = own.parent ORDER BY p.v DESC LIMIT 1) above
-    WHERE c.id = back.node;
+    WHERE c.id = back.node AND c.id = ANY (ways);
     PERFORM fairpost.move_on(r.route);
 
     -- A held node kept its count of what it has to serve; with the hold gone it is active again.
     WITH freed AS (
         UPDATE fairpost.clocks c SET held_until = NULL FROM fairpost.nodes n
-        WHERE c.id = ANY (ended) AND n.id = c.id AND n.path[1] = ANY (mine) RETURNING c.id, c.busy)
+        WHERE c.id = ANY (ended) AND n.id = c.id AND n.id = ANY (ended) AND n.path[1] = ANY (mine) RETURNING c.id, c.busy)
     SELECT awake || array_agg(f.id) INTO awake FROM freed f WHERE f.busy > 0;
 
     PERFORM fairpost.activate(awake);
@@ -248,7 +266,7 @@ END $$;
 
 -- Stages the routes nobody else is staging. True when something was left behind.
 CREATE OR REPLACE FUNCTION fairpost.stage(p_routes text[], p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     r fairpost.routes;
     staged integer := 0;

@@ -9,17 +9,18 @@ LANGUAGE plpgsql AS $$
 DECLARE
     depth integer;
     now_at bigint[];
+    above bigint[];   -- named in each statement: a join alone may read all nodes, whatever the planner believes of them
 BEGIN
     FOR depth IN REVERSE 4..1 LOOP
-        SELECT array_agg(n.id) INTO now_at FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth;
+        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth;
         CONTINUE WHEN now_at IS NULL;
         UPDATE fairpost.clocks c SET vtime = p.v + (c.id % 1000000) * 1e-9
-        FROM fairpost.clocks p WHERE c.id = ANY (now_at) AND p.id = c.parent AND c.vtime < p.v + (c.id % 1000000) * 1e-9;
+        FROM fairpost.clocks p WHERE c.id = ANY (now_at) AND p.id = c.parent AND p.id = ANY (above) AND c.vtime < p.v + (c.id % 1000000) * 1e-9;
         EXIT WHEN depth = 1;
         WITH woken AS (
             UPDATE fairpost.clocks p SET busy = p.busy + child.n
             FROM (SELECT c.parent, count(*)::integer AS n FROM fairpost.clocks c WHERE c.id = ANY (now_at) GROUP BY c.parent) child
-            WHERE p.id = child.parent
+            WHERE p.id = child.parent AND p.id = ANY (above)
             RETURNING p.id, p.busy = child.n AND p.held_until IS NULL AS first
         )
         SELECT ids || coalesce(array_agg(w.id), '{}') INTO ids FROM woken w WHERE w.first;
@@ -32,14 +33,15 @@ LANGUAGE plpgsql AS $$
 DECLARE
     depth integer;
     now_at bigint[];
+    above bigint[];   -- named in each statement: a join alone may read all nodes, whatever the planner believes of them
 BEGIN
     FOR depth IN REVERSE 4..2 LOOP
-        SELECT array_agg(n.id) INTO now_at FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth;
+        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth;
         CONTINUE WHEN now_at IS NULL;
         WITH left_over AS (
             UPDATE fairpost.clocks p SET busy = p.busy - child.n
             FROM (SELECT c.parent, count(*)::integer AS n FROM fairpost.clocks c WHERE c.id = ANY (now_at) GROUP BY c.parent) child
-            WHERE p.id = child.parent
+            WHERE p.id = child.parent AND p.id = ANY (above)
             RETURNING p.id, p.busy = 0 AND p.held_until IS NULL AS last
         )
         SELECT ids || coalesce(array_agg(l.id), '{}') INTO ids FROM left_over l WHERE l.last;

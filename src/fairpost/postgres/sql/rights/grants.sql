@@ -1,48 +1,31 @@
--- What a request may do at all, whosever it is. Laid last, each time: a function that is not there yet cannot be shut.
+-- Grants what described.sql describes. Laid last, each time: a function that is not there yet cannot be shut.
 
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') THEN
         CREATE ROLE fairpost_tenant NOLOGIN;
+    END IF;
+    IF NOT pg_has_role('fairpost_tenant', 'MEMBER') THEN
         EXECUTE format('GRANT fairpost_tenant TO %I', current_user);
     END IF;
 EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
-    NULL;   -- another database of this server has it just now; or an operator must make it, and `fairpost api` says so
+    NULL;   -- another database of this server has it just now; or an administrator must do it, and `fairpost db migrate` says so
 END $$;
 
 DO $$
 DECLARE
-    door regprocedure;
-    -- Functions that act with their owner's rights, and are not for everybody who may use the schema.
-    doors CONSTANT text[] := '{add_account,address_hash,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,
-        receipts,release,remove_account,remove_prospects,resolve,resume_campaign,search_emails,set_gates,set_sender,show_email,stop_prospect,submit,transport_of,transports_of,waiting_behind,waiting_by_sender}';
+    name text;
 BEGIN
-    FOR door IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (doors) LOOP
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', door);
+    FOR name IN SELECT * FROM fairpost.doors() LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', name);
     END LOOP;
     IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') THEN
         RETURN;
     END IF;
-    FOR door IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (doors) LOOP
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO fairpost_tenant', door);
+    REVOKE ALL ON ALL TABLES IN SCHEMA fairpost FROM fairpost_tenant;   -- what is not described any more is over
+    FOR name IN SELECT r.what FROM fairpost.tenant_rights() r LOOP
+        EXECUTE format('GRANT %s TO fairpost_tenant', name);
     END LOOP;
-    REVOKE ALL ON ALL TABLES IN SCHEMA fairpost FROM fairpost_tenant;   -- what is not said below any more is over
-    GRANT USAGE ON SCHEMA fairpost TO fairpost_tenant;
-    GRANT SELECT ON fairpost.queue, fairpost.emails, fairpost.attempts, fairpost.contents, fairpost.leases, fairpost.tallies, fairpost.blocks,
-        fairpost.campaigns, fairpost.campaign_steps, fairpost.campaign_streams, fairpost.campaign_course, fairpost.campaign_standings, fairpost.schedules, fairpost.quotas, fairpost.templates, fairpost.sequences,
-        fairpost.sequence_steps, fairpost.prospects, fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces,
-        fairpost.senders, fairpost.homes, fairpost.rules, fairpost.activity, fairpost.activity_days, fairpost.submissions, fairpost.events, fairpost.workspaces, fairpost.domains,
-        fairpost.audit, fairpost.api_keys, fairpost.pauses, fairpost.engines, fairpost.fairness, fairpost.patience, fairpost.offences
-        TO fairpost_tenant;
-    GRANT SELECT (account_id, at, units) ON fairpost.charges TO fairpost_tenant;   -- of the operator's accounts too, but not whose e-mail it was
-    GRANT INSERT, UPDATE, DELETE ON fairpost.templates, fairpost.sequences, fairpost.sequence_steps, fairpost.campaigns, fairpost.schedules, fairpost.prospects,
-        fairpost.lists, fairpost.list_members, fairpost.stops, fairpost.suppressions, fairpost.soft_bounces, fairpost.senders, fairpost.domains, fairpost.api_keys
-        TO fairpost_tenant;
-    REVOKE SELECT ON fairpost.accounts FROM fairpost_tenant;
-    EXECUTE (SELECT format('GRANT SELECT (%s) ON fairpost.accounts TO fairpost_tenant', string_agg(quote_ident(a.attname), ', '))
-             FROM pg_attribute a WHERE a.attrelid = 'fairpost.accounts'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'transport');
-    GRANT SELECT, INSERT, UPDATE, DELETE ON fairpost.portal_overrides, fairpost.suppression_hashes TO fairpost_tenant;
-    GRANT INSERT ON fairpost.audit, fairpost.events TO fairpost_tenant;
 END $$;
 
 -- A list that comes in goes through tables of its own. Usually everybody may have those.

@@ -41,7 +41,7 @@ END $$;
 
 -- Where an account sends, and its sealed secret. A request learns it of its own workspace's accounts, and of no others.
 CREATE OR REPLACE FUNCTION fairpost.transport_of(p_account bigint) RETURNS jsonb
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT CASE WHEN coalesce(a.workspace = fairpost.tenant(), fairpost.tenant() IS NULL) THEN a.transport ELSE '{}' END FROM fairpost.accounts a WHERE a.id = p_account
 $$;
 

@@ -1,21 +1,26 @@
 -- Intent before effect: committed right before the transport is touched, together with what it costs the account.
 -- `verdict`: begun; or why not, and then nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
--- ours), held (its sender is held, or everything is paused: give it back), inactive (the account is paused or suspended), changed (its
+-- ours), unconfirmed (this server is not the one that the engines have confirmed), late (the step was taken already, or another since), held (its sender is held, or everything is paused: give it back), inactive (the account is paused or suspended), changed (its
 -- settings are others than when the lease was taken), blocked (its workspace is, on this account: give it back for others), suppressed, expired; of campaigns also closed and parked (see gates.sql). `skip` lists recipients to leave out.
+-- `p_step`: the number of this step, one more than the last that was acknowledged: the same step twice, or too late, changes nothing.
+DROP FUNCTION IF EXISTS fairpost.begin_send(bigint, bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
-    p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL,
+    p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL,
     OUT verdict text, OUT skip text[], OUT attempt integer, OUT now timestamptz
 )
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     lease fairpost.leases;
     begun record;
     day CONSTANT timestamptz := p_usage ->> 'day_started_at';
 BEGIN
-    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
     now := coalesce(p_now, clock_timestamp());
     IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= now THEN
         verdict := 'stale';
+        RETURN;
+    ELSIF lease.server IS DISTINCT FROM pg_postmaster_start_time() OR lease.step <> p_step - 1 THEN
+        verdict := CASE WHEN lease.step <> p_step - 1 THEN 'late' ELSE 'unconfirmed' END;
         RETURN;
     END IF;
     begun := fairpost.begin_email(lease, p_id, p_evidence, now);
@@ -29,8 +34,8 @@ BEGIN
             day_bounces = CASE WHEN l.day_started_at IS DISTINCT FROM day THEN 0 ELSE l.day_bounces END,
             day_errors = CASE WHEN l.day_started_at IS DISTINCT FROM day THEN 0 ELSE l.day_errors END,
             gap_roll = coalesce((p_usage ->> 'gap_roll')::double precision, 0), warm_day = coalesce((p_usage ->> 'warm_day')::integer, l.warm_day),
-            last_begun_at = begin_send.now
-        WHERE l.account_id = p_account;
+            last_begun_at = begin_send.now, step = l.step + 1
+        WHERE l.account_id = p_account AND l.step = lease.step;
         IF p_usage ? 'units' THEN
             PERFORM fairpost.charge(p_account, p_id, (p_usage ->> 'units')::integer, now);
         END IF;
@@ -93,23 +98,19 @@ BEGIN
     verdict := 'begun';
 END $$;
 
--- Whether its workspace, domain, user or stream is held.
+-- Whether its workspace, domain, user or stream is held. Each by its whole key: a workspace may have rules for a hundred thousand users.
 CREATE OR REPLACE FUNCTION fairpost.is_held(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (
-        SELECT FROM fairpost.rules r
-        WHERE r.workspace = p_workspace AND greatest(r.held_until, r.throttled_until) > p_now
-        AND (r.level, r.key) IN (('workspace', ''), ('domain', p_domain), ('user', p_user), ('stream', p_stream)));
+    RETURN EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.key = '' AND greatest(r.held_until, r.throttled_until) > p_now)
+        OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'domain' AND r.key = p_domain AND greatest(r.held_until, r.throttled_until) > p_now)
+        OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user AND greatest(r.held_until, r.throttled_until) > p_now)
+        OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = p_stream AND greatest(r.held_until, r.throttled_until) > p_now);
 END $$;
 
--- Whether it is held, or everything is paused: in one query, because every begin asks.
+-- Whether it is held, or everything is paused.
 CREATE OR REPLACE FUNCTION fairpost.is_barred(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > p_now)
-    OR EXISTS (
-        SELECT FROM fairpost.rules r
-        WHERE r.workspace = p_workspace AND greatest(r.held_until, r.throttled_until) > p_now
-        AND (r.level, r.key) IN (('workspace', ''), ('domain', p_domain), ('user', p_user), ('stream', p_stream)));
+    RETURN EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > p_now) OR fairpost.is_held(p_workspace, p_domain, p_user, p_stream, p_now);
 END $$;

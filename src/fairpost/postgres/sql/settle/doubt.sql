@@ -2,13 +2,13 @@
 
 -- Those of an account, oldest first.
 CREATE OR REPLACE FUNCTION fairpost.doubts(p_account bigint, p_max integer) RETURNS SETOF fairpost.queue
-LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT q.* FROM fairpost.queue q WHERE q.account_id = p_account AND NOT q.waiting AND q.state = 'in_doubt' ORDER BY q.id LIMIT p_max
 $$;
 
 -- Whether it might still be sent now, and to whom not any more: `verdict` as of a begin, and nothing changes.
 CREATE OR REPLACE FUNCTION fairpost.recheck(p_id bigint, p_now timestamptz DEFAULT NULL, OUT verdict text, OUT skip text[], OUT now timestamptz)
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     email fairpost.queue;
 BEGIN

@@ -4,28 +4,35 @@
 -- and the charge is taken back); deferred (the account was told to wait: the e-mail waits again, until `due_at` where one is given, and has used up no try). In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply of
 -- each), `bounced` (addresses that exist no more: suppressed from now on), `soft_bounced` (those given up because the mailbox took
 -- nothing: suppressed after some), `remaining` (on retry: who is still to get it).
--- Returns what came of it: settled; stale (another holds the account now: nothing changed);
+-- `p_step`: the number of this step, one more than the last that was acknowledged: the same step twice, or too late, changes nothing.
+-- Returns what came of it: settled; stale (another holds the account now: nothing changed); late (the step was taken already, or another since);
 -- evidence (late proof that an e-mail in doubt was sent); gone.
+DROP FUNCTION IF EXISTS fairpost.settle(bigint, bigint, bigint, text, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.settle(
-    p_account bigint, p_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
+    p_account bigint, p_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL
 ) RETURNS text
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     lease_epoch bigint;
+    lease_step bigint;
     settled text;
 BEGIN
-    SELECT l.epoch INTO lease_epoch FROM fairpost.leases l WHERE l.account_id = p_account FOR NO KEY UPDATE;
+    SELECT l.epoch, l.step INTO lease_epoch, lease_step FROM fairpost.leases l WHERE l.account_id = p_account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
+    IF lease_epoch = p_epoch AND lease_step <> p_step - 1 THEN
+        RETURN 'late';
+    END IF;
     settled := fairpost.settle_email(p_account, p_epoch, lease_epoch, p_id, p_outcome, p_detail, p_now);
     IF settled = 'settled' THEN
         UPDATE fairpost.leases l SET
+            step = l.step + 1, deaths = CASE WHEN p_outcome = 'sent' THEN 0 ELSE l.deaths END,
             sent_total = l.sent_total + (p_outcome = 'sent')::integer,
             day_bounces = l.day_bounces + coalesce(jsonb_array_length(p_detail -> 'bounced'), 0),
             day_errors = l.day_errors + (p_outcome IN ('failed', 'retry', 'in_doubt'))::integer,
             hour_used = greatest(0, l.hour_used - (p_outcome = 'untouched')::integer),
             day_used = greatest(0, l.day_used - (p_outcome = 'untouched')::integer)
-        WHERE l.account_id = p_account;
+        WHERE l.account_id = p_account AND l.step = lease_step;
     ELSIF settled = 'evidence' THEN
-        UPDATE fairpost.leases l SET sent_total = l.sent_total + 1 WHERE l.account_id = p_account;
+        UPDATE fairpost.leases l SET sent_total = l.sent_total + 1 WHERE l.account_id = p_account AND l.step = lease_step;
     END IF;
     RETURN settled;
 END $$;
@@ -122,11 +129,11 @@ $$;
 -- just now: waiting for one of them could be waiting for each other. Returns the ones given back.
 DROP FUNCTION IF EXISTS fairpost.give_back(bigint, bigint, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     back bigint[];
 BEGIN
-    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch FOR NO KEY UPDATE;
+    PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN '{}';
     END IF;

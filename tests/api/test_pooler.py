@@ -1,0 +1,134 @@
+"""The service behind PgBouncer in transaction mode: everything that can be read, changed and watched, on three sessions for all."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.api.topics import TOPICS
+from fairpost.inbox.mails import Arrived, add_mail
+from fairpost.settings import read_settings
+from tests.api.asking import operations
+from tests.api.conftest import Api, answering
+from tests.api.neighbours import A, Neighbour, settle_in
+from tests.api.served import document
+from tests.api.signed_in import signed_in
+from tests.api.test_live import watching
+from tests.peers.pgbouncer import sessions
+
+AT_ONCE = 8
+OF_ADMINS = ("/api/admin/", "/api/inbox", "/api/auth/")
+STREAM = "/api/live/{topic}"  # never ends
+
+MAIL = b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\nContent-Disposition: attachment; filename="a"\r\n\r\nx\r\n--b--\r\n'
+EMAIL = {"to": "ann@example.com", "subject": "x", "text": "y", "from": f"shop@{A}.test"}
+STOP = {"kind": "unsubscribe", "reason": "asked us to"}
+# In this order, by a key of the workspace.
+WRITTEN: list[tuple[str, str, Any]] = [
+    ("POST", "/api/emails", EMAIL),
+    ("POST", "/api/emails/bulk", EMAIL),
+    ("POST", "/api/emails/{waiting}/cancel", None),
+    ("POST", "/api/emails/{failed}/retry", None),
+    ("POST", "/api/emails/{in_doubt}/resolve", {"decision": "sent"}),
+    ("POST", "/api/accounts", {"name": "sales", "address": f"sales@{A}.test"}),
+    ("PATCH", "/api/accounts/sales", {"limits": {"hourly_max": 10}}),
+    ("POST", "/api/accounts/sales/pause", {"reason": "later"}),
+    ("POST", "/api/accounts/sales/resume", None),
+    ("DELETE", "/api/accounts/sales", None),
+    ("POST", "/api/lists/more/prospects", [{"address": "ann@example.com"}, {"address": "bob@example.com"}]),
+    ("PATCH", "/api/prospects/ann@example.com", {"is_paused": True}),
+    ("DELETE", "/api/prospects/ann@example.com", None),
+    ("POST", "/api/suppressions", {"addresses": ["q@example.com", "r@example.com"], **STOP}),
+    ("PUT", "/api/suppressions/s@example.com", STOP),
+    ("DELETE", "/api/suppressions/s@example.com", None),
+    ("PUT", "/api/users/bob", {"plan": "pro"}),
+    ("PUT", "/api/templates/hello", {"subject": "Hello", "text": "Hi"}),
+    ("POST", "/api/templates/hello/preview", {}),
+    ("PUT", "/api/sequences/series", {"steps": [{"template": "hello"}, {"template": "hello", "delay": "3d"}]}),
+    ("PUT", "/api/schedule", {"timezone": "UTC"}),
+    ("PUT", "/api/campaigns/winter", {"sequence": "series", "lists": ["more"]}),
+    ("POST", "/api/campaigns/winter/launch", None),
+    ("POST", "/api/campaigns/winter/pause", {"reason": "wait"}),
+    ("POST", "/api/campaigns/winter/resume", None),
+    ("POST", "/api/campaigns/winter/cancel", {"reason": "enough"}),
+    ("POST", "/api/keys", {"name": "another", "scopes": ["send"]}),
+    ("DELETE", "/api/persons/p0@anton.test", None),
+]
+
+
+async def test_everything_is_read_changed_and_watched(
+    pooled_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAIRPOST_HOME", str(tmp_path))
+    monkeypatch.setenv("FAIRPOST_DATABASE_URL", pooled_url)
+    with sessions(pooled_url) as left_behind:
+        async with answering(read_settings()) as api:
+            here = (await settle_in(api.store)).a
+            async with signed_in(api) as admin, api.client(A) as client:
+                wrong = await read_all(client, admin, await known_of(api, here))
+                wrong += await change(client, here)
+                await watch_all(admin, here)
+        assert "\n".join([*wrong, *left_behind()]) == ""
+
+
+async def known_of(api: Api, here: Neighbour) -> dict[str, str]:
+    """What the parameters in a path are called by: those of a thing by its path, the others by their name."""
+    arrived = Arrived(
+        sender="a@x.test", recipients=("b@x.test",), helo="h", peer="p", tls=None, auth_user=None, raw=MAIL
+    )
+    mail = await add_mail(api.store, arrived)
+    return {
+        "email_id": str(here.emails["sent"]),
+        "id": "spring",
+        "/api/accounts/{name}": "x",
+        "/api/admin/accounts/{name}": f"{A}%2Fx",
+        "/api/lists/{name}": "people",
+        "/api/users/{name}": "ann",
+        "/api/templates/{name}": "welcome",
+        "/api/sequences/{name}": "spring",
+        "/api/prospects/{address}": f"p0@{A}.test",
+        "/api/persons/{address}": f"p0@{A}.test",
+        "/api/suppressions/{address}": f"p3@{A}.test",
+        "portal": "hub",
+        "type": "tfa",
+        "mail_id": str(mail.id),
+        "index": "0",
+    }
+
+
+async def read_all(client: httpx.AsyncClient, admin: httpx.AsyncClient, known: dict[str, str]) -> list[str]:
+    """Several at once; those that were not answered well."""
+
+    def value(found: re.Match[str]) -> str:
+        return known.get(found.string[: found.end()]) or known[found[1]]
+
+    paths = [each.path for each in operations(document()) if each.method == "GET" and each.path != STREAM]
+    filled = [re.sub(r"\{(\w+)\}", value, path) + ("?q=anton" if path.endswith("/find") else "") for path in paths]
+    wrong = []
+    for start in range(0, len(filled), AT_ONCE):
+        together = filled[start : start + AT_ONCE]
+        asked = ((admin if path.startswith(OF_ADMINS) else client).get(path) for path in together)
+        answers = await asyncio.gather(*asked)
+        wrong += [f"{a.request.url} {a.status_code} {a.text}" for a in answers if a.status_code != 200]
+    return wrong
+
+
+async def change(client: httpx.AsyncClient, here: Neighbour) -> list[str]:
+    wrong = []
+    for method, path, body in WRITTEN:
+        headers = {"Content-Type": "application/x-ndjson"} if path.endswith("/bulk") else {}
+        answer = await client.request(method, path.format(**here.emails), json=body, headers=headers)
+        if not answer.is_success:
+            wrong.append(f"{method} {path} {answer.status_code} {answer.text}")
+    return wrong
+
+
+async def watch_all(client: httpx.AsyncClient, here: Neighbour) -> None:
+    names = {"account": f"{A}/x", "campaign": "spring", "email": str(here.emails["sent"])}
+    for topic in TOPICS:
+        name = f"&name={names[topic]}" if topic in names else ""
+        async with watching(client, f"/api/live/{topic}?workspace={A}{name}") as stream:
+            assert await stream.state()

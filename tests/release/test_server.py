@@ -1,0 +1,229 @@
+"""Which server may be claimed and begun on: the engines confirm each one, and pause where commits are missing."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from fairpost.model.account import Limits
+from fairpost.model.ids import AccountId
+from fairpost.postgres.store import Confirmation, Store
+from fairpost.system import clock
+from fairpost.system.clock import ManualClock
+from tests.facts import missing
+
+CONFIRMED = Confirmation(verdict="confirmed", waits_for=(), behind={})
+
+
+@pytest.fixture
+def hands() -> Iterator[ManualClock]:
+    with clock.stopped_at(clock.now()) as hands:
+        yield hands
+
+
+async def fail_over(store: Store, *, restart: bool = False) -> None:
+    """As the database is on another server; or on the same one after a restart."""
+    await store.value("UPDATE fairpost.server SET confirmed = '-infinity', timeline = timeline - 1 + $1", int(restart))
+
+
+async def confirm(store: Store, engine: str = "a", **steps: int) -> Confirmation:
+    await store.ask_about_server()
+    life = await store.current_life()
+    known = {AccountId(int(name[1:])): step for name, step in steps.items()}
+    return await store.confirm_server(engine, life=life, steps=known)
+
+
+@pytest.fixture
+async def account(store: Store) -> AccountId:
+    """Of a database on which engines a and b work."""
+    await store.value("SELECT fairpost.remember_identity(NULL)")
+    account = await store.add_account("anna", address="anna@post.test", limits=Limits())
+    await store.value("UPDATE fairpost.leases SET step = 10")
+    for engine in ("a", "b"):
+        await store.engine_here(engine, asleep=False)
+        assert await confirm(store, engine) == CONFIRMED
+    return account
+
+
+async def paused(store: Store) -> tuple[bool, list[str] | None] | None:
+    row = await store.row("SELECT restored, waits_for FROM fairpost.pauses WHERE until > now()")
+    return row and (row["restored"], row["waits_for"])
+
+
+async def test_all_engines_that_were_here_confirm_another_server_before_it_serves(
+    store: Store, account: AccountId
+) -> None:
+    await fail_over(store)
+    assert not await store.ask_about_server()
+    assert (await confirm(store, "a", _1=10)).waits_for == ("b",)
+    assert not await store.ask_about_server()
+    assert await confirm(store, "b", _1=9) == CONFIRMED
+    assert await store.ask_about_server()
+    assert await confirm(store, "c") == CONFIRMED, "who comes later only compares"
+
+
+async def test_a_server_that_lacks_a_step_is_not_confirmed_whoever_knows_it(store: Store, account: AccountId) -> None:
+    await fail_over(store)
+    for engine in ("a", "b", "late"):
+        answer = await confirm(store, engine, _1=11)
+        assert (answer.verdict, dict(answer.behind)) == ("behind", {account: 10})
+    assert not await store.ask_about_server()
+
+
+async def test_an_account_that_is_missing_is_behind_too(store: Store, account: AccountId) -> None:
+    await fail_over(store)
+    answer = await confirm(store, "a", _1=10, _99=1)
+    assert (answer.verdict, dict(answer.behind)) == ("behind", {99: -1})
+
+
+async def test_an_account_that_was_removed_is_not_missed(store: Store, account: AccountId) -> None:
+    """Also where no engine ran meanwhile: it still remembers it."""
+    await store.remove_account("anna")
+    await fail_over(store)
+    await store.bury_engine("b")
+    assert await confirm(store, "a", _1=10) == CONFIRMED
+
+
+async def test_what_is_remembered_of_another_life_counts_no_more(store: Store, account: AccountId) -> None:
+    await fail_over(store)
+    assert (await confirm(store, "a", _1=11)).verdict == "behind"
+    await store.pause_restored("some are missing", "guard", life=await store.current_life())
+    await store.value("SELECT fairpost.resume('a person')")
+    assert await store.ask_about_server(), "the person has decided"
+    assert (await store.confirm_server("a", life=None, steps={account: 11})).verdict == "confirmed"
+
+
+async def test_what_an_engine_saw_before_a_person_resumed_pauses_nothing(store: Store, account: AccountId) -> None:
+    """It looks several times a second, and may be between its look and the pause."""
+    await fail_over(store)
+    life = await store.current_life()
+    await store.pause_restored("some are missing", "guard", life=life)
+    assert await paused(store) == (True, None)
+    await store.value("SELECT fairpost.resume('a person')")
+    await store.pause_restored("some are missing", "guard", life=life)
+    assert await paused(store) is None
+
+
+async def test_an_engine_that_is_silent_pauses_nothing_once_the_server_is_confirmed(
+    store: Store, account: AccountId
+) -> None:
+    await fail_over(store)
+    await confirm(store, "a")
+    assert await confirm(store, "b") == CONFIRMED
+    await store.pause_for_engines("b is silent", "guard", ["b"])
+    assert await paused(store) is None
+
+
+async def test_an_engine_that_is_silent_after_a_failover_stops_everything_until_it_answers(
+    store: Store, account: AccountId, hands: ManualClock
+) -> None:
+    for engine in ("a", "b"):
+        await store.engine_here(engine, asleep=False)
+    await fail_over(store)
+    assert (await confirm(store, "a")).verdict == "waiting"
+    hands.advance(timedelta(seconds=4))
+    shown = await store.row("SELECT * FROM fairpost.pause_now($1)", clock.now())
+    assert missing(shown["reason"], "b") == [], "people are told whom it waits for"
+    hands.advance(timedelta(seconds=27))
+    answer = await confirm(store, "a")
+    assert (answer.verdict, answer.waits_for) == ("silent", ("b",))
+    await store.pause_for_engines("b is silent", "guard", answer.waits_for)
+    assert await paused(store) == (False, ["b"])
+    assert await confirm(store, "b") == CONFIRMED
+    assert await paused(store) is None
+
+
+async def test_a_person_may_go_on_without_an_engine_that_is_silent(
+    store: Store, account: AccountId, hands: ManualClock
+) -> None:
+    for engine in ("a", "b"):
+        await store.engine_here(engine, asleep=False)
+    await fail_over(store)
+    await confirm(store, "a")
+    hands.advance(timedelta(seconds=31))
+    await store.pause_for_engines("b is silent", "guard", ["b"])
+    await store.value("SELECT fairpost.resume('a person', $1)", clock.now())
+    assert await store.ask_about_server()
+
+
+async def test_a_pause_of_a_person_is_not_ended_by_an_engine(
+    store: Store, account: AccountId, hands: ManualClock
+) -> None:
+    for engine in ("a", "b"):
+        await store.engine_here(engine, asleep=False)
+    await store.value("SELECT fairpost.pause('holidays', 'a person', p_now => $1)", clock.now())
+    await fail_over(store)
+    await confirm(store, "a")
+    hands.advance(timedelta(seconds=31))
+    await store.pause_for_engines("b is silent", "guard", ["b"])
+    assert await confirm(store, "b") == CONFIRMED
+    assert await paused(store) == (False, None)
+
+
+async def test_after_a_restart_of_the_same_server_an_engine_that_is_gone_is_not_waited_for_long(
+    store: Store, account: AccountId, hands: ManualClock
+) -> None:
+    for engine in ("a", "b"):
+        await store.engine_here(engine, asleep=False)
+    await fail_over(store, restart=True)
+    assert (await confirm(store, "a")).verdict == "waiting"
+    hands.advance(timedelta(seconds=31))
+    answer = await confirm(store, "a")
+    assert (answer.verdict, answer.waits_for) == ("confirmed", ("b",))
+    assert await store.ask_about_server()
+
+
+async def test_engines_are_asked_that_were_here_in_the_last_minute_that_the_database_knows(
+    store: Store, account: AccountId, hands: ManualClock
+) -> None:
+    """The standby is ten minutes behind: by its clock all of them are long gone."""
+    await store.engine_here("long ago", asleep=False)
+    hands.advance(timedelta(seconds=61))
+    for engine in ("a", "b"):
+        await store.engine_here(engine, asleep=False)
+    hands.advance(timedelta(minutes=10))
+    await fail_over(store)
+    assert not await store.ask_about_server()
+    await store.engine_here("a", asleep=False)
+    assert (await confirm(store, "a")).waits_for == ("b",)
+
+
+async def test_for_an_engine_that_is_buried_its_heir_answers_who_has_what_it_remembered(
+    store: Store, account: AccountId
+) -> None:
+    await fail_over(store)
+    assert (await confirm(store, "a")).waits_for == ("b",)
+    await store.bury_engine("b", heir="c")
+    assert (await confirm(store, "a")).waits_for == ("b",), "it is dead, and what it knew was not compared"
+    await store.bury_engine("c", heir="d")
+    assert await confirm(store, "d") == CONFIRMED
+
+
+async def test_what_a_buried_engine_knew_is_compared_before_anything_is_sent(store: Store, account: AccountId) -> None:
+    await fail_over(store)
+    await confirm(store, "a")
+    await store.bury_engine("b", heir="c")
+    assert (await confirm(store, "c", _1=11)).verdict == "behind"
+    assert (await confirm(store, "a")).verdict == "waiting"
+    assert not await store.ask_about_server()
+
+
+async def test_an_engine_that_was_not_asked_is_forgotten_when_it_is_buried(store: Store, account: AccountId) -> None:
+    await store.bury_engine("b", heir="a")
+    await fail_over(store)
+    assert await confirm(store, "a") == CONFIRMED
+
+
+async def test_engines_that_are_back_keep_what_they_held_however_long_the_server_was_away(
+    store: Store, account: AccountId
+) -> None:
+    lease = await store.take_lease(account, owner="a", seconds=60)
+    assert lease is not None
+    await store.bury_engine("b")
+    await store.value("UPDATE fairpost.leases SET until = now() - interval '1 hour'")
+    await fail_over(store)
+    await store.ask_about_server()
+    await store.engine_here("a", asleep=False)
+    assert await confirm(store, "a") == CONFIRMED
+    assert await store.take_lease(account, owner="c", seconds=60) is None
+    assert (await store.take_up(lease, seconds=60, life=None)).verdict == "held"
