@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
 import psycopg
@@ -76,13 +75,6 @@ TEARDOWN_S_MAX = 180  # of a test that has failed
 # Tests of one file run in one process, in their order: they may share what takes long to make. So do these folders: one
 # has a browser, the other worlds of many processes, two of which at once would only test the patience of the machine.
 TOGETHER = ("tests/browser/", "tests/chaos/")
-
-
-def as_login(url: str, login: str, password: str = "") -> str:
-    """The same place, asked as another role."""
-    parts = urlsplit(url)
-    who = f"{quote(login)}:{quote(password)}" if password else quote(login)
-    return urlunsplit(parts._replace(netloc=f"{who}@{parts.netloc.rpartition('@')[2]}"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

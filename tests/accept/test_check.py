@@ -586,14 +586,6 @@ def test_put_content_is_checked_as_an_email_is(judge: Judge) -> None:
         assert refused.value.sqlstate == "FP001", content
 
 
-def test_a_role_that_may_only_use_the_schema_can_enqueue_and_nothing_else(judge: Judge) -> None:
-    with judge.conn.transaction(force_rollback=True):
-        judge.conn.execute("CREATE ROLE shop; GRANT USAGE ON SCHEMA fairpost TO shop; SET LOCAL ROLE shop")
-        judge.accepts(hello(idempotency_key="k"))
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            judge.conn.execute("SELECT FROM fairpost.queue")
-
-
 def test_the_judgement_does_not_depend_on_the_language_of_the_database(server_url: str) -> None:
     """Where every script has its digits and its capitals, \\d and lower() mean more than they do elsewhere."""
     url = urlunsplit(urlsplit(server_url)._replace(path="/elsewhere"))

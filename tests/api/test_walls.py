@@ -4,9 +4,12 @@ Tables and functions are taken from the database, so that a new one that nobody 
 """
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -15,17 +18,14 @@ import pytest
 from fairpost.postgres.store import Store
 from tests.api.neighbours import SHARED, A, B, Neighbours, rows_of, settle_in, tables
 
+ROOT = Path(__file__).parents[2]
+
 # What belongs to somebody by what it points to, and with whom a row could be moved to another.
 POINTS_TO = {
     "list_members": {"list_id": "lists", "prospect_id": "prospects"},
     "sequence_steps": {"sequence_id": "sequences", "template_id": "templates"},
     "campaigns": {"sequence_id": "sequences"},
     "stops": {"prospect_id": "prospects"},
-}
-
-# With the rights of a whole application, for its own transactions (see docs/enqueue.md). No request comes through them without a check.
-FOR_APPLICATIONS = {
-    *("enqueue", "enqueue_many", "put_content", "cancel", "retry", "suppress", "unsuppress"),
 }
 
 EMAIL = {"to": "x@example.com", "subject": "Hello", "text": "Hi"}
@@ -130,6 +130,7 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     "set_sender": lambda n: [("$1, 'ann', 'free', NULL", [B])],
     "pictures_of": lambda n: [("$1, '{image/png}', 1000", [id_]) for id_ in n.b.emails.values()],
     "show_email": lambda n: [("$1", [id_]) for id_ in n.b.emails.values()],
+    "status": lambda n: [("$1", [id_]) for id_ in n.b.emails.values()],
     "stop_prospect": lambda n: [
         ("$1, $2, 'mine'", [prospect, campaign])
         for prospect in n.b.prospects
@@ -374,19 +375,40 @@ async def test_functions_with_their_owners_rights_do_nothing_to_another_workspac
     assert [row for row in new["queue"] if f"{B}/" in row or "@house" in row] == []
 
 
-async def test_an_application_can_enqueue_and_nothing_else(store: Store, neighbours: Neighbours) -> None:
-    async with store.connection() as conn:
-        transaction = conn.transaction()
-        await transaction.start()
-        try:
-            await conn.execute("CREATE ROLE an_application; GRANT USAGE ON SCHEMA fairpost TO an_application")
-            assert await definers(Store(conn), "an_application") == FOR_APPLICATIONS
-            await conn.execute("SET LOCAL ROLE an_application")
-            for table in await tables(Store(conn)):
-                assert await refused(conn, f"SELECT FROM fairpost.{table}") == DENIED, table
-                assert await refused(conn, f"DELETE FROM fairpost.{table}") == DENIED, table
-            assert await conn.fetchval("SELECT id FROM fairpost.enqueue($1)", json.dumps(EMAIL))
-            await conn.execute("SELECT set_config('fairpost.workspace', $1, true)", B)  # anybody can say so
-            assert await refused(conn, "SELECT FROM fairpost.queue") == DENIED
-        finally:
-            await transaction.rollback()
+async def test_nothing_may_be_called_or_read_by_everybody(store: Store) -> None:
+    public = await store.fetch(
+        """SELECT p.oid::regprocedure::text FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
+           WHERE p.pronamespace = 'fairpost'::regnamespace AND g.grantee = 0
+           UNION ALL
+           SELECT c.oid::regclass::text FROM pg_class c, aclexplode(c.relacl) g WHERE c.relnamespace = 'fairpost'::regnamespace AND g.grantee = 0"""
+    )
+    assert [row[0] for row in public] == []
+
+
+async def test_the_page_names_everything_that_the_roles_may_do(store: Store) -> None:
+    """And nothing else: whoever gives a right to one of them says so there."""
+    functions = "SELECT p.proname AS name FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND {} AND has_function_privilege($1, p.oid, 'EXECUTE')"
+    told = rights_of_the_page()
+    for role in ("fairpost_app", "fairpost_tenant"):
+        called = {row["name"] for row in await store.fetch(functions.format("p.prosecdef"), role)}
+        assert called == told[role, "call"], role
+        for right in ("SELECT", "INSERT", "UPDATE", "DELETE"):
+            rows = await store.fetch(
+                """SELECT DISTINCT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                   WHERE c.relnamespace = 'fairpost'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND CASE WHEN $2 = 'DELETE' THEN has_table_privilege($1, c.oid, $2)
+                   ELSE has_column_privilege($1, c.oid, a.attnum, $2) END""",
+                role,
+                right,
+            )
+            assert {row["relname"] for row in rows} == told[role, right.lower()], (role, right)
+    with_own_rights = await store.fetch(functions.format("NOT p.prosecdef"), "fairpost_app")
+    assert with_own_rights == []
+
+
+def rights_of_the_page() -> dict[tuple[str, str], set[str]]:
+    """`| role | right | names |` in docs/security.md."""
+    text = (ROOT / "docs" / "security.md").read_text("utf-8")
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for role, right, names in re.findall(r"^\| `(fairpost_\w+)` \| (\w+) \| (.*?) \|$", text, re.MULTILINE):
+        found[role, right] |= set(re.findall(r"`(\w+)`", names))
+    return found

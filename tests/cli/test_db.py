@@ -9,7 +9,9 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
+from fairpost import enqueue
 from fairpost.cli import app
+from fairpost.model.urls import as_login
 from fairpost.postgres.migrations import known_migrations
 from tests.cli.conftest import PROGRAM, Cli, missing, process_environment
 
@@ -37,6 +39,55 @@ def test_the_embedded_database_is_started_once_and_stopped_once(at_home: Cli, ho
     assert started["started"]
     with psycopg.connect(started["url"]) as conn:  # it outlives the process that started it
         assert conn.execute("SELECT count(*) FROM fairpost.queue").fetchone() == (0,)
+
+
+def test_an_application_gets_a_login_of_its_own_in_the_same_database(at_home: Cli) -> None:
+    assert "fairpost db start" in at_home.error("db", "url", "--app")
+    at_home.ok("db", "start")
+    for _ in range(2):  # the second time it is there
+        url = at_home.ok("db", "url", "--app").strip()
+    with psycopg.connect(url) as conn:
+        conn.execute("CREATE TABLE orders (id integer)")
+        enqueue(conn, to="ann@there.test", subject="Hello", text="Hi", workspace="any", from_="shop@here.test")
+    (found,) = at_home.json("email", "list")
+    assert found["workspace"] == "any"
+    with psycopg.connect(at_home.ok("db", "url").strip()) as conn:
+        place = conn.execute("SELECT relnamespace::regnamespace::text FROM pg_class WHERE relname = 'orders'")
+        assert place.fetchall() == [("public",)]
+
+
+def test_an_application_is_let_in_for_workspaces_and_shut_out_again(cli: Cli, url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as root:
+        root.execute("CREATE ROLE the_partner LOGIN")
+        try:
+            assert "the_partner" not in cli.ok("db", "logins")
+            cli.ok("db", "grant", "the_partner", "--workspace", "acme", "--workspace", "beta")
+            granted = {"login": "the_partner", "workspaces": ["acme", "beta"], "is_let_in": True}
+            assert cli.json("db", "logins") == [granted]
+            cli.ok("db", "grant", "the_partner")
+            assert cli.json("db", "logins")[0]["workspaces"] == ["default"]
+            cli.ok("db", "revoke", "the_partner")
+            assert cli.json("db", "logins") == []
+            with (
+                psycopg.connect(as_login(url, "the_partner")) as conn,
+                pytest.raises(psycopg.errors.InsufficientPrivilege),
+            ):
+                conn.execute("SELECT fairpost.enqueue('{}')")
+            assert [entry["action"] for entry in cli.json("audit")] == ["login.revoke", "login.grant", "login.grant"]
+            assert (
+                cli.wrong_errors(
+                    [
+                        (("db", "grant", "nobody_here"), ("nobody_here", "CREATE ROLE")),
+                        (("db", "grant", "fairpost"), ("fairpost",)),
+                        (("db", "grant", "the_partner", "--workspace", "a", "--all-workspaces"), ("--workspace",)),
+                        (("db", "revoke", "the_partner"), ("fairpost db logins",)),
+                        (("db", "url", "--app"), ("FAIRPOST_DATABASE_URL", "fairpost db grant")),
+                    ]
+                )
+                == []
+            )
+        finally:
+            root.execute("DROP OWNED BY the_partner; DROP ROLE the_partner")
 
 
 def test_a_home_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:

@@ -21,13 +21,14 @@ import fairpost
 from fairpost.cli import app
 from fairpost.inbox.mails import list_mails
 from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.model.urls import as_login
 from fairpost.postgres.store import Store
 from fairpost.settings import read_settings
 from tests.api.served import served
 from tests.chaos.driver import eventually
 from tests.chaos.processes import Engine
 from tests.cli.conftest import Cli, missing
-from tests.conftest import as_login, at_database
+from tests.conftest import at_database
 from tests.deploy.recipes import PAGE
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ ADMINISTRATOR = "administrator"
 ASIDE = "tenants_of_the_others"
 BARE, PLAIN = "bare", "plain"
 MIGRATE = "fairpost db migrate"
+LET_IN = "fairpost db grant shop --all-workspaces"
 TENANT = "fairpost_tenant"
 
 
@@ -89,7 +91,8 @@ def managed(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             blocks = sql_blocks()
             it.run(*statements(blocks["CREATE ROLE fairpost_tenant NOLOGIN"]), login=ADMINISTRATOR, database="postgres")
             assert it.cli().json("db", "migrate")["missing"] == []
-            it.run(*statements(blocks["GRANT USAGE ON SCHEMA fairpost TO shop"]), login="fairpost_owner")
+            assert LET_IN in PAGE.read_text("utf-8")
+            it.cli().ok(*LET_IN.split()[1:])
             part = next(block for first, block in blocks.items() if "fairpost_work" in first)
             it.run(*statements(part), login=ADMINISTRATOR)
             yield it
@@ -173,7 +176,7 @@ TAKEN = [
     (f"REVOKE SELECT ON fairpost.queue FROM {BOTH}", "rights", "GRANT SELECT ON fairpost.queue TO fairpost_owner"),
     ("REVOKE USAGE ON SEQUENCE fairpost.accounts_id_seq FROM fairpost_owner", "rights", "fairpost.accounts_id_seq TO"),
     (
-        "REVOKE EXECUTE ON FUNCTION fairpost.prepare_months FROM PUBLIC, fairpost_owner",
+        f"REVOKE EXECUTE ON FUNCTION fairpost.prepare_months FROM {BOTH}",
         "rights",
         "GRANT EXECUTE ON FUNCTION fairpost.prepare_months",
     ),

@@ -1,13 +1,16 @@
 """The schema: installed fresh or upgraded from any version, it is the same; what does not fit is left alone."""
 
 import asyncio
+import json
 from typing import Any
 
 import asyncpg
 import pytest
+from tests.simulation.world import draft
 
 from fairpost.model.errors import MigrationError
 from fairpost.model.states import DoubtPolicy, EmailClass, State
+from fairpost.model.urls import as_login
 from fairpost.postgres import migrations
 from fairpost.postgres.migrations import Migration, known_migrations, migrate, pending
 
@@ -167,6 +170,31 @@ async def test_who_keeps_the_tables_for_too_long_is_named(conn: Any, url: str, w
             await migrate(conn, patience_s=0)
     await slow.close()
     assert await catalog(conn) == before
+
+
+async def test_logins_that_could_enqueue_before_act_for_all_workspaces(blank: Any, blank_url: str) -> None:
+    """Granted, through a role that was granted, but not because they may read everything on the server."""
+    roles = ["old_shop", "old_group", "old_member", "old_reader", "old_stranger"]
+    await migrate(blank, up_to=27)
+    await blank.execute("; ".join(f"CREATE ROLE {name} LOGIN" for name in roles))
+    try:
+        await blank.execute("GRANT USAGE ON SCHEMA fairpost TO old_shop, old_group; GRANT old_group TO old_member")
+        await blank.execute("GRANT pg_read_all_data TO old_reader")
+        await migrate(blank)
+        named = await blank.fetch("SELECT role_name, workspace FROM fairpost.applications ORDER BY 1")
+        assert [tuple(row) for row in named] == [("old_group", "*"), ("old_member", "*"), ("old_shop", "*")]
+        for name in roles:
+            login = await asyncpg.connect(as_login(blank_url, name))
+            call = login.fetchval("SELECT id FROM fairpost.enqueue($1)", json.dumps(draft(workspace="any")))
+            if name in ("old_reader", "old_stranger"):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    await call
+            else:
+                assert await call
+            await login.close()
+    finally:
+        for name in roles:
+            await blank.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
 
 
 async def test_what_was_there_before_keeps_its_meaning(blank: Any) -> None:

@@ -23,41 +23,53 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """`until`: it was one too many of its user, and from this moment on there is room again."""
+    """`code`: one of the API's. `until`: it was one too many of its user, and from this moment on there is room again."""
 
     field: str
     message: str
-    is_too_many: bool = False
+    code: str = "invalid"
     until: datetime | None = None
 
     def as_error(self) -> ApiError:
-        if not self.is_too_many:
+        if self.code == "invalid":
             return invalid(self.field, self.message)
         wait_s = (self.until - clock.now()).total_seconds() if self.until else 60
         return ApiError(
-            "quota_reached",
+            self.code,
             f"{self.field} {self.message}",
             details=[{"field": self.field, "message": self.message}],
-            headers={"Retry-After": str(max(1, math.ceil(wait_s)))},
+            headers={"Retry-After": str(max(1, math.ceil(wait_s)))} if self.code == "quota_reached" else None,
         )
 
 
-async def submit(caller: Caller, service: Service, emails: Sequence[dict[str, Any]]) -> list[Taken | Refused]:
-    """A result for each, in order; in a commit of its own."""
-    taken = await submit_json(caller, service, json.dumps(emails, ensure_ascii=False), store=caller.owner)
+CODES = {"too_many": "quota_reached", "key_reused": "idempotency_key_reused"}  # of the database and of the API
+
+
+async def submit(
+    caller: Caller, service: Service, emails: Sequence[dict[str, Any]], *, requests: Sequence[Any] | None = None
+) -> list[Taken | Refused]:
+    """A result for each, in order; in a commit of its own. `requests`: what was asked, where an e-mail was made of it; it
+    is compared with what came with the same key before."""
+    said = json.dumps(requests, ensure_ascii=False) if requests is not None else None
+    taken = await submit_json(
+        caller, service, json.dumps(emails, ensure_ascii=False), store=caller.owner, requests=said
+    )
     failpoint("after_submit")
     return taken
 
 
-async def submit_json(caller: Caller, service: Service, emails: str, *, store: Store) -> list[Taken | Refused]:
+async def submit_json(
+    caller: Caller, service: Service, emails: str, *, store: Store, requests: str | None = None
+) -> list[Taken | Refused]:
     """The same of a list that is written already, in the transaction of this store."""
     rows = await store.fetch(
-        "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5)",
+        "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5, $6)",
         caller.workspace,
         emails,
         service.settings.user_daily_max or None,
         service.settings.user_waiting_max or None,
         clock.stated(),
+        requests,
     )
     return [_result(row) for row in rows]
 
@@ -69,6 +81,6 @@ def _result(row: Any) -> Taken | Refused:
     return Refused(
         error.get("field", ""),
         error["message"],
-        error.get("code") == "too_many",
+        CODES.get(error.get("code"), "invalid"),
         datetime.fromisoformat(error["until"]) if error.get("until") else None,
     )

@@ -8,21 +8,23 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
 
-from fairpost.cli.output import AsJson, print_json, print_pairs
+from fairpost.cli.output import AsJson, print_json, print_pairs, print_table
 from fairpost.model.errors import EmbeddedServerError, FairpostError
 from fairpost.model.rights import how_to_grant, names
-from fairpost.model.urls import without_password
+from fairpost.model.urls import as_login, without_password
 from fairpost.settings import DAYS_MAX, Settings, read_settings
 
 if TYPE_CHECKING:
     import asyncpg
 
     from fairpost.model.retention import DroppedMonth, OldMonth
+    from fairpost.postgres.applications import Application
     from fairpost.postgres.migrations import Applied
     from fairpost.postgres.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Start, stop, migrate and look at the database.")
 
+APP_LOGIN = "app"
 ELSEWHERE = "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set): {}"
 
 
@@ -85,15 +87,123 @@ def stop() -> None:
 
 
 @app.command()
-def url() -> None:
+def url(
+    for_app: Annotated[
+        bool,
+        typer.Option(
+            "--app", help="For your application: a login that can enqueue, and has tables of its own in public."
+        ),
+    ] = False,
+) -> None:
     """Print the database's URL, for scripts.
 
     Nothing else is printed, and nothing is started.
 
     \b
-    Example: psql "$(fairpost db url)"
+    Examples:
+      psql "$(fairpost db url)"
+      DATABASE_URL="$(fairpost db url --app)" python shop.py
     """
-    typer.echo(_url(read_settings()))
+    settings = read_settings()
+    typer.echo(_app_url(settings) if for_app else _url(settings))
+
+
+@app.command()
+def grant(
+    login: Annotated[str, typer.Argument(metavar="ROLE", help="The role with which your application connects.")],
+    workspaces: Annotated[
+        list[str] | None,
+        typer.Option("--workspace", metavar="NAME", help="It may send for this one; repeatable. [default: default]"),
+    ] = None,
+    all_workspaces: Annotated[
+        bool, typer.Option("--all-workspaces", help="It is your own: any workspace, any From, any account.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let an application enqueue over SQL.
+
+    For its workspaces it can enqueue, ask for the status of an e-mail, cancel it, and register senders. From, pools and accounts
+    are checked as over HTTP. It can read no table. Replaces what was granted to this role before.
+
+    \b
+    Examples:
+      fairpost db grant shop --all-workspaces
+      fairpost db grant partner --workspace acme
+    """
+    from fairpost.cli.session import with_store
+    from fairpost.postgres import applications
+    from fairpost.postgres import workspaces as rooms
+
+    if all_workspaces and workspaces:
+        raise FairpostError("--workspace names some, and --all-workspaces is all of them. Give one of the two")
+    wanted = [applications.ALL_WORKSPACES] if all_workspaces else workspaces or ["default"]
+
+    async def work(store: "Store") -> None:
+        async with store.together() as one:
+            await applications.grant(one, login, wanted)
+            detail = {"workspaces": wanted}
+            await rooms.write_audit(one, workspace=None, who="cli", action="login.grant", subject=login, detail=detail)
+
+    with_store(work)
+    if as_json:
+        print_json({"login": login, "workspaces": wanted})
+    else:
+        typer.echo(f"{login} may enqueue for {'all workspaces' if all_workspaces else ', '.join(wanted)}")
+
+
+@app.command()
+def revoke(
+    login: Annotated[str, typer.Argument(metavar="ROLE", help="The role of an application.")],
+    as_json: AsJson = False,
+) -> None:
+    """Shut an application out again.
+
+    What it has enqueued stays.
+
+    \b
+    Example: fairpost db revoke partner
+    """
+    from fairpost.cli.session import with_store
+    from fairpost.postgres import applications
+    from fairpost.postgres import workspaces as rooms
+
+    async def work(store: "Store") -> None:
+        async with store.together() as one:
+            await applications.revoke(one, login)
+            await rooms.write_audit(one, workspace=None, who="cli", action="login.revoke", subject=login)
+
+    with_store(work)
+    if as_json:
+        print_json({"login": login, "workspaces": []})
+    else:
+        typer.echo(f"{login} can do nothing here any more")
+
+
+@app.command()
+def logins(as_json: AsJson = False) -> None:
+    """List the applications that may enqueue over SQL, with their workspaces.
+
+    \b
+    Example: fairpost db logins
+    """
+    from fairpost.cli.session import with_store
+    from fairpost.postgres.applications import ALL_WORKSPACES, applications
+
+    found = with_store(applications)
+    if as_json:
+        print_json(found)
+    elif found:
+        rows = [
+            (each.login, "all" if ALL_WORKSPACES in each.workspaces else ", ".join(each.workspaces), _rights(each))
+            for each in found
+        ]
+        print_table(("role", "workspaces", "rights"), rows)
+    else:
+        typer.echo("no application has a login yet; let one in: fairpost db grant ROLE")
+
+
+def _rights(application: "Application") -> str:
+    return "granted" if application.is_let_in else "missing; run: fairpost db migrate"
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -279,6 +389,35 @@ def _schema_in_words(found: DatabaseStatus) -> str | None:
     if not found.pending:
         return f"{have}, up to date"
     return f"{have}; to do: {', '.join(found.pending)}. Run: fairpost db migrate"
+
+
+def _app_url(settings: Settings) -> str:
+    import asyncio
+
+    from fairpost.app import embedded
+
+    if settings.database_url:
+        raise FairpostError(
+            "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set). Create a login for your application there, "
+            "then let it in: fairpost db grant ROLE"
+        )
+    server = embedded(settings)
+    if not server.is_ready():
+        raise FairpostError("The embedded PostgreSQL is not running. Start it: fairpost db start")
+    asyncio.run(_make_app_login(server.url))
+    return as_login(server.url, APP_LOGIN)
+
+
+async def _make_app_login(url: str) -> None:
+    """On the embedded server alone: whoever reaches its socket is this machine's user, and needs no password."""
+    from fairpost.postgres import applications
+    from fairpost.postgres.store import Store
+
+    async with Store.open(url) as store, store.together() as one:
+        if not await one.value("SELECT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = $1)", APP_LOGIN):
+            await one.value(f"CREATE ROLE {APP_LOGIN} LOGIN")
+            await one.value(f"GRANT USAGE, CREATE ON SCHEMA public TO {APP_LOGIN}")
+            await applications.grant(one, APP_LOGIN, [applications.ALL_WORKSPACES])
 
 
 def _url(settings: Settings) -> str:

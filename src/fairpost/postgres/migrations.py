@@ -17,7 +17,7 @@ import asyncpg
 
 from fairpost.model.errors import MigrationError, Outgrown
 from fairpost.model.rights import MissingRight
-from fairpost.postgres.rights import missing_of_tenant, right_to_lay, ungranted
+from fairpost.postgres.rights import missing_of_tenant, right_to_lay, ungranted, ungranted_to_applications
 from fairpost.system import clock
 
 SQL = files("fairpost.postgres") / "sql"
@@ -114,11 +114,15 @@ async def _migrate(conn: asyncpg.Connection, up_to: int | None) -> Applied:
             await conn.execute(migration.sql)
             await _note(conn, migration)
         is_newest = len(wanted) == len(known_migrations())
-        relaid = is_newest and (bool(new) or ledger.get(0) != functions().checksum or bool(await ungranted(conn)))
+        relaid = is_newest and (bool(new) or ledger.get(0) != functions().checksum or await _is_ungranted(conn))
         if relaid:
             await _lay_functions(conn)
         missing = await missing_of_tenant(conn) if is_newest else []
     return Applied(tuple(f"{m.version:04} {m.name}" for m in new), relaid, tuple(missing))
+
+
+async def _is_ungranted(conn: asyncpg.Connection) -> bool:
+    return bool(await ungranted(conn) or await ungranted_to_applications(conn))
 
 
 async def _lay_ledger(conn: asyncpg.Connection) -> None:

@@ -44,6 +44,12 @@ SELECT format('TEMPORARY ON DATABASE %I', current_database()) WHERE NOT has_data
 """
 
 
+_OF_APPLICATIONS = """
+SELECT DISTINCT r.what FROM (SELECT 'fairpost_app' AS name UNION SELECT a.role_name FROM fairpost.applications a) a
+JOIN pg_roles p ON p.rolname = a.name, fairpost.app_rights(a.name) r WHERE NOT r.is_granted
+"""
+
+
 async def missing_rights(conn: "asyncpg.Connection") -> list[MissingRight]:
     """All that keeps engine, service and commands from their work."""
     if of_login := await _of_login(conn):
@@ -53,7 +59,7 @@ async def missing_rights(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 async def missing_of_tenant(conn: "asyncpg.Connection") -> list[MissingRight]:
     """For a login that may use the schema."""
-    if not await _has_tenant(conn):
+    if not await _has_role(conn, TENANT):
         return await _membership(conn)
     by_others = [_tenant(row[0], sql=f"GRANT {row[0]} TO {TENANT}") for row in await conn.fetch(_OF_TENANT, TENANT)]
     ours = [_tenant(what) for what in await ungranted(conn)]
@@ -62,10 +68,16 @@ async def missing_of_tenant(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 async def ungranted(conn: "asyncpg.Connection") -> list[str]:
     """What `migrate` would grant to the tenants' role once more; nothing where the schema is older than its description."""
-    is_described = await conn.fetchval("SELECT to_regprocedure('fairpost.tenant_rights()') IS NOT NULL")
-    if not is_described or not await _has_tenant(conn):
+    if not await _is_described(conn, "tenant_rights()") or not await _has_role(conn, TENANT):
         return []
     return [row[0] for row in await conn.fetch("SELECT r.what FROM fairpost.tenant_rights() r WHERE NOT r.is_granted")]
+
+
+async def ungranted_to_applications(conn: "asyncpg.Connection") -> list[str]:
+    """The same of the applications' role, and of every login that acts for a workspace."""
+    if not await _is_described(conn, "app_rights(text)"):
+        return []
+    return [row[0] for row in await conn.fetch(_OF_APPLICATIONS)]
 
 
 async def right_to_lay(conn: "asyncpg.Connection") -> MissingRight | None:
@@ -98,7 +110,7 @@ async def _of_login(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 async def _membership(conn: "asyncpg.Connection") -> list[MissingRight]:
     me = await _me(conn)
-    if not await _has_tenant(conn):
+    if not await _has_role(conn, TENANT):
         return [_tenant(f"the role {TENANT}", sql=f"CREATE ROLE {TENANT} NOLOGIN; GRANT {TENANT} TO {me}")]
     if await _can_become_tenant(conn):
         return []
@@ -120,8 +132,13 @@ async def _can_become_tenant(conn: "asyncpg.Connection") -> bool:
     return True
 
 
-async def _has_tenant(conn: "asyncpg.Connection") -> bool:
-    found: bool = await conn.fetchval("SELECT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = $1)", TENANT)
+async def _has_role(conn: "asyncpg.Connection", name: str) -> bool:
+    found: bool = await conn.fetchval("SELECT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = $1)", name)
+    return found
+
+
+async def _is_described(conn: "asyncpg.Connection", function: str) -> bool:
+    found: bool = await conn.fetchval("SELECT to_regprocedure($1) IS NOT NULL", f"fairpost.{function}")
     return found
 
 

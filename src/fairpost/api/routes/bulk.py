@@ -181,5 +181,4 @@ def _told(results: list[Taken | Refused]) -> BulkResult:
 def _line_result(result: Taken | Refused) -> LineResult:
     if isinstance(result, Taken):
         return LineResult(id=result.id, new=result.new)
-    code = "quota_reached" if result.is_too_many else "invalid"
-    return LineResult(error=LineError(code=code, field=result.field, message=result.message))
+    return LineResult(error=LineError(code=result.code, field=result.field, message=result.message))

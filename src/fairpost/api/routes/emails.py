@@ -200,7 +200,7 @@ class EmailMoved(Model):
     "",
     status_code=status.HTTP_201_CREATED,
     summary="Send one e-mail",
-    responses={**KNOWN_BEFORE, **failures("quota_reached")},
+    responses={**KNOWN_BEFORE, **failures("quota_reached", "idempotency_key_reused")},
 )
 async def send(
     email: EmailIn, caller: Sends, service: TheService, response: Response, key: IdempotencyKey = None
@@ -213,9 +213,11 @@ async def send(
     return await hand_in(caller, service, written, response)
 
 
-async def hand_in(caller: Caller, service: Service, email: dict[str, Any], response: Response) -> Answer[Accepted]:
-    """Raises ApiError where the database refuses it."""
-    (result,) = await submit(caller, service, [email])
+async def hand_in(
+    caller: Caller, service: Service, email: dict[str, Any], response: Response, *, request: Any = None
+) -> Answer[Accepted]:
+    """Raises ApiError where the database refuses it. `request`: what was asked, where the e-mail was made of it."""
+    (result,) = await submit(caller, service, [email], requests=None if request is None else [request])
     if isinstance(result, Refused):
         raise result.as_error()
     if not result.new:

@@ -159,7 +159,7 @@ async def preview(
     "/{portal}/{type}/send",
     status_code=status.HTTP_201_CREATED,
     summary="Send it to somebody",
-    responses={**KNOWN_BEFORE, **failures("not_found", "quota_reached")},
+    responses={**KNOWN_BEFORE, **failures("not_found", "quota_reached", "idempotency_key_reused")},
 )
 async def send(
     portal: PortalPath,
@@ -181,7 +181,8 @@ async def send(
     }
     if template.expires_after is not None:
         email["expires_at"] = (clock.now() + template.expires_after).isoformat()
-    return await hand_in(caller, service, email, response)
+    asked = {"portal": portal, "type": type, **given.model_dump(by_alias=True, exclude_none=True, mode="json")}
+    return await hand_in(caller, service, email, response, request=asked)
 
 
 def _desk(store: Store, caller: Caller, service: Service) -> WorkspacePortals:

@@ -26,17 +26,21 @@ END $$;
 -- Many e-mails, a result for each, in the order given: its id and whether it was new, or what is wrong with it.
 -- A bad one does not keep the others out. A known idempotency key returns the first e-mail's id and new = false.
 -- `p_daily_max` and `p_waiting_max` are for those who hand in other people's e-mails: what one user may send in 24 hours and have waiting.
+-- `p_fingerprints`, one for each e-mail: a known key that came with another one is an error.
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
+DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz, integer, integer);
 CREATE OR REPLACE FUNCTION fairpost.enqueue_many(
-    emails jsonb, p_now timestamptz DEFAULT NULL, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL
+    emails jsonb, p_now timestamptz DEFAULT NULL, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_fingerprints bigint[] DEFAULT NULL
 )
 RETURNS TABLE (ord integer, id bigint, new boolean, error jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
-    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    spoken_for CONSTANT text[] := fairpost.spoken_for();
+    t CONSTANT timestamptz := coalesce(CASE WHEN spoken_for IS NULL THEN p_now END, clock_timestamp());
     shared text[];
     too_many jsonb;
+    forbidden jsonb;   -- to this login, as {"ord": complaint}
     is_limited CONSTANT boolean := p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.senders s WHERE s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL);
     ords integer[]; ids bigint[]; hashes uuid[]; errors jsonb[]; news boolean[];
@@ -51,7 +55,13 @@ BEGIN
             OR fairpost.leads_to_another(fairpost.tenant(), coalesce('@' || (e ->> 'account'), e ->> 'pool', 'default')))) THEN
         RAISE EXCEPTION 'this is not in your workspace' USING ERRCODE = 'FP004';
     END IF;
+    IF spoken_for IS NOT NULL THEN
+        SELECT jsonb_agg(coalesce(c.email, e.value) ORDER BY e.ordinality), jsonb_object_agg(e.ordinality, c.wrong) FILTER (WHERE c.wrong IS NOT NULL)
+        INTO emails, forbidden
+        FROM jsonb_array_elements(emails) WITH ORDINALITY e, fairpost.check_application(spoken_for, e.value) c;
+    END IF;
     IF emails @? '$[*].content_id' THEN
+        forbidden := coalesce(forbidden, '{}') || fairpost.foreign_contents(emails, spoken_for IS NULL);
         shared := ARRAY(SELECT c.id::text FROM fairpost.contents c WHERE c.id IN (
             SELECT (e ->> 'content_id')::bigint FROM jsonb_array_elements(emails) e
             WHERE jsonb_typeof(e) = 'object' AND e ->> 'content_id' ~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$'));
@@ -64,7 +74,7 @@ BEGIN
         SELECT e.ordinality::integer AS ord, e.value AS e, fairpost.is_plain(e.value, shared) AS plain
         FROM jsonb_array_elements(emails) WITH ORDINALITY e
     ), judged AS MATERIALIZED (
-        SELECT s.*, coalesce(CASE WHEN NOT s.plain THEN fairpost.check_email(s.e, t) END, too_many -> s.ord::text) AS error FROM seen s
+        SELECT s.*, coalesce(forbidden -> s.ord::text, CASE WHEN NOT s.plain THEN fairpost.check_email(s.e, t) END, too_many -> s.ord::text) AS error FROM seen s
     ), read AS MATERIALIZED (
         SELECT j.ord, j.e, fairpost.new_id() AS id,
             coalesce(j.e ->> 'workspace', 'default') AS workspace, coalesce(j.e ->> 'user', '') AS user_name, coalesce(j.e ->> 'stream', '') AS stream,
@@ -74,7 +84,7 @@ BEGIN
             CASE WHEN j.plain THEN nullif(jsonb_build_object('address', j.e ->> 'from'), '{"address": null}')
                  WHEN j.e ->> 'from' IS NOT NULL THEN fairpost.parse_address(j.e -> 'from') END AS sender,
             CASE WHEN j.plain THEN jsonb_build_array(jsonb_build_object('kind', 'to', 'address', j.e ->> 'to')) ELSE fairpost.recipients_of(j.e) END AS recipients,
-            fairpost.key_hash(coalesce(j.e ->> 'workspace', 'default'), j.e ->> 'idempotency_key') AS key_hash,
+            fairpost.caller_key_hash(coalesce(j.e ->> 'workspace', 'default'), j.e ->> 'idempotency_key') AS key_hash,
             j.plain
         FROM judged j WHERE j.error IS NULL
     ), draft AS MATERIALIZED (
@@ -84,8 +94,8 @@ BEGIN
         FROM read r
     ), fresh AS (
         -- In the order of the keys, so that two bulks with the same keys queue up instead of deadlocking.
-        INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
-        SELECT d.key_hash, d.id FROM draft d WHERE d.key_hash IS NOT NULL ORDER BY d.key_hash, d.ord
+        INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id, fingerprint)
+        SELECT d.key_hash, d.id, p_fingerprints[d.ord] FROM draft d WHERE d.key_hash IS NOT NULL ORDER BY d.key_hash, d.ord
         ON CONFLICT DO NOTHING RETURNING k.email_id
     ), new AS MATERIALIZED (
         -- IN, not a join: nobody can tell the planner how long the list is, and compared one by one a thousand are a million
@@ -140,7 +150,8 @@ BEGIN
     ELSE
         -- A statement of its own: it must see what the owner of a key committed while we waited for him.
         RETURN QUERY
-        SELECT r.ord, CASE WHEN r.new THEN r.id ELSE k.email_id END, r.new, r.error
+        SELECT r.ord, CASE WHEN r.new THEN r.id ELSE k.email_id END, r.new,
+            CASE WHEN k.fingerprint <> p_fingerprints[r.ord] THEN fairpost.complaint('idempotency_key', 'was used before, for another e-mail') || '{"code": "key_reused"}' ELSE r.error END
         FROM unnest(ords, ids, hashes, errors, news) AS r(ord, id, key_hash, error, new)
         LEFT JOIN fairpost.idempotency_keys k ON NOT r.new AND k.key_hash = r.key_hash
         ORDER BY r.ord;
@@ -162,25 +173,30 @@ BEGIN
     new := result.new;
 END $$;
 
--- Content that many e-mails share: subject, text, html, headers, attachments, reply_to. Returns the content_id.
+-- Content that many e-mails of a workspace share: subject, text, html, headers, attachments, reply_to. Without a workspace it is the operator's, for any.
+-- Returns the content_id.
 CREATE OR REPLACE FUNCTION fairpost.put_content(content jsonb, p_now timestamptz DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
-    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    known CONSTANT text[] := '{subject,text,html,headers,attachments,reply_to}';
+    spoken_for CONSTANT text[] := fairpost.spoken_for();
+    t CONSTANT timestamptz := coalesce(CASE WHEN spoken_for IS NULL THEN p_now END, clock_timestamp());
+    known CONSTANT text[] := '{workspace,subject,text,html,headers,attachments,reply_to}';
+    whose CONSTANT text := coalesce(content ->> 'workspace', CASE WHEN spoken_for IS NOT NULL THEN fairpost.own_workspace(spoken_for) END);
     new_id bigint;
     wrong jsonb;
 BEGIN
     IF jsonb_typeof(content) IS DISTINCT FROM 'object' OR content - known <> '{}' THEN
-        wrong := fairpost.complaint('content', 'must be an object and may have subject, text, html, headers, attachments and reply_to only');
+        wrong := fairpost.complaint('content', 'must be an object and may have workspace, subject, text, html, headers, attachments and reply_to only');
+    ELSIF whose <> ALL (spoken_for) OR whose <> fairpost.tenant() THEN
+        wrong := fairpost.complaint('workspace', format('%s is not a workspace of this login', left(whose, 200)));
     ELSE
         wrong := fairpost.check_email(content || '{"to": "nobody@localhost"}', t);
     END IF;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION '%: %', wrong ->> 'field', wrong ->> 'message' USING ERRCODE = 'FP001', DETAIL = wrong::text, HINT = 'Nothing was written.';
     END IF;
-    INSERT INTO fairpost.contents (id, subject, text_body, html_body, reply_to, headers, created_at)
-    VALUES (fairpost.new_id(), content ->> 'subject', content ->> 'text', content ->> 'html',
+    INSERT INTO fairpost.contents (id, workspace, subject, text_body, html_body, reply_to, headers, created_at)
+    VALUES (fairpost.new_id(), whose, content ->> 'subject', content ->> 'text', content ->> 'html',
             CASE WHEN content ->> 'reply_to' IS NOT NULL THEN fairpost.parse_address(content -> 'reply_to') END, nullif(content -> 'headers', 'null'), t)
     RETURNING id INTO new_id;
     INSERT INTO fairpost.attachments (content_id, position, filename, content_type, inline_id, data)

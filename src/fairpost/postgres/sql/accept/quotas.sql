@@ -86,7 +86,7 @@ DECLARE
                   FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
             LEFT JOIN fairpost.senders s ON s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name
             WHERE e.user_name <> '' AND (s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL OR p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL)
-            AND NOT EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.key_hash(e.workspace, e.key))
+            AND NOT EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.caller_key_hash(e.workspace, e.key))
             AND e.nth = 1 AND (fairpost.is_plain(e.e, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
             GROUP BY 1, 2) u);
     refused jsonb;

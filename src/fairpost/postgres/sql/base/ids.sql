@@ -20,7 +20,31 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         concat_ws(E'\x1f', 'home', route, class::text, workspace, domain, user_name, stream), 'UTF8')) FOR 16), 'hex')::uuid
 $$;
 
+-- Campaigns' keys, "prospect:sequence:step", and callers' keys have spaces of their own: a caller's key that looks like a campaign's is hashed apart.
 CREATE OR REPLACE FUNCTION fairpost.key_hash(workspace text, key text) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT encode(substring(sha256(convert_to(workspace || E'\x1f' || key, 'UTF8')) FOR 16), 'hex')::uuid
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.caller_key_hash(workspace text, key text) RETURNS uuid
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN key !~ '^[0-9]+:[0-9]+:[0-9]+$' THEN fairpost.key_hash(workspace, key)
+                WHEN fairpost.has_old_key(workspace, key) THEN fairpost.key_hash(workspace, key)
+                ELSE fairpost.key_hash(workspace, E'\x1f' || key) END
+$$;
+
+-- Whether a caller has used this key when both had one space.
+CREATE OR REPLACE FUNCTION fairpost.has_old_key(p_workspace text, p_key text) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+DECLARE
+    email CONSTANT bigint := (SELECT k.email_id FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.key_hash(p_workspace, p_key));
+BEGIN
+    RETURN email IS NOT NULL AND (EXISTS (SELECT FROM fairpost.queue q WHERE q.id = email AND q.campaign_id IS NULL)
+                                  OR EXISTS (SELECT FROM fairpost.emails e WHERE e.id = email AND e.campaign_id IS NULL));
+END $$;
+
+-- Of a request, as it is compared with the one that came first with its key.
+CREATE OR REPLACE FUNCTION fairpost.fingerprint(request jsonb) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ('x' || substr(encode(sha256(convert_to((jsonb_strip_nulls(request) - 'idempotency_key')::text, 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint
 $$;

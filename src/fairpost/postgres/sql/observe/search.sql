@@ -11,7 +11,7 @@ BEGIN
     CASE p_by
     WHEN 'key' THEN
         found := ARRAY(SELECT k.email_id FROM fairpost.idempotency_keys k
-                       WHERE k.key_hash = fairpost.key_hash(p_workspace, p_value) AND k.email_id >= p_from AND k.email_id < p_below);
+                       WHERE k.key_hash = ANY (ARRAY[fairpost.key_hash(p_workspace, p_value), fairpost.caller_key_hash(p_workspace, p_value)]) AND k.email_id >= p_from AND k.email_id < p_below);
     WHEN 'address' THEN
         found := CASE WHEN p_workspace IS NULL THEN fairpost.led_to_by_anybody(p_value, p_from, p_below, p_max)
                  ELSE fairpost.led_to_by_one(p_workspace, p_value, p_from, p_below, p_max) END;

@@ -1,11 +1,22 @@
--- What a request may do at all, whosever it is. grants.sql grants it; `fairpost doctor` and `fairpost db migrate` look whether it is so.
+-- Who may do what, beside the owner of the schema: the roles fairpost_app (applications, through SQL) and fairpost_tenant (requests over HTTP). Nothing is
+-- granted to PUBLIC. grants.sql grants what is described here; `fairpost doctor` and `fairpost db migrate` look whether it is so.
 
--- Functions that act with their owner's rights, and are not for everybody who may use the schema.
-CREATE OR REPLACE FUNCTION fairpost.doors() RETURNS SETOF text
+-- Functions that act with their owner's rights. Each asks first whose things it touches (see service/tenants.sql).
+CREATE OR REPLACE FUNCTION fairpost.doors(p_role text) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (
-        '{add_account,address_hash,cancel_campaign,change_account,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,
-        receipts,release,remove_account,remove_prospects,resolve,resume_campaign,search_emails,set_gates,set_sender,show_email,stop_prospect,submit,transport_of,transports_of,waiting_behind,waiting_by_sender}')
+        CASE p_role
+        WHEN 'fairpost_app' THEN '{enqueue,enqueue_many,put_content,status,cancel,set_sender}'::text[]
+        WHEN 'fairpost_tenant' THEN
+            '{add_account,address_hash,cancel,cancel_campaign,change_account,enqueue,enqueue_many,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,
+            pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,put_content,receipts,release,remove_account,remove_prospects,resolve,resume_campaign,retry,search_emails,
+            set_gates,set_sender,show_email,status,stop_prospect,submit,suppress,transport_of,transports_of,unsuppress,waiting_behind,waiting_by_sender}' END)
+$$;
+
+-- All others act with the rights of who calls them. The service's queries use many of them; applications none.
+CREATE OR REPLACE FUNCTION fairpost.helpers() RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+    SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND NOT p.prosecdef AND p.prokind = 'f' AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('let_in', 'keep_out')
 $$;
 
 -- Each right as it stands in a GRANT. The role must be there.
@@ -13,7 +24,8 @@ CREATE OR REPLACE FUNCTION fairpost.tenant_rights() RETURNS TABLE (what text, is
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT 'USAGE ON SCHEMA fairpost', has_schema_privilege('fairpost_tenant', 'fairpost', 'USAGE')
     UNION ALL
-    SELECT format('EXECUTE ON FUNCTION %s', door), has_function_privilege('fairpost_tenant', door, 'EXECUTE') FROM fairpost.doors() door
+    SELECT format('EXECUTE ON FUNCTION %s', name), has_function_privilege('fairpost_tenant', name, 'EXECUTE')
+    FROM (SELECT fairpost.doors('fairpost_tenant') UNION ALL SELECT fairpost.helpers()) f(name)
     UNION ALL
     SELECT format('%s ON fairpost.%I', asked, name), has_table_privilege('fairpost_tenant', format('fairpost.%I', name), asked)
     FROM (VALUES
@@ -31,4 +43,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     WHERE c.relnamespace = 'fairpost'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
       AND (c.relname = 'accounts' AND a.attname <> 'transport' OR c.relname = 'charges' AND a.attname IN ('account_id', 'at', 'units'))
     GROUP BY c.oid, c.relname
+$$;
+
+-- The same for fairpost_app, or for a login that has its rights without being a member.
+CREATE OR REPLACE FUNCTION fairpost.app_rights(p_role text DEFAULT 'fairpost_app') RETURNS TABLE (what text, is_granted boolean)
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+    SELECT 'USAGE ON SCHEMA fairpost', has_schema_privilege(p_role, 'fairpost', 'USAGE')
+    UNION ALL
+    SELECT format('EXECUTE ON FUNCTION %s', door), has_function_privilege(p_role, door, 'EXECUTE') FROM fairpost.doors('fairpost_app') door
 $$;

@@ -1,32 +1,87 @@
 -- Grants what described.sql describes. Laid last, each time: a function that is not there yet cannot be shut.
 
 DO $$
+DECLARE
+    named text;
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') THEN
-        CREATE ROLE fairpost_tenant NOLOGIN;
-    END IF;
-    IF NOT pg_has_role('fairpost_tenant', 'MEMBER') THEN
-        EXECUTE format('GRANT fairpost_tenant TO %I', current_user);
-    END IF;
-EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
-    NULL;   -- another database of this server has it just now; or an administrator must do it, and `fairpost db migrate` says so
+    FOREACH named IN ARRAY '{fairpost_tenant,fairpost_app}'::text[] LOOP
+        BEGIN
+            IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = named) THEN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', named);
+            END IF;
+            IF named = 'fairpost_tenant' AND NOT pg_has_role(named, 'MEMBER') THEN
+                EXECUTE format('GRANT %I TO %I', named, current_user);
+            END IF;
+        EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
+            NULL;   -- another database of this server has it just now; or an administrator must do it, and `fairpost db migrate` says so
+        END;
+    END LOOP;
 END $$;
+
+DROP FUNCTION IF EXISTS fairpost.doors();
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA fairpost FROM PUBLIC;
 
 DO $$
 DECLARE
     name text;
 BEGIN
-    FOR name IN SELECT * FROM fairpost.doors() LOOP
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', name);
-    END LOOP;
     IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') THEN
         RETURN;
     END IF;
     REVOKE ALL ON ALL TABLES IN SCHEMA fairpost FROM fairpost_tenant;   -- what is not described any more is over
+    REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fairpost FROM fairpost_tenant;
     FOR name IN SELECT r.what FROM fairpost.tenant_rights() r LOOP
         EXECUTE format('GRANT %s TO fairpost_tenant', name);
     END LOOP;
 END $$;
+
+-- Applications: the role, and every login that acts for a workspace and is no member of it, because this login may not make it one.
+CREATE OR REPLACE FUNCTION fairpost.let_in(p_login text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    name text;
+BEGIN
+    IF p_login <> 'fairpost_app' AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_app') THEN
+        IF pg_has_role(p_login, 'fairpost_app', 'USAGE') THEN
+            RETURN;
+        END IF;
+        BEGIN
+            EXECUTE format('GRANT fairpost_app TO %I', p_login);
+            RETURN;
+        EXCEPTION WHEN insufficient_privilege THEN
+            NULL;   -- then each right by itself
+        END;
+    END IF;
+    FOR name IN SELECT r.what FROM fairpost.app_rights(p_login) r LOOP
+        EXECUTE format('GRANT %s TO %I', name, p_login);
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.keep_out(p_login text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    name text;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = p_login) THEN
+        RETURN;
+    END IF;
+    FOR name IN SELECT r.what FROM fairpost.app_rights(p_login) r LOOP
+        EXECUTE format('REVOKE %s FROM %I', name, p_login);
+    END LOOP;
+    IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_app') THEN
+        EXECUTE format('REVOKE fairpost_app FROM %I', p_login);
+    END IF;
+END $$;
+
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_app') THEN
+        REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fairpost FROM fairpost_app;
+        PERFORM fairpost.let_in('fairpost_app');
+    END IF;
+    PERFORM fairpost.let_in(r.rolname) FROM (SELECT DISTINCT a.role_name FROM fairpost.applications a) a JOIN pg_roles r ON r.rolname = a.role_name;
+END $$;
+REVOKE EXECUTE ON FUNCTION fairpost.let_in(text), fairpost.keep_out(text) FROM PUBLIC;
 
 -- A list that comes in goes through tables of its own. Usually everybody may have those.
 DO $$

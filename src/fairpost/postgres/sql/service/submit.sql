@@ -60,23 +60,64 @@ BEGIN
         CASE WHEN left(route, 1) = '@' THEN 'account' ELSE 'pool' END, CASE WHEN left(route, 1) = '@' THEN substr(route, 2) ELSE route END);
 END $$;
 
--- A result for each, in order, as enqueue_many gives it.
-CREATE OR REPLACE FUNCTION fairpost.submit(p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL)
+-- The same for an application's login, which names one of its workspaces where it has several.
+CREATE OR REPLACE FUNCTION fairpost.check_application(spoken_for text[], e jsonb, OUT email jsonb, OUT wrong jsonb)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    whose text;
+BEGIN
+    IF jsonb_typeof(e) IS DISTINCT FROM 'object' THEN
+        RETURN;   -- the checks of every e-mail say so
+    END IF;
+    whose := coalesce(e ->> 'workspace', fairpost.own_workspace(spoken_for));
+    IF whose <> ALL (spoken_for) THEN
+        wrong := fairpost.complaint('workspace', format('%s is not a workspace of this login', left(whose, 200)));
+        RETURN;
+    END IF;
+    SELECT c.email || CASE WHEN e ? 'content_id' THEN jsonb_build_object('content_id', e -> 'content_id') ELSE '{}' END, c.wrong INTO email, wrong
+    FROM fairpost.check_submission(whose, e - '{workspace,content_id}'::text[]) c;
+END $$;
+
+-- Which of these e-mails use a content that is another workspace's, as {"ord": complaint}. What has no workspace is the operator's alone.
+CREATE OR REPLACE FUNCTION fairpost.foreign_contents(emails jsonb, is_operator boolean) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    WITH given AS MATERIALIZED (
+        SELECT e.ordinality AS ord, (e.value ->> 'content_id')::bigint AS content_id, coalesce(e.value ->> 'workspace', 'default') AS workspace
+        FROM jsonb_array_elements(emails) WITH ORDINALITY e
+        WHERE CASE WHEN jsonb_typeof(e.value) = 'object' THEN e.value ->> 'content_id' ~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' END
+    ), foreign_to AS MATERIALIZED (
+        SELECT g.content_id, g.workspace FROM (SELECT DISTINCT g.content_id, g.workspace FROM given g) g
+        WHERE coalesce((SELECT c.workspace FROM fairpost.contents c WHERE c.id = g.content_id LIMIT 1), (SELECT q.workspace FROM fairpost.queue q WHERE q.id = g.content_id LIMIT 1),
+                       (SELECT m.workspace FROM fairpost.emails m WHERE m.id = g.content_id LIMIT 1), CASE WHEN is_operator THEN g.workspace END)
+              IS DISTINCT FROM g.workspace
+    )
+    SELECT coalesce(jsonb_object_agg(g.ord, fairpost.complaint('content_id', format('there is no content %s in this workspace', g.content_id))), '{}')
+    FROM given g WHERE (g.content_id, g.workspace) IN (SELECT f.content_id, f.workspace FROM foreign_to f)
+$$;
+
+-- A result for each, in order, as enqueue_many gives it. A known key that came with another request before is an error; `p_requests` are what was asked, where the
+-- e-mails were made of it.
+DROP FUNCTION IF EXISTS fairpost.submit(text, jsonb, integer, integer, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.submit(
+    p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL, p_requests jsonb DEFAULT NULL
+)
 RETURNS TABLE (ord integer, id bigint, new boolean, error jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     good jsonb;
     places integer[];
+    fingerprints bigint[];
     errors jsonb;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
     SELECT jsonb_agg(c.email ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL), array_agg(e.ordinality ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL),
+           array_agg(CASE WHEN e.value ? 'idempotency_key' THEN fairpost.fingerprint(coalesce(p_requests -> (e.ordinality::integer - 1), e.value)) END ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL),
            jsonb_object_agg(e.ordinality, c.wrong) FILTER (WHERE c.wrong IS NOT NULL)
-    INTO good, places, errors
+    INTO good, places, fingerprints, errors
     FROM jsonb_array_elements(p_emails) WITH ORDINALITY e, fairpost.check_submission(p_workspace, e.value) c;
     RETURN QUERY
-    SELECT places[m.ord], m.id, m.new, m.error FROM fairpost.enqueue_many(good, p_now, p_daily_max, p_waiting_max) m
+    SELECT places[m.ord], m.id, m.new, m.error FROM fairpost.enqueue_many(good, p_now, p_daily_max, p_waiting_max, fingerprints) m
     UNION ALL
     SELECT w.key::integer, NULL, false, w.value FROM jsonb_each(errors) w
     ORDER BY 1;

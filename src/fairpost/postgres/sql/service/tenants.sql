@@ -7,10 +7,37 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN current_setting('role') = 'fairpost_tenant' THEN coalesce(current_setting('fairpost.workspace', true), '') END
 $$;
 
+-- The workspaces that an application's login may act for; null: all of them. Decided by the session's login, which SET ROLE does not change, and asked only
+-- where a function acts with its owner's rights: there, current_user is the owner.
+CREATE OR REPLACE FUNCTION fairpost.spoken_for() RETURNS text[]
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN NOT pg_has_role(session_user, current_user, 'MEMBER') THEN fairpost.workspaces_of(session_user) END
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.workspaces_of(p_login name) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN a.names IS NULL THEN '{default}' WHEN '*' <> ALL (a.names) THEN a.names END
+    FROM (SELECT array_agg(DISTINCT a.workspace) AS names FROM fairpost.applications a
+          WHERE pg_has_role(p_login, to_regrole(quote_ident(a.role_name)), 'MEMBER')) a
+$$;
+
+-- Where a login acts for one workspace alone, it need not name it.
+CREATE OR REPLACE FUNCTION fairpost.own_workspace(spoken_for text[]) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN cardinality(spoken_for) = 1 THEN spoken_for[1] ELSE 'default' END
+$$;
+
+-- Whether this session may act for some workspaces only.
+CREATE OR REPLACE FUNCTION fairpost.is_bound() RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT fairpost.tenant() IS NOT NULL OR fairpost.spoken_for() IS NOT NULL
+$$;
+
 CREATE OR REPLACE FUNCTION fairpost.require_own(p_workspace text) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF fairpost.tenant() IS NOT NULL AND p_workspace IS DISTINCT FROM fairpost.tenant() THEN
+    IF fairpost.tenant() IS NOT NULL AND p_workspace IS DISTINCT FROM fairpost.tenant()
+        OR fairpost.spoken_for() IS NOT NULL AND coalesce(p_workspace <> ALL (fairpost.spoken_for()), true) THEN
         RAISE EXCEPTION 'this is not in your workspace' USING ERRCODE = 'FP004';
     END IF;
 END $$;
@@ -18,7 +45,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.require_own_campaign(p_campaign bigint) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF fairpost.tenant() IS NOT NULL THEN
+    IF fairpost.is_bound() THEN
         PERFORM fairpost.require_own((SELECT c.workspace FROM fairpost.campaigns c WHERE c.id = p_campaign));
     END IF;
 END $$;
@@ -26,7 +53,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.require_own_prospects(p_prospects bigint[]) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF fairpost.tenant() IS NOT NULL THEN
+    IF fairpost.is_bound() THEN
         PERFORM fairpost.require_own((SELECT p.workspace FROM fairpost.prospects p WHERE p.id = w.id)) FROM unnest(p_prospects) w(id);
     END IF;
 END $$;
@@ -34,7 +61,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.require_own_email(p_id bigint) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF fairpost.tenant() IS NOT NULL THEN
+    IF fairpost.is_bound() THEN
         PERFORM fairpost.require_own(coalesce((SELECT q.workspace FROM fairpost.queue q WHERE q.id = p_id), (SELECT e.workspace FROM fairpost.emails e WHERE e.id = p_id)));
     END IF;
 END $$;
