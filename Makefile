@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test record check lint types bench peers fuzz mutants chaos world matrix screenshots
+.PHONY: help setup up test record check lint types bench peers fuzz attack mutants chaos world matrix screenshots
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
@@ -64,6 +64,9 @@ fuzz: $(STAMP)  ## try FUZZ_TIMES as much of what chance brings, and throw bytes
 	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) $(BIN)/python -m pytest -n auto -m 'thorough or hypothesis' --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
 	@PYTHONPATH=. $(BIN)/python tests/smtp/fuzz_wire.py -max_total_time=$(FUZZ_S) -max_len=4096 -dict=tests/smtp/wire.dict -timeout=10 -rss_limit_mb=1024 -close_fd_mask=1
+
+attack: $(STAMP)  ## try ten times as hard to get through the walls between callers (some: ARGS='-k forged')
+	@FAIRPOST_THOROUGH=10 $(BIN)/python -m pytest -n auto -m attack --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
 
 matrix: $(STAMP)  ## run the tests that touch SQL on PostgreSQL 14 to 18 (quicker: ARGS=--quick)
 	@$(BIN)/python -m tests.matrix $(ARGS)

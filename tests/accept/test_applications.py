@@ -12,6 +12,8 @@ from fairpost.model.urls import as_login
 
 Login: TypeAlias = "Callable[..., psycopg.Connection[Any]]"
 
+pytestmark = pytest.mark.attack
+
 OPERATOR = "the_shop"  # acts for all
 PARTNER = "partner_of_acme"
 STRANGER = "somebody_new"  # was let in, and named nowhere

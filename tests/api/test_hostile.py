@@ -26,6 +26,8 @@ from tests.api.served import Served, document, served
 from tests.conftest import Databases
 from tests.thorough import times
 
+pytestmark = pytest.mark.attack
+
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 ATTACKERS = times(40)
 RSS_GROWTH_MAX = 100 << 20

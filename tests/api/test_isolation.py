@@ -25,6 +25,8 @@ from tests.api.neighbours import A, B, Neighbour, Neighbours, settle_in
 from tests.api.served import Served, document, served
 from tests.thorough import times
 
+pytestmark = pytest.mark.attack
+
 EXAMPLES = times(2, own="FAIRPOST_ISOLATION_EXAMPLES")  # of each operation
 GHOST = "ghost"  # nobody's; as long as the name of b
 NONSENSE = (

@@ -18,6 +18,8 @@ import pytest
 from fairpost.postgres.store import Store
 from tests.api.neighbours import SHARED, A, B, Neighbours, rows_of, settle_in, tables
 
+pytestmark = pytest.mark.attack
+
 ROOT = Path(__file__).parents[2]
 
 # What belongs to somebody by what it points to, and with whom a row could be moved to another.
@@ -77,7 +79,10 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
         ("$1", [json.dumps([{"to": "x@example.com", "workspace": A, "content_id": n.b.emails["sent"]}])]),
         ("$1", [json.dumps([[{**EMAIL, "workspace": B}]])]),
     ],
-    "hold": lambda n: [("$1, 'workspace', ''", [B]), ("$1, 'user', 'ann'", [B]), ("$1, 'workspace', ''", ["*"])],
+    "hold": lambda n: [
+        (f"$1, '{level}', '{key}', 'infinity', 'mine'", [whose])
+        for whose, level, key in ((B, "workspace", ""), (B, "user", "ann"), ("*", "workspace", ""))
+    ],
     "launch_campaign": lambda n: [
         ("$1, '[]', '{}', '{}', false, 'me'", [id_]) for id_ in (*n.b.campaigns.values(), None)
     ],
