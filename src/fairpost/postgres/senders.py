@@ -222,7 +222,7 @@ async def decide_now(
 
 async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
     """Those with a throttle of which the operators have not been told."""
-    rows = await store.fetch("SELECT s.* FROM fairpost.senders s WHERE s.untold ORDER BY s.workspace LIMIT $1", most)
+    rows = await store.fetch("SELECT * FROM fairpost.untold($1)", most)
     return [_sender(row) for row in rows]
 
 

@@ -567,7 +567,7 @@ class Store:
 
     async def charges(self, account_id: AccountId) -> tuple[Charge, ...]:
         """The single sends of the last day, where the account's limits need them; oldest first."""
-        rows = await self.fetch("SELECT at, units FROM fairpost.charges WHERE account_id = $1 ORDER BY at", account_id)
+        rows = await self.fetch("SELECT at, units FROM fairpost.charges_of($1)", account_id)
         return tuple(Charge(row["at"], row["units"]) for row in rows)
 
     async def book(

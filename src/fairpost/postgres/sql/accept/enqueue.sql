@@ -62,9 +62,9 @@ BEGIN
     END IF;
     IF emails @? '$[*].content_id' THEN
         forbidden := coalesce(forbidden, '{}') || fairpost.foreign_contents(emails, spoken_for IS NULL);
-        shared := ARRAY(SELECT c.id::text FROM fairpost.contents c WHERE c.id IN (
-            SELECT (e ->> 'content_id')::bigint FROM jsonb_array_elements(emails) e
-            WHERE jsonb_typeof(e) = 'object' AND e ->> 'content_id' ~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$'));
+        shared := ARRAY(SELECT c.id::text FROM fairpost.contents c WHERE c.id = ANY (ARRAY(
+            SELECT DISTINCT (e ->> 'content_id')::bigint FROM jsonb_array_elements(emails) e
+            WHERE jsonb_typeof(e) = 'object' AND e ->> 'content_id' ~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$')));
     END IF;
     IF is_limited THEN
         too_many := fairpost.too_many(emails, shared, p_daily_max, p_waiting_max, t);
@@ -129,9 +129,9 @@ BEGIN
         INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n)
         SELECT coalesce(e.value ->> 'workspace', 'default'), e.value ->> 'user', fairpost.hour_of(t), count(*)
         FROM unnest(ords, news) r(ord, new) CROSS JOIN LATERAL (SELECT emails -> (r.ord - 1) AS value) e
-        WHERE r.new AND coalesce(e.value ->> 'user', '') <> '' AND (p_daily_max IS NOT NULL OR EXISTS (
-            SELECT FROM fairpost.senders s WHERE s.workspace = coalesce(e.value ->> 'workspace', 'default') AND s.level = 'user' AND s.name = e.value ->> 'user'
-            AND s.daily_max IS NOT NULL))
+        WHERE r.new AND coalesce(e.value ->> 'user', '') <> '' AND (p_daily_max IS NOT NULL OR (
+            SELECT true FROM fairpost.senders s WHERE s.workspace = coalesce(e.value ->> 'workspace', 'default') AND s.level = 'user' AND s.name = e.value ->> 'user'
+            AND s.daily_max IS NOT NULL LIMIT 1))
         GROUP BY 1, 2
         ON CONFLICT (workspace, user_name, hour) DO UPDATE SET n = s.n + excluded.n;
     END IF;
@@ -153,7 +153,7 @@ BEGIN
         SELECT r.ord, CASE WHEN r.new THEN r.id ELSE k.email_id END, r.new,
             CASE WHEN k.fingerprint <> p_fingerprints[r.ord] THEN fairpost.complaint('idempotency_key', 'was used before, for another e-mail') || '{"code": "key_reused"}' ELSE r.error END
         FROM unnest(ords, ids, hashes, errors, news) AS r(ord, id, key_hash, error, new)
-        LEFT JOIN fairpost.idempotency_keys k ON NOT r.new AND k.key_hash = r.key_hash
+        LEFT JOIN LATERAL (SELECT k.email_id, k.fingerprint FROM fairpost.idempotency_keys k WHERE NOT r.new AND k.key_hash = r.key_hash OFFSET 0) k ON true
         ORDER BY r.ord;
     END IF;
 END $$;

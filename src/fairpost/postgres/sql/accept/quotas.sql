@@ -6,8 +6,10 @@ DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
 CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
 BEGIN
-    RETURN coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n CROSS JOIN LATERAL (SELECT c.waiting FROM fairpost.clocks c WHERE c.id = n.id OFFSET 0) c
-                     WHERE n.workspace = p_workspace AND n.level = 'user' AND n.key = p_user), 0)
+    RETURN coalesce((SELECT sum(c.waiting)
+                     FROM (SELECT n.id FROM fairpost.nodes n   -- as in find_homes
+                           WHERE n.workspace = p_workspace AND n.level = 'user' AND n.key BETWEEN p_user AND p_user ORDER BY n.key) n
+                     CROSS JOIN LATERAL (SELECT c.waiting FROM fairpost.clocks c WHERE c.id = n.id OFFSET 0) c), 0)
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0);
 END $$;
 
@@ -42,8 +44,9 @@ DECLARE
     per_hour double precision;
 BEGIN
     IF p_daily_max IS NOT NULL THEN
+        -- The hour in an expression, here and below: the index by hour alone, which has all users, cannot serve that. Nobody has more than a day of them.
         used := (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s
-                 WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour > p_now - interval '24 hours');
+                 WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour + interval '24 hours' > p_now);
         day_room := greatest(0, p_daily_max - used);
     END IF;
     IF p_waiting_max IS NOT NULL THEN
@@ -58,13 +61,15 @@ BEGIN
         until := (SELECT min(h.gone_at) FROM (
                       SELECT s.hour + interval '24 hours' AS gone_at, sum(s.n) OVER (ORDER BY s.hour) AS freed
                       FROM (SELECT s.hour, s.n FROM fairpost.submissions s
-                            WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour > p_now - interval '24 hours'
-                            UNION ALL SELECT fairpost.hour_of(p_now), room) s) h
+                            WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour + interval '24 hours' > p_now
+                            UNION ALL SELECT fairpost.hour_of(p_now), room OFFSET 0) s) h
                   WHERE used + room - h.freed + least(p_asked - room, p_daily_max) <= p_daily_max);
         why := format('%s of %s e-mails in 24 hours are used up', used + room, p_daily_max);
     ELSE
-        per_hour := (SELECT coalesce(sum(a.sent + a.bounced + a.rejected), 0) FROM fairpost.activity a
-                     WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_now - interval '1 hour' AND a.hour <= p_now);
+        per_hour := (SELECT coalesce(sum(a.sent + a.bounced + a.rejected), 0)
+                     FROM (SELECT * FROM fairpost.activity a   -- as in senders_with_activity
+                           WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_now - interval '1 hour' AND a.hour <= p_now
+                           ORDER BY a.hour, a.writer, a.turn) a);
         until := CASE WHEN per_hour > 0 THEN date_trunc('second', p_now) + make_interval(secs => ceil(least(p_asked - room, p_waiting_max) / per_hour * 3600)) END;
         why := format('%s e-mails of this user are waiting, and %s may', waiting + room, p_waiting_max);
     END IF;
@@ -84,9 +89,10 @@ DECLARE
                          e.value ->> 'idempotency_key' AS key, e.value AS e,
                          row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
                   FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
-            LEFT JOIN fairpost.senders s ON s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name
+            LEFT JOIN LATERAL (
+                SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name OFFSET 0) s ON true
             WHERE e.user_name <> '' AND (s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL OR p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL)
-            AND NOT EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.caller_key_hash(e.workspace, e.key))
+            AND (SELECT true FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.caller_key_hash(e.workspace, e.key) LIMIT 1) IS NULL
             AND e.nth = 1 AND (fairpost.is_plain(e.e, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
             GROUP BY 1, 2) u);
     refused jsonb;

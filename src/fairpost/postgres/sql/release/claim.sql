@@ -69,9 +69,10 @@ BEGIN
     ours := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (workspaces) FOR UPDATE SKIP LOCKED);
     skipped := NOT coalesce(workspaces <@ ours, true);
     WITH leaf AS MATERIALIZED (   -- looked at again, under the lock
-        SELECT c.id, c.v, c.flow, c.head_due, c.head_id, n.path, n.route, c.ctid AS spot
-        FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
-        WHERE n.id = ANY (heads) AND c.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
+        SELECT c.id, c.v, c.flow, c.head_due, c.head_id, n.path, n.route, c.spot
+        FROM fairpost.nodes n   -- OFFSET 0: what is asked outside may not choose the index of all that is busy in this lane
+        CROSS JOIN LATERAL (SELECT c.*, c.ctid AS spot FROM fairpost.clocks c WHERE c.id = n.id OFFSET 0) c
+        WHERE n.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
         AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.clocks h WHERE h.id = w.id OFFSET 0) h WHERE h.held_until IS NOT NULL)
     ), won AS (
         SELECT q.leaf, greatest(1, count(*) FILTER (WHERE q.turn <= p_limit AND q.due_at <= p_now))::integer AS quota
@@ -323,7 +324,9 @@ CREATE OR REPLACE FUNCTION fairpost.roots_of(routes text[], p_class fairpost.ema
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT array_agg(ROW(n.id, c.v, NULL, NULL, NULL, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}', '{}')::fairpost.branch)
-            FROM unnest(routes) r JOIN fairpost.nodes n ON n.parent = 0 AND n.key = fairpost.root_key(r, p_class, lane)
+            FROM (SELECT fairpost.root_key(r, p_class, lane) AS key FROM unnest(routes) r) r
+            -- the key as one row: the index by name, which knows keys as well, cannot serve that
+            CROSS JOIN LATERAL (SELECT n.id, n.route FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, r.key) AND (0, r.key) LIMIT 1) n
             -- v only grows: the newest version of the row comes first, and nobody walks the old ones
             CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);
 END $$;
@@ -340,7 +343,8 @@ BEGIN
     IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= coalesce(p_now, clock_timestamp()) THEN
         RETURN NULL;
     END IF;
-    ids := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.account_id = p_account AND NOT q.waiting AND q.state = 'claimed' ORDER BY q.id FOR UPDATE SKIP LOCKED);
+    ids := ARRAY(SELECT q.id FROM fairpost.queue q   -- as in recover.sql
+                 WHERE q.account_id BETWEEN p_account AND p_account AND NOT q.waiting AND q.state = 'claimed' ORDER BY q.account_id, q.id FOR UPDATE SKIP LOCKED);
     UPDATE fairpost.queue q SET epoch = p_epoch WHERE q.id = ANY (ids) AND q.epoch <> p_epoch;
     RETURN ids;
 END $$;
@@ -357,9 +361,10 @@ $$;
 -- When the next urgent e-mail that sleeps below this account's routes becomes due, if that is before the moment given.
 CREATE OR REPLACE FUNCTION fairpost.next_urgent(p_account bigint, p_before timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-    SELECT min(c.wake_at) FROM fairpost.accounts a JOIN fairpost.clocks c ON c.route IN (a.pool, '@' || a.name)
-    JOIN fairpost.nodes n ON n.id = c.id AND n.class = 'urgent'
-    WHERE a.id = p_account AND c.wake_at < p_before
+    SELECT min(c.wake_at) FROM fairpost.accounts a
+    CROSS JOIN LATERAL (SELECT c.id, c.wake_at FROM fairpost.clocks c WHERE c.route IN (a.pool, '@' || a.name) AND c.wake_at < p_before OFFSET 0) c
+    CROSS JOIN LATERAL (SELECT n.class, n.workspace FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n
+    WHERE a.id = p_account AND n.class = 'urgent'
     AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = a.id AND b.workspace = n.workspace AND b.until > c.wake_at)
 $$;
 
@@ -369,8 +374,8 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqs
 BEGIN
     PERFORM c.id FROM fairpost.clocks c WHERE c.id = (
         SELECT c.id FROM fairpost.accounts a
-        JOIN fairpost.nodes n ON n.parent = 0 AND n.route IN (a.pool, '@' || a.name)
-        JOIN fairpost.clocks root ON root.id = n.id
+        CROSS JOIN LATERAL (SELECT n.id FROM fairpost.nodes n WHERE n.parent = 0 AND n.route IN (a.pool, '@' || a.name) OFFSET 0) n
+        CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) root
         CROSS JOIN LATERAL (SELECT c.id FROM fairpost.clocks c WHERE c.parent = n.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
                             AND c.key <> ALL (fairpost.blocked_on(p_account, clock_timestamp())) ORDER BY c.vtime LIMIT 1) c
         WHERE a.id = p_account LIMIT 1) FOR UPDATE;

@@ -48,7 +48,8 @@ BEGIN
             UNION ALL   -- where they hang since before there were homes
             SELECT u.workspace, u.user_name, d.key, n.id, false
             FROM undecided u
-            CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.workspace = u.workspace AND n.level = 'user' AND n.key = u.user_name OFFSET 0) n
+            CROSS JOIN LATERAL (   -- a range, and in order: the index by parent, which knows keys as well, does not have them so
+                SELECT * FROM fairpost.nodes n WHERE n.workspace = u.workspace AND n.level = 'user' AND n.key BETWEEN u.user_name AND u.user_name ORDER BY n.key) n
             CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes d WHERE d.id = n.parent OFFSET 0) d
         ), judged AS (
             SELECT c.*, CASE WHEN (SELECT true FROM fairpost.domains d WHERE d.workspace = c.workspace LIMIT 1)   -- most have none, and need no folding
@@ -135,11 +136,11 @@ $$;
 -- Brings the leaves of one user to the home they have now; those from before homes stay where they are until they are empty. Costs their nodes, not their
 -- e-mails. False: everybody is at home, or somebody has this one locked.
 CREATE OR REPLACE FUNCTION fairpost.settle_home(p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
     h fairpost.homes;
 BEGIN
-    SELECT * INTO h FROM fairpost.homes x WHERE NOT x.is_settled ORDER BY x.workspace, x.user_name LIMIT 1;
+    SELECT * INTO h FROM fairpost.homes x WHERE NOT x.is_settled LIMIT 1;   -- no order: the key, which has all homes, could serve that as well
     IF NOT FOUND THEN
         RETURN false;
     END IF;

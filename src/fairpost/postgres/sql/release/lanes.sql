@@ -51,7 +51,7 @@ CREATE OR REPLACE FUNCTION fairpost.node_at(
 ) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-    found bigint := (SELECT n.id FROM fairpost.nodes n WHERE n.parent = p_parent AND n.key = p_key);
+    found bigint := (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (p_parent, p_key) AND (p_parent, p_key) LIMIT 1);   -- as in roots_of
 BEGIN
     IF found IS NULL THEN
         found := nextval('fairpost.node_serial');

@@ -62,7 +62,8 @@ BEGIN
     until := greatest(lease.until, now + make_interval(secs => p_seconds));
     UPDATE fairpost.leases l SET until = take_up.until, step = take_up.step, server = pg_postmaster_start_time() WHERE l.account_id = p_account;
     claimed := ARRAY(SELECT q.id FROM fairpost.queue q
-                     WHERE q.account_id = p_account AND NOT q.waiting AND q.epoch = p_epoch AND q.state = 'claimed' ORDER BY q.id FOR UPDATE SKIP LOCKED);
+                     WHERE q.account_id BETWEEN p_account AND p_account AND NOT q.waiting AND q.epoch = p_epoch AND q.state = 'claimed'
+                     ORDER BY q.account_id, q.id FOR UPDATE SKIP LOCKED);   -- as in recover.sql
     UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (claimed);
     PERFORM fairpost.note(claimed, 1, true);
     SELECT q.id, q.attempts INTO sending, attempt FROM fairpost.queue q

@@ -70,6 +70,12 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Those with a throttle of which the operators have not been told. In no order: the key, which has all senders, could serve that as well.
+CREATE OR REPLACE FUNCTION fairpost.untold(p_max integer) RETURNS SETOF fairpost.senders
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SELECT s.* FROM fairpost.senders s WHERE s.untold LIMIT p_max
+$$;
+
 -- The operators' e-mail about these throttles, if nobody has told them meanwhile. The e-mail is enqueued in the same commit.
 CREATE OR REPLACE FUNCTION fairpost.tell(p_workspaces text[], p_levels text[], p_names text[], p_emails jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -98,19 +104,25 @@ DECLARE
     unfolded CONSTANT timestamptz := date_trunc('day', t - interval '24 hours');
 BEGIN
     RETURN QUERY
-    SELECT s, w.workspace, w.level, w.name,
+    SELECT s.known, w.workspace, w.level, w.name,
         (SELECT jsonb_object_agg(h.hour, ARRAY[h.volume, h.sent, h.bounced, h.rejected])
-         FROM (SELECT a.hour, sum(a.volume) AS volume, sum(a.sent) AS sent, sum(a.bounced) AS bounced, sum(a.rejected) AS rejected FROM fairpost.activity a
-               WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour > t - interval '24 hours' AND a.hour <= t + interval '24 hours' AND w.level = 'user' GROUP BY a.hour) h),
+         FROM (SELECT a.hour, sum(a.volume) AS volume, sum(a.sent) AS sent, sum(a.bounced) AS bounced, sum(a.rejected) AS rejected
+               FROM (SELECT * FROM fairpost.activity a   -- in the order of the whole key: the index by hour alone, which has all users, does not have that
+                     WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour > t - interval '24 hours' AND a.hour <= t + interval '24 hours' AND w.level = 'user'
+                     ORDER BY a.hour, a.writer, a.turn) a
+               GROUP BY a.hour) h),
         (SELECT jsonb_object_agg(d.day, d.volume)
          FROM (SELECT d.day, sum(d.volume) AS volume
                FROM (SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user'
                      UNION ALL   -- days that are over and not folded yet
-                     SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume FROM fairpost.activity a
-                     WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour < unfolded AND w.level = 'user') d
+                     SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume
+                     FROM (SELECT * FROM fairpost.activity a
+                           WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour < unfolded AND w.level = 'user' ORDER BY a.hour, a.writer, a.turn) a
+                     OFFSET 0) d
                GROUP BY d.day) d)
     FROM unnest(p_workspaces, p_levels, p_names) w(workspace, level, name)
-    LEFT JOIN fairpost.senders s ON s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name;
+    LEFT JOIN LATERAL (
+        SELECT s AS known FROM fairpost.senders s WHERE s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name OFFSET 0) s ON true;
 END $$;
 
 -- Users with something planned for this hour count as stirred when it begins.

@@ -29,7 +29,8 @@ BEGIN
                 FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
             ) w
             LEFT JOIN LATERAL (SELECT p.path FROM fairpost.nodes p WHERE p.id = w.parent OFFSET 0) p ON true
-            WHERE (SELECT true FROM fairpost.nodes o WHERE o.parent = w.parent AND o.key = w.key LIMIT 1) IS NULL
+            -- the key as one row, here and below: the index by name, which knows keys as well, cannot serve that
+            WHERE (SELECT true FROM fairpost.nodes o WHERE (o.parent, o.key) BETWEEN (w.parent, w.key) AND (w.parent, w.key) LIMIT 1) IS NULL
         ), grown AS (
             INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path)
             SELECT w.id, w.parent, levels[depth + 1], w.route, w.class, w.workspace, w.key,
@@ -46,13 +47,14 @@ BEGIN
         SELECT array_agg(g.id) INTO users FROM grown g;
 
         SELECT array_agg(n.id ORDER BY a.ord) INTO parents
-        FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
-        CROSS JOIN LATERAL (
-            SELECT n.id FROM fairpost.nodes n WHERE n.parent = parents[a.ord]
-            AND n.key = CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN homes[a.ord] ELSE a.user_name END
-            OFFSET 0) n;
+        FROM (SELECT a.ord, parents[a.ord] AS parent,
+                  CASE depth WHEN 0 THEN fairpost.root_key(a.route, a.class, lanes[a.ord]) WHEN 1 THEN a.workspace WHEN 2 THEN homes[a.ord] ELSE a.user_name END AS key
+              FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)) a
+        CROSS JOIN LATERAL (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (a.parent, a.key) AND (a.parent, a.key) LIMIT 1) n;
     END LOOP;
-    PERFORM fairpost.weigh_domains(ARRAY(SELECT DISTINCT n.parent FROM fairpost.nodes n WHERE n.id = ANY (users)));
+    IF users IS NOT NULL THEN   -- OFFSET 0: what is made distinct outside may not choose the index inside
+        PERFORM fairpost.weigh_domains(ARRAY(SELECT DISTINCT n.parent FROM (SELECT n.parent FROM fairpost.nodes n WHERE n.id = ANY (users) OFFSET 0) n));
+    END IF;
 
     WITH wanted AS (
         SELECT nextval('fairpost.node_serial') AS id, a.*, parents[a.ord] AS parent, homes[a.ord] AS home
@@ -70,7 +72,7 @@ BEGIN
            fairpost.weight_of(s.weight, s.tier, f) * coalesce(d.weight, 1),
            nullif(greatest(s.held_until, s.throttled_until, d.held_until, d.throttled_until, p_now), p_now),
            CASE WHEN f.share < 100 THEN
-               (SELECT root.id FROM fairpost.nodes w JOIN fairpost.nodes root ON root.id = w.parent
+               (SELECT root.id FROM fairpost.nodes w CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes root WHERE root.id = w.parent OFFSET 0) root
                 WHERE w.id = g.path[1] AND root.key = fairpost.root_key(g.route, g.class, 'fifo')) END
     FROM grown g JOIN wanted w ON w.id = g.id
     LEFT JOIN LATERAL (SELECT * FROM fairpost.rules s WHERE s.workspace = w.workspace AND s.level = 'stream' AND s.key = w.stream OFFSET 0) s ON true
@@ -83,10 +85,15 @@ LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     there CONSTANT bigint[] := ARRAY(SELECT n.id FROM fairpost.nodes n
                                      WHERE n.workspace = ANY (ARRAY(SELECT DISTINCT a.workspace FROM unnest(arrived) a)) AND n.level = 'workspace' AND n.route = p_route);
-    mine CONSTANT bigint[] := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (there) FOR UPDATE SKIP LOCKED);
+    mine bigint[];
+    others text[];
 BEGIN
-    RETURN (SELECT array_agg(a) FROM unnest(arrived) a
-            WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.id = ANY (there) AND n.id <> ALL (mine) AND n.workspace = a.workspace));
+    IF there = '{}' THEN   -- asked about no id at all, any index that has only some of the rows would do
+        RETURN arrived;
+    END IF;
+    mine := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (there) FOR UPDATE SKIP LOCKED);
+    others := ARRAY(SELECT n.workspace FROM fairpost.nodes n WHERE n.id = ANY (there) AND n.id <> ALL (mine));
+    RETURN (SELECT array_agg(a) FROM unnest(arrived) a WHERE a.workspace <> ALL (others));
 END $$;
 
 -- Scans of this route's workspaces start from now on where the first of them stands; newcomers join there.
@@ -201,7 +208,7 @@ BEGIN
             SELECT n.path[1] FROM fairpost.nodes n WHERE n.flow = ANY (flows)
             UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended)))
         FOR UPDATE SKIP LOCKED) locked;
-    leaves := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.flow = ANY (flows) UNION SELECT unnest(asleep));
+    leaves := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.flow = ANY (flows)) || asleep;
     ways := ARRAY(SELECT DISTINCT w.id FROM fairpost.nodes n, unnest(n.path) w(id) WHERE n.id = ANY (leaves));
 
     -- Somebody else's workspaces wait for the next time; their notes go back.

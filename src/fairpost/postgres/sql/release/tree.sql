@@ -12,7 +12,8 @@ DECLARE
     above bigint[];   -- named in each statement: a join alone may read all nodes, whatever the planner believes of them
 BEGIN
     FOR depth IN REVERSE 4..1 LOOP
-        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth;
+        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0: what is made distinct outside may not choose the index inside
+        FROM (SELECT n.id, n.parent FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth OFFSET 0) n;
         CONTINUE WHEN now_at IS NULL;
         UPDATE fairpost.clocks c SET vtime = p.v + (c.id % 1000000) * 1e-9
         FROM fairpost.clocks p WHERE c.id = ANY (now_at) AND p.id = c.parent AND p.id = ANY (above) AND c.vtime < p.v + (c.id % 1000000) * 1e-9;
@@ -36,7 +37,8 @@ DECLARE
     above bigint[];   -- named in each statement: a join alone may read all nodes, whatever the planner believes of them
 BEGIN
     FOR depth IN REVERSE 4..2 LOOP
-        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth;
+        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0: what is made distinct outside may not choose the index inside
+        FROM (SELECT n.id, n.parent FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth OFFSET 0) n;
         CONTINUE WHEN now_at IS NULL;
         WITH left_over AS (
             UPDATE fairpost.clocks p SET busy = p.busy - child.n

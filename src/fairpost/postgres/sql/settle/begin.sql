@@ -49,6 +49,12 @@ LANGUAGE sql AS $$
     INSERT INTO fairpost.charges (account_id, at, email_id, units) VALUES (p_account, p_now, p_id, p_units);
 $$;
 
+-- The single sends of the last day, oldest first.
+CREATE OR REPLACE FUNCTION fairpost.charges_of(p_account bigint) RETURNS SETOF fairpost.charges
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SELECT c.* FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at
+$$;
+
 -- The e-mail's part of it; the lease's row is locked and in order.
 DROP FUNCTION IF EXISTS fairpost.begin_email(bigint, bigint, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_email(

@@ -3,7 +3,8 @@
 -- Those of an account, oldest first.
 CREATE OR REPLACE FUNCTION fairpost.doubts(p_account bigint, p_max integer) RETURNS SETOF fairpost.queue
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-    SELECT q.* FROM fairpost.queue q WHERE q.account_id = p_account AND NOT q.waiting AND q.state = 'in_doubt' ORDER BY q.id LIMIT p_max
+    SELECT q.* FROM fairpost.queue q   -- as in recover.sql
+    WHERE q.account_id BETWEEN p_account AND p_account AND NOT q.waiting AND q.state = 'in_doubt' ORDER BY q.account_id, q.id LIMIT p_max
 $$;
 
 -- Whether it might still be sent now, and to whom not any more: `verdict` as of a begin, and nothing changes.

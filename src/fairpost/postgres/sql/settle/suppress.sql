@@ -133,9 +133,9 @@ BEGIN
           WHERE b.workspace = email.workspace AND b.address = ANY (too_often)
           ORDER BY address) s;
 
-    DELETE FROM fairpost.soft_bounces b WHERE (b.workspace, b.address) IN (
-        SELECT o.workspace, o.address FROM fairpost.soft_bounces o
-        WHERE o.last_at <= p_now - window_length ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED);
+    DELETE FROM fairpost.soft_bounces b WHERE b.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM fairpost.soft_bounces o
+        WHERE o.last_at <= p_now - window_length ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED));
 END $$;
 
 -- What the server said to this recipient; what it said last, where it said nothing to him alone.
