@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from fairpost.api.clients import ClientLimits
 from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes, write_line
 from fairpost.app import (
     connect,
@@ -91,9 +92,16 @@ def run_service(settings: Settings, options: ServerOptions, *, log: Callable[[st
     listener = listener_on(options.host, options.port)
     shown = f"[{options.host}]" if ":" in options.host else options.host
     log(f"ready: the service answers at http://{shown}:{listener.getsockname()[1]} (see /docs)")
-    proxies = [str(network) for network in settings.trusted_proxies]
     with kept(settings.at_home(), log):
-        run_processes("fairpost.service:create", listener, processes=options.processes, trusted_proxies=proxies)
+        run_processes("fairpost.service:create", listener, processes=options.processes, limits=client_limits(settings))
+
+
+def client_limits(settings: Settings) -> ClientLimits:
+    return ClientLimits(
+        connections_max=settings.client_connections_max,
+        heads_max=settings.client_heads_max,
+        trusted_proxies=settings.trusted_proxies,
+    )
 
 
 async def _check(settings: Settings, log: Callable[[str], None]) -> None:

@@ -64,6 +64,8 @@ class Settings:
     service_pool: str
     public_url: str
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...]
+    client_connections_max: int
+    client_heads_max: int
     retention_days: int | None  # None: for good
     patience_urgent: timedelta
     patience_bulk: timedelta
@@ -528,6 +530,20 @@ SETTINGS = (
         help="Proxies before `fairpost api` whose word counts on who asks (X-Forwarded-For, X-Forwarded-Proto).",
         read=_networks,
         absent=(),
+    ),
+    Setting(
+        name="client_connections_max",
+        default="300",
+        rule="a whole number, 1..1000",
+        help="Most connections that one network address (of IPv6, a /64) may have to a process of `fairpost api`; behind a trusted proxy, most requests at once.",
+        read=_number(1, 1000),
+    ),
+    Setting(
+        name="client_heads_max",
+        default="100",
+        rule="a whole number, 1..1000",
+        help="Of these, most that have not sent a whole request head yet.",
+        read=_number(1, 1000),
     ),
     Setting(
         name="retention_days",

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.postgres.store import Store
-from fairpost.service import open_service
+from fairpost.service import client_limits, open_service
 from fairpost.settings import Settings
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda ap
             it.store = service.home
             it.app = build_app(service, log=it.log.append)
             prepare(it.app)
-            async with serving(it.app, listener_on("127.0.0.1", 0)) as port:
+            async with serving(it.app, listener_on("127.0.0.1", 0), limits=client_limits(settings)) as port:
                 it.port = port
                 is_up.set()
                 await is_over.wait()

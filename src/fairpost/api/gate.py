@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairpost.api.answers import failure
+from fairpost.api.clients import CONNECTIONS_MAX, Requests
 from fairpost.api.errors import ApiError
 from fairpost.system import chance, clock
 
@@ -36,6 +37,7 @@ class Gate:
     def __init__(self, app: ASGIApp, *, report: Callable[[str, BaseException], None]) -> None:
         self._app = app
         self._report = report
+        self._requests = Requests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -63,8 +65,9 @@ class Gate:
             await send(message)
 
         try:
-            body.check_head(scope)
-            await self._app(scope, body.receive, answer)
+            with self._requests.one_more(_client(scope), most=_requests_max(scope)):
+                body.check_head(scope)
+                await self._app(scope, body.receive, answer)
             if body.refused is not None and not has_begun:
                 raise body.refused
         except ApiError as error:
@@ -153,6 +156,16 @@ def _given_id(scope: Scope) -> str | None:
             text = value.decode("latin-1")
             return text if REQUEST_ID.fullmatch(text) else None
     return None
+
+
+def _client(scope: Scope) -> str | None:
+    return scope["client"][0] if scope.get("client") else None
+
+
+def _requests_max(scope: Scope) -> int:
+    """A connection has one at a time."""
+    service = scope["app"].state.service
+    return CONNECTIONS_MAX if service is None else int(service.settings.client_connections_max)
 
 
 def _body_max(path: str) -> int:

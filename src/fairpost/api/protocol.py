@@ -1,4 +1,5 @@
-"""HTTP on a connection, with limits on what is not body: the head and what follows the last chunk, their size and their time."""
+"""HTTP on a connection, with limits on what is not body: the head and what follows the last chunk, their size and their time. And how many
+connections and unfinished heads a client may have (see clients.py); what is above is refused before anything of it is read."""
 
 import asyncio
 import json
@@ -6,8 +7,11 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from fairpost.api.clients import RETRY_AFTER_S, TOO_MANY, Clients
+
 HEAD_BYTES_MAX = 65_536
 HEAD_S_MAX = 10.0  # from the connection, or the answer before, to the end of a request's head
+HEAD_S_FREE = 1.0  # so long a head does not count as unfinished: clients that all connect at once are no attack
 FIRST_S_MAX = 1.0  # at the end of the process, for a request on a connection that has had none yet
 REST_S_MAX = 5.0  # from an answer to the end of a body that nobody wanted to read
 STREAMS = "/api/live/"
@@ -18,15 +22,42 @@ class GuardedProtocol(HttpToolsProtocol):
     _is_in_head = True
     _head_timer: asyncio.TimerHandle | None = None
     _rest_timer: asyncio.TimerHandle | None = None
+    _is_head_counted = False
     _is_last = False
+    _client: str | None = None
+
+    def __init__(self, *args: Any, clients: Clients, connections_max: int, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._clients = clients
+        self._connections_max = connections_max  # of all clients
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._await_head()
+        self._client = self._clients.client_at(self.client[0] if self.client else None)
+        if not self._clients.add(self._client, self):
+            self.connections.discard(self)
+            self._refuse_client()
+        elif len(self.connections) >= self._connections_max and not self._clients.make_room():
+            self.drop()
+        else:
+            self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timers()
+        self._clients.remove(self._client, self)
         super().connection_lost(exc)
+
+    @property
+    def is_idle(self) -> bool:
+        return self.cycle is None or bool(self.cycle.response_complete)
+
+    def drop(self) -> None:
+        """At once, without waiting for the loop to notice: its place is needed."""
+        self._stop_timers()
+        self._clients.remove(self._client, self)
+        self.connections.discard(self)
+        if not self.transport.is_closing():
+            self._refuse(503, "Service Unavailable", "unavailable", "The service is full. Try again.")
 
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data)
@@ -34,7 +65,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self._await_head()
         super().data_received(data)
         if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self._refuse(431, "Request Header Fields Too Large", "The head of a request has at most 65,536 bytes.")
+            words = "The head of a request has at most 65,536 bytes."
+            self._refuse(431, "Request Header Fields Too Large", "bad_request", words)
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
@@ -75,12 +107,24 @@ class GuardedProtocol(HttpToolsProtocol):
         return cycle is not None and not cycle.response_complete and cycle.scope["path"].startswith(STREAMS)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "Bad Request", "This is no HTTP request.")
+        self._refuse(400, "Bad Request", "bad_request", "This is no HTTP request.")
 
     def _await_head(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_S_MAX, self._too_slow)
+        self._head_timer = self.loop.call_later(min(HEAD_S_FREE, HEAD_S_MAX), self._count_head)
+
+    def _count_head(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._clients.begin_head(self._client):
+            self._is_head_counted = True
+            self._head_timer = self.loop.call_later(max(0.0, HEAD_S_MAX - HEAD_S_FREE), self._too_slow)
+        else:
+            self._refuse_client()
 
     def _stop_timers(self) -> None:
+        if self._is_head_counted:
+            self._is_head_counted = False
+            self._clients.end_head(self._client)
         for timer in (self._head_timer, self._rest_timer):
             if timer is not None:
                 timer.cancel()
@@ -88,11 +132,15 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         if not self.transport.is_closing():
-            self._refuse(408, "Request Timeout", "The head of the request did not arrive in time.")
+            words = "The head of the request did not arrive in time."
+            self._refuse(408, "Request Timeout", "too_slow", words)
 
-    def _refuse(self, status: int, phrase: str, message: str) -> None:
-        code = "too_slow" if status == 408 else "bad_request"
+    def _refuse_client(self) -> None:
+        self._refuse(429, "Too Many Requests", "rate_limited", TOO_MANY)
+
+    def _refuse(self, status: int, phrase: str, code: str, message: str) -> None:
         body = json.dumps({"success": False, "error": {"code": code, "message": message, "details": None}}).encode()
-        head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        again = f"Retry-After: {RETRY_AFTER_S}\r\n" if status in (429, 503) else ""
+        head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n{again}Connection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()

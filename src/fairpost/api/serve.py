@@ -10,15 +10,17 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from fairpost.api.clients import ClientLimits, Clients
 from fairpost.api.protocol import GuardedProtocol
 from fairpost.model.errors import FairpostError
 from fairpost.postgres.outage import patiently
@@ -32,7 +34,8 @@ KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
 START_S_MAX = 30  # of a process, on a busy machine; and so long it may be deaf before it is replaced
 DATABASE_S_MAX = 3.0  # so long a process waits for its database before it answers without one
-CONNECTIONS_AT_ONCE = 1_000  # of one process; more are told to come again
+CONNECTIONS_AT_ONCE = 1_000  # of one process; then idle ones make room for new ones
+USUAL_LIMITS = ClientLimits()
 
 # Strangers' mistakes are answered; without a handler they would land on stderr, too.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
@@ -57,17 +60,18 @@ def listener_on(host: str, port: int) -> socket.socket:
     return listener
 
 
-def config_for(app: Any, **more: Any) -> uvicorn.Config:
+def config_for(app: Any, limits: ClientLimits, **more: Any) -> uvicorn.Config:
+    http: Any = partial(GuardedProtocol, clients=Clients(limits), connections_max=CONNECTIONS_AT_ONCE)
     return uvicorn.Config(
         app,
-        http=GuardedProtocol,
+        http=http,
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         date_header=True,
         backlog=BACKLOG,
-        limit_concurrency=CONNECTIONS_AT_ONCE,
+        limit_concurrency=CONNECTIONS_AT_ONCE + 1,  # the protocol keeps below it
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S_MAX,
         timeout_worker_healthcheck=START_S_MAX,
@@ -76,20 +80,27 @@ def config_for(app: Any, **more: Any) -> uvicorn.Config:
 
 
 def run_processes(
-    factory: str, listener: socket.socket, *, processes: int, trusted_proxies: Sequence[str] = ()
+    factory: str, listener: socket.socket, *, processes: int, limits: ClientLimits = USUAL_LIMITS
 ) -> None:
     """Until SIGINT or SIGTERM. `factory` names a function without arguments that makes the application, in each process."""
-    trust = {"proxy_headers": bool(trusted_proxies), "forwarded_allow_ips": list(trusted_proxies)}
-    running = Multiprocess(config_for(factory, factory=True, workers=processes, **trust), sockets=[listener])
+    config = config_for(factory, limits, factory=True, workers=processes, **_trust(limits))
+    running = Multiprocess(config, sockets=[listener])
     running.run()
     if any(process.exitcode == STARTUP_FAILURE for process in running.processes):
         raise FairpostError("A process of the service could not start. Find out why: fairpost doctor")
 
 
+def _trust(limits: ClientLimits) -> dict[str, Any]:
+    proxies = [str(network) for network in limits.trusted_proxies]
+    return {"proxy_headers": bool(proxies), "forwarded_allow_ips": proxies}
+
+
 @asynccontextmanager
-async def serving(app: "FastAPI", listener: socket.socket) -> AsyncIterator[int]:
+async def serving(
+    app: "FastAPI", listener: socket.socket, *, limits: ClientLimits = USUAL_LIMITS
+) -> AsyncIterator[int]:
     """In the running loop, until the end of the block; without handling any signal. Gives the port."""
-    config = config_for(app)
+    config = config_for(app, limits, **_trust(limits))
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)

@@ -227,7 +227,7 @@ async def _api(settings: Settings) -> AsyncIterator[str]:
     """The HTTP API, in this process; gives its URL."""
     from fairpost.api.app import build_app
     from fairpost.api.serve import serving
-    from fairpost.service import open_service
+    from fairpost.service import client_limits, open_service
 
     log = settings.home / "api.log"
     with log.open("a", encoding="utf-8", buffering=1) as file:
@@ -237,7 +237,7 @@ async def _api(settings: Settings) -> AsyncIterator[str]:
 
         async with (
             open_service(settings, log=write) as service,
-            serving(build_app(service, log=write), _api_listener()) as port,
+            serving(build_app(service, log=write), _api_listener(), limits=client_limits(settings)) as port,
         ):
             yield f"http://127.0.0.1:{port}"
 

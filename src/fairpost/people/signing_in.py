@@ -4,11 +4,11 @@ What is wrong is never said more exactly than that something is, and costs the s
 is judged, the try is counted as a failure; only what was right is taken back. So those who try at once gain nothing.
 """
 
-import ipaddress
 import math
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from fairpost.model import networks
 from fairpost.model.ids import PersonId
 from fairpost.model.person import LocalCode, Offered, Person, Refused, SignedIn, SignInBegun
 from fairpost.model.tokens import hash_of
@@ -238,16 +238,7 @@ async def take_attempt_of(store: "Store", person: Person, *, now: datetime | Non
 
 
 def network_of(client: str) -> str:
-    """What one customer of a provider has: an IPv4 address, or a /64 of IPv6."""
-    try:
-        address = ipaddress.ip_address(client.strip())
-    except ValueError:
-        return _storable(client)
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((int(address), 64), strict=False))
-    return str(address)
+    return networks.network_of(client) or _storable(client)
 
 
 def _storable(text: str) -> str:
