@@ -12,6 +12,7 @@ from fairpost.api import verifying
 from fairpost.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
 from fairpost.model.transport import Security, SmtpSettings
+from fairpost.model.workspace import Scope
 from fairpost.smtp.guard import NetworkGuard
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
@@ -73,6 +74,56 @@ async def test_an_admin_sees_and_stops_the_accounts_of_all(api: Api) -> None:
         own = (await client.get("/api/admin/audit", params={"region": "main"})).json()["data"]["items"]
         assert own[0]["subject"] == "account own"
         assert (await key.get("/api/admin/accounts")).status_code == 401
+
+
+async def suspend(api: Api, name: str) -> None:
+    """As an engine does it."""
+    done = await api.store.value(
+        "SELECT fairpost.set_status(a.id, NULL, 'suspended', 'wrong password') FROM fairpost.accounts a WHERE a.name = $1",
+        name,
+    )
+    assert done
+
+
+async def test_the_owner_resumes_what_an_engine_suspended_also_after_a_pause_of_the_operators(api: Api) -> None:
+    await api.workspace()
+    await add(api, "acme/sales")
+    soon = {"reason": "complaints", "until": "2198-12-31T23:00:00Z"}
+    async with signed_in(api) as admin, api.client() as owner:
+        await suspend(api, "acme/sales")
+        assert (await owner.post("/api/accounts/sales/resume")).json()["data"]["status"] == "active"
+        await admin.post("/api/admin/accounts/acme/sales/pause", json=soon)
+        assert (await owner.post("/api/accounts/sales/resume")).status_code == 409
+        await api.store.value("UPDATE fairpost.accounts SET status_until = '2020-01-01Z'")
+        taken = await api.store.value(
+            "SELECT (fairpost.take_lease(a.id, 'engine 7', 60)).taken FROM fairpost.accounts a"
+        )  # the pause is over
+        assert taken
+        await suspend(api, "acme/sales")
+        assert (await owner.post("/api/accounts/sales/resume")).json()["data"]["status"] == "active"
+
+
+async def test_only_managers_of_the_workspace_resume_its_account(api: Api) -> None:
+    for name in ("acme", "globex"):
+        await api.workspace(name)
+    await add(api, "acme/sales")
+    await suspend(api, "acme/sales")
+    async with api.client(scopes=[Scope.READ, Scope.SEND]) as sender, api.client("globex") as stranger:
+        assert (await sender.post("/api/accounts/sales/resume")).status_code == 403
+        for name in ("sales", "acme%2Fsales"):
+            assert (await stranger.post(f"/api/accounts/{name}/resume")).status_code in (404, 422)
+    assert await api.store.value("SELECT status FROM fairpost.accounts") == "suspended"
+
+
+async def test_what_the_operator_stopped_is_not_removed_to_be_added_again(api: Api) -> None:
+    await api.workspace()
+    await add(api, "acme/sales")
+    async with signed_in(api) as admin, api.client() as owner:
+        await admin.post("/api/admin/accounts/acme/sales/pause", json={"reason": "complaints"})
+        assert (await owner.delete("/api/accounts/sales")).json()["error"]["code"] == "conflict"
+        assert (await owner.get("/api/accounts/sales")).json()["data"]["status"] == "paused"
+        await admin.post("/api/admin/accounts/acme/sales/resume")
+        assert (await owner.delete("/api/accounts/sales")).status_code == 200
 
 
 async def test_a_server_is_tried_and_nothing_is_sent(api: Api, client: httpx.AsyncClient, server: SmtpSettings) -> None:

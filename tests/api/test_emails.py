@@ -5,6 +5,7 @@ import asyncio
 import httpx2 as httpx
 
 from fairpost.model.workspace import Scope
+from fairpost.postgres import workspaces
 from tests.api.conftest import Api
 
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
@@ -114,3 +115,17 @@ async def test_a_rate_is_kept_and_told(api: Api) -> None:
     assert [a.headers["RateLimit-Remaining"] for a in answers] == ["4", "3", "2", "1", "0", "0"]
     assert answers[-1].json()["error"]["code"] == "rate_limited"
     assert 1 <= int(answers[-1].headers["Retry-After"]) <= 12
+
+
+async def test_the_rate_that_is_told_is_the_one_with_the_least_left(api: Api) -> None:
+    """Of two keys of a workspace that may ask ten times a minute, one may ask twenty times, the other three times."""
+    await api.workspace()
+    await workspaces.set_rate(api.store, "acme", 10)
+    async with api.client(per_minute=20) as fast, api.client(per_minute=3) as slow:
+        first = await fast.get("/api/emails")
+        assert [first.headers[f"RateLimit-{name}"] for name in ("Limit", "Remaining", "Reset")] == ["10", "9", "6"]
+        second = await slow.get("/api/emails")
+        assert [second.headers[f"RateLimit-{name}"] for name in ("Limit", "Remaining", "Reset")] == ["3", "2", "20"]
+        refused = [await fast.get("/api/emails") for _ in range(9)][-1]
+        assert refused.status_code == 429
+        assert [refused.headers[f"RateLimit-{name}"] for name in ("Limit", "Remaining")] == ["10", "0"]

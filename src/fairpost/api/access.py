@@ -98,6 +98,7 @@ async def _by_key(request: Request, service: Service, authorization: str) -> Cal
     async with service.entrance(parts[1]) as door:
         entry = await workspaces.enter(door, parts[2], parts[3])
     _require_entry(entry, request)
+    _require_workspace(request, entry.workspace)
     owner = await service.store_of(parts[1])
     return Caller(
         who=f"key {parts[2]}",
@@ -118,8 +119,7 @@ def _require_entry(entry: Entry, request: Request) -> None:
         raise _unknown()
     _tell_turn(request, entry)
     if entry.refused == "too_often":
-        words = f"This key may ask {entry.per_minute:,} times a minute, and all keys of its workspace together so often as the operator says."
-        raise _too_often(entry, words)
+        raise _too_often(entry)
 
 
 def _tell_turn(request: Request, entry: Turn) -> None:
@@ -130,9 +130,21 @@ def _tell_turn(request: Request, entry: Turn) -> None:
     }
 
 
-def _too_often(entry: Turn, words: str) -> ApiError:
+def _too_often(entry: Turn) -> ApiError:
     assert entry.wait_s is not None
+    words = f"Rate limit exceeded: {entry.per_minute:,} requests a minute."
     return ApiError("rate_limited", words, headers={"Retry-After": str(math.ceil(entry.wait_s))})
+
+
+def _require_workspace(request: Request, own: str) -> None:
+    """A header that names another workspace is a mistake to be told of: what was meant for that one must not happen in this one."""
+    if any(named != own for named in request.headers.getlist("x-workspace")):
+        raise _not_yours()
+
+
+def _not_yours() -> ApiError:
+    words = "You may not act in the workspace that the request names. Nothing was changed."
+    return ApiError("workspace_forbidden", words)
 
 
 def _suspended() -> ApiError:
@@ -165,7 +177,9 @@ async def signed_in_of(
         turn = await workspaces.take_turn(door, f"person {session.person.id}", PERSON_PER_MINUTE)
     _tell_turn(request, turn)
     if turn.wait_s is not None:
-        raise _too_often(turn, f"You may ask {PERSON_PER_MINUTE} times a minute, and have done so.")
+        raise _too_often(turn)
+    if session.person.workspace is not None:
+        _require_workspace(request, session.person.workspace)
     if request.method not in SAFE_METHODS:
         _require_own_page(request, service, token, csrf_token)
     return SignedIn(session=session, region=region, token=token)
@@ -190,7 +204,11 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
     if workspace is None:
         if chosen is None or not WORKSPACE_NAME.fullmatch(chosen):
             raise ApiError("bad_request", "Say which workspace you mean: X-Workspace.")
+        if chosen == SERVICE_WORKSPACE:  # its e-mails have the links and codes of other people
+            raise _not_yours()
         workspace, region = chosen, await service.region_of(chosen)
+    elif chosen is not None and chosen != workspace:
+        raise _not_yours()
     is_admin = signed_in.person.role is Role.ADMIN
     async with service.entrance(region) as door:
         found = await workspaces.find_workspace(door, workspace)
@@ -211,8 +229,8 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
 
 
 async def _is_in_use(store: Store, workspace: str) -> bool:
-    """Without being registered. The service's own stays closed: its e-mails have the links and codes of other people."""
-    return workspace != SERVICE_WORKSPACE and await workspaces.has_left_traces(store, workspace)
+    """Without being registered."""
+    return await workspaces.has_left_traces(store, workspace)
 
 
 async def place_of(service: Service, workspace: str | None) -> str:
@@ -242,7 +260,10 @@ async def caller_of(
         return known
     authorization = request.headers.get("authorization")
     if authorization is not None:
-        return await _by_key(request, service, authorization)
+        caller = await _by_key(request, service, authorization)
+        if chosen is not None and chosen != caller.workspace:
+            raise _not_yours()
+        return caller
     if SESSION_COOKIE not in request.cookies:
         words = "A key is needed: Authorization: Bearer fp_…"
         raise ApiError("unauthenticated", words, headers={"WWW-Authenticate": "Bearer"})

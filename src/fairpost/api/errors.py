@@ -21,6 +21,7 @@ CODES: Mapping[str, Kind] = {
     "forbidden": Kind(403, "The key or the person may not do this: a scope or a role is missing."),
     "csrf": Kind(403, "A change was asked with a session cookie, and without its CSRF token or from another site."),
     "workspace_suspended": Kind(403, "The operator has suspended this workspace."),
+    "workspace_forbidden": Kind(403, "X-Workspace names a workspace that the key or the person may not act in."),
     "not_found": Kind(404, "There is no such thing in this workspace."),
     "method_not_allowed": Kind(405, "This path has no such method."),
     "too_slow": Kind(408, "The request did not arrive in time."),

@@ -36,6 +36,7 @@ DECLARE
     changed bigint;
     has_status CONSTANT boolean := p_changes ? 'status';
     is_resumed boolean;
+    is_stopped boolean;   -- by the operator, and not on again since
 BEGIN
     PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
@@ -47,6 +48,7 @@ BEGIN
     IF changed IS NOT NULL AND NOT FOUND THEN
         RAISE EXCEPTION 'the account was changed meanwhile' USING ERRCODE = 'FP006', HINT = 'Nothing was changed.';
     END IF;
+    is_stopped := (SELECT a.is_stopped_by_operator AND a.status <> 'active' FROM fairpost.accounts a WHERE a.id = changed);
     is_resumed := p_changes ->> 'status' = 'active' AND (SELECT a.status IN ('paused', 'suspended') FROM fairpost.accounts a WHERE a.id = changed);
     UPDATE fairpost.accounts a SET
         (address, display_name, pool, provider, batch_max, delay_ms, gap_max_ms, hourly_max, daily_max, daily_mode, units_per_minute, units_per_send,
@@ -63,7 +65,7 @@ BEGIN
             FROM jsonb_populate_record(a, p_changes) n)
     WHERE a.id = changed;
     IF has_status THEN
-        IF fairpost.tenant() IS NOT NULL AND EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = changed AND a.is_stopped_by_operator) THEN
+        IF fairpost.tenant() IS NOT NULL AND is_stopped THEN
             RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';
         END IF;
         UPDATE fairpost.accounts a SET is_stopped_by_operator = fairpost.tenant() IS NULL AND a.status <> 'active' WHERE a.id = changed;
@@ -88,7 +90,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE fairpost.accounts a SET status = p_status, status_reason = left(p_reason, 1000), status_until = p_until
+    UPDATE fairpost.accounts a SET status = p_status, status_reason = left(p_reason, 1000), status_until = p_until,
+        is_stopped_by_operator = false   -- so its owner may resume it, whoever stopped it before
     WHERE a.id = p_account AND a.status = 'active';   -- what a person has decided stays
     IF FOUND AND p_status = 'suspended' AND p_now IS NOT NULL THEN
         UPDATE fairpost.leases l SET suspended_at = p_now WHERE l.account_id = p_account;
@@ -150,6 +153,9 @@ BEGIN
     SELECT l.account_id INTO account FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id
     WHERE a.name = p_name FOR UPDATE OF l;
     known := account IS NOT NULL;
+    IF fairpost.tenant() IS NOT NULL AND EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = account AND a.is_stopped_by_operator AND a.status <> 'active') THEN
+        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- else it would come back under its name, and send
+    END IF;
     SELECT count(*) FILTER (WHERE q.state <> 'in_doubt'), count(*) FILTER (WHERE q.state = 'in_doubt') INTO in_hand, in_doubt
     FROM fairpost.queue q WHERE q.account_id = account AND NOT q.waiting;
     SELECT coalesce(sum(w.waiting), 0) INTO pinned FROM fairpost.waiting_by_route() w WHERE w.route = '@' || p_name;

@@ -24,7 +24,7 @@ BEGIN
         IF EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = p_account AND a.status IN ('paused', 'suspended') AND a.status_until <= now) THEN
             PERFORM fairpost.begin_sample(p_account);
         END IF;
-        UPDATE fairpost.accounts a SET status = 'active', status_reason = NULL, status_until = NULL
+        UPDATE fairpost.accounts a SET status = 'active', status_reason = NULL, status_until = NULL, is_stopped_by_operator = false
         WHERE a.id = p_account AND a.status <> 'active' AND a.status_until <= now;   -- its time has come
         UPDATE fairpost.leases l SET epoch = take_lease.epoch, owner = p_owner, until = take_lease.until, server = pg_postmaster_start_time(),
             revision = (SELECT a.revision FROM fairpost.accounts a WHERE a.id = p_account)

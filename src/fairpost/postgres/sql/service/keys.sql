@@ -22,7 +22,7 @@ BEGIN
     remaining := greatest(0, floor((60.001 - reset_s) * p_per_minute / 60.0));
 END $$;
 
--- Opens with a key: its workspace and scopes, and its turn. `refused`: unknown, revoked, expired, suspended or too_often; then nothing else counts.
+-- Opens with a key: its workspace and scopes, and its turn, of its own rate or of the workspace's, whichever has less left. `refused`: unknown, revoked, expired, suspended or too_often; then nothing else counts.
 CREATE OR REPLACE FUNCTION fairpost.enter(
     p_id text, p_hash bytea, p_now timestamptz DEFAULT NULL, OUT refused text, OUT workspace text, OUT name text, OUT scopes text[], OUT per_minute integer,
     OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision
@@ -50,7 +50,11 @@ BEGIN
     IF wait_s IS NULL THEN   -- all keys of a workspace together have a rate, too
         SELECT * INTO turn FROM fairpost.take_turn('workspace ' || k.workspace, k.workspace_per_minute, p_now);
         wait_s := turn.wait_s;
-        remaining := least(remaining, turn.remaining);
+        IF turn.remaining < remaining OR wait_s IS NOT NULL THEN   -- the caller is told of the limit that binds
+            per_minute := k.workspace_per_minute;
+            remaining := turn.remaining;
+            reset_s := turn.reset_s;
+        END IF;
     END IF;
     refused := CASE WHEN wait_s IS NOT NULL THEN 'too_often' END;
     IF k.last_used_at IS NULL OR k.last_used_at < t - interval '1 minute' THEN
