@@ -2,14 +2,14 @@
 
 from datetime import timedelta
 
+from fairpost.model.secrets import masked
+
 CHARS_MAX = 300
 
 
 def shown(text: object, *secrets: str | None) -> str:
     line = "".join(c if c.isprintable() else " " for c in str(text))
-    for secret in secrets:
-        line = line.replace(secret, "***") if secret else line
-    return " ".join(line.split())[:CHARS_MAX]
+    return " ".join(masked(line, *secrets).split())[:CHARS_MAX]
 
 
 def span(length: timedelta) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fairpost.model.report import Step
+from fairpost.model.secrets import MASK, masked
 from fairpost.smtp.wire import Command
 
 ECHO_CHARS = 8  # so many of an encoded secret give it away
@@ -71,8 +72,8 @@ def without_secret(text: str, login: Login) -> str:
     names = ("XOAUTH2",) if isinstance(login, Token) else ("PLAIN", "LOGIN")
     lines = [command.line.rpartition(b" ")[2].decode() for name in names for command in exchange(login, name)]
     for encoded in set(lines) - {"", "LOGIN"}:
-        text = re.sub(re.escape(encoded[:ECHO_CHARS]) + "[A-Za-z0-9+/=]*", "***", text)
-    return text.replace(login.secret, "***") if login.secret else text
+        text = re.sub("(?<![A-Za-z0-9+/])" + re.escape(encoded[:ECHO_CHARS]) + "[A-Za-z0-9+/=]*", MASK, text)
+    return masked(text, login.secret)
 
 
 def _say(line: bytes) -> Command:
