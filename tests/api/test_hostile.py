@@ -268,6 +268,43 @@ def test_more_than_a_path_takes_is_refused_also_in_chunks(target: Target) -> Non
     assert (declared.status, declared.code) == (413, "too_large")
 
 
+def test_a_body_is_refused_by_its_length_before_it_is_read(target: Target) -> None:
+    for path, media_type, length in (
+        ("/api/auth/sign-in", "application/json", 65_537),
+        ("/api/lists/spring/prospects", "application/json", 4_194_305),
+        ("/api/lists/spring/prospects", "application/json; charset=utf-8", 60_000_000),
+        ("/api/lists/spring/prospects", "text/csv", 67_108_865),
+        ("/api/emails", "application/json", 41_943_041),
+    ):
+        head = target.head(f"POST {path} HTTP/1.1", f"Content-Type: {media_type}", f"Content-Length: {length}")
+        (answer,) = target.tell(head)  # and not a byte of it
+        assert (answer.status, answer.code) == (413, "too_large"), path
+
+
+def test_chunks_are_refused_as_soon_as_they_are_too_many(target: Target) -> None:
+    piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    for path, most in (("/api/auth/sign-in", 65_536), ("/api/lists/spring/prospects", 4_194_304)):
+        with target.connected() as conn:  # the end never comes
+            head = target.head(f"POST {path} HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
+            conn.sendall(head + piece * (most // 0x10000) + b"1\r\nx\r\n")
+            (answer,) = answers_in(received(conn))
+        assert (answer.status, answer.code) == (413, "too_large"), path
+
+
+def test_of_a_body_that_was_answered_early_little_more_is_taken(target: Target) -> None:
+    """A stranger without a key is answered before the body: it does not go on to send us a hundred megabytes."""
+    piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    taken = 0
+    with target.connected() as conn:
+        conn.sendall(b"POST /api/emails HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert b" 401 " in conn.recv(65_536)
+        with pytest.raises(OSError):  # noqa: PT012 - the first may still go into the buffers
+            while taken < 1_600:
+                conn.sendall(piece)
+                taken += 1
+    assert taken < 1_000
+
+
 @pytest.mark.slow
 @pytest.mark.thorough
 def test_json_that_is_made_to_hurt(target: Target) -> None:

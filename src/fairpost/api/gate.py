@@ -11,13 +11,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fairpost.api.answers import failure
 from fairpost.api.clients import CONNECTIONS_MAX, Requests
 from fairpost.api.errors import ApiError
+from fairpost.prospects.json_reader import LIST_BYTES_MAX
 from fairpost.system import chance, clock
 
 BODY_BYTES_MAX = 1_048_576
+PROSPECTS = re.compile(r"/api/lists/[^/]+/prospects")
 BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
+    (re.compile(r"/api/auth/.*"), 65_536),  # strangers' bodies
     (re.compile(r"/api/emails/bulk"), 67_108_864),
     (re.compile(r"/api/emails"), 41_943_040),  # attachments of 25 MiB, in base64
-    (re.compile(r"/api/lists/[^/]+/prospects"), 67_108_864),
+    (PROSPECTS, 67_108_864),  # by lines; JSON, which is read as a whole, has less
     (re.compile(r"/api/campaigns/[^/]+"), 22_020_096),  # which may say its words itself
     (re.compile(r"/api/(templates|portals|suppressions)\b.*"), 22_020_096),
 )
@@ -49,7 +52,7 @@ class Gate:
         state["headers"] = {}
         has_begun = False
 
-        body = _Body(receive, most=_body_max(scope["path"]))
+        body = _Body(receive, most=_body_max(scope))
 
         async def answer(message: Message) -> None:
             nonlocal has_begun
@@ -135,7 +138,6 @@ class _Body:
             "too_large",
             f"A body of at most {self._most:,} bytes is taken here.",
             details={"bytes_max": self._most},
-            headers={"Connection": "close"},
         )
 
 
@@ -168,5 +170,14 @@ def _requests_max(scope: Scope) -> int:
     return CONNECTIONS_MAX if service is None else int(service.settings.client_connections_max)
 
 
-def _body_max(path: str) -> int:
-    return next((most for pattern, most in BODIES if pattern.fullmatch(path)), BODY_BYTES_MAX)
+def _body_max(scope: Scope) -> int:
+    if PROSPECTS.fullmatch(scope["path"]) and _has_json(scope):
+        return LIST_BYTES_MAX
+    return next((most for pattern, most in BODIES if pattern.fullmatch(scope["path"])), BODY_BYTES_MAX)
+
+
+def _has_json(scope: Scope) -> bool:
+    return any(
+        name == b"content-type" and value.partition(b";")[0].strip().lower() == b"application/json"
+        for name, value in scope["headers"]
+    )

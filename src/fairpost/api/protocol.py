@@ -13,7 +13,8 @@ HEAD_BYTES_MAX = 65_536
 HEAD_S_MAX = 10.0  # from the connection, or the answer before, to the end of a request's head
 HEAD_S_FREE = 1.0  # so long a head does not count as unfinished: clients that all connect at once are no attack
 FIRST_S_MAX = 1.0  # at the end of the process, for a request on a connection that has had none yet
-REST_S_MAX = 5.0  # from an answer to the end of a body that nobody wanted to read
+REST_S_MAX = 5.0  # from an answer to the end of a body that nobody wanted to read,
+REST_BYTES_MAX = 8_388_608  # and so much of it is thrown away: who is cut off while sending may not see the answer
 STREAMS = "/api/live/"
 
 
@@ -22,6 +23,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _is_in_head = True
     _head_timer: asyncio.TimerHandle | None = None
     _rest_timer: asyncio.TimerHandle | None = None
+    _rest_bytes = 0
     _is_head_counted = False
     _is_last = False
     _client: str | None = None
@@ -77,13 +79,17 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0
+        if self.cycle is not None and self.cycle.response_complete:
+            self._rest_bytes += len(body)
+            if self._rest_bytes > REST_BYTES_MAX:
+                self.transport.close()
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._stop_timers()
         self._is_in_head = True
-        self._head_bytes = 0
+        self._head_bytes = self._rest_bytes = 0
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
