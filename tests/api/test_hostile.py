@@ -17,6 +17,7 @@ import pytest
 from fastapi import FastAPI
 
 from fairpost.api import gate, protocol
+from fairpost.model.account import Limits
 from fairpost.model.workspace import Scope
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
@@ -266,6 +267,18 @@ def test_more_than_a_path_takes_is_refused_also_in_chunks(target: Target) -> Non
     assert [a.status for a in answers] in ([413], [])  # it may be gone before it is read
     (declared,) = target.tell(target.head("POST /api/keys HTTP/1.1", "Content-Length: 99999999"))
     assert (declared.status, declared.code) == (413, "too_large")
+
+
+def test_a_stranger_learns_nothing_of_tenants(target: Target) -> None:
+    """Of all that is open without a key, and of what others name their figures."""
+    target.it.run(
+        lambda store: store.add_account("acme/sales", address="s@acme.example", pool="acme/x", limits=Limits())
+    )
+    with httpx.Client(base_url=target.it.url, timeout=ANSWER_S_MAX) as stranger:
+        assert stranger.get("/metrics").status_code == 404
+        opened = [path for path, how in document()["paths"].items() if "get" in how and "{" not in path]
+        told = {path: stranger.get(path) for path in (*opened, "/metrics", "/stats", "/debug/vars", "/openapi.json")}
+    assert [path for path, answer in told.items() if "acme" in answer.text] == []
 
 
 def test_a_body_is_refused_by_its_length_before_it_is_read(target: Target) -> None:

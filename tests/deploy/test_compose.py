@@ -48,8 +48,8 @@ def image_environment() -> dict[str, str]:
 
 
 def test_the_services_are_those_that_are_promised() -> None:
-    assert set(SERVICES) == {"postgres", "migrate", "api", "work", "mailpit"}
-    assert set(OURS) == {"migrate", "api", "work"}
+    assert set(SERVICES) == {"postgres", "migrate", "api", "work", "metrics", "mailpit"}
+    assert set(OURS) == {"migrate", "api", "work", "metrics"}
 
 
 @pytest.mark.parametrize("path", [p for p in (*DEPLOY.rglob("*"), PAGE) if p.is_file()], ids=lambda path: path.name)
@@ -124,7 +124,7 @@ def test_a_service_waits_for_services_that_can_be_waited_for(name: str) -> None:
 
 def test_nobody_works_before_the_schema_is_there() -> None:
     assert SERVICES["migrate"]["command"] == ["db", "migrate"]
-    for name in ("api", "work"):
+    for name in ("api", "work", "metrics"):
         assert SERVICES[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
 
 
@@ -145,7 +145,7 @@ def test_the_api_is_asked_for_its_health_where_it_listens() -> None:
 def test_ports_are_open_to_this_machine_alone_and_the_database_has_none() -> None:
     published = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in published)
-    assert len(published) == len(set(published)) == 3
+    assert len(published) == len(set(published)) == 4
     assert "ports" not in SERVICES["postgres"]
 
 
@@ -164,7 +164,7 @@ def test_the_engine_sends_to_mailpit_without_another_command() -> None:
     assert given.password is None
 
 
-@pytest.mark.parametrize("name", ["api", "migrate"])
+@pytest.mark.parametrize("name", ["api", "migrate", "metrics"])
 def test_nobody_but_the_engine_has_the_password_of_the_mail_server(name: str) -> None:
     assert not [variable for variable in OURS[name]["environment"] if "SMTP" in variable]
     assert OURS[name]["environment"].items() <= OURS["work"]["environment"].items()

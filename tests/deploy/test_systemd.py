@@ -11,8 +11,8 @@ from fairpost.settings import FILE_VARIABLE, read_settings
 from tests.deploy.recipes import DEPLOY, ENGINE_ENDS_WITHIN_S, check_command, seconds
 
 UNITS = DEPLOY / "systemd"
-SERVICES = ("fairpost-api", "fairpost-migrate", "fairpost-work")
-LASTING = ("fairpost-api", "fairpost-work")
+SERVICES = ("fairpost-api", "fairpost-metrics", "fairpost-migrate", "fairpost-work")
+LASTING = ("fairpost-api", "fairpost-metrics", "fairpost-work")
 PROGRAM = "/opt/fairpost/bin/fairpost"
 EXPOSURE_MAX = 25  # in tenths, as systemd-analyze has it; 0 is safe, 100 is not
 

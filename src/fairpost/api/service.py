@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import Annotated, TypeVar
 
 from dns.asyncresolver import Resolver
@@ -14,10 +13,7 @@ from fastapi import Depends, Request
 from fairpost.api.crowd import TRIALS_MAX, Crowd
 from fairpost.api.live import Doorkeeper, Live, Pass
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, NotFound
-from fairpost.observe.exposition import exposition, exposition_of_regions
-from fairpost.observe.fairness import FairnessReport, read_fairness
 from fairpost.observe.recent import Recents
-from fairpost.observe.scrape import Scrapes
 from fairpost.people import sessions
 from fairpost.people.mails import ServiceMail
 from fairpost.policy.senders import SenderPolicy
@@ -36,8 +32,7 @@ T = TypeVar("T")
 
 RECENT_S = 2.0
 RECENTS_MAX = 100
-METRICS_WINDOW = timedelta(hours=1)
-FIGURES_S_MAX = 8.0  # Prometheus waits for ten
+FIGURES_S_MAX = 8.0
 SIGHT_S_MAX = 1.0  # of all regions: load balancers wait for two
 NO_ANSWER = (FairpostError, *DRIVER_ERRORS)  # a TimeoutError is an OSError
 
@@ -54,7 +49,6 @@ class Service:
     log: Callable[[str], None]  # hears of faults that no request is answered with
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # of throttles by hand
     resolver: Resolver | None = None  # of domains; None: the system's
-    scrapes: Scrapes = field(init=False)
     live: Live = field(init=False)
     doorkeeper: Doorkeeper = field(init=False)
     recents: Recents = field(default_factory=lambda: Recents(kept_s=RECENT_S, kept_max=RECENTS_MAX))
@@ -64,7 +58,6 @@ class Service:
     kept: defaultdict[str, Kept] = field(default_factory=lambda: defaultdict(Kept))  # compiled templates, by region
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scrapes", Scrapes(self._figures))
         object.__setattr__(self, "live", Live(self.log))
         object.__setattr__(self, "doorkeeper", Doorkeeper(self._still_open, log=self.log))
 
@@ -78,22 +71,6 @@ class Service:
         async with self.entrance(region) as door:
             open_sessions = await sessions.still_open(door, tokens) if tokens else set()
             return open_sessions | (await workspaces.keys_that_open(door, keys) if keys else set())
-
-    async def _figures(self) -> bytes:
-        if self.settings.regions is None:
-            return exposition(await self._report(self.regions[0]))
-
-        async def look(region: str) -> FairnessReport | None:
-            try:
-                return await self._report(region)
-            except NO_ANSWER:
-                return None
-
-        found = await asyncio.gather(*map(look, self.regions))
-        return exposition_of_regions(dict(zip(self.regions, found, strict=True)))
-
-    async def _report(self, region: str) -> FairnessReport:
-        return await self.figure(region, lambda store: read_fairness(store, window=METRICS_WINDOW))
 
     async def figure(self, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
         """However long it takes to add up, nobody else is refused for it."""

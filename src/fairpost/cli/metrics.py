@@ -1,5 +1,6 @@
 """`fairpost metrics`: the figures of `fairpost fairness` for Prometheus, once or for as long as it runs."""
 
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,11 +8,15 @@ import typer
 
 from fairpost.cli.arguments import host_and_port, span
 from fairpost.cli.output import note
-from fairpost.cli.session import with_store
-from fairpost.settings import read_settings
+from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from fairpost.postgres.store import Store
+    from fairpost.regions.stores import RegionStores
+
+FIGURES_S_MAX = 8.0  # of a region: Prometheus waits for ten
 
 
 def metrics(
@@ -22,7 +27,8 @@ def metrics(
 ) -> None:
     """Print figures for Prometheus, or serve them.
 
-    The same that `fairpost fairness` shows, without names of senders. However many scrapers ask, it looks once a second.
+    The same that `fairpost fairness` shows, without names of senders; it names accounts, so keep it inside your network. However many scrapers ask, it
+    looks once a second. Where there are several regions and none is chosen, it shows all of them, each with the label `region`.
 
     \b
     Example: fairpost metrics --listen 127.0.0.1:9464
@@ -31,7 +37,7 @@ def metrics(
 
     length = span(window)
     if listen is None:
-        typer.echo(with_store(lambda store: _look(store, length), connections_max=3), nl=False)
+        asyncio.run(_print(length))
     else:
         host, port = host_and_port(listen, default="127.0.0.1:9464")
         asyncio.run(_serve(host, port, window=length))
@@ -44,20 +50,59 @@ async def _look(store: "Store", window: timedelta) -> bytes:
     return exposition(await read_fairness(store, window=window))
 
 
+async def _look_at_all(stores: "RegionStores", window: timedelta) -> bytes:
+    """Each with the label `region`; one that does not answer has no other figures."""
+    import asyncio
+
+    from fairpost.model.errors import FairpostError
+    from fairpost.observe.exposition import exposition_of_regions
+    from fairpost.observe.fairness import FairnessReport, read_fairness
+    from fairpost.postgres.trouble import DRIVER_ERRORS
+
+    async def look(region: str) -> FairnessReport | None:
+        try:
+            async with stores.at(region) as store:
+                return await read_fairness(store, window=window)
+        except (FairpostError, *DRIVER_ERRORS):
+            return None
+
+    names = stores.directory.names
+    return exposition_of_regions(dict(zip(names, await asyncio.gather(*map(look, names)), strict=True)))
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, window: timedelta) -> "AsyncIterator[Callable[[], Awaitable[bytes]]]":
+    """A look at the region that is chosen, or at all of them where none is."""
+    from fairpost.app import open_store
+    from fairpost.regions.stores import RegionStores
+
+    if settings.regions is not None and settings.region is None:
+        async with RegionStores(settings.regions, answer_s_max=FIGURES_S_MAX) as stores:
+            yield lambda: _look_at_all(stores, window)
+    else:
+        async with open_store(settings, connections_max=1) as store:
+            yield lambda: _look(store, window)
+
+
+async def _print(window: timedelta) -> None:
+    async with _opened(read_settings(), window) as look:
+        typer.echo(await look(), nl=False)
+
+
 async def _serve(host: str, port: int, *, window: timedelta) -> None:
     import asyncio
     import signal
 
-    from fairpost.app import kept, open_store
+    from fairpost.app import kept
     from fairpost.observe.scrape import served
 
     over = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, over.set)
     settings = read_settings()
-    async with open_store(settings, connections_max=1) as store:
-        await _look(store, window)  # what is wrong is said here, and not to Prometheus
-        async with served(lambda: _look(store, window), host=host, port=port) as bound:
+    async with _opened(settings, window) as look:
+        await look()  # what is wrong is said here, and not to Prometheus
+        async with served(look, host=host, port=port) as bound:
             shown = f"[{host}]" if ":" in host else host
             typer.echo(f"ready: Prometheus finds the figures at http://{shown}:{bound}/metrics")
             with kept(settings, note):

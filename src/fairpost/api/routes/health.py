@@ -1,16 +1,15 @@
-"""For load balancers and Prometheus: no key, no names but those of regions and accounts."""
+"""For load balancers: no key, no names but those of regions. Figures for Prometheus have a listener of their own: `fairpost metrics`."""
 
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Response
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from fastapi import APIRouter
 from pydantic import Field
 
 from fairpost.api.answers import Answer, Model, failures
 from fairpost.api.service import TheService
 
-TAG = {"name": "health", "description": "For load balancers and Prometheus."}
+TAG = {"name": "health", "description": "For load balancers."}
 router = APIRouter(tags=["health"])
 
 
@@ -37,13 +36,3 @@ async def readyz(service: TheService) -> Answer[Readiness]:
     async with asyncio.timeout(HOME_S_MAX):
         await service.home.value("SELECT true")
     return Answer(data=Readiness(status="ok", regions=await service.sights()))
-
-
-@router.get(
-    "/metrics",
-    summary="Figures for Prometheus, without names",
-    response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **failures()},
-)
-async def metrics(service: TheService) -> Response:
-    return Response(await service.scrapes.page(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
