@@ -62,7 +62,8 @@ def service_mail(settings: Settings) -> "ServiceMail":
     from fairpost.people.mails import ServiceMail
     from fairpost.portals import portals_at
 
-    return ServiceMail(portals=portals_at(settings.home), pool=settings.service_pool, public_url=settings.public_url)
+    portals = portals_at(settings.home, brand=settings.name)
+    return ServiceMail(portals=portals, pool=settings.service_pool, public_url=settings.public_url)
 
 
 def sender_policy(settings: Settings) -> SenderPolicy:

@@ -28,16 +28,16 @@ KEPT_MAX = 512  # compiled e-mails of workspaces
 KEPT_CHARS_MAX = 33_554_432  # of all of them: styles in the tags can make ten times of what was written
 
 
-def portals_at(home: Path) -> Portals:
-    """The files: the operator's in this home before the built-in ones. Raises BrokenTemplates."""
+def portals_at(home: Path, *, brand: str | None = None) -> Portals:
+    """The files: the operator's in this home before the built-in ones. `brand`: as for `load_portals`. Raises BrokenTemplates."""
     folder = home / OPERATORS_FOLDER
-    return load_portals(BUILT_IN, folder) if folder.is_dir() else built_in_portals()
+    return load_portals(BUILT_IN, folder, brand=brand) if folder.is_dir() else built_in_portals(brand)
 
 
 @cache
-def built_in_portals() -> Portals:
+def built_in_portals(brand: str | None = None) -> Portals:
     """Part of the package: read once in a process, for it takes a while."""
-    return load_portals(BUILT_IN)
+    return load_portals(BUILT_IN, brand=brand)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,7 @@ class Settings:
     allowed_networks: tuple[IPv4Network | IPv6Network, ...]
     allowed_ports: frozenset[int]
     service_pool: str
+    name: str  # of the installation
     public_url: str
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...]
     client_connections_max: int
@@ -275,6 +276,10 @@ def _password(text: str) -> str | None:
 
 def _name_of_sender(text: str) -> str | None:
     return text if len(text) <= 200 and text.isprintable() else None
+
+
+def _installation(text: str) -> str | None:
+    return text.strip() if text.strip() and len(text) <= 80 and text.isprintable() else None
 
 
 def _account(text: str) -> str | None:
@@ -515,6 +520,13 @@ SETTINGS = (
         rule="the name of a pool, 1..100 characters and no @ at its beginning",
         help="The accounts that send the service's own e-mails: sign-in codes and invitations.",
         read=_pool,
+    ),
+    Setting(
+        name="name",
+        default="Fairpost",
+        rule="1..80 characters on one line",
+        help="What this installation is called in its own e-mails: sign-in codes and invitations. A `portal.toml` of yours goes before it.",
+        read=_installation,
     ),
     Setting(
         name="public_url",

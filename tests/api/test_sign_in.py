@@ -12,12 +12,15 @@ import httpx2 as httpx
 import pytest
 from argon2 import PasswordHasher
 
+from fairpost.app import service_mail
 from fairpost.inbox.mails import Mail, open_mail
 from fairpost.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
-from fairpost.model.person import Person
+from fairpost.model.person import Offered, Person, Role
 from fairpost.model.transport import Security, SmtpSettings
 from fairpost.people import membership, passwords
+from fairpost.settings import read_settings
+from fairpost.templates.portals import BUILT_IN
 from tests.api.conftest import Api
 from tests.chaos.processes import Engine
 
@@ -201,11 +204,11 @@ async def test_members_sign_in_alike_and_see_their_own(api: Api) -> None:
             token = await queued(api, r"invitation\?token=([\w.-]+)")
             accepted = await client.post("/api/auth/accept", json={"token": token, "password": PASSWORD})
             assert accepted.status_code == 200, accepted.text
-            assert (await begin(client)).status_code == 401  # not an admin
+            assert (await begin(client, workspace="")).status_code == 401  # not an admin
             assert (await begin(client, workspace="other")).status_code == 401
             assert (await begin(client, workspace="acme")).status_code == 202
             entered = await enter(client, await queued_code(api))
-            headers = {"X-CSRF-Token": entered.json()["data"]["csrf_token"], "X-Workspace": "other"}
+            headers = {"X-CSRF-Token": entered.json()["data"]["csrf_token"]}
             assert (await client.get("/api/workspace", headers=headers)).json()["data"]["name"] == "acme"
             email = {"to": "x@example.com", "subject": "Hello", "text": "Hi", "due_at": "2100-01-01T00:00:00Z"}
             assert (await client.post("/api/emails", json=email, headers=headers)).status_code == may_send
@@ -213,6 +216,114 @@ async def test_members_sign_in_alike_and_see_their_own(api: Api) -> None:
             assert (await client.get("/api/admin/workspaces")).json()["error"]["code"] == "forbidden"
             assert (await manager.post(f"/api/members/{ADDRESS}/disable")).status_code == 200
             assert (await client.get("/api/workspace")).status_code == 401  # at once
+
+
+async def invited(api: Api, workspace: str | None, role: Role = Role.SENDER) -> str:
+    """The token of the link."""
+    offered = await membership.invite(api.store, workspace=workspace, address=ADDRESS, role=role)
+    assert isinstance(offered, Offered)
+    return offered.token
+
+
+async def come(api: Api, workspace: str | None, password: str = PASSWORD, role: Role = Role.SENDER) -> None:
+    await membership.accept_invitation(api.store, await invited(api, workspace, role), password)
+
+
+@pytest.mark.usefixtures("cheap_passwords")
+@pytest.mark.parametrize("workspace", ["acme", None])
+async def test_who_accepts_an_invitation_is_signed_in(api: Api, workspace: str | None) -> None:
+    await api.workspace("acme")
+    token = await invited(api, workspace, Role.ADMIN if workspace is None else Role.MANAGER)
+    async with browser(api) as client:
+        told = await client.post("/api/auth/accept", json={"token": token, "password": PASSWORD})
+        session = (await client.get("/api/auth/session")).json()["data"]
+        assert (session["address"], session["workspace"]) == (ADDRESS, workspace)
+        assert session["csrf_token"] == told.json()["data"]["csrf_token"]
+        assert session["last_sign_in_at"] is not None
+
+
+@pytest.mark.usefixtures("cheap_passwords")
+async def test_who_chooses_another_password_signs_in_with_it(api: Api) -> None:
+    await api.workspace("acme")
+    await come(api, "acme")
+    person = await membership.person_named(api.store, "acme", ADDRESS)
+    assert person is not None
+    offered = await membership.offer_reset(api.store, person.id)
+    assert isinstance(offered, Offered)
+    async with browser(api) as client:
+        told = await client.post("/api/auth/accept", json={"token": offered.token, "password": "four other words now"})
+        assert (told.status_code, told.json()["data"]["csrf_token"]) == (200, None)
+        assert (await client.get("/api/auth/session")).status_code == 401
+
+
+@pytest.mark.usefixtures("cheap_passwords")
+async def test_a_workspace_is_asked_for_only_where_the_password_fits_several(api: Api) -> None:
+    for name in ("acme", "globex", "initech"):
+        await api.workspace(name)
+    async with browser(api) as client:
+        await come(api, "acme")
+        assert (await begin(client)).status_code == 202
+        await come(api, "globex", "four other words now")
+        for password, workspace in ((PASSWORD, "acme"), ("four other words now", "globex")):
+            assert (await begin(client, password)).status_code == 202
+            done = (await enter(client, await queued_code(api))).json()["data"]
+            assert done["person"]["workspace"] == workspace
+        await come(api, "initech")
+        await come(api, None, role=Role.ADMIN)
+        asked = await begin(client)
+        assert (asked.status_code, asked.json()["error"]["code"]) == (409, "workspace_needed")
+        assert sorted(asked.json()["error"]["details"]["workspaces"]) == ["", "acme", "initech"]
+        for workspace in ("", "acme", "initech"):
+            assert (await begin(client, workspace=workspace)).status_code == 202
+            done = (await enter(client, await queued_code(api))).json()["data"]
+            assert done["person"]["workspace"] == (workspace or None)
+        unknown = await client.post("/api/auth/sign-in", json={"address": "bob@example.com", "password": PASSWORD})
+        wrong = await begin(client, "not these four words")
+        assert unknown.status_code == 401
+        assert wrong.json() == unknown.json()
+
+
+@pytest.mark.usefixtures("cheap_passwords")
+async def test_a_code_is_on_its_way_only_where_an_account_can_carry_it(api: Api) -> None:
+    await api.workspace("acme")
+    await come(api, "acme")
+
+    async def told(client: httpx.AsyncClient) -> tuple[bool, str | None]:
+        data = (await begin(client)).json()["data"]
+        again = (await client.post("/api/auth/resend")).json()["data"]
+        assert again["is_on_its_way"] == data["is_on_its_way"]
+        return data["is_on_its_way"], data["then"]
+
+    by_hand = False, f"fairpost member code acme {ADDRESS}"
+    async with browser(api) as client:
+        assert await told(client) == by_hand
+        server = SmtpSettings(host="127.0.0.1", port=9, security=Security.NONE)
+        await api.store.add_account("service", address="service@post.example", limits=Limits(), transport=server)
+        assert await told(client) == by_hand  # no engine drives it
+        sql = "INSERT INTO fairpost.engines VALUES ('here', clock_timestamp(), false, clock_timestamp())"
+        await api.store.value(sql)
+        assert await told(client) == (True, None)
+        await api.store.change_account("service", {"status": "suspended"})
+        assert await told(client) == by_hand
+
+
+@pytest.mark.parametrize("portal", ["hub", "admin"])
+def test_a_code_carries_the_name_of_the_installation(tmp_path: Path, portal: str) -> None:
+    def code_mail(**given: str) -> str:
+        mail = service_mail(read_settings({"FAIRPOST_HOME": str(tmp_path), **given}))
+        told = mail.portals.preview(portal, "tfa")
+        return f"{told.subject} {told.text} {told.html}"
+
+    assert "Fairpost" in code_mail()
+    named = code_mail(FAIRPOST_NAME="Acme Mail & Co")
+    assert named.count("Acme Mail &") > 1
+    assert not re.search(r"\b(Hub|Admin Console)\b", named)
+    own = (BUILT_IN / portal / "portal.toml").read_text()
+    (tmp_path / "templates" / portal).mkdir(parents=True)
+    (tmp_path / "templates" / portal / "portal.toml").write_text(
+        re.sub(r'^name = ".*"', 'name = "Ours"', own, flags=re.M)
+    )
+    assert "Ours" in code_mail(FAIRPOST_NAME="Acme Mail")
 
 
 async def queued(api: Api, pattern: str) -> str:

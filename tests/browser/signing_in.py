@@ -66,14 +66,14 @@ async def sign_in(page: Page, store: Store, someone: Someone) -> None:
     await page.wait_for_url("**/")
 
 
-async def enter_password(page: Page, someone: Someone, password: str | None = None) -> None:
+async def enter_password(
+    page: Page, someone: Someone, password: str | None = None, *, is_right: bool | None = None
+) -> None:
     """On the page /sign-in. If it is right, a code is asked for then."""
     await page.get_by_label("E-mail address").fill(someone.address)
-    if someone.workspace is not None:
-        await page.get_by_label("Workspace").fill(someone.workspace)
     await page.get_by_label("Password").fill(password or someone.password)
     await page.get_by_role("button", name="Continue").click()
-    if password in (None, someone.password):
+    if password in (None, someone.password) if is_right is None else is_right:
         await expect(page.get_by_label("Code")).to_be_visible()
 
 

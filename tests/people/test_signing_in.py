@@ -9,6 +9,7 @@ from typing import Any, Literal
 import asyncpg
 import pytest
 from argon2 import PasswordHasher
+from argon2.low_level import hash_secret
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -296,7 +297,8 @@ async def test_a_new_code_ends_the_one_before_and_keeps_the_tries(desk: Desk) ->
     await desk.finish(secret, another(old))
     later = T0 + CODE_LIFE - SECOND
     again = await resend(desk, secret, now=later)
-    assert again == SignInBegun(browser_secret=secret, expires_at=later + CODE_LIFE)
+    assert isinstance(again, SignInBegun)
+    assert (again.browser_secret, again.expires_at) == (secret, later + CODE_LIFE)
     new = await desk.code()
     if new != old:
         refused = await desk.finish(secret, old, now=later)
@@ -544,6 +546,37 @@ async def test_old_sign_ins_sessions_and_links_are_forgotten(desk: Desk) -> None
 )
 def test_clients_are_counted_by_what_one_customer_has(client: str, network: str) -> None:
     assert signing_in.network_of(client) == network
+
+
+async def test_several_workspaces_of_an_address_cost_one_computation(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for workspace in ("acme", "globex", "initech"):
+        await desk.person(workspace, "bob@example.com", Role.SENDER)
+    made: list[bytes] = []
+
+    def counted(secret: bytes, salt: bytes, **more: Any) -> bytes:
+        made.append(salt)
+        return hash_secret(secret, salt, **more)
+
+    monkeypatch.setattr(passwords, "hash_secret", counted)
+    found = await signing_in.candidates(desk.store, "bob@example.com", region="main", of_members=True)
+    assert len(found) == 3
+    meant = await signing_in.the_one_meant(found, password="not these four words", client=CLIENT, now=T0)
+    assert isinstance(meant, Refused)
+    assert (meant.kind, len(made)) == ("wrong", 1)
+
+
+async def test_guesses_without_a_workspace_use_up_the_failures_of_each(desk: Desk) -> None:
+    for workspace in ("acme", "globex"):
+        await desk.person(workspace, "bob@example.com", Role.SENDER)
+    found = await signing_in.candidates(desk.store, "bob@example.com", region="main", of_members=True)
+    kinds = []
+    for _ in range(signing_in.FAILURES.address_max + 1):
+        tried = await signing_in.the_one_meant(found, password="not these four words", client=CLIENT, now=T0)
+        assert isinstance(tried, Refused)
+        kinds.append(tried.kind)
+    assert kinds == ["wrong"] * signing_in.FAILURES.address_max + ["too_many"]
 
 
 # ── passwords ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -27,6 +27,7 @@ CODES: Mapping[str, Kind] = {
     "too_slow": Kind(408, "The request did not arrive in time."),
     "conflict": Kind(409, "It is not in a state in which this can be done. Nothing was changed."),
     "idempotency_key_reused": Kind(409, "This idempotency key was used for another request. Nothing was changed."),
+    "workspace_needed": Kind(409, "The password is right in several workspaces; `details` names them. Send one along."),
     "changed_meanwhile": Kind(412, "If-Match names another version: it was changed meanwhile. Nothing was changed."),
     "too_large": Kind(413, "The body is larger than this path takes."),
     "unsupported_media_type": Kind(415, "The body is of another type than this path takes."),

@@ -7,7 +7,6 @@ import typer
 from fairpost.cli import people_view
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
 from fairpost.cli.session import who, with_home_store
-from fairpost.model.errors import FairpostError
 from fairpost.model.person import Role
 
 if TYPE_CHECKING:
@@ -55,18 +54,7 @@ def code(address: Address, as_json: AsJson = False) -> None:
     \b
     Example: fairpost admin code ann@example.com
     """
-    from fairpost.people.signing_in import make_local_code
-
-    made = people_view.with_person(None, address, lambda store, person: make_local_code(store, person.id))
-    if made is None:
-        raise FairpostError(
-            f"No sign-in of {address} waits for a code. Enter the password in the browser, then try again."
-        )
-    if as_json:
-        print_json({"code": made.code, "begun_at": made.begun_at, "expires_at": made.expires_at})
-        return
-    typer.echo(made.code)
-    typer.echo(f"for the sign-in begun at {iso(made.begun_at)}, in that browser, until {iso(made.expires_at)}")
+    people_view.show_code(None, address, as_json=as_json)
 
 
 @app.command()

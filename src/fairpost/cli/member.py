@@ -114,6 +114,18 @@ def reset(workspace: Workspace, address: Address, as_json: AsJson = False) -> No
 
 
 @app.command()
+def code(workspace: Workspace, address: Address, as_json: AsJson = False) -> None:
+    """Make a sign-in code here, for when no e-mail comes.
+
+    For the newest sign-in of this member that waits for its code, in the browser where the password was entered.
+
+    \b
+    Example: fairpost member code acme bob@example.com
+    """
+    people_view.show_code(workspace, address, as_json=as_json)
+
+
+@app.command()
 def disable(workspace: Workspace, address: Address, revoke_keys: RevokeKeys = False, as_json: AsJson = False) -> None:
     """Keep a member out, at once.
 

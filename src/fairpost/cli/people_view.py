@@ -49,6 +49,22 @@ def _region(workspace: str | None) -> str:
     return settings.region_name if workspace is not None and settings.regions is not None else ""
 
 
+def show_code(workspace: str | None, address: str, *, as_json: bool) -> None:
+    """For the newest sign-in that waits for its code."""
+    from fairpost.people.signing_in import make_local_code
+
+    made = with_person(workspace, address, lambda store, person: make_local_code(store, person.id))
+    if made is None:
+        raise FairpostError(
+            f"No sign-in of {address} waits for a code. Enter the password in the browser, then try again."
+        )
+    if as_json:
+        print_json({"code": made.code, "begun_at": made.begun_at, "expires_at": made.expires_at})
+        return
+    typer.echo(made.code)
+    typer.echo(f"for the sign-in begun at {iso(made.begun_at)}, in that browser, until {iso(made.expires_at)}")
+
+
 def invite(*, workspace: str | None, address: str, name: str, role: Role, send: bool, as_json: bool) -> None:
     from dataclasses import replace
 

@@ -56,6 +56,7 @@ Refusal = Literal[
     "known",
     "disabled",
     "last_admin",
+    "several",  # the password is right in more than one workspace; `workspaces` names them
 ]
 
 
@@ -67,6 +68,7 @@ class Refused:
     message: str
     retry_after_s: int = 0
     tries_left: int = 0
+    workspaces: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,9 @@ class SignInBegun:
     """The browser keeps the secret; with it, and only there, the code works."""
 
     browser_secret: str = field(repr=False)
+    person: Person
     expires_at: datetime
+    is_on_its_way: bool  # False: no account can carry the code now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,14 @@ class SignedIn:
     csrf_token: str = field(repr=False)
     person: Person
     expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """`signed_in`: None after a reset, which proves less than an invitation and a code."""
+
+    person: Person
+    signed_in: SignedIn | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

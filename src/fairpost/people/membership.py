@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import PersonId
-from fairpost.model.person import Offered, Person, Refused, Role
+from fairpost.model.person import Accepted, Offered, Person, Refused, Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME
 from fairpost.people import passwords
 from fairpost.people.mails import NAME_CHARS_MAX, ServiceMail, link
-from fairpost.people.signing_in import ADDRESS_CHARS_MAX, offer_entry, take_attempt_of
+from fairpost.people.signing_in import ADDRESS_CHARS_MAX, begin_session, offer_entry, salt_of, take_attempt_of
 from fairpost.postgres import people as rows
 from fairpost.system import chance
 
@@ -97,13 +97,23 @@ async def offered_to(store: "Store", token: str, *, now: datetime | None = None)
 async def accept_invitation(
     store: "Store", token: str, password: str, *, name: str = "", now: datetime | None = None
 ) -> Person | Refused:
-    """Also a reset. From now on the password counts, and nothing else that there was."""
-    person = await offered_to(store, token, now=now)
-    if person is None:
+    """The same without a session."""
+    accepted = await accept(store, token, password, name=name, agent=None, now=now)
+    return accepted if isinstance(accepted, Refused) else accepted.person
+
+
+async def accept(
+    store: "Store", token: str, password: str, *, name: str = "", agent: str | None, now: datetime | None = None
+) -> Accepted | Refused:
+    """Also a reset. From now on the password counts, and nothing else that there was. Who accepts an invitation is signed in: the link
+    came to the mailbox that a code would go to. `agent`: what the browser calls itself; None: there is none."""
+    found = await rows.offered(store, hash_of(token), now=now)
+    person = found[1] if found and found[0] in ("invite", "reset") else None
+    if found is None or person is None:
         return EXPIRED
     if (refused := _refused_name(name) or _refused_password(password, person.address)) is not None:
         return refused
-    password_hash = await passwords.hashed(password)
+    password_hash = await passwords.hashed(password, like=await salt_of(store, person.address))
     async with store.together() as tx:
         if person.workspace is None:
             await rows.end_setup(tx)
@@ -114,7 +124,12 @@ async def accept_invitation(
         await rows.revoke_all(tx, person.id, now=locked.now)
         await rows.end_offers(tx, person.id)
         await rows.forget_attempts(tx, person.id)
-        return (await _locked(tx, person.id, now=now)).person
+        is_signed_in = found[0] == "invite" and agent is not None
+        if is_signed_in:
+            await rows.note_sign_in(tx, person.id, now=locked.now)
+        person = (await _locked(tx, person.id, now=now)).person
+        begun = await begin_session(tx, person, agent or "", now=locked.now) if is_signed_in else None
+        return Accepted(person=person, signed_in=begun)
 
 
 # ── the first one ─────────────────────────────────────────────────────────────────────────────────────────
@@ -163,7 +178,7 @@ async def set_up(
         return Refused(kind="bad_address", message="This is not an e-mail address.")
     if (refused := _refused_name(name) or _refused_password(password, parsed)) is not None:
         return refused
-    password_hash = await passwords.hashed(password)
+    password_hash = await passwords.hashed(password, like=await salt_of(store, parsed))
     async with store.together() as tx:
         if not await rows.use_offer(tx, hash_of(token), now=now) or await rows.has_admin(tx):
             return EXPIRED
@@ -196,7 +211,7 @@ async def change_password(
         return attempt
     if not await passwords.is_right(old, attempt.password_hash):
         return WRONG_PASSWORD
-    password_hash = await passwords.hashed(new)
+    password_hash = await passwords.hashed(new, like=await salt_of(store, person.address))
     async with store.together() as tx:
         locked = await _locked(tx, person.id, now=now)
         if locked.password_hash != attempt.password_hash or locked.person.disabled_at is not None:

@@ -4,14 +4,17 @@ Hashing takes a tenth of a second and 64 MB on purpose. It is done in threads, t
 """
 
 import asyncio
+import hmac
 import unicodedata
-from collections.abc import Callable
+from base64 import b64decode
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
-from argon2 import PasswordHasher
+from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.low_level import hash_secret
 
 from fairpost.system import chance
 
@@ -20,6 +23,7 @@ HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=4, hash_len
 
 AT_ONCE_MAX = 2
 WAITING_MAX = 50
+KINDS_MAX = 3  # of one address: each costs a computation
 CHARS_MIN = 12
 CHARS_MAX = 256
 _COMMON = """
@@ -53,8 +57,10 @@ def is_busy() -> bool:
     return _under_way >= WAITING_MAX
 
 
-async def hashed(password: str) -> str:
-    return await _in_thread(lambda: HASHER.hash(_bytes(password)))
+async def hashed(password: str, *, like: str | None = None) -> str:
+    """`like`: a hash of the same address in another workspace, whose salt is taken, so that one computation judges both."""
+    salt = None if like is None else _salt(like)
+    return await _in_thread(lambda: HASHER.hash(_bytes(password), salt=salt))
 
 
 async def is_right(password: str, password_hash: str | None) -> bool:
@@ -62,8 +68,39 @@ async def is_right(password: str, password_hash: str | None) -> bool:
     return await _in_thread(lambda: _verify(password, password_hash))
 
 
-def is_outdated(password_hash: str) -> bool:
-    return HASHER.check_needs_rehash(password_hash)
+async def right_ones(password: str, password_hashes: Sequence[str]) -> list[bool]:
+    """Of each, whether it is this password's. Those that share a salt are judged by one computation, and salts after the first few by none."""
+    kinds = list(dict.fromkeys(_kind(each) for each in password_hashes))[:KINDS_MAX]
+    made = [await _in_thread(lambda kind=kind: _computed(password, kind)) for kind in kinds]  # type: ignore[misc]
+    return [any(hmac.compare_digest(each, one) for one in made) for each in password_hashes]
+
+
+def is_outdated(password_hash: str, *, like: str | None = None) -> bool:
+    return HASHER.check_needs_rehash(password_hash) or (like is not None and _salt(like) != _salt(password_hash))
+
+
+def _kind(password_hash: str) -> str:
+    """All but the hash itself: parameters and salt."""
+    return password_hash.rpartition("$")[0]
+
+
+def _salt(password_hash: str) -> bytes:
+    text = _kind(password_hash).rpartition("$")[2]
+    return b64decode(text + "=" * (-len(text) % 4))
+
+
+def _computed(password: str, kind: str) -> str:
+    known = extract_parameters(f"{kind}${'A' * 43}")
+    return hash_secret(
+        _bytes(password),
+        _salt(f"{kind}$"),
+        time_cost=known.time_cost,
+        memory_cost=known.memory_cost,
+        parallelism=known.parallelism,
+        hash_len=HASHER.hash_len,
+        type=known.type,
+        version=known.version,
+    ).decode()
 
 
 def _verify(password: str, password_hash: str | None) -> bool:

@@ -5,6 +5,7 @@ is judged, the try is counted as a failure; only what was right is taken back. S
 """
 
 import math
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ from fairpost.postgres.workspaces import write_audit
 from fairpost.system import chance
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fairpost.postgres.people import Attempt, Locked, PendingSignIn
     from fairpost.postgres.store import Store
 
@@ -31,6 +34,7 @@ ENTRY_LIFE = timedelta(minutes=10)
 ADDRESS_CHARS_MAX = 320
 
 WRONG = Refused(kind="wrong", message="The address or the password is not right.")
+SEVERAL = Refused(kind="several", message="You belong to several workspaces. Choose one.")
 EXPIRED = Refused(kind="expired", message="This sign-in is over. Enter your password again.")
 NO_ADMIN = Refused(kind="bad_role", message="Only those who run the service are signed in by a link.")
 NO_ENTRY = Refused(
@@ -58,8 +62,64 @@ async def begin_sign_in(
     known = attempt.password_hash if attempt.person and attempt.person.disabled_at is None else None
     if not await passwords.is_right(password, known) or attempt.person is None or known is None:
         return WRONG
-    better = await passwords.hashed(password) if passwords.is_outdated(known) else None
+    better = await _better(store, attempt.person, password, known)
     return await _begin(store, attempt, attempt.person.id, known, better=better, client=client, mail=mail, now=now)
+
+
+async def _better(store: "Store", person: Person, password: str, known: str) -> str | None:
+    """The password hashed anew, where its parameters or its salt are not those that it should have."""
+    like = await salt_of(store, person.address)
+    return await passwords.hashed(password, like=like) if passwords.is_outdated(known, like=like) else None
+
+
+async def salt_of(store: "Store", address: str) -> str | None:
+    """The hash whose salt all passwords of this address have."""
+    found = await rows.hashes_of(store, address)
+    return found[0][1] if found else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Somebody of an address, and the region whose database knows the person."""
+
+    region: str
+    store: "Store"
+    person: Person
+    password_hash: str = field(repr=False)
+
+
+async def candidates(store: "Store", address: str, *, region: str, of_members: bool) -> list[Candidate]:
+    """Who could sign in with this address here: members, or those who run the service."""
+    found = await rows.hashes_of(store, _storable(address.strip()), of_members=of_members)
+    return [Candidate(region=region, store=store, person=person, password_hash=known) for person, known in found]
+
+
+async def the_one_meant(
+    found: "Sequence[Candidate]", *, password: str, client: str, now: datetime | None = None
+) -> Candidate | Refused | None:
+    """Of all with an address that names no workspace; None: nobody has it. Where there are several, the password tells, and only where it
+    fits more than one, the person is asked. All passwords of an address share a salt, so that this costs what one costs."""
+    if len(found) < 2:
+        return found[0] if found else None  # whether the password is right is judged as ever
+    if passwords.is_busy():
+        return _too_many(BUSY_S)
+    attempts: list[tuple[Store, Attempt]] = []
+    for each in found:
+        person, network = each.person, None if attempts else client
+        attempt = await take_attempt(
+            each.store, workspace=person.workspace, address=person.address, client=network, now=now
+        )
+        if isinstance(attempt, Refused):
+            return attempt
+        attempts.append((each.store, attempt))
+    fits = await passwords.right_ones(password, [each.password_hash for each in found])
+    right = [each for each, is_right in zip(found, fits, strict=True) if is_right]
+    if not right:
+        return WRONG
+    for store, attempt in attempts:
+        assert attempt.id is not None
+        await rows.take_back(store, attempt.id)
+    return right[0] if len(right) == 1 else replace(SEVERAL, workspaces=tuple(each.person.workspace for each in right))
 
 
 async def _begin(
@@ -94,7 +154,8 @@ async def _begin(
             expires_at=expires_at,
         )
         await mail.send_code(tx, locked.person, code, client=client[:100], now=locked.now, expires_at=expires_at)
-    return SignInBegun(browser_secret=secret, expires_at=expires_at)
+        is_on_its_way = await rows.can_be_sent(tx, mail.pool)
+    return SignInBegun(browser_secret=secret, person=locked.person, expires_at=expires_at, is_on_its_way=is_on_its_way)
 
 
 async def resend_code(
@@ -114,7 +175,10 @@ async def resend_code(
         code, expires_at = codes.new_code(), locked.now + CODE_LIFE
         await rows.replace_code(tx, token_hash, code_hash=codes.code_hash(browser_secret, code), expires_at=expires_at)
         await mail.send_code(tx, locked.person, code, client=client[:100], now=locked.now, expires_at=expires_at)
-    return SignInBegun(browser_secret=browser_secret, expires_at=expires_at)
+        is_on_its_way = await rows.can_be_sent(tx, mail.pool)
+    return SignInBegun(
+        browser_secret=browser_secret, person=locked.person, expires_at=expires_at, is_on_its_way=is_on_its_way
+    )
 
 
 async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> "tuple[Locked, PendingSignIn] | None":
@@ -145,10 +209,10 @@ async def finish_sign_in(
         assert attempt.id is not None
         await rows.take_back(tx, attempt.id)
         await rows.use_sign_in(tx, locked.person.id, token_hash, now=locked.now)
-        return await _signed_in(tx, locked.person, agent, now=locked.now)
+        return await begin_session(tx, locked.person, agent, now=locked.now)
 
 
-async def _signed_in(store: "Store", person: Person, agent: str, *, now: datetime) -> SignedIn:
+async def begin_session(store: "Store", person: Person, agent: str, *, now: datetime) -> SignedIn:
     token = chance.secret_token()
     expires_at = now + SESSION_LIFE
     await rows.add_session(
@@ -210,7 +274,7 @@ async def enter(store: "Store", token: str, *, agent: str, now: datetime | None 
         if not await rows.use_offer(tx, token_hash, now=locked.now):
             return NO_ENTRY  # somebody was quicker
         await rows.note_sign_in(tx, locked.person.id, now=locked.now)
-        return await _signed_in(tx, locked.person, agent, now=locked.now)
+        return await begin_session(tx, locked.person, agent, now=locked.now)
 
 
 # ── limits ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairpost.postgres.store import Store
 
 SESSION_ID_CHARS = 16
+OF_ADDRESS_MAX = 50  # workspaces of one address that are looked at when it names none
 
 Purpose = Literal["invite", "reset", "setup", "enter"]
 
@@ -71,6 +72,23 @@ async def find(store: "Store", *, workspace: str | None, address: str) -> Person
         WHERE coalesce(p.workspace, '') = coalesce($1::text, '') AND p.workspace IS NOT DISTINCT FROM $1 AND p.folded = fairpost.fold($2)"""
     row = await store.row(sql, workspace, address)
     return row and _person(row)
+
+
+async def hashes_of(store: "Store", address: str, *, of_members: bool | None = None) -> list[tuple[Person, str]]:
+    """Those of this address who could sign in, and the hashes of their passwords. `of_members`: of members alone, or of admins alone."""
+    sql = """SELECT p.* FROM fairpost.people p WHERE p.folded = fairpost.fold($1) AND p.password_hash IS NOT NULL AND p.disabled_at IS NULL
+        AND ($2::boolean IS NULL OR $2 = (p.workspace IS NOT NULL)) ORDER BY p.id LIMIT $3"""
+    return [(_person(row), row["password_hash"]) for row in await store.fetch(sql, address, of_members, OF_ADDRESS_MAX)]
+
+
+async def can_be_sent(store: "Store", pool: str) -> bool:
+    """Whether an e-mail for this pool would go out now: an active account with a server, an engine, and no pause."""
+    sql = """SELECT EXISTS (SELECT FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
+                WHERE a.pool = $1 AND a.status = 'active' AND a.transport <> '{}'
+                    AND (l.rest_until IS NULL OR l.rest_until <= clock_timestamp() + interval '1 minute'))
+            AND EXISTS (SELECT FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - interval '1 minute')
+            AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > clock_timestamp())"""
+    return bool(await store.value(sql, pool))
 
 
 async def listed(store: "Store", workspace: str | None) -> list[Person]:

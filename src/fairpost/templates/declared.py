@@ -3,9 +3,9 @@
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from fairpost.templates.folder import NAME, NAME_RULE, Problem, Source
 from fairpost.templates.reader import RESERVED
@@ -80,6 +80,10 @@ class Portal:
     sender_name: str
     tone: str
     values: Mapping[str, Any]
+
+    def called(self, name: str) -> Self:
+        names = {"name": name, "sender_name": name, "logo_alt": name}
+        return replace(self, name=name, sender_name=name, values={**self.values, **names})
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -168,8 +168,9 @@ class Portals:
         return sorted({portal for portal, _ in self._templates})
 
 
-def load_portals(*folders: Path) -> Portals:
-    """`load_portals(BUILT_IN, own)`: later folders go before earlier ones. Raises BrokenTemplates, with all that is wrong."""
+def load_portals(*folders: Path, brand: str | None = None) -> Portals:
+    """`load_portals(BUILT_IN, own)`: later folders go before earlier ones. `brand`: the name of portals that have no portal.toml but the
+    built-in one. Raises BrokenTemplates, with all that is wrong."""
     problems: list[Problem] = []
     warnings: list[Problem] = []
     found = read_folders(folders, problems)
@@ -180,7 +181,7 @@ def load_portals(*folders: Path) -> Portals:
     templates: list[PortalTemplate] = []
     frames: dict[str, Frame] = {}
     for key, files in sorted(found.items()):
-        builder = _Builder(key, files, problems, warnings)
+        builder = _Builder(key, files, problems, warnings, brand)
         frame = builder.frame(str(folders[-1]))
         templates += builder.templates(frame)
         frames |= {key: frame} if frame else {}
@@ -208,8 +209,16 @@ OF_FILES = _Rules(
 class _Builder:
     """Of one portal. It goes on after a problem, with what does not depend on it, to find the others too."""
 
-    def __init__(self, key: str, files: PortalFiles, problems: list[Problem], warnings: list[Problem]) -> None:
+    def __init__(
+        self,
+        key: str,
+        files: PortalFiles,
+        problems: list[Problem],
+        warnings: list[Problem],
+        brand: str | None = None,
+    ) -> None:
         self.key, self.files, self.problems, self.warnings = key, files, problems, warnings
+        self.brand = brand
 
     def frame(self, folder: str) -> Frame | None:
         named = {Path(problem.file).parts[-2:] for problem in self.problems}
@@ -247,6 +256,8 @@ class _Builder:
         portal = read_portal(self.key, source, self.problems) if source else None
         if portal and source:
             self.warnings += doubts_about(portal, source)
+            if self.brand is not None and Path(source.file).is_relative_to(BUILT_IN):
+                portal = portal.called(self.brand)
         return portal
 
     def _layout(self, part: str, portal: Portal | None) -> str | None:

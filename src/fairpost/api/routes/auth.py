@@ -1,5 +1,6 @@
 """People who sign in: a password, then a code by e-mail in the same browser. Before both, nothing works."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response, status
@@ -8,11 +9,12 @@ from pydantic import Field
 from fairpost.api.access import SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, client_of, place_of
 from fairpost.api.answers import Answer, Given, Model, Moment, Text, facts_of, failures
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.service import Service, TheService
-from fairpost.model.person import Person, Refused, Role, SignedIn
+from fairpost.api.service import NO_ANSWER, Service, TheService
+from fairpost.model.person import Person, Refused, Role, SignedIn, SignInBegun
 from fairpost.people import membership, sessions, signing_in
 from fairpost.people.codes import CODE_LIFE, csrf_token_of
 from fairpost.people.sessions import SESSION_LIFE
+from fairpost.people.signing_in import Candidate
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 from fairpost.regions.directory import HOME
@@ -34,6 +36,7 @@ _STATUS = {
     "known": "conflict",
     "last_admin": "conflict",
     "disabled": "conflict",
+    "several": "workspace_needed",
 }
 
 
@@ -52,14 +55,22 @@ class SignInIn(Given):
     address: Address
     password: Password
     workspace: Annotated[
-        Text | None, Field(max_length=100, description="A member's; left out by those who run the service.")
+        Text | None,
+        Field(
+            max_length=100,
+            description="Needed only where the password is right in several workspaces, which the refusal names. Empty: those who run the service.",
+        ),
     ] = None
 
 
 class CodeSent(Model):
-    """A code is on its way. The cookie that came with this answer is needed for it."""
+    """A code was made. The cookie that came with this answer is needed for it."""
 
     expires_at: Moment
+    is_on_its_way: Annotated[
+        bool, Field(description="False: no account of the service can send it now. The server itself can show a code.")
+    ]
+    then: Annotated[str | None, Field(description="What to type on the server where it is not on its way.")]
 
 
 class CodeIn(Given):
@@ -103,6 +114,13 @@ class SetUp(Accept):
     address: Address
 
 
+class AcceptedOut(PersonOut):
+    """Who accepts an invitation is signed in; after a reset the last two are null."""
+
+    expires_at: Moment | None
+    csrf_token: str | None
+
+
 class NewPassword(Given):
     old: Password
     new: Password
@@ -116,14 +134,14 @@ class Done(Model):
     "/sign-in",
     status_code=status.HTTP_202_ACCEPTED,
     summary="Address and password",
-    responses=failures("wrong_credentials"),
+    responses=failures("wrong_credentials", "workspace_needed"),
 )
 async def sign_in(given: SignInIn, request: Request, response: Response, service: TheService) -> Answer[CodeSent]:
-    region = await place_of(service, given.workspace)
+    region, workspace = await _meant(given, request, service)
     store = await service.store_of(region)
     begun = await signing_in.begin_sign_in(
         store,
-        workspace=given.workspace,
+        workspace=workspace,
         address=given.address,
         password=given.password,
         client=client_of(request),
@@ -139,7 +157,42 @@ async def sign_in(given: SignInIn, request: Request, response: Response, service
         life_s=CODE_LIFE.total_seconds() * 3,
         path="/api/auth",
     )
-    return Answer(data=CodeSent(expires_at=begun.expires_at))
+    return Answer(data=_code_sent(begun))
+
+
+async def _meant(given: SignInIn, request: Request, service: Service) -> tuple[str, str | None]:
+    """The region and the workspace; None: those who run the service."""
+    if given.workspace is not None:
+        workspace = given.workspace or None
+        return await place_of(service, workspace), workspace
+    address, home = given.address, await service.store_of(HOME)
+    found = await signing_in.candidates(home, address, region=HOME, of_members=False)
+    for there in await asyncio.gather(*(_members(service, region, address) for region in service.regions)):
+        found += there
+    meant = await signing_in.the_one_meant(found, password=given.password, client=client_of(request))
+    if isinstance(meant, Refused):
+        raise refusal(meant)
+    return (HOME, None) if meant is None else (meant.region, meant.person.workspace)
+
+
+async def _members(service: Service, region: str, address: str) -> list[Candidate]:
+    """Those of a region that is away name their workspace, and are told."""
+    try:
+        async with service.entrance(region) as store:
+            return await signing_in.candidates(store, address, region=region, of_members=True)
+    except NO_ANSWER:
+        return []
+
+
+def _code_sent(begun: SignInBegun) -> CodeSent:
+    person = begun.person
+    named = (
+        f"admin code {person.address}"
+        if person.workspace is None
+        else f"member code {person.workspace} {person.address}"
+    )
+    then = None if begun.is_on_its_way else f"fairpost {named}"
+    return CodeSent(expires_at=begun.expires_at, is_on_its_way=begun.is_on_its_way, then=then)
 
 
 @router.post("/code", summary="The code, in the same browser", responses=failures("wrong_credentials"))
@@ -182,7 +235,7 @@ async def resend(request: Request, service: TheService) -> Answer[CodeSent]:
     )
     if isinstance(again, Refused):
         raise refusal(again)
-    return Answer(data=CodeSent(expires_at=again.expires_at))
+    return Answer(data=_code_sent(again))
 
 
 @router.get("/session", summary="Who is signed in, and the token for changes", responses=failures())
@@ -243,12 +296,22 @@ async def password(
     summary="Choose a password, with a link that works once",
     responses=failures("wrong_credentials", "conflict"),
 )
-async def accept(given: Accept, request: Request, service: TheService) -> Answer[PersonOut]:
+async def accept(given: Accept, request: Request, response: Response, service: TheService) -> Answer[AcceptedOut]:
     region, _, token = given.token.rpartition(".")
     store = await service.store_of(_known(region or HOME, service))
-    accepted = person_out(await membership.accept_invitation(store, token, given.password, name=given.name))
-    await _write_down(store, request, accepted, "person.accept")
-    return Answer(data=accepted)
+    agent = request.headers.get("user-agent", "")
+    accepted = await membership.accept(store, token, given.password, name=given.name, agent=agent)
+    if isinstance(accepted, Refused):
+        raise refusal(accepted)
+    person, begun = accepted.person, accepted.signed_in
+    await _write_down(store, request, person_out(person), "person.accept")
+    if begun is not None:
+        _begin_session(response, service, region or await place_of(service, person.workspace), begun)
+    ends = {
+        "expires_at": begun.expires_at if begun else None,
+        "csrf_token": begun.csrf_token if begun else None,
+    }
+    return Answer(data=AcceptedOut.model_validate(facts_of(person) | ends))
 
 
 @router.post(
@@ -279,7 +342,11 @@ async def _write_down(store: Store, request: Request, person: PersonOut, action:
 def refusal(refused: Refused) -> ApiError:
     """What comes of trying, as an answer."""
     code_ = _STATUS.get(refused.kind, "invalid")
-    details = {"kind": refused.kind} | ({"tries_left": refused.tries_left} if refused.kind == "wrong" else {})
+    details: dict[str, object] = {"kind": refused.kind} | (
+        {"tries_left": refused.tries_left} if refused.kind == "wrong" else {}
+    )
+    if refused.kind == "several":
+        details["workspaces"] = [each or "" for each in refused.workspaces]
     headers = {"Retry-After": str(refused.retry_after_s)} if refused.kind == "too_many" else {}
     return ApiError(code_, refused.message, details=details, headers=headers)
 

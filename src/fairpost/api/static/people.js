@@ -16,9 +16,10 @@ function here(path) {
 
 const STEPS = {
   setup: { title: "Become the first admin", says: "This Fairpost has none yet. You sign in next.", asks: ["address", "name", "password"], button: "Become admin", path: "/api/auth/setup", then: "sign-in" },
-  invitation: { title: "Choose a password", says: "You have been invited. You sign in next.", asks: ["name", "password"], button: "Set the password", path: "/api/auth/accept", then: "sign-in" },
+  invitation: { title: "Choose a password", says: "You have been invited.", asks: ["name", "password"], button: "Set the password", path: "/api/auth/accept", then: "done" },
   reset: { title: "Choose another password", says: "This ends all your sessions. You sign in next.", asks: ["password"], button: "Set the password", path: "/api/auth/accept", then: "sign-in" },
-  "sign-in": { title: "Sign in", asks: ["address", "workspace", "password"], button: "Continue", path: "/api/auth/sign-in", then: "code" },
+  "sign-in": { title: "Sign in", asks: ["address", "password"], button: "Continue", path: "/api/auth/sign-in", then: "code" },
+  workspace: { title: "Choose a workspace", says: "Your password fits several workspaces.", asks: ["workspace"], button: "Continue", path: "/api/auth/sign-in", then: "code" },
   enter: { title: "Sign in", says: "You are being signed in.", asks: [], button: "Sign in", path: "/api/auth/enter", then: "done" },
   code: { title: "Enter the code", says: "It is on its way to you by e-mail, and works for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/api/auth/code", then: "done" },
 };
@@ -28,6 +29,7 @@ const NO_ANSWER = "Fairpost does not answer. Try again.";
 
 let now; // the name of the step
 let isBusy = false;
+let known = {}; // address and password, while a workspace is asked for
 
 function show(name, { isWrong = "", isNew = "", code = "" } = {}) {
   now = name;
@@ -43,15 +45,15 @@ function show(name, { isWrong = "", isNew = "", code = "" } = {}) {
   for (const label of form.querySelectorAll("label")) {
     const isAsked = step.asks.includes(label.dataset.for);
     label.hidden = !isAsked;
-    const input = label.querySelector("input");
+    const input = label.querySelector("input, select");
     input.disabled = !isAsked; // or what it holds would be judged unseen
     input.required = isAsked && !OPTIONAL.includes(input.name);
-    if (!isAsked || input.name === "password") input.value = "";
+    if (input.name !== "workspace" && (!isAsked || input.name === "password")) input.value = "";
   }
   form.elements.password.autocomplete = name === "sign-in" ? "current-password" : "new-password";
   form.elements.password.minLength = name === "sign-in" ? 1 : 12;
   tell({ isWrong, isNew, code });
-  if (step.asks.length) form.querySelector("input:enabled").focus();
+  if (step.asks.length) form.querySelector("input:enabled, select:enabled").focus();
   else if (!isWrong) form.requestSubmit(); // nothing is asked: the link is enough
 }
 
@@ -87,22 +89,35 @@ async function ask(path, body) {
 }
 
 function given() {
-  const body = WITH_TOKEN.includes(now) ? { token } : {};
+  const body = WITH_TOKEN.includes(now) ? { token } : now === "workspace" ? { ...known } : {};
   for (const name of STEPS[now].asks) {
     const value = form.elements[name].value;
-    if (value) body[name] = name === "password" ? value : value.trim();
+    if (value || name === "workspace") body[name] = name === "password" ? value : value.trim();
   }
   return body;
 }
 
 function refused(error) {
   const details = error.details || {};
+  if (error.code === "workspace_needed") return choose(details.workspaces);
+  if (now === "workspace") return show("sign-in", { isWrong: error.message, code: error.code });
   const isOver = now === "code" && (details.kind === "expired" || details.tries_left === 0);
   if (isOver || now === "enter") return show("sign-in", { isWrong: error.message, code: error.code });
   tell({ isWrong: error.message, code: error.code });
   const input = form.elements[{ "sign-in": "password" }[now] || STEPS[now].asks.at(-1)];
   input.focus();
   input.select();
+}
+
+function choose(workspaces) {
+  known = given();
+  form.elements.workspace.replaceChildren(...workspaces.map((name) => new Option(name || "This installation, as an admin", name)));
+  show("workspace");
+}
+
+// Of an answer to address and password: whether the e-mail can be expected, and what to do if not.
+function sayWhere({ is_on_its_way: isOnItsWay, then }) {
+  if (!isOnItsWay) words.textContent = `No account can send the code by e-mail now. On the server, this command shows one that works for 10 minutes in this browser: ${then}`;
 }
 
 form.addEventListener("submit", (event) => {
@@ -112,15 +127,18 @@ form.addEventListener("submit", (event) => {
     const { path, then } = STEPS[now];
     const told = await ask(path, given());
     if (!told.success) return refused(told.error);
+    known = {};
     if (then === "done") return location.assign(next);
     show(then, { isNew: then === "sign-in" ? "Your password is set." : "" });
+    if (then === "code") sayWhere(told.data);
   });
 });
 
 resend.addEventListener("click", () => busily(async () => {
   const told = await ask("/api/auth/resend", {});
   if (!told.success) return refused(told.error);
-  tell({ isNew: "Another code is on its way; the one before has ended." });
+  tell({ isNew: told.data.is_on_its_way ? "Another code is on its way; the one before has ended." : "The code before has ended." });
+  sayWhere(told.data);
   form.elements.code.value = "";
   form.elements.code.focus();
 }));
