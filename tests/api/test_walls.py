@@ -95,6 +95,8 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     "pause_prospect": lambda n: [("$1, $2", [id_, paused]) for id_ in n.b.prospects for paused in (True, False)],
     "plan_anew": lambda n: [("$1, '{}'", [id_]) for id_ in n.b.campaigns.values()],
     "plan_batch": lambda n: [("$1, 100", [id_]) for id_ in n.b.campaigns.values()],
+    "private_id": lambda n: [("$1", ["em_0000000000000"]), ("$1", ["x"])],
+    "public_id": lambda n: [("$1", [id_]) for id_ in n.b.emails.values()],
     "put_content": lambda n: [("$1", [json.dumps({"subject": "x", "text": "x"})])],
     "measured_since": lambda n: [
         ("$1", [datetime(2020, 1, 1, tzinfo=UTC)]),

@@ -148,7 +148,7 @@ async def test_a_database_loaded_from_a_dump_is_known_as_one(server_url: str, ur
     async with Store.open(url) as store:
         await enqueue(store)
         await remember(store, home)
-        before = await oid(store)
+        before, public_ids = await oid(store), await store.public_ids()
     with tempfile.NamedTemporaryFile(suffix=".dump") as dump:
         run("pg_dump", "--format=custom", f"--file={dump.name}", url)
         async with another(server_url) as loaded:
@@ -156,6 +156,7 @@ async def test_a_database_loaded_from_a_dump_is_known_as_one(server_url: str, ur
             async with Store.open(loaded) as store:
                 assert {before, await oid(store)} <= set(re.findall(r"\d+", signs(await guard(store, home))))
                 assert (await pause_of(store))["restored"]
+                assert await store.public_ids() == public_ids, "ids that were given away still lead to their e-mails"
         async with Store.open(url) as store:
             await store.value("DROP SCHEMA fairpost CASCADE")
         run("pg_restore", f"--dbname={url}", dump.name)

@@ -34,6 +34,7 @@ from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing
 from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound
 from fairpost.model.fault import Sample, Suspect
 from fairpost.model.ids import AccountId, EmailId, Epoch
+from fairpost.model.public_ids import PublicIds
 from fairpost.model.report import Report
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
@@ -159,6 +160,7 @@ class Store:
     def __init__(self, pool: "Statements | asyncpg.Connection") -> None:
         self._pool = pool
         self._files: OrderedDict[int, tuple[Attachment, ...]] = OrderedDict()
+        self._public_ids: PublicIds | None = None
 
     @classmethod
     async def connect(cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False) -> Self:
@@ -210,6 +212,13 @@ class Store:
 
     async def value(self, sql: str, *args: Any) -> Any:
         return await self._pool.fetchval(sql, *args)
+
+    async def public_ids(self) -> PublicIds:
+        """By what e-mails are known outside. Read once: the key never changes. Only the owner may."""
+        if self._public_ids is None:
+            row = await self.row("SELECT k.key, k.since FROM fairpost.public_ids k")
+            self._public_ids = PublicIds(row["key"], EmailId(row["since"]))
+        return self._public_ids
 
     # ── accept ────────────────────────────────────────────────────────────────────────────────────────────
 

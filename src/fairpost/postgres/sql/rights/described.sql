@@ -6,10 +6,10 @@ CREATE OR REPLACE FUNCTION fairpost.doors(p_role text) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (
         CASE p_role
-        WHEN 'fairpost_app' THEN '{enqueue,enqueue_many,put_content,status,cancel,set_sender}'::text[]
+        WHEN 'fairpost_app' THEN '{enqueue,enqueue_many,put_content,status,cancel,set_sender,public_id,private_id}'::text[]
         WHEN 'fairpost_tenant' THEN
             '{add_account,address_hash,cancel,cancel_campaign,change_account,enqueue,enqueue_many,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,
-            pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,put_content,receipts,release,remove_account,remove_prospects,resolve,resume_campaign,retry,search_emails,
+            pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,private_id,public_id,put_content,receipts,release,remove_account,remove_prospects,resolve,resume_campaign,retry,search_emails,
             set_gates,set_sender,show_email,status,stop_prospect,submit,suppress,transport_of,transports_of,unsuppress,waiting_behind,waiting_by_sender}' END)
 $$;
 
