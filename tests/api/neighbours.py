@@ -10,6 +10,7 @@ from fairpost.model.account import Limits, Usage
 from fairpost.model.campaign import Schedule, Step
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.prospect import ProspectLine
+from fairpost.model.public_ids import PublicIds
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.sender import SenderId
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
@@ -42,6 +43,7 @@ class Neighbour:
     lists: list[int] = field(default_factory=list)
     templates: list[int] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
+    public: PublicIds = field(default_factory=lambda: PublicIds(bytes(32), EmailId(0)))
 
     @property
     def secret(self) -> str:
@@ -64,6 +66,10 @@ class Neighbour:
         ]
 
     @property
+    def public_emails(self) -> list[str]:
+        return [self.public.email(id_) for id_ in self.emails.values()]
+
+    @property
     def markers(self) -> list[str]:
         """In every row of his that has words; and ids too long to come up by chance."""
         return [self.name, self.key_id, *(str(id_) for id_ in self.emails.values())]
@@ -71,7 +77,7 @@ class Neighbour:
 
 async def fill(store: Store, name: str, *, operators: AccountId) -> Neighbour:
     """Something in every table that tenants have rows in."""
-    here = Neighbour(name)
+    here = Neighbour(name, public=await store.public_ids())
     await workspaces.add_workspace(store, name)
     for domain in (f"{name}.test", f"unproven.{name}.test"):
         await workspaces.add_domain(store, name, domain)
@@ -188,7 +194,7 @@ async def _emails(store: Store, here: Neighbour, account: AccountId) -> None:
             report = Report(
                 reached=Reached.REPLIED,
                 reply=Reply(250, f"{outcome} by {here.secret}"),
-                message_id=f"<{id_}@{here.secret}.test>",
+                message_id=f"<{outcome}@{here.secret}.test>",
             )
             await store.settle(lease, id_, _verdict(outcome, to), report)
     waiting = {**given[0], "idempotency_key": "order-waiting", "due_at": "2100-01-01T00:00:00Z"}

@@ -99,7 +99,11 @@ async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> 
         assert (told["now"]["day_errors"], told["now"]["last_used_at"] is not None) == (0, True)
         assert told["warm_up"].startswith("<svg")
         (failure,) = told["failures"]
-        assert (failure["email_id"], failure["code"], failure["outcome"]) == (str(row["id"]), 550, "bounced")
+        assert (failure["email_id"], failure["code"], failure["outcome"]) == (
+            (await api.store.public_ids()).email(row["id"]),
+            550,
+            "bounced",
+        )
         assert failure["why"] == f"{GONE.why}."
         for name in ("nobody", "acme/sales", "../own"):
             async with watching(member, f"/api/live/account?name={name}") as stream:

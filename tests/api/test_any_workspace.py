@@ -27,7 +27,8 @@ async def test_an_admin_comes_into_a_workspace_as_soon_as_there_is_anything_of_i
         await enqueue(api, "fairpost")  # the service's own: links and codes of others are in its e-mails
         await api.store.add_account("with-account/x", address="x@example.com", pool="with-account/x", limits=Limits())
         listed = await client.get("/api/emails", headers={"X-Workspace": "default"})
-        assert [each["id"] for each in listed.json()["data"]["items"]] == [str(id_)]
+        public_id = (await api.store.public_ids()).email(id_)
+        assert [each["id"] for each in listed.json()["data"]["items"]] == [public_id]
         cancelled = await client.post(f"/api/emails/{id_}/cancel", headers={"X-Workspace": "default"})
         assert cancelled.json()["data"]["state"] == "cancelled"
         for name, status in (("default", 200), ("with-account", 200), ("fairpost", 403), ("defaul", 404)):

@@ -61,7 +61,8 @@ async def test_a_workspace_is_told_of_its_own_block_and_of_no_account_s_name(api
         "acme"
     ]
     async with signed_in(api, "acme", Role.VIEWER) as member:
-        life = await member.get(f"/api/emails/{row['id']}/life")
+        public_id = (await api.store.public_ids()).email(row["id"])
+        life = await member.get(f"/api/emails/{public_id}/life")
         kinds = {each["kind"]: each["words"] for each in life.json()["data"]["stands_in_the_way"]}
         assert "7 of 40" in kinds["block"]
         async with watching(member, "/api/live/now") as stream:

@@ -22,7 +22,9 @@ async def test_an_email_handed_in_is_in_the_queue(api: Api, client: httpx.AsyncC
     assert shown["status"] == "pending"
     assert shown["from"] == {"address": "shop@acme.example", "name": "Shop"}
     assert shown["subject"] == "Hello"
-    row = await api.store.row("SELECT workspace, route FROM fairpost.queue WHERE id = $1", int(body["data"]["id"]))
+    row = await api.store.row(
+        "SELECT workspace, route FROM fairpost.queue WHERE id = fairpost.private_id($1)", body["data"]["id"]
+    )
     assert tuple(row) == ("acme", "default")
 
 

@@ -69,6 +69,7 @@ async def test_settings_are_told_without_secrets(api: Api, monkeypatch: pytest.M
 
 async def test_the_newest_of_all_workspaces(api: Api) -> None:
     ids = [await enqueue(api, name, user="ann") for name in ("acme", "other", "third")]
+    public = (await api.store.public_ids()).email
     await api.store.cancel(ids[1])  # type: ignore[arg-type]
     async with signed_in(api) as client:
         first = (await client.get("/api/admin/emails", params={"limit": 2})).json()["data"]
@@ -77,7 +78,7 @@ async def test_the_newest_of_all_workspaces(api: Api) -> None:
             ("other", "cancelled"),
         ]
         rest = (await client.get("/api/admin/emails", params={"limit": 2, "cursor": first["next"]})).json()["data"]
-        assert [each["id"] for each in rest["items"]] == [str(ids[0])]
+        assert [each["id"] for each in rest["items"]] == [public(ids[0])]
         only = (await client.get("/api/admin/emails", params={"state": "cancelled"})).json()["data"]["items"]
         assert [each["workspace"] for each in only] == ["other"]
         for workspace in ("acme", "other"):
@@ -102,13 +103,14 @@ async def test_the_newest_of_all_workspaces(api: Api) -> None:
 
 async def test_an_email_of_any_workspace_is_found_by_its_id_or_its_address(api: Api) -> None:
     ids = [await enqueue(api, name, to=f"{name}@example.com") for name in ("acme", "other")]
+    public = (await api.store.public_ids()).email
     async with signed_in(api) as client:
         one = (await client.get(f"/api/admin/emails/{ids[1]}")).json()["data"]
-        assert (one["id"], one["workspace"], one["subject"]) == (str(ids[1]), "other", "Hello")
+        assert (one["id"], one["workspace"], one["subject"]) == (public(ids[1]), "other", "Hello")
         assert "text" not in one
         assert (await client.get(f"/api/admin/emails/{ids[1] + 1}")).status_code == 404
         found = (await client.get("/api/admin/emails", params={"to": "ACME@example.com"})).json()["data"]
-        assert [(each["id"], each["workspace"]) for each in found["items"]] == [(str(ids[0]), "acme")]
+        assert [(each["id"], each["workspace"]) for each in found["items"]] == [(public(ids[0]), "acme")]
         none = {"to": "acme@example.com", "state": "sent"}
         assert (await client.get("/api/admin/emails", params=none)).json()["data"] == {"items": [], "next": None}
     async with api.client(await api.workspace("acme")) as member:
@@ -117,6 +119,7 @@ async def test_an_email_of_any_workspace_is_found_by_its_id_or_its_address(api: 
 
 async def test_pages_of_an_address_lead_through_all_workspaces(api: Api) -> None:
     ids = [await enqueue(api, name) for name in ("acme", "other", "third")]
+    public = (await api.store.public_ids()).email
     async with signed_in(api) as client:
         found: list[str] = []
         cursor: str | None = None
@@ -125,7 +128,7 @@ async def test_pages_of_an_address_lead_through_all_workspaces(api: Api) -> None
             page = (await client.get("/api/admin/emails", params=asked)).json()["data"]
             found += [each["id"] for each in page["items"]]
             cursor = page["next"]
-        assert found == [str(id_) for id_ in reversed(ids)]
+        assert found == [public(id_) for id_ in reversed(ids)]
 
 
 async def test_the_codes_of_others_are_in_no_subject(api: Api) -> None:

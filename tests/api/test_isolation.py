@@ -66,7 +66,7 @@ def world(settings: Settings) -> Iterator[tuple[Served, Neighbours]]:
 
 
 def words_of(neighbour: Neighbour) -> list[str]:
-    return [*neighbour.names, *(str(id_) for id_ in neighbour.ids)]
+    return [*neighbour.names, *(str(id_) for id_ in neighbour.ids), *neighbour.public_emails]
 
 
 def ask(client: httpx.Client, asked: Asked) -> httpx.Response:
@@ -158,7 +158,9 @@ def ghosts_of(neighbour: Neighbour) -> dict[str, str]:
     ghosts = {word: word.replace(B, GHOST) for word in neighbour.names if B in word}
     ghosts[neighbour.key_id] = "".join(chr((ord(c) - 96) % 26 + 97) if c.isalpha() else c for c in neighbour.key_id)
     # a long one has its moment in it: here, one in which none was made
-    return ghosts | {str(id_): str(id_ - (7 << 40) if id_ > 10**15 else id_ + 900_000) for id_ in neighbour.ids}
+    numbers = {id_: id_ - (7 << 40) if id_ > 10**15 else id_ + 900_000 for id_ in neighbour.ids}
+    public = {neighbour.public.email(id_): neighbour.public.email(numbers[id_]) for id_ in neighbour.emails.values()}
+    return ghosts | {str(id_): str(ghost) for id_, ghost in numbers.items()} | public
 
 
 def _said(asked: Asked, ghosts: dict[str, str]) -> Asked:

@@ -70,19 +70,19 @@ async def test_nothing_of_a_neighbour_is_found(api: Api) -> None:
     async with httpx.AsyncClient(
         base_url=api.url, headers={"Authorization": f"Bearer {a.key}"}, timeout=ANSWER_S_MAX
     ) as client:
-        own = set(map(str, a.emails.values()))
+        own = set(a.public_emails)
         assert set(await ids(client, to=f"sent@{a.secret}.test")) & own
         for asked in ({"to": f"sent@{b.secret}.test"}, {"user": f"ann-{b.name}"}, {"stream": f"stream of {b.secret}"}):
             assert await ids(client, **asked) == []
         assert await ids(client, account=f"{b.name}/x") == []
-        assert await ids(client, key="order-sent") == [str(a.emails["sent"])]
-        for q in (*map(str, b.emails.values()), f"sent@{b.secret}.test", f"only-{b.name}"):
+        assert await ids(client, key="order-sent") == [a.public.email(a.emails["sent"])]
+        for q in (*map(str, b.emails.values()), *b.public_emails, f"sent@{b.secret}.test", f"only-{b.name}"):
             assert await ids(client, "/api/emails/find", q=q) == []
         spring = await client.get("/api/emails/find", params={"q": "spring"})
         assert spring.json()["data"]["understood"] == "campaign"
         assert len(spring.json()["data"]["items"]) > 0
         assert b.name not in spring.text
-        for id_ in b.emails.values():
+        for id_ in (*b.emails.values(), *b.public_emails):
             assert (await client.get(f"/api/emails/{id_}/life")).status_code == 404
 
 
@@ -91,12 +91,14 @@ async def test_every_state_has_a_life_that_ends_in_it(api: Api) -> None:
     async with httpx.AsyncClient(
         base_url=api.url, headers={"Authorization": f"Bearer {neighbours.a.key}"}, timeout=ANSWER_S_MAX
     ) as client:
-        for id_ in neighbours.a.emails.values():
+        for id_ in neighbours.a.public_emails:
             life = (await client.get(f"/api/emails/{id_}/life")).json()["data"]
             assert life["moments"][-1]["kind"] == life["state"]
             assert (life["doubt"] is not None) == (life["state"] == State.IN_DOUBT)
             assert {moment["account"] for moment in life["moments"]} <= {None, "x"}
-        retry = (await client.get(f"/api/emails/{neighbours.a.emails['retry']}/life")).json()["data"]
+        retry = (
+            await client.get(f"/api/emails/{neighbours.a.public.email(neighbours.a.emails['retry'])}/life")
+        ).json()["data"]
         assert [moment["kind"] for moment in retry["moments"]] == ["accepted", "begun", "ended", "scheduled"]
         assert retry["stands_in_the_way"][0]["kind"] == "due"
         assert retry["stands_in_the_way"][0]["until"] == retry["moments"][-1]["at"]
@@ -104,9 +106,10 @@ async def test_every_state_has_a_life_that_ends_in_it(api: Api) -> None:
 
 async def test_an_operators_account_has_no_name_in_a_life(api: Api, client: httpx.AsyncClient) -> None:
     house = await api.store.add_account("house-7", address="h@operator.test", limits=Limits(delay_ms=0))
-    id_ = EmailId(int((await client.post("/api/emails", json=HELLO)).json()["data"]["id"]))
+    public_id = (await client.post("/api/emails", json=HELLO)).json()["data"]["id"]
+    id_ = EmailId(await api.store.value("SELECT fairpost.private_id($1)", public_id))
     await api.store.value("UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'told house-7 to go'")
-    waiting = await client.get(f"/api/emails/{id_}/life")
+    waiting = await client.get(f"/api/emails/{public_id}/life")
     assert "account" in [each["kind"] for each in waiting.json()["data"]["stands_in_the_way"]]
     assert "house-7" not in waiting.text
     await api.store.value("UPDATE fairpost.accounts SET status = 'active', status_reason = NULL")
@@ -114,11 +117,11 @@ async def test_an_operators_account_has_no_name_in_a_life(api: Api, client: http
     assert lease is not None
     await api.store.claim(lease, limit=5)
     for _ in range(2):
-        assert "house-7" not in (await client.get(f"/api/emails/{id_}/life")).text
+        assert "house-7" not in (await client.get(f"/api/emails/{public_id}/life")).text
         await api.store.begin(lease, id_, usage=Usage())
     report = Report(reached=Reached.REPLIED, reply=Reply(554, "5.7.1 go away"))
     await api.store.settle(lease, id_, Failed(), report)
-    life = await client.get(f"/api/emails/{id_}/life")
+    life = await client.get(f"/api/emails/{public_id}/life")
     assert "house-7" not in life.text
     ended = next(moment for moment in life.json()["data"]["moments"] if moment["kind"] == "ended")
     assert ended["code"] == 554

@@ -307,7 +307,8 @@ async def test_one_email_is_watched_by_its_workspace_alone(api: Api) -> None:
         await api.workspace(workspace)
     await _enqueue(api, "acme", 1)
     id_ = await api.store.value("SELECT id FROM fairpost.queue")
-    path = f"/api/live/email?name={id_}"
+    public_id = (await api.store.public_ids()).email(id_)
+    path = f"/api/live/email?name={public_id}"
     async with signed_in(api, "acme", Role.VIEWER) as client, watching(client, path) as stream:
         state = await stream.state()
         assert (state["email"]["state"], state["email"]["class"], state["life"]["state"]) == (
@@ -332,7 +333,7 @@ async def test_one_email_is_watched_by_its_workspace_alone(api: Api) -> None:
             async with watching(client, nobodys) as stream:
                 assert await stream.state() is None
         async with watching(client, f"{path}&workspace=acme") as stream:
-            assert (await stream.state())["email"]["id"] == str(id_)
+            assert (await stream.state())["email"]["id"] == public_id
 
 
 async def test_a_topic_tells_of_trouble_and_goes_on() -> None:

@@ -63,7 +63,7 @@ async def test_the_queue_is_counted_by_state_and_class(api: Api, client: httpx.A
     lease = await api.store.take_lease((await api.store.account_named("acme/sales")).id, owner="x", seconds=60)
     assert lease is not None
     claim = await api.store.claim(lease, limit=1)
-    assert claim.ids == (int(urgent),)
+    assert claim.ids == (await api.store.value("SELECT fairpost.private_id($1)", urgent),)
     queue = (await client.get("/api/metrics/queue")).json()["data"]
     assert (queue["waiting"], queue["ready"], queue["claimed"]) == (5, 4, 1)
     assert {each["class"]: each["claimed"] for each in queue["classes"]} == {"urgent": 1, "bulk": 0}

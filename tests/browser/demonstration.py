@@ -215,8 +215,8 @@ _FIVE_MINUTES_AGO = (
 _IS_HALF_WAY = """
     SELECT count(*) >= $2 FROM fairpost.emails e JOIN fairpost.campaigns c ON c.id = e.campaign_id WHERE c.name = $1 AND e.state = 'sent'"""
 _PLACES = {
-    "retried": "SELECT e.id FROM fairpost.emails e WHERE e.idempotency_key = 'order 4711'",
-    "doubt": "SELECT q.id FROM fairpost.queue q WHERE q.state = 'in_doubt' ORDER BY q.id LIMIT 1",
+    "retried": "SELECT fairpost.public_id(e.id) FROM fairpost.emails e WHERE e.idempotency_key = 'order 4711'",
+    "doubt": "SELECT fairpost.public_id(q.id) FROM fairpost.queue q WHERE q.state = 'in_doubt' ORDER BY q.id LIMIT 1",
     "mail": "SELECT i.id FROM fairpost.inbox i WHERE i.subject LIKE 'On its way to %' ORDER BY i.id DESC LIMIT 1",
     "careless": "SELECT i.id FROM fairpost.inbox i WHERE i.subject LIKE 'Last chance%' ORDER BY i.id DESC LIMIT 1",
 }

@@ -77,6 +77,9 @@ class Office:
         await self.begin(id_)
         return await self.settle(id_, verdict, report)
 
+    async def public_id(self, id_: EmailId) -> str:
+        return (await self.api.store.public_ids()).email(id_)
+
     async def state_of(self, id_: EmailId) -> str:
         return str(await self.api.store.value("SELECT state FROM fairpost.show_email($1)", id_))
 
@@ -145,7 +148,7 @@ async def test_an_email_is_found_by_whatever_is_known_of_it(office: Office, page
     await expect(page.get_by_role("link", name="Spring of dora@example.com")).to_be_visible()
     await looks_right(page)
     for text, understood, found in (
-        (str(order), "id", "bob@example.com"),
+        (await office.public_id(order), "id", "bob@example.com"),
         ("BOB@example.com", "address", "bob@example.com"),
         ("order 7", "key", "bob@example.com"),
         ("spring", "campaign", "dora@example.com"),
@@ -208,7 +211,7 @@ async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page,
     await office.api.store.hold("acme", "workspace", "", reason=f"of {HOSTILE}")
     await enter(page, office.api)
 
-    await page.goto(f"/emails/{sent}")
+    await page.goto(f"/emails/{await office.public_id(sent)}")
     await expect(page.get_by_role("heading", level=1)).to_have_text("Taken")
     await expect(moments(page, "ended")).to_contain_text("250 2.0.0 Ok: queued as 4F1")
     await expect(moments(page, "ended")).to_have_class("good")
@@ -220,7 +223,7 @@ async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page,
     await expect(page.locator("#live")).to_have_text("")  # nothing more becomes of it
     await looks_right(page)
 
-    await page.goto(f"/emails/{retried}")
+    await page.goto(f"/emails/{await office.public_id(retried)}")
     await expect(moments(page, "ended")).to_have_class("wait")
     await expect(moments(page, "ended").locator(".reply .mono")).to_have_text("451 4.3.0 Try later")
     await expect(moments(page, "ended").locator(".reply .quiet")).to_be_visible()  # what that means
@@ -228,12 +231,12 @@ async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page,
     await expect(page.locator("#live")).to_have_text("live")
     await looks_right(page)
 
-    await page.goto(f"/emails/{bounced}")
+    await page.goto(f"/emails/{await office.public_id(bounced)}")
     await expect(moments(page, "ended").locator(".reply .mono")).to_have_text(f"550 5.1.1 No such user {HOSTILE}")
     await expect(button(page, "Try again")).to_be_visible()
     await looks_right(page)
 
-    await page.goto(f"/emails/{waiting}")
+    await page.goto(f"/emails/{await office.public_id(waiting)}")
     await expect(moments(page)).to_have_count(2)
     await expect(moments(page, "accepted")).to_contain_text(HOSTILE)  # the key that it came with
     await expect(moments(page, "ready")).to_be_visible()
@@ -247,7 +250,7 @@ async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page,
 async def test_a_page_moves_on_with_its_email(office: Office, page: Page) -> None:
     id_ = await office.accept()
     await enter(page, office.api, Role.SENDER)
-    await page.goto(f"/emails/{id_}")
+    await page.goto(f"/emails/{await office.public_id(id_)}")
     badge = page.locator(".summary .badge")
     await expect(badge).to_have_text("ready")
     await office.begin(id_)
@@ -264,7 +267,7 @@ async def test_a_page_moves_on_with_its_email(office: Office, page: Page) -> Non
     await expect(badge).to_have_text("cancelled")
     assert await office.state_of(id_) == "cancelled"
     other = await office.accept()
-    await page.goto(f"/emails/{other}")
+    await page.goto(f"/emails/{await office.public_id(other)}")
     await expect(badge).to_have_text("ready")
     await office.begin(other)
     await office.settle(other, Sent())
@@ -281,7 +284,7 @@ async def test_somebody_decides_what_nobody_knows(office: Office, page: Page, sc
     for n, choice, state in ((0, "It was sent", "sent"), (1, "Send it again", "ready"), (2, "Give it up", "failed")):
         await page.get_by_role("link", name=f"Doubt {n}").click()
         panel = page.get_by_role("region", name="In doubt")
-        await expect(panel).to_contain_text(f"<{doubts[n]:x}.")
+        await expect(panel).to_contain_text(f"<{await office.public_id(doubts[n])}.")
         means = await panel.locator(".decisions li", has_text=choice).locator("span").inner_text()
         assert means
         await looks_right(page)
@@ -306,14 +309,14 @@ async def test_who_may_only_look_has_nothing_to_press(office: Office, page: Page
     waiting = await office.accept()
     await enter(page, office.api, Role.VIEWER)
     for id_, state in ((doubt, "in_doubt"), (failed, "failed"), (waiting, "ready")):
-        await page.goto(f"/emails/{id_}")
+        await page.goto(f"/emails/{await office.public_id(id_)}")
         await expect(moments(page).last).to_have_attribute("data-key", re.compile(f" {state}$"))
         names = await page.locator("#page").get_by_role("button").all_text_contents()
         assert set(names) == {"Copy"}
 
 
 async def test_who_runs_the_service_opens_emails_of_all_workspaces(office: Office, page: Page, faults: Faults) -> None:
-    faults.allow(r"status of 404 .*/(api/admin/emails|api/emails)/\d+(/life|\?pictures=true)?$")
+    faults.allow(r"status of 404 .*/(api/admin/emails|api/emails)/(em_[0-9a-z]{13}|\d+)(/life|\?pictures=true)?$")
     own = await office.accept(to="bob@example.com", subject="Of acme")
     (row,) = await office.api.store.enqueue_many(
         [{"workspace": "other", "to": "bob@example.com", "subject": "Of the other", "text": "Hi"}]
@@ -334,8 +337,10 @@ async def test_who_runs_the_service_opens_emails_of_all_workspaces(office: Offic
     await box.fill(str(unknown))
     await button(page, "Search").click()
     await expect(page.locator(".empty")).to_contain_text(str(unknown))
-    await box.fill(str(own))
-    await button(page, "Search").click()
+    for given in (str(own), await office.public_id(own)):
+        await box.fill(given)
+        await button(page, "Search").click()
+        await expect(rows(page)).to_have_count(1)
     await page.get_by_role("link", name="Of acme").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Of acme")
     await page.goto(f"/emails/{other}")  # by a link that somebody sent

@@ -396,6 +396,7 @@ class World:
 
 async def add_accounts(store: Store, recorder: Recorder, senders: Mapping[str, Limits]) -> dict[str, AccountId]:
     """All send through the recorder, each under its own name."""
+    recorder.ids = await store.public_ids()
     return {
         name: await store.add_account(
             name, address=f"{name}@post.test", limits=limits, transport=through(recorder, name)

@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from fairpost.model.ids import EmailId
+from fairpost.model.public_ids import PublicIds
 from fairpost.system import clock
 
 LINE_BYTES_MAX = 2**20
 START_S_MAX = 60.0
-_MESSAGE_ID = re.compile(rb"^Message-ID: (<([0-9a-f]+)\..*>)\r$", re.MULTILINE | re.IGNORECASE)
+_MESSAGE_ID = re.compile(rb"^Message-ID: (<(em_[0-9a-z]{13})\..*>)\r$", re.MULTILINE | re.IGNORECASE)
+NO_IDS = PublicIds(bytes(32), EmailId(0))
 
 
 class Cut(StrEnum):
@@ -54,7 +57,7 @@ class Line:
 
 @dataclass(slots=True)
 class Taken:
-    """A complete message to one recipient. `answered`: its 250 was written while the connection stood."""
+    """A complete message to one recipient. `answered`: its 250 was written while the connection stood. `email_id` 0: of another database."""
 
     sequence: int
     email_id: int
@@ -84,6 +87,7 @@ class Recorder:
     cuts: Counter[Cut] = field(default_factory=Counter)
     lines: list[Line] = field(default_factory=list)
     port: int = 0
+    ids: PublicIds = NO_IDS  # of the database whose e-mails come
 
     def __post_init__(self) -> None:
         self._dice = random.Random(self.seed)
@@ -222,7 +226,7 @@ class Conversation:
         taken = [
             Taken(
                 sequence=len(self._recorder.taken) + place,
-                email_id=int(found[2], 16),
+                email_id=self._recorder.ids.email_id(found[2].decode()) or 0,
                 message_id=found[1].decode(),
                 recipient=recipient,
                 line=self._line,

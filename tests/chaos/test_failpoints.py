@@ -91,6 +91,7 @@ async def store(url: str) -> AsyncIterator[Store]:
 
 async def add_account(store: Store, recorder: Recorder, home: Path, limits: Limits) -> AccountId:
     """With a password: a server that refuses it is one of the cases."""
+    recorder.ids = await store.public_ids()
     id_ = await store.next_account_id()
 
     async def write(sealed: str, keys: object) -> None:

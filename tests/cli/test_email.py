@@ -86,7 +86,7 @@ def test_the_workspace_comes_from_the_setting_unless_it_is_given(cli: Cli) -> No
 def test_a_key_used_before_writes_nothing(cli: Cli) -> None:
     first = send(cli, "--key", "order 7")
     again = cli.json("email", "send", "--to", "x@there.test", "--subject", "s", "--text", "t", "--key", "order 7")
-    assert again == {"id": first, "new": False}
+    assert again == {"id": first, "public_id": cli.json("email", "show", first)["public_id"], "new": False}
     printed = cli.ok("email", "send", "--to", "x@there.test", "--subject", "s", "--text", "t", "--key", "order 7")
     assert first in printed
     assert len(cli.json("email", "list")) == 1
@@ -215,6 +215,31 @@ def test_an_unknown_id_is_an_error(cli: Cli) -> None:
 def test_what_is_no_id_is_a_usage_error(cli: Cli) -> None:
     for id_ in ("abc", "0", "9223372036854775808", "-1", "1.5", "٣"):
         cli.error("email", "show", "--", id_, code=2)
+
+
+def test_every_command_takes_the_number_and_the_public_id(cli: Cli, url: str) -> None:
+    older, id_ = send(cli), send(cli)
+    public_id = cli.json("email", "show", id_)["public_id"]
+    assert cli.json("email", "show", public_id)["id"] == id_
+    assert public_id in cli.ok("email", "show", id_)
+    for given in (id_, public_id):
+        found = cli.json("email", "find", given)
+        assert (found["understood"], [each["public_id"] for each in found["emails"]]) == ("id", [public_id])
+        assert [each["id"] for each in cli.json("email", "list", "--before", given)] == [older]
+    assert {each["id"]: each["public_id"] for each in cli.json("email", "list")}[id_] == public_id
+    cli.ok("email", "cancel", public_id, older)
+    assert cli.json("email", "show", id_)["state"] == "cancelled"
+    doubted = cli.json("email", "show", in_doubt(cli, url))["public_id"]
+    cli.ok("email", "resolve", doubted, "--as", "failed")
+    cli.ok("email", "retry", doubted)
+    assert cli.json("email", "show", doubted)["state"] == "ready"
+
+
+def test_a_public_id_of_another_database_is_unknown(cli: Cli) -> None:
+    send(cli)
+    for given in ("em_079kt5312d80w", "em_f37gfthx8ab4h", "7"):
+        for command in ("show", "cancel"):
+            assert given in cli.error("email", command, given)
 
 
 def test_a_failed_e_mail_is_retried(cli: Cli, url: str) -> None:

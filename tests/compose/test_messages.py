@@ -167,6 +167,17 @@ def test_a_message_id_stays_over_all_attempts() -> None:
     assert f"\r\nMessage-ID: {again.message_id}\r\n".encode() in again.data
 
 
+def test_a_message_id_says_nothing_of_the_number_inside() -> None:
+    def message_id(number: int, public_id: str | None) -> str:
+        email = replace(email_of(content_of(), ANN, number=number), public_id=public_id)
+        return compose(email, prepare(content_of()), sender=SHOP, date=NOW).message_id
+
+    public = message_id(7, "em_079kt5312d80w")
+    assert re.fullmatch(r"<em_079kt5312d80w\.[0-9a-f]{16}@example\.org>", public)
+    assert message_id(8, "em_079kt5312d80w") == public, "whoever guesses the number cannot see that it was right"
+    assert message_id(7, "em_f37gfthx8ab4h")[17:] != public[17:]
+
+
 def test_different_emails_have_different_message_ids() -> None:
     bob = (Recipient(kind="to", address="bob@example.com"),)
     emails = [

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fairpost.compose.message import message_id_of
 from fairpost.deliver.runner import LEASE_S, MARGIN, Handled, Idle, Rested, Runner
 from fairpost.model.account import Account, Lease, Limits
 from fairpost.model.email import Earlier, Outgoing
@@ -173,6 +174,28 @@ async def test_an_e_mail_that_follows_another_knows_what_was_sent_before(store: 
     (fourth,) = await enqueue(store, follows=third)
     (email,) = await store.load([fourth])
     assert email.follows is None, "what its transport gave no id to cannot be answered"
+
+
+async def test_an_e_mail_from_before_public_ids_keeps_its_message_id_and_its_thread(
+    store: Store, account: AccountId
+) -> None:
+    (old,) = await enqueue(store)
+    await store.value("UPDATE fairpost.public_ids SET since = fairpost.new_id()")  # as if it was upgraded here
+    seen: list[str] = []
+
+    def answer(email: Outgoing) -> Report:
+        seen.append(message_id_of(email, domain="post.test"))
+        return TRY_LATER if len(seen) == 1 else replace(OK, message_id=seen[-1])
+
+    for _ in range(2):
+        await deliver(store, account, always=answer)
+        await pass_time(store, FIRST_RETRY_S)
+    assert seen[0] == seen[1]
+    assert seen[0].startswith(f"<{old:x}.")
+    (new,) = await enqueue(store, follows=old)
+    (email,) = await store.load([new])
+    assert email.follows == Earlier(message_id=seen[0])
+    assert message_id_of(email, domain="post.test").startswith(f"<{(await store.public_ids()).email(new)}.")
 
 
 async def test_a_temporary_refusal_is_tried_again_later_and_then_sent(store: Store, account: AccountId) -> None:

@@ -129,14 +129,15 @@ def test_moments_are_in_order_and_the_last_one_is_the_state(
 
 async def test_every_email_of_a_full_workspace_has_a_life_that_ends_in_its_state(store: Store) -> None:
     neighbours = await settle_in(store)
+    ids = await store.public_ids()
     states = set()
     for id_ in [*neighbours.a.emails.values(), *neighbours.b.emails.values()]:
         email = await show_email(store, EmailId(id_))
-        life = await life_of(store, email)
+        life = await life_of(store, email, ids=ids)
         assert life.moments[-1].kind == email.state
         assert in_order(life), life
         as_tenant = store.of_tenant(email.workspace)
-        assert (await life_of(as_tenant, await show_email(as_tenant, EmailId(id_)))).moments == life.moments
+        assert (await life_of(as_tenant, await show_email(as_tenant, EmailId(id_)), ids=ids)).moments == life.moments
         states.add(email.state)
     assert states >= set(State) - {State.SUPPRESSED, State.READY}
 
@@ -146,10 +147,12 @@ async def test_a_campaigns_email_names_its_campaign_and_a_held_one_what_holds_it
     planned = await store.value(
         "SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = $1 LIMIT 1", neighbours.a.campaigns["spring"]
     )
-    life = await life_of(store, await show_email(store, planned))
+    life = await life_of(store, await show_email(store, planned), ids=await store.public_ids())
     for fact in ("step 1", "campaign spring"):
         assert fact in life.moments[0].words
-    held = await life_of(store, await show_email(store, EmailId(neighbours.a.emails["held"])))
+    held = await life_of(
+        store, await show_email(store, EmailId(neighbours.a.emails["held"])), ids=await store.public_ids()
+    )
     assert [each.kind for each in held.stands_in_the_way] == ["due", "hold"]
     for fact in (f"user ann-{A}", f"held by {neighbours.a.secret}"):  # who, and the reason as it was given
         assert fact in held.stands_in_the_way[1].words
@@ -159,7 +162,7 @@ async def test_a_doubt_tells_what_is_known_and_then_what_was_decided(store: Stor
     neighbours = await settle_in(store)
     id_ = EmailId(neighbours.a.emails["in_doubt"])
     email = await show_email(store, id_)
-    doubt = (await life_of(store, email)).doubt
+    doubt = (await life_of(store, email, ids=await store.public_ids())).doubt
     assert doubt is not None
     assert (doubt.attempt, doubt.begun_at) == (1, email.begun_at)
     assert [choice.decision for choice in doubt.choices] == ["sent", "resend", "failed"]
@@ -169,11 +172,11 @@ async def test_a_doubt_tells_what_is_known_and_then_what_was_decided(store: Stor
     await store.value(
         'UPDATE fairpost.queue SET evidence = \'{"draft": "d", "unknown": "it is gone"}\' WHERE id = $1', id_
     )
-    asked = (await life_of(store, email)).doubt
+    asked = (await life_of(store, email, ids=await store.public_ids())).doubt
     assert asked is not None
     assert asked.asked.endswith(": it is gone")
     await store.resolve(id_, "resend", by="ann")
-    life = await life_of(store, await show_email(store, id_))
+    life = await life_of(store, await show_email(store, id_), ids=await store.public_ids())
     assert [moment.kind for moment in life.moments] == ["accepted", "begun", "ended", "decided", "ready"]
     for fact in ("ann", "resend"):
         assert fact in life.moments[3].words
@@ -212,7 +215,7 @@ async def test_a_reply_is_told_in_the_words_of_explain(store: Store) -> None:
     neighbours = await settle_in(store)
     id_ = neighbours.a.emails["bounced"]
     await store.value("UPDATE fairpost.attempts SET code = 550, reply = '5.1.1 User unknown' WHERE email_id = $1", id_)
-    life = await life_of(store, await show_email(store, EmailId(id_)))
+    life = await life_of(store, await show_email(store, EmailId(id_)), ids=await store.public_ids())
     (ended,) = [moment for moment in life.moments if moment.kind == "ended"]
     assert ended.meaning == meaning(Reply(550, "5.1.1 User unknown")).why
 
@@ -220,5 +223,7 @@ async def test_a_reply_is_told_in_the_words_of_explain(store: Store) -> None:
 async def test_with_an_account_that_may_send_only_an_engine_is_missing(store: Store) -> None:
     await store.add_account("free", address="free@x.test", limits=Limits(delay_ms=0))
     ((id_),) = [row["id"] for row in await store.enqueue_many([{"to": "a@b.test", "subject": "s", "text": "t"}])]
-    waits = (await life_of(store, await show_email(store, EmailId(id_)))).stands_in_the_way
+    waits = (
+        await life_of(store, await show_email(store, EmailId(id_)), ids=await store.public_ids())
+    ).stands_in_the_way
     assert [each.kind for each in waits] == ["engine"]

@@ -120,8 +120,10 @@ async def test_one_word_is_understood_as_the_first_that_there_is(store: Store) -
     numbered, with_at = await put(
         store, mail(to="b@example.com", idempotency_key="4711"), mail(to="c@example.com", idempotency_key="a@b")
     )
+    public = await store.public_ids()
     for text, understood, ids in (
         (str(plain), Understood.ID, [plain]),
+        (public.email(plain), Understood.ID, [plain]),
         ("4711", Understood.KEY, [numbered]),
         (" Ann@Example.com ", Understood.ADDRESS, [plain]),
         ("a@b", Understood.KEY, [with_at]),
@@ -129,9 +131,10 @@ async def test_one_word_is_understood_as_the_first_that_there_is(store: Store) -
         ("99999999999999999999999", Understood.NOTHING, []),
         ("spring", Understood.NOTHING, []),
     ):
-        answer = await find_emails(store, text, workspace=A, home=A)
+        id_ = public.email_id(text, or_number=True)
+        answer = await find_emails(store, text, id_=id_, workspace=A, home=A)
         assert (answer.understood, [each.id for each in answer.emails]) == (understood, ids), text
-    assert (await find_emails(store, str(plain), workspace="other", home=A)).emails == []
+    assert (await find_emails(store, str(plain), id_=plain, workspace="other", home=A)).emails == []
     assert [e.id for e in (await find_emails(store, "4711", workspace=None, home=A)).emails] == [numbered]
 
 

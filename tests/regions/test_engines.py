@@ -87,7 +87,7 @@ async def test_when_one_region_dies_the_other_goes_on_and_it_resumes_when_it_is_
             assert await broken_promises(store) == {}
         ours = [taken for taken in recorder.taken if taken.account == name]
         assert all(taken.recipient.startswith(name) for taken in ours)
-        twice = [n for n in Counter(taken.email_id for taken in ours).values() if n > 1]
+        twice = [n for n in Counter(taken.message_id for taken in ours).values() if n > 1]
         assert len(twice) <= (1 if name == "us" else 0), "only what was under way can be in doubt"
 
 

@@ -139,7 +139,7 @@ async def test_it_is_told_beforehand(bench: Bench) -> None:
     await bench.suspend()
     told = {}
     for name, id_ in (("urgent", urgent), ("bulk", bulk)):
-        life = await life_of(bench.store, await show_email(bench.store, id_))
+        life = await life_of(bench.store, await show_email(bench.store, id_), ids=await bench.store.public_ids())
         told[name] = {each.kind: each.until for each in life.stands_in_the_way}.get("patience")
     assert told == {"urgent": bench.at + DAY, "bulk": bench.at + 7 * DAY}
     (reason,) = [each for each in diagnose(await read_facts(bench.store)) if each.cause is Cause.ACCOUNTS_OUT_OF_ACTION]

@@ -419,6 +419,22 @@ async def test_a_draft_that_somebody_deleted_leaves_a_doubt() -> None:
         assert missing(report.error, "404 notFound: Requested entity was not found.", "draft", "thread") == []
 
 
+async def test_a_message_is_known_by_its_public_id_and_by_the_number_of_before() -> None:
+    """An engine that was not restarted yet may have made the draft."""
+    public = replace(EMAIL, public_id="em_079kt5312d80w")
+    async with google() as server, transport_to(server) as transport:
+        evidence = await drafted(transport, public)
+        assert raw_draft(server)["X-Fairpost-Id"] == "em_079kt5312d80w"
+        await transport.send_draft(ACCOUNT, public, evidence, permission=yes)
+        assert (await transport.ask(ACCOUNT, public, evidence)).fate is Fate.SENT
+    async with google() as server, transport_to(server) as transport:
+        evidence = await drafted(transport, EMAIL)
+        await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
+        assert (await transport.ask(ACCOUNT, public, evidence)).fate is Fate.SENT
+        other = replace(public, id=EmailId(EMAIL.id + 1))
+        assert (await transport.ask(ACCOUNT, other, evidence)).fate is not Fate.SENT
+
+
 async def test_a_sent_message_of_another_e_mail_in_the_thread_proves_nothing() -> None:
     follows = Earlier(message_id="<1@mail.gmail.com>", thread_id="t7")
     first, second = EMAIL, replace(EMAIL, id=EmailId(EMAIL.id + 1), follows=follows)

@@ -89,7 +89,7 @@ async def test_an_e_mail_goes_out_with_the_ids_of_gmail(
     await drive(store, account)
     (sent,) = google.sent()
     assert (await show_email(store, id_)).state == "sent"
-    assert dict(sent.headers)["X-Fairpost-Id"] == f"{id_:x}"
+    assert dict(sent.headers)["X-Fairpost-Id"] == (await store.public_ids()).email(id_)
     kept = await store.row("SELECT message_id, thread_id FROM fairpost.emails")
     assert (kept["message_id"], kept["thread_id"]) == (sent.message_id, sent.thread_id)
     assert google.drafts(SALES) == []

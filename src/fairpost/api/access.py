@@ -12,7 +12,9 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import Service, service_of
+from fairpost.model.ids import EmailId
 from fairpost.model.person import Person, Role, Session
+from fairpost.model.public_ids import PublicIds
 from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, Scope
 from fairpost.people import codes, sessions
 from fairpost.postgres import workspaces
@@ -54,8 +56,14 @@ class Caller:
     scopes: frozenset[str]
     store: Store
     owner: Store = field(repr=False)
+    ids: PublicIds  # of the region's database
     request_id: str = ""
     key_id: str | None = None  # None: somebody who has signed in
+    is_operator: bool = False
+
+    def email_id(self, text: str) -> EmailId | None:
+        """None: it can be none of an e-mail. A number is one for the operator alone: to anybody else it is no id."""
+        return self.ids.email_id(text, or_number=self.is_operator)
 
     async def audit(self, store: Store, action: str, subject: str, **detail: Any) -> None:
         """Writes down who changed what, in the commit of the change."""
@@ -107,6 +115,7 @@ async def _by_key(request: Request, service: Service, authorization: str) -> Cal
         scopes=entry.scopes,
         store=owner.of_tenant(entry.workspace),
         owner=owner,
+        ids=await owner.public_ids(),
         request_id=request.state.request_id,
         key_id=parts[2],
     )
@@ -224,7 +233,9 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
         scopes=SCOPES[signed_in.person.role],
         store=owner.of_tenant(workspace),
         owner=owner,
+        ids=await owner.public_ids(),
         request_id=request.state.request_id,
+        is_operator=is_admin,
     )
 
 

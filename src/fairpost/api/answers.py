@@ -19,13 +19,16 @@ from pydantic import (
 from starlette.responses import JSONResponse
 
 from fairpost.api.errors import CODES, ApiError
+from fairpost.model.public_ids import SIGNS
 
 T = TypeVar("T")
 
 KEYS_MAX = 10_000
 
-# Ids exceed 2^53, which many readers of JSON would round: they are strings.
-Id = Annotated[
+# What we say is public: a number that was forgotten is a fault of ours, and not told.
+Id = Annotated[str, StringConstraints(pattern=rf"^[a-z]{{2}}_[0-9a-f][{SIGNS}]{{12}}$")]
+# For those who run the service alone. It may exceed 2^53, which many readers of JSON would round: so it is a string.
+Number = Annotated[
     int,
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,19}$"}, mode="serialization"),

@@ -1,4 +1,4 @@
-"""Pages of long lists. A cursor is where the page before ended, opaque to whoever carries it."""
+"""Pages of long lists. A cursor is where the page before ended. Numbers in it are sealed: they count across the installation."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
@@ -9,6 +9,7 @@ from fastapi import Query
 
 from fairpost.api.answers import Answer, Page
 from fairpost.api.errors import ApiError
+from fairpost.model.public_ids import Kind, PublicIds
 
 T = TypeVar("T")
 Shown = TypeVar("Shown")
@@ -21,7 +22,7 @@ Cursor = Annotated[str | None, Query(max_length=400, description="`next` of the 
 
 
 def page_of(
-    found: Sequence[T], limit: int, *, shown: Callable[[T], Shown], place: Callable[[T], int | str]
+    found: Sequence[T], limit: int, *, shown: Callable[[T], Shown], place: Callable[[T], str]
 ) -> Answer[Page[Shown]]:
     """`found` is one more than a page holds, where there are so many: so it is known whether another page follows."""
     items = found[:limit]
@@ -29,31 +30,33 @@ def page_of(
     return Answer(data=Page(items=[shown(each) for each in items], next=following))
 
 
-def cursor_of(place: int | str) -> str:
-    return urlsafe_b64encode(f"{'n' if isinstance(place, int) else 's'}{place}".encode()).decode().rstrip("=")
+def cursor_of(place: str) -> str:
+    return urlsafe_b64encode(f"s{place}".encode()).decode().rstrip("=")
 
 
-def number_at(cursor: str | None) -> int | None:
-    place = _read(cursor, "n")
+def sealed(number: int, ids: PublicIds) -> str:
+    """A number as a place in a list."""
+    return ids.public(Kind.CURSOR, number)
+
+
+def number_at(cursor: str | None, ids: PublicIds) -> int | None:
+    place = name_at(cursor)
     if place is None:
         return None
-    if not place.isdecimal() or not place.isascii() or int(place) > BIGGEST:
+    number = ids.private(Kind.CURSOR, place)
+    if number is None:
         raise bad_cursor()
-    return int(place)
+    return number
 
 
 def name_at(cursor: str | None) -> str | None:
-    return _read(cursor, "s")
-
-
-def _read(cursor: str | None, kind: str) -> str | None:
     if cursor is None:
         return None
     try:
         text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except (NotBase64, ValueError):
         raise bad_cursor() from None
-    if not text.startswith(kind) or "\0" in text:
+    if not text.startswith("s") or "\0" in text:
         raise bad_cursor()
     return text[1:]
 

@@ -58,6 +58,12 @@ async def submit(
     return taken
 
 
+def followed(caller: Caller, given: Any) -> str:
+    """The e-mail that another follows, as the database knows it. What can be no id is refused there, like one that nobody has: there is no 0."""
+    is_text = isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool))
+    return str((caller.email_id(str(given)) if is_text else None) or 0)
+
+
 async def submit_json(
     caller: Caller, service: Service, emails: str, *, store: Store, requests: str | None = None
 ) -> list[Taken | Refused]:

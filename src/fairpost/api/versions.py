@@ -7,6 +7,7 @@ from fastapi import Header
 
 from fairpost.api.errors import ApiError
 from fairpost.model.account import Account
+from fairpost.model.public_ids import Kind, PublicIds
 
 IfMatch = Annotated[
     str | None,
@@ -21,16 +22,18 @@ WITH_TAG: dict[str, Any] = {
 }
 
 
-def tag_of(account: Account) -> str:
-    """Another one after each change, and of another account of the same name. It says nothing of how many there are."""
-    return f'"{hashlib.sha256(f"{account.id} {account.revision}".encode()).hexdigest()[:24]}"'
+def tag_of(account: Account, ids: PublicIds) -> str:
+    """Another one after each change, and of another account of the same name. It says nothing of how many there are, to one who tries out numbers
+    either."""
+    name = f"{ids.public(Kind.ACCOUNT, account.id)} {account.revision}"
+    return f'"{hashlib.sha256(name.encode()).hexdigest()[:24]}"'
 
 
-def revision_to_change(account: Account, if_match: str | None) -> int | None:
+def revision_to_change(account: Account, if_match: str | None, ids: PublicIds) -> int | None:
     """None: whichever it is. Raises ApiError where another one was seen."""
     if if_match is None or if_match.strip() == "*":
         return None
-    if tag_of(account) not in [tag.strip() for tag in if_match.split(",")]:
+    if tag_of(account, ids) not in [tag.strip() for tag in if_match.split(",")]:
         raise changed_meanwhile()
     return account.revision
 

@@ -5,20 +5,20 @@ from datetime import datetime, timedelta
 
 import typer
 
-from fairpost.model.ids import EmailId
+from fairpost.model.public_ids import is_email_id
 from fairpost.model.states import SequenceWord, State
 
-ID_MAX = 2**63 - 1  # a bigint
 LIMIT_MAX = 2**31 - 1  # an integer
 
 _SPAN = re.compile(r"(?:(\d{1,7})d)?(?:(\d{1,7})h)?(?:(\d{1,7})m)?(?:(\d{1,7})s)?", re.ASCII)
 _SPAN_MAX = timedelta(days=3650)
 
 
-def email_id(text: str) -> EmailId:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= ID_MAX:
+def email_id(text: str) -> str:
+    """The number, or the public id. Which e-mail that is, the database says: see `meant` of `fairpost email`."""
+    if not is_email_id(text):
         raise typer.BadParameter(f"{text!r} is no id of an e-mail; find it: fairpost email list")
-    return EmailId(int(text))
+    return text
 
 
 def email_state(text: str) -> State | SequenceWord:

@@ -42,10 +42,10 @@ def who(
     async def work(store: "Store", campaign: "Campaign") -> "list[Receipt]":
         from fairpost.postgres import campaigns
 
-        rows = []
+        rows, ids = [], await store.public_ids()
         async for receipt in campaigns.receipts(store, campaign, states=states, most=shown):
             if as_json:
-                _json_line(receipt)
+                _json_line(receipt, public_id=ids.email(receipt.email_id))
             else:
                 rows.append(receipt)
         return rows
@@ -204,12 +204,12 @@ async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step:
     return await previewed(store, campaign, step, prospect, now=await store.value("SELECT clock_timestamp()"))
 
 
-def _json_line(receipt: "Receipt") -> None:
+def _json_line(receipt: "Receipt", *, public_id: str) -> None:
     import json
 
     from fairpost.cli.output import jsonable
 
-    typer.echo(json.dumps(jsonable(receipt), ensure_ascii=False))
+    typer.echo(json.dumps({**jsonable(receipt), "public_id": public_id}, ensure_ascii=False))
 
 
 def _states(given: list[str] | None) -> tuple[str, ...]:

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from fairpost.accept.enqueue import Attachment, EmailFields, Enqueued
     from fairpost.cli.progress import Reach
+    from fairpost.model.public_ids import PublicIds
     from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail, Stop
     from fairpost.observe.life import Life, Moment, Obstacle
-    from fairpost.observe.search import Matches
+    from fairpost.observe.search import Found, Matches
     from fairpost.postgres.store import Store
 
     Act = Callable[[Store, EmailId], Awaitable[str]]
@@ -35,10 +36,10 @@ ATTACHMENT_BYTES_MAX = 26_214_400  # of all together; the database checks the su
 BODY_LINES_SHOWN_MAX = 20
 RETRIED_AT_ONCE = 500
 
-Id = Annotated[int, typer.Argument(parser=email_id, metavar="ID", help="The e-mail's id.")]
-Ids = Annotated[list[int], typer.Argument(parser=email_id, metavar="ID...", help="One id or more.")]
+Id = Annotated[str, typer.Argument(parser=email_id, metavar="ID", help="The e-mail's id, public or not.")]
+Ids = Annotated[list[str], typer.Argument(parser=email_id, metavar="ID...", help="One id or more.")]
 Before = Annotated[
-    EmailId | None, typer.Option(parser=email_id, metavar="ID", help="Only older ones: the last id of a page.")
+    str | None, typer.Option(parser=email_id, metavar="ID", help="Only older ones: the last id of a page.")
 ]
 
 
@@ -100,9 +101,9 @@ def send(
         "idempotency_key": key,
         "attachments": [_attachment(path) for path in attach or ()] or None,
     }
-    queued = _enqueue(fields)
+    queued, public_id = _enqueue(fields)
     if as_json:
-        print_json(queued)
+        print_json({"id": queued.id, "public_id": public_id, "new": queued.new})
     elif queued.new:
         typer.echo(f"queued {queued.id}")
     else:
@@ -145,10 +146,13 @@ def list_(
         to=to, key=key, campaign=campaign, user=user, stream=stream, account=account, since=since, until=until
     )
     whose = workspace or (read_settings().workspace if wanted.is_of_one_workspace else None)
-    found = with_store(
-        lambda store: search_emails(store, wanted, workspace=whose, states=state, before=before, most=limit)
-    )
-    _print_found(found, limit, as_json=as_json)
+
+    async def work(store: "Store") -> "tuple[Matches, PublicIds]":
+        below = None if before is None else await _meant(store, before)
+        found = await search_emails(store, wanted, workspace=whose, states=state, before=below, most=limit)
+        return found, await store.public_ids()
+
+    _print_found(*with_store(work), limit, as_json=as_json)
 
 
 @app.command()
@@ -170,17 +174,22 @@ def find(
     from fairpost.observe.search import Understood, find_emails
 
     home = read_settings().workspace
-    found = with_store(
-        lambda store: find_emails(store, text, workspace=workspace, home=home, before=before, most=limit)
-    )
+
+    async def work(store: "Store") -> "tuple[Found, PublicIds]":
+        ids = await store.public_ids()
+        id_ = ids.email_id(text.strip(), or_number=True)
+        below = None if before is None else await _meant(store, before)
+        return await find_emails(store, text, id_=id_, workspace=workspace, home=home, before=below, most=limit), ids
+
+    found, ids = with_store(work)
     if as_json:
-        print_json({"understood": found.understood, "emails": [_for_programs(email) for email in found.emails]})
+        print_json({"understood": found.understood, "emails": [_for_programs(email, ids) for email in found.emails]})
         return
     if found.understood is Understood.NOTHING:
         typer.echo("no e-mails")
         return
     typer.echo(f"by {found.understood}:")
-    _print_found(found, limit, as_json=False)
+    _print_found(found, ids, limit, as_json=False)
 
 
 @app.command()
@@ -196,21 +205,23 @@ def show(id_: Id, as_json: AsJson = False) -> None:
     from fairpost.observe.emails import show_email, stops_of
     from fairpost.observe.life import life_of
 
-    async def work(store: "Store") -> "tuple[ShownEmail, list[Stop], Life]":
-        email = await show_email(store, EmailId(id_))
-        return email, await stops_of(store, email), await life_of(store, email)
+    async def work(store: "Store") -> "tuple[ShownEmail, list[Stop], Life, PublicIds]":
+        ids = await store.public_ids()
+        email = await show_email(store, await _meant(store, id_))
+        return email, await stops_of(store, email), await life_of(store, email, ids=ids), ids
 
-    email, stops, life = with_store(work)
+    email, stops, life, ids = with_store(work)
     if as_json:
-        print_json({**_for_programs(email), "meaning": MEANING[email.state], "held_back_by": stops, "life": life})
+        known = _for_programs(email, ids)
+        print_json({**known, "meaning": MEANING[email.state], "held_back_by": stops, "life": life})
     else:
-        _print_email(email, stops, life)
+        _print_email(email, ids, stops, life)
 
 
 @app.command()
 def retry(
     ids: Annotated[
-        list[int] | None, typer.Argument(parser=email_id, metavar="[ID...]", help="One id or more, or --reason.")
+        list[str] | None, typer.Argument(parser=email_id, metavar="[ID...]", help="One id or more, or --reason.")
     ] = None,
     reason: Annotated[
         Literal["account_suspended"] | None,
@@ -292,24 +303,25 @@ def resolve(
     """
 
     async def work(store: "Store") -> None:
-        if await store.resolve(EmailId(id_), decision, by="operator") is None:
-            state = await _state_of(store, EmailId(id_))
+        email = await _meant(store, id_)
+        if await store.resolve(email, decision, by="operator") is None:
+            state = await _state_of(store, email)
             raise FairpostError(f"E-mail {id_} is not in doubt: it is {state} ({MEANING[state]}).")
 
     with_store(work)
     typer.echo(f"resolved {id_}: {'it waits to be sent again' if decision == 'resend' else decision}")
 
 
-def _enqueue(fields: "EmailFields") -> "Enqueued":
+def _enqueue(fields: "EmailFields") -> "tuple[Enqueued, str]":
     import asyncio
 
     from fairpost.accept.enqueue import enqueue
     from fairpost.app import connect, prepare_database
 
-    async def run() -> "Enqueued":
+    async def run() -> "tuple[Enqueued, str]":
         async with connect(await prepare_database(read_settings())) as conn:
             queued: Enqueued = await enqueue(conn, **fields)
-            return queued
+            return queued, await conn.fetchval("SELECT fairpost.public_id($1)", queued.id)
 
     return asyncio.run(run())
 
@@ -326,11 +338,11 @@ def _attachment(path: Path) -> "Attachment":
     return Attachment(path.name, path.read_bytes(), content_type=mimetypes.guess_type(path.name)[0])
 
 
-def _for_each(ids: Sequence[int], act: "Act") -> None:
+def _for_each(ids: Sequence[str], act: "Act") -> None:
     """Each on its own: one that cannot be done does not keep the others from it, and is told at the end."""
 
     async def work(store: "Store") -> list[str | FairpostError]:
-        return [await _outcome(act, store, EmailId(id_)) for id_ in ids]
+        return [await _outcome(act, store, id_) for id_ in ids]
 
     outcomes = with_store(work)
     for outcome in outcomes:
@@ -342,9 +354,9 @@ def _for_each(ids: Sequence[int], act: "Act") -> None:
         raise typer.Exit(1)
 
 
-async def _outcome(act: "Act", store: "Store", id_: EmailId) -> str | FairpostError:
+async def _outcome(act: "Act", store: "Store", id_: str) -> str | FairpostError:
     try:
-        return await act(store, id_)
+        return await act(store, await _meant(store, id_))
     except FairpostError as error:
         return error
 
@@ -382,21 +394,31 @@ async def _state_of(store: "Store", id_: EmailId) -> State:
     return (await show_email(store, id_)).state
 
 
-def _unknown(id_: EmailId) -> NotFound:
+async def _meant(store: "Store", text: str) -> EmailId:
+    """Raises NotFound: no e-mail of this database can have this id."""
+    id_ = (await store.public_ids()).email_id(text, or_number=True)
+    if id_ is None:
+        raise _unknown(text)
+    return id_
+
+
+def _unknown(id_: EmailId | str) -> NotFound:
     return NotFound(f"There is no e-mail {id_}. Find the one you mean: fairpost email list")
 
 
-def _for_programs(email: "ListedEmail | ShownEmail") -> dict[str, Any]:
-    """With the names of SQL and HTTP, and the state also in the words of an outbox and of sequences."""
+def _for_programs(email: "ListedEmail | ShownEmail", ids: "PublicIds") -> dict[str, Any]:
+    """With the names of SQL and HTTP, and the state also in the words of an outbox and of sequences. `id` is the number, as SQL has it;
+    `public_id` is what HTTP and the e-mail's own headers say."""
     fields = jsonable(email)
+    fields = {"id": fields.pop("id"), "public_id": ids.email(email.id), **fields}
     words = {"outbox": OUTBOX_WORDS[email.state], "sequence_status": sequence_word(email.state, email.attempts)}
     return {**fields, "class": fields.pop("email_class"), **words}
 
 
-def _print_found(found: "Matches", limit: int, *, as_json: bool) -> None:
+def _print_found(found: "Matches", ids: "PublicIds", limit: int, *, as_json: bool) -> None:
     emails = found.emails
     if as_json:
-        print_json([_for_programs(email) for email in emails])
+        print_json([_for_programs(email, ids) for email in emails])
     elif emails:
         print_table(("id", "state", "workspace", "to", "subject", ">tried", "due"), map(_row, emails))
     else:
@@ -423,10 +445,11 @@ def _row(email: "ListedEmail") -> tuple[object, ...]:
     )
 
 
-def _print_email(email: "ShownEmail", stops: "Sequence[Stop]", life: "Life") -> None:
+def _print_email(email: "ShownEmail", ids: "PublicIds", stops: "Sequence[Stop]", life: "Life") -> None:
     print_pairs(
         [
             ("id", email.id),
+            ("public id", ids.email(email.id)),
             ("state", f"{email.state}: {MEANING[email.state]}"),
             (
                 "in other words",

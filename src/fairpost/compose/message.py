@@ -93,10 +93,11 @@ def _envelope_shown(email: Outgoing) -> bytes:
 
 
 def message_id_of(email: Outgoing, *, domain: str) -> str:
-    """The same for every attempt. The hash keeps apart equal ids of different installations that share a domain."""
+    """The same for every attempt. The hash keeps apart equal ids of different installations that share a domain; the number inside is not
+    in it, for a recipient could try out which one it was."""
     people = [person.address for person in email.recipients]
-    origin = "\0".join([str(email.id), email.workspace, *people]).encode("utf-8", "replace")
-    return f"<{email.id:x}.{blake2s(origin, digest_size=8).hexdigest()}@{domain}>"
+    origin = "\0".join([email.public_id or str(email.id), email.workspace, *people]).encode("utf-8", "replace")
+    return f"<{email.name_in_headers}.{blake2s(origin, digest_size=8).hexdigest()}@{domain}>"
 
 
 @lru_cache(maxsize=256)

@@ -78,3 +78,11 @@ class Outgoing:
     is_fair: bool = True  # False: it was served in the order of time
     stream: str = ""
     gap: Gap | None = None  # the pause before it, beside the account's own
+    public_id: str | None = (
+        None  # None: it is from before there were any, and its headers name it by its number, as ever
+    )
+
+    @property
+    def name_in_headers(self) -> str:
+        """By which its copies are known: the same for every attempt."""
+        return self.public_id or f"{self.id:x}"

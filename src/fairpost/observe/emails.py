@@ -161,6 +161,17 @@ async def has_places(store: Store, email: ShownEmail) -> bool:
     return bool(await store.value("SELECT c.is_template FROM fairpost.contents c WHERE c.id = $1", email.content_id))
 
 
+async def planned_by_campaigns(store: Store, ids: Sequence[EmailId]) -> set[EmailId]:
+    """Those of them that a campaign has planned: their keys are made of numbers."""
+    rows = await store.fetch(
+        """SELECT q.id FROM unnest($1::bigint[]) n(id) JOIN fairpost.queue q USING (id) WHERE q.campaign_id IS NOT NULL
+           UNION ALL
+           SELECT e.id FROM unnest($1::bigint[]) n(id) JOIN fairpost.emails e USING (id) WHERE e.campaign_id IS NOT NULL""",
+        list(ids),
+    )
+    return {EmailId(row["id"]) for row in rows}
+
+
 async def fields_of(store: Store, ids: Sequence[EmailId]) -> dict[EmailId, Mapping[str, Any]]:
     """What goes into the places of those whose words are a campaign's. Who has very many is left out."""
     rows = await store.fetch(

@@ -12,6 +12,7 @@ from typing import Any
 
 from fairpost.model.account import Account
 from fairpost.model.fault import Block
+from fairpost.model.public_ids import PublicIds
 from fairpost.model.report import Channel, Reply, Step
 from fairpost.model.states import FINAL, MEANING, DoubtPolicy, EmailClass, State, reason_in_words
 from fairpost.observe.emails import Attempt, ShownEmail, Stop, stops_of
@@ -108,6 +109,7 @@ class Background:
     engines: int = 1
     accounts: tuple[Account, ...] = ()
     blocks: tuple[Block, ...] = ()  # of its workspace, on these accounts and others
+    name_in_headers: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +123,15 @@ async def life_of(
     store: Store,
     email: ShownEmail,
     *,
+    ids: PublicIds,
     now: datetime | None = None,
     called: Callable[[Account], Account] = lambda account: account,
 ) -> Life:
     """`called`: the accounts as whoever looks may know them."""
     now = now or await store.value("SELECT clock_timestamp()")
     behind = await _background(store, email, now)
-    return tell(email, replace(behind, accounts=tuple(map(called, behind.accounts))), now=now)
+    known = tuple(map(called, behind.accounts))
+    return tell(email, replace(behind, accounts=known, name_in_headers=ids.name_in_headers(email.id)), now=now)
 
 
 def tell(email: ShownEmail, behind: Background, *, now: datetime) -> Life:
@@ -329,7 +333,7 @@ def _doubt(email: ShownEmail, behind: Background) -> Doubt:
         account=email.account,
         reached="the attempt was begun, and may have come as far as the end of the message; no answer was written down",
         said=email.reason,
-        message_id_begins=f"<{email.id:x}.",
+        message_id_begins=f"<{behind.name_in_headers}.",
         asked=_asked(evidence),
         policy=_policy(email, can_be_asked=evidence is not None and "unknown" not in evidence),
         choices=CHOICES,

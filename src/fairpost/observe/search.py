@@ -11,8 +11,6 @@ from fairpost.model.states import SequenceWord, State, wanted_states
 from fairpost.observe.emails import ListedEmail, list_emails, listed_by_ids
 from fairpost.postgres.store import Store
 
-ID_MAX = 2**63 - 1  # a bigint
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -88,17 +86,18 @@ async def find_emails(
     store: Store,
     text: str,
     *,
+    id_: EmailId | None = None,
     workspace: str | None,
     home: str,
     before: EmailId | None = None,
     most: int = 50,
     now: datetime | None = None,
 ) -> Found:
-    """As an id, an address, a key or a campaign, in this order: the first that there is. `home`: whose keys and campaigns
-    are meant where no workspace is given."""
+    """As an id, an address, a key or a campaign, in this order: the first that there is. `id_`: what it is as an id, if it can be one. `home`:
+    whose keys and campaigns are meant where no workspace is given."""
     text = text.strip()
-    if text.isascii() and text.isdigit() and 0 < int(text[:20]) <= ID_MAX:
-        emails = await listed_by_ids(store, [EmailId(int(text))], workspace=workspace, now=now)
+    if id_ is not None:
+        emails = await listed_by_ids(store, [id_], workspace=workspace, now=now)
         if emails:
             return Found(emails=emails, understood=Understood.ID)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from fairpost.model.errors import FairpostError
+from fairpost.model.outside import event_outside
 from fairpost.model.retention import Erasure
 from fairpost.system import clock
 
@@ -158,11 +159,14 @@ _FORESEEN = """
 async def export(
     store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None
 ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """Everything, piece by piece, each with the section it belongs to; in the order of SECTIONS. Other recipients are left out."""
+    """Everything, piece by piece, each with the section it belongs to; in the order of SECTIONS. Other recipients are left out, and ids are public:
+    it is given to the person."""
     address = await parsed(store, address)
+    public_ids = await store.public_ids()
     for section, sql in _SMALL.items():
         for row in await store.fetch(sql, workspace, address):
-            yield section, json.loads(row["piece"])
+            piece = json.loads(row["piece"])
+            yield section, event_outside(piece, public_ids) if section == "events" else piece
     waiting = [row["id"] for row in await store.fetch(_WAITING, workspace, address)]
     for id_ in waiting:
         async for email in _exported(store, [id_], address):
@@ -238,7 +242,7 @@ _WAITING = """
     SELECT q.id FROM fairpost.queue q WHERE ($1::text IS NULL OR q.workspace = $1) AND fairpost.is_for(q.recipients, fairpost.fold($2)) ORDER BY q.id"""
 
 _EMAIL = """
-    SELECT x.content_id, jsonb_build_object('id', x.id::text, 'workspace', x.workspace, 'state', x.state, 'reason', x.reason, 'created_at', x.created_at,
+    SELECT x.content_id, jsonb_build_object('id', fairpost.public_id(x.id), 'workspace', x.workspace, 'state', x.state, 'reason', x.reason, 'created_at', x.created_at,
         'finished_at', x.finished_at, 'user', x.user_name, 'stream', x.stream, 'sender', x.sender, 'fields', x.fields, 'message_id', x.message_id,
         'recipients', (SELECT jsonb_agg(r) FROM jsonb_array_elements(x.recipients) r WHERE fairpost.fold(r ->> 'address') = fairpost.fold($2)),
         'subject', c.subject, 'text', c.text_body, 'html', c.html_body, 'reply_to', c.reply_to, 'headers', c.headers,

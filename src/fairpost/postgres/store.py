@@ -451,6 +451,7 @@ class Store:
 
     async def load(self, ids: Sequence[EmailId]) -> list[Outgoing]:
         """The e-mails with their content, in the order asked for; those that are gone are left out."""
+        public_ids = await self.public_ids()
         rows = await self.fetch("SELECT * FROM fairpost.load($1)", list(ids))
         with_files = {row["content_id"] for row in rows if row["has_attachments"]}
         attachments = {content_id: await self._attachments(content_id) for content_id in with_files}
@@ -459,6 +460,7 @@ class Store:
                 row,
                 attachments.get(row["content_id"], ()),
                 await self._earlier(row["follows"], row["account_id"]) if row["follows"] else None,
+                public_ids,
             )
             for row in rows
         ]
@@ -837,9 +839,12 @@ def _changed_meanwhile() -> Iterator[None]:
         raise
 
 
-def _outgoing(row: Any, attachments: tuple[Attachment, ...], follows: Earlier | None) -> Outgoing:
+def _outgoing(
+    row: Any, attachments: tuple[Attachment, ...], follows: Earlier | None, public_ids: PublicIds
+) -> Outgoing:
     return Outgoing(
         id=EmailId(row["id"]),
+        public_id=public_ids.in_headers(EmailId(row["id"])),
         workspace=row["workspace"],
         email_class=EmailClass(row["class"]),
         on_doubt=DoubtPolicy(row["on_doubt"]),

@@ -128,7 +128,7 @@ class GmailTransport:
                 sender=sender_of(account, email),
                 date=clock.now(),
                 headers_are_envelope=True,  # Gmail sends to whom To, Cc and Bcc name, and takes the Bcc out
-                extra=f"{MARK}: {_mark(email)}\r\n".encode("ascii"),
+                extra=f"{MARK}: {email.name_in_headers}\r\n".encode("ascii"),
             )
         except Uncomposable as error:
             return _unsendable(400, f"invalidArgument: {error}")
@@ -192,7 +192,7 @@ class GmailTransport:
                 return mails
             found = mails if isinstance(mails, tuple) else ()
             for mail in found:
-                if mail.is_sent and mail.values(MARK) == [_mark(email)]:
+                if mail.is_sent and mail.values(MARK) in _marks(email):
                     return mail
             if wait_s is not None:
                 await self._pause(wait_s)
@@ -225,8 +225,9 @@ def _addressed(email: Outgoing) -> str:
     return blake2s("\0".join(sorted(email.envelope)).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _mark(email: Outgoing) -> str:
-    return f"{email.id:x}"
+def _marks(email: Outgoing) -> list[list[str]]:
+    """As it is marked; and by its number, as an engine that was not restarted yet may have marked it."""
+    return [[email.name_in_headers], [f"{email.id:x}"]]
 
 
 def _did_nothing(failure: Failure) -> bool:

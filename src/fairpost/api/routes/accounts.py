@@ -235,7 +235,7 @@ async def change(
     if_match: IfMatch = None,
 ) -> Answer[AccountOut]:
     account = (await _post(caller, name)).account
-    revision = revision_to_change(account, if_match)
+    revision = revision_to_change(account, if_match, caller.ids)
     address = await _own_address(caller, given.address) if "address" in given.model_fields_set else account.address
     server, secret = changed_server(account.transport, given.smtp, given.gmail, mailbox=address)
     await _check_server(server, service)
@@ -445,7 +445,7 @@ async def _post(caller: Caller, name: str) -> Post:
 
 async def _look(caller: Caller, name: str, response: Response) -> Answer[AccountOut]:
     post = await _post(caller, name)
-    response.headers["ETag"] = tag_of(post.account)
+    response.headers["ETag"] = tag_of(post.account, caller.ids)
     return Answer(data=_shown(post, caller, clock.now()))
 
 

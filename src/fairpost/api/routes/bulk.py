@@ -3,8 +3,9 @@
 import asyncio
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Annotated, Any
@@ -12,12 +13,12 @@ from typing import IO, Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from fairpost.api.access import LONG, Sends
+from fairpost.api.access import LONG, Caller, Sends
 from fairpost.api.answers import Answer, Id, Model, failures
 from fairpost.api.errors import ApiError
 from fairpost.api.routes.emails import IdempotencyKey
 from fairpost.api.service import TheService
-from fairpost.api.submitting import Refused, Taken, submit_json
+from fairpost.api.submitting import Refused, Taken, followed, submit_json
 
 router = APIRouter(prefix="/api/emails", tags=["emails"])
 
@@ -92,7 +93,7 @@ async def bulk(request: Request, caller: Sends, service: TheService, key: Idempo
         async with caller.owner.together() as one:
             if users:
                 await one.value("SELECT fairpost.lock_users($1, $2)::text", caller.workspace, list(users))
-            for chunk in _chunks(_lines(body, key)):
+            for chunk in _chunks(_lines(body, key, partial(followed, caller))):
                 sayable = [line for line in chunk if isinstance(line, str)]
                 taken = (
                     iter(await submit_json(caller, service, f"[{','.join(sayable)}]", store=one))
@@ -100,7 +101,7 @@ async def bulk(request: Request, caller: Sends, service: TheService, key: Idempo
                     else iter(())
                 )
                 results += [next(taken) if isinstance(line, str) else line for line in chunk]
-    return Answer(data=_told(results))
+    return Answer(data=_told(results, caller))
 
 
 async def _users(body: IO[bytes]) -> set[str]:
@@ -117,15 +118,15 @@ async def _users(body: IO[bytes]) -> set[str]:
     return users
 
 
-def _lines(body: IO[bytes], key: str | None) -> Iterator[str | Refused]:
+def _lines(body: IO[bytes], key: str | None, known: Callable[[Any], str]) -> Iterator[str | Refused]:
     """The JSON of each line, or what is wrong with it. Empty lines are none."""
     for number, line in enumerate(body, 1):
         if line.strip():
-            yield checked_line(line, None if key is None else f"{key}:{number}")
+            yield checked_line(line, None if key is None else f"{key}:{number}", known)
 
 
-def checked_line(line: bytes, key: str | None) -> str | Refused:
-    """The line as JSON that PostgreSQL can read, with the key where it has none of its own."""
+def checked_line(line: bytes, key: str | None, known: Callable[[Any], str]) -> str | Refused:
+    """The line as JSON that PostgreSQL can read, with the key where it has none of its own. `known`: an id as it is inside."""
     try:
         text = line.decode()
         email = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
@@ -133,6 +134,9 @@ def checked_line(line: bytes, key: str | None) -> str | Refused:
             return Refused("", "must be an object, with the fields of an e-mail")
         if key is not None and email.get("idempotency_key") is None:
             email["idempotency_key"] = key
+            text = json.dumps(email, ensure_ascii=False)
+        if email.get("follows") is not None:
+            email["follows"] = known(email["follows"])
             text = json.dumps(email, ensure_ascii=False)
         if "\\u" in text:
             text = json.dumps(email, ensure_ascii=False)
@@ -168,17 +172,17 @@ def _chunks(lines: Iterator[str | Refused]) -> Iterator[list[str | Refused]]:
         yield chunk
 
 
-def _told(results: list[Taken | Refused]) -> BulkResult:
+def _told(results: list[Taken | Refused], caller: Caller) -> BulkResult:
     taken = [result for result in results if isinstance(result, Taken)]
     return BulkResult(
         accepted=len(taken),
         duplicates=sum(not result.new for result in taken),
         rejected=len(results) - len(taken),
-        results=[_line_result(result) for result in results],
+        results=[_line_result(result, caller) for result in results],
     )
 
 
-def _line_result(result: Taken | Refused) -> LineResult:
+def _line_result(result: Taken | Refused, caller: Caller) -> LineResult:
     if isinstance(result, Taken):
-        return LineResult(id=result.id, new=result.new)
+        return LineResult(id=caller.ids.email(result.id), new=result.new)
     return LineResult(error=LineError(code=result.code, field=result.field, message=result.message))

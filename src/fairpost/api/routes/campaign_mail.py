@@ -14,7 +14,7 @@ from fairpost.api.access import LONG, Caller, Reads, Sends
 from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
 from fairpost.api.errors import ApiError, not_found, without_commands
 from fairpost.api.names import own_account, own_reason
-from fairpost.api.pages import Cursor, Limit, number_at, page_of
+from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
 from fairpost.api.routes.campaigns import (
     PLANNING_S_MAX,
     CampaignName,
@@ -364,7 +364,7 @@ async def recipients(
     states = [_stored(each) for each in state or ReceiptState]
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
-        after = number_at(cursor) or 0
+        after = number_at(cursor, caller.ids) or 0
         try:
             prospect = await known_by(one, caller.workspace, address) if address is not None else None
         except NotFound:
@@ -380,7 +380,12 @@ async def recipients(
                 most=limit + 1,
             )
         ]
-    return page_of(found, limit, shown=lambda each: _receipt(each, caller), place=lambda each: each.email_id)
+    return page_of(
+        found,
+        limit,
+        shown=lambda each: _receipt(each, caller),
+        place=lambda each: sealed(each.email_id, caller.ids),
+    )
 
 
 # ── changed ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -443,7 +448,7 @@ def _stored(state: ReceiptState) -> str:
 
 def _receipt(receipt: Receipt, caller: Caller) -> ReceiptOut:
     return ReceiptOut(
-        email_id=receipt.email_id,
+        email_id=caller.ids.email(receipt.email_id),
         step=receipt.step,
         address=receipt.address,
         state=ReceiptState(state_word(receipt.state)),

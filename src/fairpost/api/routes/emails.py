@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+import asyncpg
 from fastapi import APIRouter, Header, Path, Query, Response, status
 from pydantic import Field, JsonValue
 
@@ -13,12 +14,13 @@ from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, W
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.filling import Subjects, filled, filled_subjects
 from fairpost.api.names import as_known, full_name, own_account, own_reason
-from fairpost.api.pages import BIGGEST, Cursor, Limit, cursor_of, number_at, page_of
+from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of, sealed
 from fairpost.api.service import Service, TheService
-from fairpost.api.submitting import Refused, submit
+from fairpost.api.submitting import Refused, followed, submit
 from fairpost.inbox.pictures import PICTURE_TYPES, PICTURES_BYTES_MAX, with_pictures
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
+from fairpost.model.outside import campaign_key_outside, is_like_campaigns, key_inside
 from fairpost.model.states import OUTBOX_WORDS, SequenceWord, State, sequence_word
 from fairpost.observe import emails as looking
 from fairpost.observe import search as searching
@@ -30,9 +32,10 @@ from fairpost.templates.rendering import Rendered
 TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
 router = APIRouter(prefix="/api/emails", tags=["emails"])
 
+NOT_OWN = "FP004"  # as require_own says it
 CANCELLED = "cancelled by request"  # where nobody says why
 
-EmailIdPath = Annotated[int, Path(ge=1, le=BIGGEST, description="The e-mail's id.")]
+EmailIdPath = Annotated[Text, Path(max_length=100, description="The e-mail's id.")]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -87,7 +90,7 @@ class EmailIn(Given):
     on_doubt: Literal["resend", "hold"] | None = None
     idempotency_key: Annotated[Text | None, Field(min_length=1, max_length=500)] = None
     follows: Annotated[
-        str | None, Field(pattern=r"^[0-9]{1,19}$", description="The id of the e-mail that this one answers to.")
+        Text | None, Field(max_length=100, description="The id of the e-mail that this one answers to.")
     ] = None
 
 
@@ -210,6 +213,8 @@ async def send(
     written = email.model_dump(by_alias=True, exclude_none=True, mode="json")
     if key is not None:
         written["idempotency_key"] = key
+    if email.follows is not None:
+        written["follows"] = followed(caller, email.follows)
     return await hand_in(caller, service, written, response)
 
 
@@ -222,7 +227,7 @@ async def hand_in(
         raise result.as_error()
     if not result.new:
         response.status_code = status.HTTP_200_OK
-    return Answer(data=Accepted(id=result.id, new=result.new))
+    return Answer(data=Accepted(id=caller.ids.email(result.id), new=result.new))
 
 
 Known = Annotated[Text | None, Query(min_length=1, max_length=500)]
@@ -248,10 +253,10 @@ async def listed(
 ) -> Answer[Page[EmailLine]]:
     """All that is given must be true of an e-mail. A page may have fewer than `limit`, or none, and still a `next`: it looks
     at a few thousand e-mails at most."""
-    before = number_at(cursor)
+    before = number_at(cursor, caller.ids)
     wanted = Wanted(
         to=to,
-        key=key,
+        key=None if key is None else key_inside(key, caller.ids),
         campaign=campaign,
         user=user,
         stream=stream,
@@ -267,6 +272,8 @@ async def listed(
         before=None if before is None else EmailId(before),
         most=limit + 1,
     )
+    if key is not None:
+        found = replace(found, emails=await _not_guessed(found.emails, key, caller))
     return Answer(data=Page(**await _page(found, limit, caller)))
 
 
@@ -281,16 +288,28 @@ async def found(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[FoundEmails]:
-    before = number_at(cursor)
+    before = number_at(cursor, caller.ids)
     matches = await searching.find_emails(
         caller.store,
-        q,
+        key_inside(q, caller.ids),
+        id_=caller.email_id(q.strip()),
         workspace=caller.workspace,
         home=caller.workspace,
         before=None if before is None else EmailId(before),
         most=limit + 1,
     )
+    if matches.understood is Understood.KEY:
+        emails = await _not_guessed(matches.emails, q.strip(), caller)
+        matches = replace(matches, emails=emails, understood=Understood.KEY if emails else Understood.NOTHING)
     return Answer(data=FoundEmails(**await _page(matches, limit, caller), understood=matches.understood))
+
+
+async def _not_guessed(emails: list[ListedEmail], key: str, caller: Caller) -> list[ListedEmail]:
+    """A campaign's keys are told outside with public ids. Whoever finds one by its numbers would know how many there are."""
+    if caller.is_operator or not is_like_campaigns(key):
+        return emails
+    planned = await looking.planned_by_campaigns(caller.store, [each.id for each in emails])
+    return [each for each in emails if each.id not in planned]
 
 
 @router.get("/{email_id}", summary="Everything about one e-mail", responses=failures("not_found"))
@@ -305,7 +324,15 @@ async def shown(
     said = await asyncio.to_thread(filled, email) if await looking.has_places(caller.store, email) else None
     if pictures and email.html is not None and any(file.inline_id for file in email.attachments):
         email, said = await _with_pictures(caller, email, said)
-    return Answer(data=EmailOut.model_validate({**_facts(email, caller), "filled": said}))
+    key = await _key_outside(caller, email)
+    return Answer(data=EmailOut.model_validate({**_facts(email, caller), "idempotency_key": key, "filled": said}))
+
+
+async def _key_outside(caller: Caller, email: ShownEmail) -> str | None:
+    key = email.idempotency_key
+    if key is None or not is_like_campaigns(key) or not await looking.planned_by_campaigns(caller.store, [email.id]):
+        return key
+    return campaign_key_outside(key, caller.ids)
 
 
 async def _with_pictures(
@@ -398,16 +425,16 @@ async def life(email_id: EmailIdPath, caller: Reads) -> Answer[EmailLife]:
     return Answer(data=await _life(caller, await _find(caller, email_id)))
 
 
-async def email_now(caller: Caller, email_id: int) -> EmailNow:
+async def email_now(caller: Caller, email_id: EmailId) -> EmailNow:
     """Raises NotFound."""
-    email = await looking.show_email(caller.store, EmailId(email_id))
+    email = await _own_email(caller, email_id)
     return EmailNow(email=EmailItem.model_validate(_facts(email, caller)), life=await _life(caller, email))
 
 
 async def _life(caller: Caller, email: ShownEmail) -> EmailLife:
-    told = await life_of(caller.store, email, called=lambda account: as_known(account, caller))
+    told = await life_of(caller.store, email, ids=caller.ids, called=lambda account: as_known(account, caller))
     return EmailLife(
-        id=email.id,
+        id=caller.ids.email(email.id),
         state=email.state,
         moments=[LifeMoment.model_validate(_own(each, caller)) for each in told.moments],
         stands_in_the_way=[Obstacle.model_validate(_own(each, caller)) for each in told.stands_in_the_way],
@@ -421,15 +448,16 @@ async def _life(caller: Caller, email: ShownEmail) -> EmailLife:
 async def cancel(email_id: EmailIdPath, caller: Sends, why: Why | None = None) -> Answer[EmailMoved]:
     before = await _find(caller, email_id)
     async with caller.store.together() as one:
-        state = await one.cancel(EmailId(email_id), reason=(why and why.reason) or CANCELLED)
+        state = await one.cancel(before.id, reason=(why and why.reason) or CANCELLED)
         if state != "cancelled":
             raise ApiError(
                 "conflict",
                 f"It is {state}, and cannot be cancelled any more. Nothing was changed.",
                 details={"state": state},
             )
-        await caller.audit(one, "email.cancel", f"email {email_id}")
-    return Answer(data=EmailMoved(id=email_id, state=State.CANCELLED, changed=before.state is not State.CANCELLED))
+        await caller.audit(one, "email.cancel", f"email {before.id}")
+    changed = before.state is not State.CANCELLED
+    return Answer(data=EmailMoved(id=caller.ids.email(before.id), state=State.CANCELLED, changed=changed))
 
 
 @router.post(
@@ -444,13 +472,13 @@ async def retry(email_id: EmailIdPath, caller: Sends) -> Answer[EmailMoved]:
             details={"state": before.state},
         )
     async with caller.store.together() as one:
-        state = await one.retry(EmailId(email_id))
+        state = await one.retry(before.id)
         if state != "waiting":
             raise ApiError(
                 "conflict", f"It is {state}, and cannot be tried again. Nothing was changed.", details={"state": state}
             )
-        await caller.audit(one, "email.retry", f"email {email_id}")
-    return Answer(data=EmailMoved(id=email_id, state=State.READY, changed=True))
+        await caller.audit(one, "email.retry", f"email {before.id}")
+    return Answer(data=EmailMoved(id=caller.ids.email(before.id), state=State.READY, changed=True))
 
 
 class Resolution(Given):
@@ -464,36 +492,55 @@ DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.RE
     "/{email_id}/resolve", summary="Decide on one that is in doubt", responses=failures("not_found", "conflict")
 )
 async def resolve(email_id: EmailIdPath, resolution: Resolution, caller: Sends) -> Answer[EmailMoved]:
-    await _find(caller, email_id)
+    id_ = (await _find(caller, email_id)).id
     async with caller.store.together() as one:
-        state = await one.resolve(EmailId(email_id), resolution.decision, by=caller.who)
+        state = await one.resolve(id_, resolution.decision, by=caller.who)
         if state is None:
-            return _resolved_before(await looking.show_email(one, EmailId(email_id)), resolution)
-        await caller.audit(one, "email.resolve", f"email {email_id}", decision=resolution.decision)
-    return Answer(data=EmailMoved(id=email_id, state=State.READY if state == "waiting" else State(state), changed=True))
+            return _resolved_before(caller, await looking.show_email(one, id_), resolution)
+        await caller.audit(one, "email.resolve", f"email {id_}", decision=resolution.decision)
+    after = State.READY if state == "waiting" else State(state)
+    return Answer(data=EmailMoved(id=caller.ids.email(id_), state=after, changed=True))
 
 
-def _resolved_before(email: ShownEmail, resolution: Resolution) -> Answer[EmailMoved]:
+def _resolved_before(caller: Caller, email: ShownEmail, resolution: Resolution) -> Answer[EmailMoved]:
     """Who has lost the answer asks again, and hears that it is so."""
     if email.state not in DECIDED[resolution.decision]:
         words = f"It is {email.state}, and not in doubt. Nothing was changed."
         raise ApiError("conflict", words, details={"state": email.state})
-    return Answer(data=EmailMoved(id=email.id, state=email.state, changed=False))
+    return Answer(data=EmailMoved(id=caller.ids.email(email.id), state=email.state, changed=False))
 
 
-async def _find(caller: Caller, email_id: int) -> ShownEmail:
+async def _find(caller: Caller, email_id: str) -> ShownEmail:
+    """What is no id, nobody's or another's cannot be told apart."""
+    id_ = caller.email_id(email_id)
     try:
-        return await looking.show_email(caller.store, EmailId(email_id))
+        if id_ is not None:
+            return await _own_email(caller, id_)
     except NotFound:
-        raise not_found("e-mail", email_id) from None
+        pass
+    raise not_found("e-mail", email_id)
+
+
+async def _own_email(caller: Caller, id_: EmailId) -> ShownEmail:
+    """Raises NotFound."""
+    try:
+        return await looking.show_email(caller.store, id_)
+    except asyncpg.PostgresError as error:
+        if error.sqlstate != NOT_OWN:
+            raise
+        raise NotFound("There is no such e-mail in this workspace.") from None
 
 
 async def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:
     subjects = await filled_subjects(caller.store, found.emails[:limit])
     page = page_of(
-        found.emails, limit, shown=lambda each: _line(each, subjects, caller), place=lambda each: each.id
+        found.emails,
+        limit,
+        shown=lambda each: _line(each, subjects, caller),
+        place=lambda each: sealed(each.id, caller.ids),
     ).data
-    following = page.next or (cursor_of(found.looked_to) if found.looked_to is not None else None)
+    looked_to = None if found.looked_to is None else cursor_of(sealed(found.looked_to, caller.ids))
+    following = page.next or looked_to
     return {"items": page.items, "next": following}
 
 
@@ -511,6 +558,7 @@ def _line(email: ListedEmail, subjects: Subjects, caller: Caller) -> EmailLine:
 def _facts(email: ListedEmail | ShownEmail, caller: Caller) -> dict[str, Any]:
     return {
         **facts_of(email),
+        "id": caller.ids.email(email.id),
         "status": OUTBOX_WORDS[email.state],
         "sequence_status": sequence_word(email.state, email.attempts),
         "account": own_account(email.account, caller),

@@ -9,7 +9,9 @@ from pydantic import Field
 from fairpost.api.access import Caller, Reads
 from fairpost.api.answers import Answer, Id, Model, Moment, Page, Text, failures
 from fairpost.api.names import own_name
-from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of
+from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
+from fairpost.model.outside import detail_outside, subject_outside
+from fairpost.model.public_ids import Kind
 
 TAG = {"name": "events", "description": "What happened, and why."}
 router = APIRouter(prefix="/api/events", tags=["events"])
@@ -30,20 +32,20 @@ async def listed(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[Event]]:
-    before = number_at(cursor)
+    before = number_at(cursor, caller.ids)
     found = await caller.store.fetch(
         """SELECT e.id, e.at, e.kind, e.subject, e.detail FROM fairpost.events e
            WHERE e.workspace = $1 AND e.id < $2 AND ($3::text IS NULL OR e.kind = $3) ORDER BY e.id DESC LIMIT $4""",
         *(caller.workspace, BIGGEST if before is None else before, kind, limit + 1),
     )
-    return page_of(found, limit, shown=lambda row: _event(row, caller), place=lambda row: int(row["id"]))
+    return page_of(found, limit, shown=lambda row: _event(row, caller), place=lambda row: sealed(row["id"], caller.ids))
 
 
 def _event(row: Any, caller: Caller) -> Event:
     return Event(
-        id=row["id"],
+        id=caller.ids.public(Kind.EVENT, row["id"]),
         at=row["at"],
         kind=row["kind"],
-        subject=own_name(row["subject"], caller),
-        detail=json.loads(row["detail"]) if row["detail"] else None,
+        subject=subject_outside(own_name(row["subject"], caller), caller.ids),
+        detail=detail_outside(json.loads(row["detail"] or "null"), caller.ids),
     )

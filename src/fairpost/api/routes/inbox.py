@@ -11,9 +11,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from fairpost.api.access import Admin, SignedIn
-from fairpost.api.answers import Answer, Id, Model, Moment, Page, Removed, Text, facts_of, failures
+from fairpost.api.answers import Answer, Model, Moment, Number, Page, Removed, Text, facts_of, failures
 from fairpost.api.errors import invalid, not_found
-from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of
+from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
 from fairpost.api.service import Service, TheService
 from fairpost.inbox import mails
 from fairpost.inbox.checks.check import check
@@ -38,7 +38,7 @@ FilePath = Annotated[int, Path(ge=0, le=PARTS_MAX, description="`index` of the a
 class MailFacts(Model):
     """`sender` and `recipients` are the envelope's; `from`, `subject` and `message_id` are what the headers say."""
 
-    id: Id
+    id: Number
     received_at: Moment
     from_header: Annotated[str, Field(serialization_alias="from")]
     sender: Annotated[str, Field(description="Empty: the null sender.")]
@@ -117,16 +117,18 @@ async def listed(
     words = q.split()
     if len(words) > mails.WORDS_MAX:
         raise invalid("q", f"has at most {mails.WORDS_MAX} words")
-    before = number_at(cursor)
+    store = await service.inbox_store()
+    ids = await store.public_ids()
+    before = number_at(cursor, ids)
     found = await mails.list_mails(
-        await service.inbox_store(),
+        store,
         words=words,
         to=to,
         before=None if before is None else MailId(before),
         after=None if after is None else MailId(after),
         most=limit + 1,
     )
-    return page_of(found, limit, shown=_item, place=lambda mail: mail.id)
+    return page_of(found, limit, shown=_item, place=lambda mail: sealed(mail.id, ids))
 
 
 @router.get("/{mail_id}", summary="What is in one, and what is good or bad about it", responses=failures("not_found"))

@@ -12,7 +12,7 @@ from fairpost.api.answers import Answer, Model, Moment, Page, facts_of, failures
 from fairpost.api.errors import not_found
 from fairpost.api.filling import Subjects, filled_subjects
 from fairpost.api.operating import RegionQuery, region_meant, store_meant
-from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of
+from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of, sealed
 from fairpost.api.routes.campaigns import CampaignItem
 from fairpost.api.routes.emails import EmailIdPath, EmailLine, Known
 from fairpost.api.routes.metrics import Evenness, Waits
@@ -20,6 +20,7 @@ from fairpost.api.routes.stops import PauseOut
 from fairpost.api.service import TheService
 from fairpost.model.campaign import Campaign
 from fairpost.model.ids import EmailId
+from fairpost.model.public_ids import PublicIds
 from fairpost.model.sender import Priority
 from fairpost.model.states import FINAL, OUTBOX_WORDS, SequenceWord, State, sequence_word
 from fairpost.model.workspace import SERVICE_WORKSPACE
@@ -303,8 +304,9 @@ async def emails(
     cursor: Cursor = None,
 ) -> Answer[Page[AnyEmailItem]]:
     """With `to`, a page may have fewer than `limit`, or none, and still a `next`: it looks at a few thousand e-mails at most."""
-    before = number_at(cursor)
     store = await store_meant(service, region)
+    ids = await store.public_ids()
+    before = number_at(cursor, ids)
     found = await search_emails(
         store,
         Wanted(to=to),
@@ -313,9 +315,11 @@ async def emails(
         most=limit + 1,
     )
     subjects = await filled_subjects(store, [each for each in found.emails[:limit] if not _is_of_service(each)])
-    page = page_of(found.emails, limit, shown=lambda each: _email(each, subjects), place=lambda each: each.id)
+    page = page_of(
+        found.emails, limit, shown=lambda each: _email(each, subjects, ids), place=lambda each: sealed(each.id, ids)
+    )
     if page.data.next is None and found.looked_to is not None:
-        page.data.next = cursor_of(found.looked_to)
+        page.data.next = cursor_of(sealed(found.looked_to, ids))
     return page
 
 
@@ -328,9 +332,11 @@ async def one_email(email_id: EmailIdPath, _: Admin, service: TheService) -> Ans
     """In whichever region it is."""
     for region in service.regions:
         store = await service.store_of(region)
-        for found in await looking.listed_by_ids(store, [EmailId(email_id)]):
+        ids = await store.public_ids()
+        id_ = ids.email_id(email_id, or_number=True)
+        for found in await looking.listed_by_ids(store, [] if id_ is None else [id_]):
             subjects = {} if _is_of_service(found) else await filled_subjects(store, [found])
-            return Answer(data=_email(found, subjects))
+            return Answer(data=_email(found, subjects, ids))
     raise not_found("e-mail", email_id, where="")
 
 
@@ -339,8 +345,9 @@ async def newest_campaigns(
     _: Admin, service: TheService, region: RegionQuery = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[AnyCampaignItem]]:
     store = await store_meant(service, region)
-    found = await campaigns.campaigns(store, before=number_at(cursor), most=limit + 1)
-    return page_of(found, limit, shown=_campaign, place=lambda each: each.id)
+    ids = await store.public_ids()
+    found = await campaigns.campaigns(store, before=number_at(cursor, ids), most=limit + 1)
+    return page_of(found, limit, shown=_campaign, place=lambda each: sealed(each.id, ids))
 
 
 def _is_of_service(email: ListedEmail) -> bool:
@@ -348,8 +355,9 @@ def _is_of_service(email: ListedEmail) -> bool:
     return email.workspace == SERVICE_WORKSPACE
 
 
-def _email(email: ListedEmail, subjects: Subjects) -> AnyEmailItem:
+def _email(email: ListedEmail, subjects: Subjects, ids: PublicIds) -> AnyEmailItem:
     told = {
+        "id": ids.email(email.id),
         "subject": None if _is_of_service(email) else email.subject,
         "filled_subject": subjects.get(email.id),
         "status": OUTBOX_WORDS[email.state],

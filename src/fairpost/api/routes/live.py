@@ -46,7 +46,8 @@ async def watch(
         raise not_found("topic", topic, where="")
     watcher = await _watcher(request, service, asked, is_for_admins=watched.is_for_admins)
     watcher = replace(watcher, asked=asked.only(watched.takes))
-    key, of = (topic, watcher.region, watcher.workspace, watcher.asked), watcher.workspace or OPERATORS
+    by_number = bool(watched.takes) and watcher.caller is not None and watcher.caller.is_operator  # may ask by one
+    key, of = (topic, watcher.region, watcher.workspace, watcher.asked, by_number), watcher.workspace or OPERATORS
     service.live.require_room(of)
     home, by = _pass_of(request, watcher)
 

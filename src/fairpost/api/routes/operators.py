@@ -9,10 +9,10 @@ from fairpost.api.access import Admin
 from fairpost.api.answers import AddressPath, Answer, Given, Model, Moment, Page, Text, Why, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.operating import RegionQuery, region_meant, store_meant, write_down
-from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of
+from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of, sealed
 from fairpost.api.routes.auth import Address, PersonName, PersonOut, person_out
 from fairpost.api.routes.members import OfferedOut, offered_out
-from fairpost.api.routes.workspace import AuditOut
+from fairpost.api.routes.workspace import AuditOut, audit_out
 from fairpost.api.service import Service, TheService
 from fairpost.model.person import Person, Role
 from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, Workspace
@@ -191,8 +191,9 @@ async def audit(
     _: Admin, service: TheService, region: AuditRegion = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[AuditOut]]:
     store = service.home if region is None else await store_meant(service, region)
-    found = await workspaces.audit(store, None, before=number_at(cursor), most=limit + 1)
-    return page_of(found, limit, shown=AuditOut.model_validate, place=lambda entry: entry.id)
+    ids = await store.public_ids()
+    found = await workspaces.audit(store, None, before=number_at(cursor, ids), most=limit + 1)
+    return page_of(found, limit, shown=lambda entry: audit_out(entry, ids), place=lambda entry: sealed(entry.id, ids))
 
 
 async def _where_is(service: Service, name: str) -> tuple[str, Store]:

@@ -8,7 +8,7 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from fairpost.api.access import LONG, Caller, Manages
-from fairpost.api.answers import AddressPath, Answer, Model, failures
+from fairpost.api.answers import AddressPath, Answer, Id, Model, failures
 from fairpost.api.errors import invalid
 from fairpost.postgres import persons
 
@@ -34,7 +34,7 @@ class Erased(Model):
     taken_out: int
     emails: int
     events: int
-    in_hand: Annotated[list[str], Field(description="E-mails being sent or in doubt: ask again later.")]
+    in_hand: Annotated[list[Id], Field(description="E-mails being sent or in doubt: ask again later.")]
 
 
 @router.get(
@@ -66,7 +66,7 @@ async def erase(
             taken_out=done.taken_out,
             emails=done.emails,
             events=done.events,
-            in_hand=[str(id_) for id_ in done.in_hand],
+            in_hand=[caller.ids.email(id_) for id_ in done.in_hand],
         )
     )
 

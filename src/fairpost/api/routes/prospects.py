@@ -12,11 +12,25 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
 from fairpost.api.access import LONG, Caller, Manages, Reads
-from fairpost.api.answers import AddressPath, Answer, Given, Id, Model, Moment, Name, Page, Removed, Text, failures
+from fairpost.api.answers import (
+    AddressPath,
+    Answer,
+    Given,
+    Id,
+    Model,
+    Moment,
+    Name,
+    Page,
+    Removed,
+    Text,
+    facts_of,
+    failures,
+)
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of
+from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of, sealed
 from fairpost.model.errors import NotFound
 from fairpost.model.prospect import BadProspectLine, Prospect, ProspectLine
+from fairpost.model.public_ids import Kind
 from fairpost.postgres import prospects as stored
 from fairpost.postgres.prospects import BadProspects, ListInUse, TooManyFields
 from fairpost.postgres.store import Store
@@ -103,12 +117,14 @@ async def lists(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answ
     "/lists/{name}/prospects", summary="Who is on it, in the order in which they came", responses=failures("not_found")
 )
 async def members(name: ListName, caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[ProspectOut]]:
-    after = number_at(cursor) or 0
+    after = number_at(cursor, caller.ids) or 0
     async with caller.store.together() as one:
         found = await stored.members(one, workspace=caller.workspace, list_name=name, after=after, most=limit + 1)
     if found is None:
         raise not_found("list", name)
-    return page_of(found, limit, shown=ProspectOut.model_validate, place=lambda each: each.id)
+    return page_of(
+        found, limit, shown=lambda each: _prospect(each, caller), place=lambda each: sealed(each.id, caller.ids)
+    )
 
 
 @router.post(
@@ -251,7 +267,7 @@ def _refusal(error: BadProspects) -> ApiError:
 
 @router.get("/prospects/{address:path}", summary="What is known of one", responses=failures("not_found"))
 async def shown(address: AddressPath, caller: Reads) -> Answer[ProspectOut]:
-    return Answer(data=ProspectOut.model_validate(await prospect_at(caller.store, caller, address)))
+    return Answer(data=_prospect(await prospect_at(caller.store, caller, address), caller))
 
 
 @router.patch(
@@ -276,7 +292,7 @@ async def change(address: AddressPath, given: ProspectChange, caller: Manages) -
         raise ApiError("conflict", f"The id {given.external_id} belongs to another. Nothing was changed.") from None
     except TooManyFields as error:
         raise invalid("fields", str(error)) from None
-    return Answer(data=ProspectOut.model_validate(await prospect_at(caller.store, caller, address)))
+    return Answer(data=_prospect(await prospect_at(caller.store, caller, address), caller))
 
 
 @router.delete(
@@ -308,3 +324,7 @@ async def prospect_at(store: Store, caller: Caller, address: str) -> Prospect:
         return await stored.known_by(store, caller.workspace, address)
     except NotFound:
         raise not_found("prospect", address) from None
+
+
+def _prospect(prospect: Prospect, caller: Caller) -> ProspectOut:
+    return ProspectOut.model_validate({**facts_of(prospect), "id": caller.ids.public(Kind.PROSPECT, prospect.id)})

@@ -6,10 +6,12 @@ from fastapi import APIRouter, Path, status
 from pydantic import Field
 
 from fairpost.api.access import Manages, Reads
-from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, failures
+from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, facts_of, failures
 from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.pages import Cursor, Limit, number_at, page_of
+from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
+from fairpost.model.outside import detail_outside, subject_outside
 from fairpost.model.person import Role
+from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.model.workspace import ApiKey, AuditEntry, Scope
 from fairpost.people.key_makers import MadeKey, made_keys
 from fairpost.postgres import workspaces
@@ -136,8 +138,9 @@ async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Mana
 
 @router.get("/audit", summary="Who changed what, the newest first", responses=failures())
 async def audit(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
-    found = await workspaces.audit(caller.store, caller.workspace, before=number_at(cursor), most=limit + 1)
-    return page_of(found, limit, shown=_entry, place=lambda entry: entry.id)
+    before, ids = number_at(cursor, caller.ids), caller.ids
+    found = await workspaces.audit(caller.store, caller.workspace, before=before, most=limit + 1)
+    return page_of(found, limit, shown=lambda entry: _entry(entry, ids), place=lambda entry: sealed(entry.id, ids))
 
 
 def key_out(key: ApiKey) -> KeyOut:
@@ -154,8 +157,17 @@ def _listed(made: MadeKey) -> ListedKey:
     )
 
 
-def _entry(entry: AuditEntry) -> AuditOut:
-    return AuditOut.model_validate(entry).model_copy(update={"who": _as_told(entry.who)})
+def _entry(entry: AuditEntry, ids: PublicIds) -> AuditOut:
+    return audit_out(entry, ids).model_copy(update={"who": _as_told(entry.who)})
+
+
+def audit_out(entry: AuditEntry, ids: PublicIds) -> AuditOut:
+    told = {
+        "id": ids.public(Kind.AUDIT, entry.id),
+        "subject": subject_outside(entry.subject, ids),
+        "detail": detail_outside(entry.detail, ids),
+    }
+    return AuditOut.model_validate({**facts_of(entry), **told})
 
 
 def _as_told(who: str) -> str:

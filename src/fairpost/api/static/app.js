@@ -18,7 +18,7 @@ const PAGES = [
   [/^\/campaigns\/?$/, () => import("./pages/campaigns.js")],
   [/^\/campaigns\/(?<name>[^/]+)(?:\/(?<part>recipients|preview))?$/, () => import("./pages/campaign.js")],
   [/^\/emails\/?$/, () => import("./pages/emails.js")],
-  [/^\/emails\/(?<id>\d+)$/, () => import("./pages/email.js")],
+  [/^\/emails\/(?<id>em_[0-9a-z]{13}|\d{1,19})$/, () => import("./pages/email.js")],
   [/^\/inbox(\/(?<id>\d+)(\/(?<part>[a-z]+))?)?\/?$/, () => import("./pages/inbox.js")],
   [/^\/settings(\/(?<part>[^/]+)(\/(?<name>.+))?)?\/?$/, () => import("./pages/settings.js")],
 ];

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
 from fairpost.api.access import Caller
-from fairpost.api.answers import Id, Model, Moment
+from fairpost.api.answers import Id, Model, Moment, facts_of
 from fairpost.api.errors import without_commands
 from fairpost.api.live import COST_MAX, Look, Screen
 from fairpost.api.names import full_name, own_name
@@ -125,11 +125,11 @@ class AccountLook:
             return lambda screen: OneShown(account=None)
         now = await self._store.now()
         await self._look_for_failures(post, now)
-        account, limits = post.account, post.account.limits
+        account, limits, ids = post.account, post.account.limits, await self._store.public_ids()
         warm_day = roll_windows(limits, account.usage, now=now).warm_day
         shown = AccountShown(
             now=_as_known(account_now(post, now), self._caller),
-            tag=tag_of(account),
+            tag=tag_of(account, ids),
             display_name=account.display_name,
             server=server_in_words(account.transport),
             limits=limits,
@@ -149,7 +149,11 @@ class AccountLook:
 
     async def _look_for_failures(self, post: Post, now: datetime) -> None:
         if self._failures_at is None or now >= self._failures_at + FAILURES_EVERY:
-            self._failures = [FailureShown.model_validate(each) for each in await read_failures(self._store, post)]
+            ids = await self._store.public_ids()
+            self._failures = [
+                FailureShown.model_validate({**facts_of(each), "email_id": ids.email(each.email_id)})
+                for each in await read_failures(self._store, post)
+            ]
             self._failures_at = now
 
 

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fairpost.api.answers import Id, Model, Moment, Page
+from fairpost.api.answers import Model, Moment, Number, Page
 from fairpost.api.live import Look
-from fairpost.api.pages import page_of
+from fairpost.api.pages import page_of, sealed
 from fairpost.api.topics.watching import Watcher, told
 from fairpost.inbox import mails
 
@@ -14,7 +14,7 @@ INBOX_MAILS = 50
 
 
 class MailGlimpse(Model):
-    id: Id
+    id: Number
     received_at: Moment
     from_header: Annotated[str, Field(serialization_alias="from")]
     subject: str
@@ -27,7 +27,7 @@ class MailGlimpse(Model):
 class InboxShown(Page[MailGlimpse]):
     """The newest; `next` is the cursor for those before them. `count` ends at one more than the inbox usually keeps."""
 
-    newest: Id | None
+    newest: Number | None
     count: int
 
 
@@ -35,7 +35,10 @@ def inbox_look(watcher: Watcher) -> Look:
     async def look() -> InboxShown:
         store = await watcher.service.inbox_store()
         found = await mails.glimpses(store, INBOX_MAILS + 1)
-        page = page_of(found, INBOX_MAILS, shown=MailGlimpse.model_validate, place=lambda mail: mail.id).data
+        ids = await store.public_ids()
+        page = page_of(
+            found, INBOX_MAILS, shown=MailGlimpse.model_validate, place=lambda mail: sealed(mail.id, ids)
+        ).data
         count = await mails.count_mails(store, mails.KEEP_MAILS + 1)
         return InboxShown(items=page.items, next=page.next, newest=found[0].id if found else None, count=count)
 

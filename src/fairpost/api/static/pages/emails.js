@@ -76,7 +76,7 @@ async function pageOfWorkspace({ q, ...filters }, cursor) {
 async function pageOfAll({ q, state }, cursor) {
   if (!q) return get("/api/admin/emails", { state, cursor });
   if (q.includes("@")) return { ...(await get("/api/admin/emails", { to: q, state, cursor })), understood: "address" };
-  const item = /^[1-9]\d{0,18}$/.test(q) ? await get(`/api/admin/emails/${q}`).catch(unlessMissing) : null;
+  const item = /^(em_[0-9a-z]{13}|[1-9]\d{0,18})$/.test(q) ? await get(`/api/admin/emails/${q}`).catch(unlessMissing) : null;
   return { items: item ? [item] : [], next: null, understood: item ? "id" : "nothing" };
 }
 
