@@ -50,9 +50,9 @@ LANGUAGE sql AS $$
 $$;
 
 -- The single sends of the last day, oldest first.
-CREATE OR REPLACE FUNCTION fairpost.charges_of(p_account bigint) RETURNS SETOF fairpost.charges
+CREATE OR REPLACE FUNCTION fairpost.charges_of(p_account bigint) RETURNS TABLE (at timestamptz, units integer)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-    SELECT c.* FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at
+    SELECT c.at, c.units FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at   -- a request may read no more of them
 $$;
 
 -- The e-mail's part of it; the lease's row is locked and in order.
