@@ -211,7 +211,12 @@ class Watch:
 
 
 def _sender_options(settings: Settings) -> SenderOptions:
-    return SenderOptions(policy=sender_policy(settings), fairness=fairness_of(settings), operators=settings.operators)
+    return SenderOptions(
+        policy=sender_policy(settings),
+        fairness=fairness_of(settings),
+        operators=settings.operators,
+        pool=settings.service_pool,
+    )
 
 
 def notes_of(settings: Settings) -> tuple[Path, ...]:

@@ -518,7 +518,7 @@ SETTINGS = (
         name="service_pool",
         default="default",
         rule="the name of a pool, 1..100 characters and no @ at its beginning",
-        help="The accounts that send the service's own e-mails: sign-in codes and invitations.",
+        help="The accounts that send the service's own e-mails: sign-in codes, invitations and notices.",
         read=_pool,
     ),
     Setting(

@@ -15,7 +15,7 @@ from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
 from fairpost.app import vault_of
-from fairpost.model.workspace import Scope
+from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
 from fairpost.people.mails import ServiceMail
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
@@ -26,6 +26,7 @@ from fairpost.smtp.guard import NetworkGuard
 from fairpost.templates.portals import BUILT_IN, Portals, load_portals
 
 ALL = tuple(Scope)
+LENT = (Loan("default", (PROVEN, ACCOUNT)),)  # what a test that is not about loans sends through
 ANSWER_S_MAX = 120  # of the database and of the service: only against waiting for ever
 
 
@@ -62,7 +63,7 @@ class Api:
     async def workspace(
         self, name: str = "acme", *, domains: Sequence[str] = ("acme.example",), pool: bool = True
     ) -> str:
-        await workspaces.add_workspace(self.store, name)
+        await workspaces.add_workspace(self.store, name, loans=LENT)
         for domain in domains:
             await workspaces.add_domain(self.store, name, domain)
             await workspaces.domain_checked(self.store, name, domain, proven_by="a test")

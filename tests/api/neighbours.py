@@ -15,7 +15,7 @@ from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.sender import SenderId
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
 from fairpost.model.window import Quota
-from fairpost.model.workspace import Scope
+from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
 from fairpost.postgres import campaigns, courses, prospects, senders, templates, workspaces
 from fairpost.postgres.campaigns import Draft
 from fairpost.postgres.store import Store
@@ -78,7 +78,7 @@ class Neighbour:
 async def fill(store: Store, name: str, *, operators: AccountId) -> Neighbour:
     """Something in every table that tenants have rows in."""
     here = Neighbour(name, public=await store.public_ids())
-    await workspaces.add_workspace(store, name)
+    await workspaces.add_workspace(store, name, loans=[Loan("default", (PROVEN, ACCOUNT))])
     for domain in (f"{name}.test", f"unproven.{name}.test"):
         await workspaces.add_domain(store, name, domain)
     await workspaces.domain_checked(store, name, f"{name}.test", proven_by="a test")

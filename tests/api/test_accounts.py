@@ -17,6 +17,7 @@ from tests.api.conftest import Api, fields_of
 
 PASSWORD = "correct horse battery staple"
 SMTP = {"host": "smtp.acme.example", "user": "sales@acme.example", "password": PASSWORD}
+AS_LENT = [{"pool": "default", "from": ["proven", "account"]}]
 SALES: dict[str, Any] = {"name": "sales", "address": "sales@acme.example", "smtp": SMTP}
 
 
@@ -78,7 +79,7 @@ async def test_two_workspaces_with_the_same_names_never_meet(api: Api, client: h
         assert (await stranger.post("/api/accounts", json=theirs)).status_code == 201
         assert (await stranger.delete("/api/accounts/sales")).status_code == 200
         assert (await stranger.get("/api/accounts")).json()["data"]["items"] == []
-        assert (await stranger.get("/api/pools")).json()["data"] == {"own": [], "lent": ["default"]}
+        assert (await stranger.get("/api/pools")).json()["data"] == {"own": [], "lent": ["default"], "loans": AS_LENT}
     assert (await client.get("/api/accounts/sales")).json()["data"]["address"] == "sales@acme.example"
 
 
@@ -102,7 +103,7 @@ async def test_the_operators_accounts_are_not_to_be_seen(api: Api, client: httpx
     assert (await client.get("/api/accounts")).json()["data"] == {"items": [], "next": None}
     assert (await client.get("/api/accounts/house")).status_code == 404
     assert (await client.delete("/api/accounts/house")).status_code == 404
-    assert (await client.get("/api/pools")).json()["data"] == {"own": [], "lent": ["default"]}
+    assert (await client.get("/api/pools")).json()["data"] == {"own": [], "lent": ["default"], "loans": AS_LENT}
 
 
 async def test_pools_show_who_is_in_them(api: Api, client: httpx.AsyncClient) -> None:
@@ -115,6 +116,7 @@ async def test_pools_show_who_is_in_them(api: Api, client: httpx.AsyncClient) ->
             {"name": "default", "accounts": [{"name": "sales", "status": "active"}]},
         ],
         "lent": [],  # the operator's default is meant by its name no more
+        "loans": [],
     }
 
 

@@ -16,7 +16,7 @@ from fairpost.model.workspace import Scope
 from fairpost.policy.forecast import Unforeseen, none_in_writing
 from fairpost.postgres import campaigns, workspaces
 from fairpost.postgres.prospects import import_prospects
-from tests.api.conftest import Api, fields_of
+from tests.api.conftest import LENT, Api, fields_of
 
 HELLO = {"subject": 'Hello {{ first_name or "there" }}', "text": "From {{ company }}"}
 DRAFT: dict[str, Any] = {"sequence": "series", "lists": ["customers"]}
@@ -326,10 +326,10 @@ async def test_whoever_lacks_a_field_stops_the_launch_or_is_left_out(api: Api, a
 
 async def test_a_launch_needs_people_and_accounts_that_are_still_lent(api: Api, acme: httpx.AsyncClient) -> None:
     await acme.put("/api/campaigns/spring", json=DRAFT)
-    await workspaces.set_pools(api.store, "acme", [])
+    await workspaces.set_loans(api.store, "acme", [])
     error = await refused(await acme.post("/api/campaigns/spring/launch"), 409, "conflict")
     assert "default" in error["message"]
-    await workspaces.set_pools(api.store, "acme", ["default"])
+    await workspaces.set_loans(api.store, "acme", LENT)
     await api.store.remove_account("big-relay")
     error = await refused(await acme.post("/api/campaigns/spring/launch"), 409, "conflict")
     assert "default" in error["message"]

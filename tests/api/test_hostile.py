@@ -23,6 +23,7 @@ from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 from fairpost.settings import read_settings
 from tests.api.asking import operations
+from tests.api.conftest import LENT
 from tests.api.served import Served, document, served
 from tests.conftest import Databases
 from tests.thorough import times
@@ -124,7 +125,7 @@ def service(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> I
     """One for all of them: harm that one test does to it would be seen by the next."""
 
     async def made(store: Store) -> str:
-        await workspaces.add_workspace(store, "acme")
+        await workspaces.add_workspace(store, "acme", loans=LENT)
         scopes = tuple(Scope)
         _, key = await workspaces.add_key(
             store, "acme", region="main", name="", scopes=scopes, by="a test", per_minute=100_000

@@ -15,7 +15,6 @@ async def test_an_email_is_put_into_own_words_sent_and_put_back(api: Api, client
     items = (await client.get("/api/portals")).json()["data"]
     assert {(i["portal"], i["type"]) for i in items} >= {
         ("hub", "tfa"),
-        ("admin", "tfa"),
         ("org", "welcome"),
         ("agency", "invite"),
     }

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "campaigns",
         "charts",
         "inbox",
+        "lending",
         "model",
         "oauth",
         "observe",
@@ -82,6 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "transport",
     },
     "portals": {"model", "postgres", "templates"},
+    "lending": {"model", "providers", "settings"},
     "app": {
         "model",
         "oauth",
@@ -112,6 +114,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "engine",
         "environment",
         "inbox",
+        "lending",
         "model",
         "oauth",
         "observe",

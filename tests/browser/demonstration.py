@@ -24,7 +24,7 @@ from fairpost.model.person import Role
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.transport import Security, SmtpSettings
 from fairpost.model.verdict import Retry, Sent, Verdict
-from fairpost.model.workspace import Scope
+from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
 from fairpost.postgres import templates, workspaces
 from fairpost.postgres.pauses import pause_everything, resume_everything
 from fairpost.postgres.store import Store
@@ -144,7 +144,7 @@ async def _lay_past_hours(store: Store) -> None:
 
 async def _set_up_shop(api: Api, server: SmtpSettings) -> None:
     """Words, accounts, keys and people of one workspace."""
-    await workspaces.set_pools(api.store, SHOP, [*POOLS, CAMPAIGN_POOL])
+    await workspaces.set_loans(api.store, SHOP, [Loan(pool, (PROVEN, ACCOUNT)) for pool in {*POOLS, CAMPAIGN_POOL}])
     for account, called in CAMPAIGN_ACCOUNTS.items():
         limits = Limits(delay_ms=200, daily_max=500, bounce_percent_max=BOUNCE_PERCENT_MAX)
         address = f"{account}@demo.invalid"

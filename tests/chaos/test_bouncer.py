@@ -14,6 +14,7 @@ from fairpost.model.workspace import Scope
 from fairpost.postgres import workspaces
 from fairpost.postgres.store import Store
 from fairpost.regions.directory import MAIN
+from tests.api.conftest import LENT
 from tests.chaos.driver import ENGINE, LONG_KILLS, Stuck, World, until
 from tests.chaos.processes import signal_to
 from tests.chaos.verdicts import Aftermath
@@ -68,7 +69,7 @@ async def test_behind_pgbouncer_nothing_is_lost_and_nothing_repeated(url: str, t
 @LONG_FORM
 async def test_a_service_of_several_processes_answers_behind_pgbouncer(url: str, tmp_path: Path) -> None:
     async with Store.open(url) as store:
-        await workspaces.add_workspace(store, "acme")
+        await workspaces.add_workspace(store, "acme", loans=LENT)
         more: dict[str, Any] = {
             "region": MAIN,
             "name": "test",

@@ -26,6 +26,7 @@ from fairpost.postgres.store import Store
 from fairpost.regions.directory import MAIN
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
+from tests.api.conftest import LENT
 from tests.api.signed_in import session_of
 from tests.campaigns.test_course import finish
 from tests.campaigns.world import World
@@ -77,7 +78,7 @@ class Place:
                 office = World(store, ManualClock(clock.now()))
                 await office.add_accounts("anna", limits=Limits())
                 await office.add_people(PEOPLE)
-                await workspaces.add_workspace(store, ACME)
+                await workspaces.add_workspace(store, ACME, loans=LENT)
                 root = f"http://127.0.0.1:{port}"
                 key = await added_key(store)
                 boss = await people.add_invited(

@@ -232,3 +232,14 @@ def test_a_settings_file_with_a_secret_that_everybody_can_read_is_a_note(cli: Cl
     path.chmod(0o640)
     assert grade(set_by_file, "settings file") == "ok"
     assert "settings file" not in examined(cli)
+
+
+def test_workspaces_that_borrow_the_services_own_pool_are_named(cli: Cli) -> None:
+    cli.ok("workspace", "add", "default")
+    cli.ok("workspace", "add", "apart", "--pool", "relay")
+    assert "workspaces" not in examined(cli)
+    cli.ok("workspace", "add", "acme", "--pool", "default")
+    found = examined(cli)["workspaces"]
+    assert found["grade"] == "note"
+    assert "acme" in found["text"]
+    assert "apart" not in found["text"]

@@ -12,7 +12,27 @@ def test_a_workspace_is_added_once_and_shown(cli: Cli) -> None:
     assert shown["workspace"]["pools"] == ["default", "fast"]
     assert "acme" in cli.ok("workspace", "list")
     assert cli.json("workspace", "pools", "acme", "--pool", "slow")["pools"] == ["slow"]
+    assert cli.json("workspace", "pools", "acme")["pools"] == ["slow"]
+    assert cli.json("workspace", "pools", "acme", "--none")["pools"] == []
     assert cli.json("workspace", "rate", "acme", "30000")["per_minute"] == 30000
+
+
+def test_a_new_workspace_is_lent_nothing_and_a_loan_names_its_senders(cli: Cli) -> None:
+    assert cli.json("workspace", "add", "acme")["loans"] == []
+    written = ("--pool", "fast", "--pool", "relay=Acme.Example,news@brand.example")
+    loans = [
+        {"pool": "fast", "senders": ["proven"]},
+        {"pool": "relay", "senders": ["acme.example", "news@brand.example"]},
+    ]
+    assert cli.json("workspace", "pools", "acme", *written)["loans"] == loans
+    for wrong in ("default=account", "fast=*", "=x"):
+        cli.error("workspace", "pools", "acme", "--pool", wrong)
+        cli.error("workspace", "add", "other", "--pool", wrong)
+    assert cli.json("workspace", "show", "acme")["workspace"]["loans"] == loans
+
+
+def test_the_operators_own_workspace_sends_as_the_operator_does(cli: Cli) -> None:
+    assert cli.json("workspace", "add", "default")["loans"] == [{"pool": "default", "senders": ["proven", "account"]}]
 
 
 def test_a_name_that_cannot_be_one_changes_nothing(cli: Cli) -> None:

@@ -57,7 +57,7 @@ async def stage_of(store: Store) -> dict[str, Any]:
     """What there is, but for the ids."""
     sql = """
         SELECT (SELECT array_agg((a.name, a.pool, a.status, a.status_reason)::text ORDER BY a.name) FROM fairpost.accounts a) AS accounts,
-               (SELECT array_agg((w.name, w.pools)::text ORDER BY w.name) FROM fairpost.workspaces w) AS workspaces,
+               (SELECT array_agg((l.workspace, l.pool, l.senders)::text ORDER BY l.workspace, l.pool) FROM fairpost.loans l) AS workspaces,
                (SELECT array_agg((c.name, c.state)::text ORDER BY c.name) FROM fairpost.campaigns c) AS campaigns,
                (SELECT count(*) FROM fairpost.prospects) AS prospects,
                (SELECT count(*) FROM fairpost.list_members) AS members,

@@ -219,3 +219,18 @@ async def test_what_was_there_before_keeps_its_meaning(blank: Any) -> None:
     addresses = ["u@x.test", "h@x.test"]
     assert await blank.fetchval("SELECT fairpost.suppressed('w', $1)", addresses) == addresses
     assert await blank.fetchval("SELECT fairpost.suppressed('w', $1, 'urgent')", addresses) == ["h@x.test"]
+
+
+async def test_what_was_lent_before_stays_lent_as_it_was(blank: Any) -> None:
+    await migrate(blank, up_to=27)
+    await blank.execute(
+        "INSERT INTO fairpost.workspaces (name, pools, created_at) VALUES ('acme', '{default,fast}', now()), ('none', '{}', now())"
+    )
+    await migrate(blank)
+    loans = await blank.fetch("SELECT workspace, pool, senders FROM fairpost.loans ORDER BY 1, 2")
+    as_before = ["proven", "account"]
+    assert [tuple(row) for row in loans] == [("acme", "default", as_before), ("acme", "fast", as_before)]
+    email = '[{"to": "a@x.test", "subject": "Hello", "text": "Hi"}]'
+    for workspace, is_taken in (("acme", True), ("none", False)):
+        error = await blank.fetchval("SELECT s.error FROM fairpost.submit($1, $2) s", workspace, email)
+        assert (error is None) == is_taken, error

@@ -59,7 +59,7 @@ class Caller:
     ids: PublicIds  # of the region's database
     request_id: str = ""
     key_id: str | None = None  # None: somebody who has signed in
-    is_operator: bool = False
+    is_operator: bool = False  # an admin, who acts in the workspace
 
     def email_id(self, text: str) -> EmailId | None:
         """None: it can be none of an e-mail. A number is one for the operator alone: to anybody else it is no id."""

@@ -170,6 +170,10 @@ async def _route(store: Store, caller: Caller, given: CampaignIn) -> str:
         raise invalid("account", f"there is no account {given.account} in this workspace")
     if route is None:
         raise invalid("pool", f"there is no pool {given.pool or 'default'} for this workspace")
+    if not await workspaces.may_be_from(store, caller.workspace, route, None):
+        raise invalid(
+            "pool", f"{route} is the operator's, and lends no address: a campaign needs an account of the workspace"
+        )
     return route
 
 

@@ -19,7 +19,7 @@ from fairpost.bench.requests import SENDER_DOMAIN, Answers, email, one_email
 from fairpost.bench.workload import Progress, bench_database, p99, stage_all
 from fairpost.model.account import Limits
 from fairpost.model.errors import FairpostError
-from fairpost.model.workspace import Scope
+from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
 from fairpost.postgres import workspaces
 from fairpost.postgres.connections import connect
 from fairpost.postgres.store import Store
@@ -137,7 +137,7 @@ async def _asked_per_s(
 
 
 async def _key(store: Store) -> str:
-    await workspaces.add_workspace(store, "bench")
+    await workspaces.add_workspace(store, "bench", loans=[Loan("default", (PROVEN, ACCOUNT))])
     await workspaces.set_rate(store, "bench", 1_000_000)
     await workspaces.add_domain(store, "bench", SENDER_DOMAIN)
     await workspaces.domain_checked(store, "bench", SENDER_DOMAIN, proven_by="bench")

@@ -84,6 +84,8 @@ async def _inside(conn: "asyncpg.Connection", findings: "Findings", settings: Se
         settings.home,
         unopenable=await _unopenable(store, vault),
         environment=await _environment(store, settings, vault),
+        service_pool=settings.service_pool,
+        own_workspace=settings.workspace,
     )
     return replace(findings, engine=engine)
 

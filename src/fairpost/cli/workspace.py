@@ -10,7 +10,9 @@ from fairpost.model.errors import FairpostError
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from fairpost.model.workspace import ApiKey, Domain, Workspace
+    from collections.abc import Sequence
+
+    from fairpost.model.workspace import ApiKey, Domain, Loan, Workspace
     from fairpost.postgres.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Add, list, show, suspend and readmit workspaces.")
@@ -21,8 +23,9 @@ Pools = Annotated[
     list[str] | None,
     typer.Option(
         "--pool",
-        metavar="POOL",
-        help="A pool of yours that it may send through; may be given again. [default: default]",
+        metavar="POOL[=FROM,…]",
+        help="A pool of yours to lend, and what may stand in From: addresses, domains, `proven` (what it has shown to be its own), "
+        "`account` (the account's own address). May be given again. [default: POOL=proven]",
     ),
 ]
 
@@ -32,26 +35,32 @@ def add(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
     """Add a workspace.
 
     Small letters, digits, dots, dashes and underscores. Its e-mails, people and accounts are seen by its own keys alone. With regions, it
-    lives in the one of FAIRPOST_REGION, for good, and no other has a workspace of this name.
+    lives in the one of FAIRPOST_REGION, for good, and no other has a workspace of this name. It sends through accounts of its own, and
+    through the pools that you lend it.
 
     \b
-    Example: fairpost workspace add acme --pool default
+    Example: fairpost workspace add acme --pool relay=acme.com
     """
     from fairpost.app import open_home
+    from fairpost.lending import first_loans
     from fairpost.postgres import workspaces
     from fairpost.postgres.directory import place
 
     settings = read_settings()
     workspaces.require_name(name)
+    loans = first_loans(name, settings) if pools is None else _loans(pools, name)
 
     async def work(store: "Store") -> "tuple[bool, Workspace]":
         if settings.regions is not None:
             async with open_home(settings) as home:
                 await place(home, name, region=settings.region_name)
         async with store.together() as one:
-            is_new = await workspaces.add_workspace(one, name, pools=pools or ("default",))
+            is_new = await workspaces.add_workspace(one, name, loans=loans)
             if is_new:
-                await workspaces.write_audit(one, workspace=name, who=BY, action="workspace.add", subject=name)
+                detail = {"pools": [str(loan) for loan in loans]}
+                await workspaces.write_audit(
+                    one, workspace=name, who=BY, action="workspace.add", subject=name, detail=detail
+                )
             return is_new, await workspaces.workspace_named(one, name)
 
     is_new, found = with_store(work)
@@ -108,7 +117,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
         [
             ("workspace", found.name),
             ("state", _state(found)),
-            ("pools", ", ".join(found.pools) or "none of yours"),
+            ("pools of yours", "; ".join(map(str, found.loans)) or "none"),
             ("requests a minute", f"{found.per_minute:,}"),
             ("keys", str(sum(key.revoked_at is None for key in keys))),
             ("domains", ", ".join(d.domain if d.proven_at else f"{d.domain} (not proven)" for d in domains) or "none"),
@@ -117,35 +126,45 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def pools(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
-    """Say which of your pools a workspace may send through.
+def pools(
+    name: Name,
+    pools: Pools = None,
+    none: Annotated[bool, typer.Option("--none", help="It may send through none of yours.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show or change which of your pools a workspace may send through.
 
-    Those given replace the ones it had. Its own accounts need no leave.
+    Those given replace the ones it had. Its own accounts need no leave. The pool of the service's own e-mails (FAIRPOST_SERVICE_POOL) lends no
+    address of its own.
 
     \b
-    Example: fairpost workspace pools acme --pool default --pool fast
+    Example: fairpost workspace pools acme --pool relay=acme.com,news@acme.org
     """
     from fairpost.postgres import workspaces
 
+    if none and pools:
+        raise FairpostError("Give --pool or --none, not both. Nothing was changed.")
+
     async def work(store: "Store") -> "Workspace":
         async with store.together() as one:
-            await workspaces.workspace_named(one, name)
-            await workspaces.set_pools(one, name, pools or ("default",))
+            before = await workspaces.workspace_named(one, name)
+            if not (pools or none):
+                return before
+            loans = _loans(pools or [], name, before=before.loans)
+            await workspaces.set_loans(one, name, loans)
+            detail = {"pools": [str(loan) for loan in loans]}
             await workspaces.write_audit(
-                one,
-                workspace=name,
-                who=BY,
-                action="workspace.pools",
-                subject=name,
-                detail={"pools": pools or ["default"]},
+                one, workspace=name, who=BY, action="workspace.pools", subject=name, detail=detail
             )
             return await workspaces.workspace_named(one, name)
 
     found = with_store(work)
     if as_json:
         print_json(found)
+    elif found.loans:
+        typer.echo(f"{name} may send through {'; '.join(map(str, found.loans))}")
     else:
-        typer.echo(f"{name} may send through {', '.join(found.pools)}")
+        typer.echo(f"{name} may send through none of your pools; lend one: fairpost workspace pools {name} --pool POOL")
 
 
 @app.command()
@@ -231,6 +250,15 @@ def _move(name: str, *, suspended: bool, reason: str | None, as_json: bool) -> N
         typer.echo(f"{name} is {_state(found)}")
     else:
         raise FairpostError(f"Workspace {name} is {_state(found)} already. Nothing was changed.")
+
+
+def _loans(written: "Sequence[str]", workspace: str, *, before: "Sequence[Loan]" = ()) -> "list[Loan]":
+    from fairpost.lending import read_loan, require_lendable
+
+    loans = {loan.pool: loan for loan in map(read_loan, written)}
+    for loan in loans.values():
+        require_lendable(loan, workspace, read_settings(), before=before)
+    return list(loans.values())
 
 
 def _state(workspace: "Workspace") -> str:

@@ -9,7 +9,7 @@ from fairpost.model.sender import Sender, SenderLevel
 from fairpost.model.workspace import SERVICE_WORKSPACE
 
 
-def notice_of_throttles(about: Sequence[Sender], to: str, *, now: datetime) -> dict[str, Any]:
+def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: datetime) -> dict[str, Any]:
     """One e-mail about all of them. The key keeps a second engine from saying it again."""
     first = about[0]
     subject = f"Fairpost: {first.id} {_verb(first)}"
@@ -19,6 +19,7 @@ def notice_of_throttles(about: Sequence[Sender], to: str, *, now: datetime) -> d
         "workspace": SERVICE_WORKSPACE,
         "stream": "",
         "class": "urgent",
+        "pool": pool,
         "to": to,
         "subject": subject[:200],
         "text": "\n\n".join([_paragraph(sender) for sender in about] + [_CLOSING]),

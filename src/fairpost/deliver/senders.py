@@ -30,7 +30,8 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 class SenderOptions:
     policy: SenderPolicy
     fairness: Fairness
-    operators: tuple[str, ...] = ()  # who is told of throttles
+    operators: tuple[str, ...] = ()  # who is told of throttles,
+    pool: str = "default"  # through these accounts
 
 
 class SenderWatch:
@@ -118,7 +119,7 @@ class SenderWatch:
         if not about:
             return
         self._told_at = now
-        emails = [notice_of_throttles(about, to, now=now) for to in self._options.operators]
+        emails = [notice_of_throttles(about, to, pool=self._options.pool, now=now) for to in self._options.operators]
         failpoint("before_telling")
         await senders.tell(self._store, [sender.id for sender in about], emails)
         failpoint("after_telling")

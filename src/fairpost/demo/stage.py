@@ -8,6 +8,7 @@ from fairpost.model.campaign import IS_OVER, CampaignState
 from fairpost.model.errors import FairpostError
 from fairpost.model.ids import EmailId
 from fairpost.model.transport import SmtpSettings, write_transport
+from fairpost.model.workspace import ACCOUNT, PROVEN, Loan
 from fairpost.postgres import campaigns, workspaces
 from fairpost.postgres.store import Store
 
@@ -98,10 +99,11 @@ def _status(part: Part) -> dict[str, str | None]:
 async def put_workspaces(store: Store) -> None:
     """So that people can choose them; e-mails are sent without, too."""
     for name in WORKSPACES:
-        if not await workspaces.add_workspace(store, name, pools=POOLS):
+        loans = [Loan(pool, (PROVEN, ACCOUNT)) for pool in POOLS]
+        if not await workspaces.add_workspace(store, name, loans=loans):
             known = await workspaces.workspace_named(store, name)
-            if lacking := set(POOLS) - set(known.pools):
-                await workspaces.set_pools(store, name, [*known.pools, *sorted(lacking)])
+            if lacking := [loan for loan in loans if loan.pool not in known.pools]:
+                await workspaces.set_loans(store, name, [*known.loans, *lacking])
 
 
 async def cancel_waiting(store: Store, routes: Collection[str]) -> None:

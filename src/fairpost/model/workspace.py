@@ -17,10 +17,26 @@ class Scope(StrEnum):
     MANAGE = "manage"
 
 
+PROVEN = "proven"  # in a loan: whatever the workspace has shown to be its own
+ACCOUNT = "account"  # in a loan: mail without a From goes out with the account's own address
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """A pool of the operator's that a workspace may send through. `senders`: what may stand in From there, as addresses, domains, PROVEN and ACCOUNT."""
+
+    pool: str
+    senders: tuple[str, ...] = (PROVEN,)
+
+    def __str__(self) -> str:
+        return f"{self.pool}={','.join(self.senders)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
     name: str
     pools: tuple[str, ...]  # of the operator's, that it may send through
+    loans: tuple[Loan, ...]  # the same, with what may stand in From
     per_minute: int  # requests of all its keys together
     created_at: datetime
     suspended_at: datetime | None

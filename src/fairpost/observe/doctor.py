@@ -16,6 +16,7 @@ from fairpost.model.errors import MigrationError
 from fairpost.observe.guard import standing_of
 from fairpost.observe.status import read_facts
 from fairpost.policy.findings import Disk, Engine, Environment, Holdback, Schema, Server
+from fairpost.postgres import workspaces
 from fairpost.postgres.connections import leads_through_pooler
 from fairpost.postgres.migrations import pending
 from fairpost.postgres.rights import missing_rights
@@ -165,8 +166,15 @@ async def read_schema(conn: "asyncpg.Connection") -> Schema:
 
 
 async def read_engine(
-    store: Store, home: Path, *, unopenable: Sequence[str] = (), environment: Environment | None = None
+    store: Store,
+    home: Path,
+    *,
+    unopenable: Sequence[str] = (),
+    environment: Environment | None = None,
+    service_pool: str = "default",
+    own_workspace: str | None = None,
 ) -> Engine:
+    """`own_workspace`: the operator's, which may send through any pool."""
     facts = await read_facts(store)
     standing, sees_identity = await standing_of(store, home)
     return Engine(
@@ -176,6 +184,8 @@ async def read_engine(
         sees_identity=sees_identity,
         unopenable=unopenable,
         environment=environment,
+        borrowers=[name for name in await workspaces.borrowers(store, service_pool) if name != own_workspace],
+        service_pool=service_pool,
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fairpost.postgres.store import Store
 
 NAME_CHARS_MAX = 80
+ADMIN_PORTAL = "admin"  # of the operator's own e-mails: no workspace sends them
 
 Page = Literal["setup", "invitation", "reset", "enter"]
 
@@ -70,7 +71,7 @@ class ServiceMail:
         now: datetime,
         expires_at: datetime,
     ) -> None:
-        template = self.portals.get("admin" if person.workspace is None else "hub", mail_type)
+        template = self.portals.get(ADMIN_PORTAL if person.workspace is None else "hub", mail_type)
         given = {"first_name": person.name.partition(" ")[0], **fields}
         said = template.render({name: given[name] for name in template.fields.keys() & given.keys()})
         email: dict[str, Any] = {

@@ -299,6 +299,7 @@ def _engine(engine: Engine) -> Iterable[Check]:
         yield _given(engine.environment)
     yield from _left_behind(engine)
     yield from _passwords(engine)
+    yield from _borrowed(engine)
     yield from _mail(engine)
 
 
@@ -388,6 +389,16 @@ def _left_behind(engine: Engine) -> Iterable[Check]:
         text = f"made from variables that are not set here, and sending as before: {_some(names)}"
         yield _note(
             "environment", text, f"if no engine has those variables any more: fairpost account remove {names[0]}"
+        )
+
+
+def _borrowed(engine: Engine) -> Iterable[Check]:
+    if engine.borrowers:
+        pool, first = engine.service_pool, engine.borrowers[0]
+        yield _note(
+            "workspaces",
+            f"send through the pool {pool}, which carries sign-in codes and notices: {_some(engine.borrowers)}",
+            f"lend another one: fairpost workspace pools {first} --pool POOL",
         )
 
 

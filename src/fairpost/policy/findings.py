@@ -97,6 +97,8 @@ class Engine:
     sees_identity: bool = True
     unopenable: Sequence[str] = ()  # accounts whose password is sealed with a key that is not here
     environment: Environment | None = None  # None: it gives no account
+    borrowers: Sequence[str] = ()  # workspaces that send through the pool of the service's own e-mails
+    service_pool: str = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.tokens import hash_of
-from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, ApiKey, AuditEntry, Domain, Scope, Workspace
+from fairpost.model.workspace import (
+    SERVICE_WORKSPACE,
+    WORKSPACE_NAME,
+    ApiKey,
+    AuditEntry,
+    Domain,
+    Loan,
+    Scope,
+    Workspace,
+)
 from fairpost.system import chance, clock
 
 if TYPE_CHECKING:
@@ -52,16 +61,17 @@ def require_name(name: str) -> None:
         )
 
 
-async def add_workspace(store: "Store", name: str, *, pools: Sequence[str] = ("default",)) -> bool:
-    """False: there is one of this name. Raises FairpostError for a name that cannot be one."""
+async def add_workspace(store: "Store", name: str, *, loans: Sequence[Loan] = ()) -> bool:
+    """False: there is one of this name, and it stays as it is. Raises FairpostError for a name that cannot be one."""
     require_name(name)
-    return bool(
-        await store.value(
-            """INSERT INTO fairpost.workspaces (name, pools, created_at) VALUES ($1, $2, coalesce($3, clock_timestamp()))
-               ON CONFLICT DO NOTHING RETURNING true""",
-            *(name, list(pools), clock.stated()),
+    async with store.together() as one:
+        is_new = await one.value(
+            "INSERT INTO fairpost.workspaces (name, created_at) VALUES ($1, coalesce($2, clock_timestamp())) ON CONFLICT DO NOTHING RETURNING true",
+            *(name, clock.stated()),
         )
-    )
+        if is_new:
+            await set_loans(one, name, loans)
+    return bool(is_new)
 
 
 async def workspace_named(store: "Store", name: str) -> Workspace:
@@ -72,16 +82,19 @@ async def workspace_named(store: "Store", name: str) -> Workspace:
 
 
 async def find_workspace(store: "Store", name: str) -> Workspace | None:
-    row = await store.row("SELECT * FROM fairpost.workspaces w WHERE w.name = $1", name)
+    row = await store.row(f"{_WORKSPACES} WHERE w.name = $1", name)
     return _workspace(row) if row else None
 
 
 async def workspaces(store: "Store", *, after: str = "", most: int = 1000) -> list[Workspace]:
     """By name, those after one."""
-    rows = await store.fetch(
-        "SELECT * FROM fairpost.workspaces w WHERE w.name > $1 ORDER BY w.name LIMIT $2", after, most
-    )
+    rows = await store.fetch(f"{_WORKSPACES} WHERE w.name > $1 ORDER BY w.name LIMIT $2", after, most)
     return [_workspace(row) for row in rows]
+
+
+_WORKSPACES = """
+    SELECT w.*, l.loans FROM fairpost.workspaces w
+    LEFT JOIN LATERAL (SELECT jsonb_object_agg(l.pool, l.senders)::text AS loans FROM fairpost.loans l WHERE l.workspace = w.name) l ON true"""
 
 
 async def has_left_traces(store: "Store", name: str) -> bool:
@@ -131,8 +144,21 @@ _NAMES_SEEN = """
     WHERE starts_with(s.name, $1) AND s.name ~ $4 AND s.name <> $5 GROUP BY s.name ORDER BY s.name LIMIT $3"""
 
 
-async def set_pools(store: "Store", name: str, pools: Sequence[str]) -> None:
-    await store.value("UPDATE fairpost.workspaces SET pools = $2 WHERE name = $1", name, list(pools))
+async def set_loans(store: "Store", name: str, loans: Sequence[Loan]) -> None:
+    """These, and no others."""
+    async with store.together() as one:
+        await one.value("DELETE FROM fairpost.loans l WHERE l.workspace = $1", name)
+        for loan in loans:
+            await one.value(
+                "INSERT INTO fairpost.loans (workspace, pool, senders) SELECT $1, $2, array_agg(fairpost.fold(s)) FROM unnest($3::text[]) s",
+                *(name, loan.pool, list(loan.senders)),
+            )
+
+
+async def borrowers(store: "Store", pool: str) -> list[str]:
+    """Workspaces that may send through this pool of the operator's, by name."""
+    rows = await store.fetch("SELECT l.workspace FROM fairpost.loans l WHERE l.pool = $1 ORDER BY 1", pool)
+    return [row["workspace"] for row in rows]
 
 
 async def set_rate(store: "Store", name: str, per_minute: int) -> None:
@@ -277,9 +303,9 @@ async def route_for(
     return route
 
 
-async def may_send_through(store: "Store", workspace: str, route: str) -> bool:
-    """Whether a route as it is stored is the workspace's own, or a pool that is lent to it still."""
-    return bool(await store.value("SELECT fairpost.may_send_through($1, $2)", workspace, route))
+async def may_be_from(store: "Store", workspace: str, route: str, address: str | None) -> bool:
+    """Whether mail from this address may go out through a route as it is stored; None: it names none, and has the account's own."""
+    return bool(await store.value("SELECT fairpost.may_be_from($1, $2, $3)", workspace, route, address))
 
 
 # ── who changed what ──────────────────────────────────────────────────────────────────────────────────────
@@ -327,7 +353,8 @@ async def audit(
 
 
 def _workspace(row: Any) -> Workspace:
-    return Workspace(**{**row, "pools": tuple(row["pools"])})
+    loans = {pool: Loan(pool, tuple(senders)) for pool, senders in json.loads(row["loans"] or "{}").items()}
+    return Workspace(**{**row, "pools": tuple(sorted(loans)), "loans": tuple(loans[pool] for pool in sorted(loans))})
 
 
 def _key(row: Any) -> ApiKey:

@@ -273,8 +273,8 @@ async def _set_going(
 ) -> Campaign:
     """Raises ApiError where it cannot be launched as it is."""
     pool, account = own_route(campaign.route, caller)
-    if not await workspaces.may_send_through(store, caller.workspace, campaign.route):
-        raise ApiError("conflict", f"Pool {pool} is not there for this workspace any more. Nothing was changed.")
+    if not await workspaces.may_be_from(store, caller.workspace, campaign.route, None):
+        raise ApiError("conflict", f"Pool {pool} is not there for campaigns of this workspace. Nothing was changed.")
     try:
         return await launching.set_going(store, campaign, skip_incomplete=skip_incomplete, by=caller.who, now=now)
     except NobodyListed:

@@ -1,5 +1,6 @@
 """For those who run the service: workspaces, other admins, and who changed what. In a workspace they act with X-Workspace."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response, status
@@ -12,10 +13,12 @@ from fairpost.api.operating import RegionQuery, region_meant, store_meant, write
 from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of, sealed
 from fairpost.api.routes.auth import Address, PersonName, PersonOut, person_out
 from fairpost.api.routes.members import OfferedOut, offered_out
+from fairpost.api.routes.pools import LoanOut, loan_out
 from fairpost.api.routes.workspace import AuditOut, audit_out
 from fairpost.api.service import Service, TheService
+from fairpost.lending import SENDERS_MAX, WrongLoan, first_loans, loan_of, require_lendable
 from fairpost.model.person import Person, Role
-from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, Workspace
+from fairpost.model.workspace import PROVEN, SERVICE_WORKSPACE, WORKSPACE_NAME, Loan, Workspace
 from fairpost.people import membership
 from fairpost.postgres import workspaces
 from fairpost.postgres.directory import place
@@ -35,10 +38,24 @@ NAMES_MAX = 200
 PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
 
 
+class LoanIn(Given):
+    pool: PoolName
+    from_: Annotated[
+        list[Annotated[Text, Field(min_length=1, max_length=320)]],
+        Field(
+            alias="from",
+            min_length=1,
+            max_length=SENDERS_MAX,
+            description="What may stand in From: addresses, domains, `proven` (what the workspace has shown to be its own), `account` (the account's own address).",
+        ),
+    ]
+
+
 class WorkspaceItem(Model):
     name: str
     region: str
     pools: list[str]
+    loans: list[LoanOut]
     created_at: Moment
     suspended_at: Moment | None
     reason: str | None
@@ -55,7 +72,13 @@ class WorkspaceIn(Given):
     region: Annotated[
         Text | None, Field(max_length=31, description="Where it lives, for good. [default: the first]")
     ] = None
-    pools: Annotated[list[PoolName], Field(max_length=100, default_factory=lambda: ["default"])]
+    pools: Annotated[
+        list[PoolName | LoanIn] | None,
+        Field(
+            max_length=100,
+            description="To lend, in place of those lent before; a bare name means `proven`. Left out: what is lent stays, and a new workspace is lent nothing.",
+        ),
+    ] = None
 
 
 class AdminIn(Given):
@@ -108,13 +131,16 @@ async def add(
     await store.value("SELECT true")  # it answers: nothing is placed where it could not be added
     if service.settings.regions is not None:
         await place(service.home, name, region=region)
+    before = await workspaces.find_workspace(store, name)
+    loans = _loans(given, name, service, before)
     async with store.together() as one:
-        is_new = await workspaces.add_workspace(one, name, pools=given.pools)
+        is_new = await workspaces.add_workspace(one, name, loans=loans)
         if not is_new:
-            await workspaces.set_pools(one, name, given.pools)
             response.status_code = status.HTTP_200_OK
+            if given.pools is not None:
+                await workspaces.set_loans(one, name, loans)
         action = "workspace.add" if is_new else "workspace.pools"
-        await write_down(one, admin, request, action, name, workspace=name, pools=given.pools)
+        await write_down(one, admin, request, action, name, workspace=name, pools=[str(loan) for loan in loans])
         return Answer(data=_told(await workspaces.workspace_named(one, name), region))
 
 
@@ -196,6 +222,20 @@ async def audit(
     return page_of(found, limit, shown=lambda entry: audit_out(entry, ids), place=lambda entry: sealed(entry.id, ids))
 
 
+def _loans(given: WorkspaceIn, name: str, service: Service, before: Workspace | None) -> Sequence[Loan]:
+    if given.pools is None:
+        return before.loans if before else first_loans(name, service.settings)
+    loans: dict[str, Loan] = {}
+    for number, each in enumerate(given.pools):
+        try:
+            loan = loan_of(each, [PROVEN]) if isinstance(each, str) else loan_of(each.pool, each.from_)
+            require_lendable(loan, name, service.settings, before=before.loans if before else ())
+        except WrongLoan as error:
+            raise invalid(f"pools.{number}", str(error)) from None
+        loans[loan.pool] = loan
+    return list(loans.values())
+
+
 async def _where_is(service: Service, name: str) -> tuple[str, Store]:
     region = await service.region_of(name)
     store = await service.store_of(region)
@@ -216,6 +256,7 @@ def _told(workspace: Workspace, region: str) -> WorkspaceItem:
         name=workspace.name,
         region=region,
         pools=list(workspace.pools),
+        loans=[loan_out(loan) for loan in workspace.loans],
         created_at=workspace.created_at,
         suspended_at=workspace.suspended_at,
         reason=workspace.reason,

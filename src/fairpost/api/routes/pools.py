@@ -1,11 +1,15 @@
 """Pools: what an e-mail may name instead of an account."""
 
+from typing import Annotated
+
 from fastapi import APIRouter
+from pydantic import Field
 
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, Model, failures
 from fairpost.api.names import own_name
 from fairpost.model.account import AccountStatus
+from fairpost.model.workspace import Loan
 from fairpost.postgres.workspaces import workspace_named
 
 TAG = {"name": "pools", "description": "Accounts that share the work."}
@@ -22,11 +26,27 @@ class Pool(Model):
     accounts: list[PoolAccount]
 
 
+class LoanOut(Model):
+    pool: str
+    senders: Annotated[
+        list[str],
+        Field(
+            serialization_alias="from",
+            description="What may stand in From: addresses, domains, `proven` (what the workspace has shown to be its own), `account` (left out, the account's own address).",
+        ),
+    ]
+
+
 class Pools(Model):
-    """`own` are the workspace's; `lent` are the names of the operator's that it may use beside them."""
+    """`own` are the workspace's; `lent` are the names of the operator's that it may use beside them, and `loans` say in whose name."""
 
     own: list[Pool]
     lent: list[str]
+    loans: list[LoanOut]
+
+
+def loan_out(loan: Loan) -> LoanOut:
+    return LoanOut(pool=loan.pool, senders=list(loan.senders))
 
 
 @router.get("", summary="The workspace's own, and the operator's that it may use", responses=failures())
@@ -41,5 +61,6 @@ async def listed(caller: Reads) -> Answer[Pools]:
         data=Pools(
             own=[Pool(name=name, accounts=pools[name]) for name in sorted(pools)],
             lent=sorted(set(workspace.pools) - set(pools)),
+            loans=[loan_out(loan) for loan in workspace.loans if loan.pool not in pools],
         )
     )

@@ -9,11 +9,12 @@ from pydantic import Field, JsonValue
 
 from fairpost.api.access import WRITING, Caller, Manages, Reads, Sends
 from fairpost.api.answers import Answer, Given, Model, Moment, Removed, Text, failures
-from fairpost.api.errors import DETAILS_MAX, ApiError
+from fairpost.api.errors import DETAILS_MAX, ApiError, not_found
 from fairpost.api.routes.emails import KNOWN_BEFORE, Accepted, Address, Addresses, IdempotencyKey, hand_in
 from fairpost.api.routes.templates import TemplatePreview
 from fairpost.api.service import Service, TheService
 from fairpost.model.errors import FairpostError
+from fairpost.people.mails import ADMIN_PORTAL
 from fairpost.portals import Override, WorkspacePortals
 from fairpost.postgres.store import Store
 from fairpost.system import clock
@@ -23,7 +24,9 @@ from fairpost.templates.portals import PortalTemplate, Words
 TAG = {"name": "portals", "description": "The product's own e-mails: welcome, codes, invitations."}
 router = APIRouter(prefix="/api/portals", tags=["portals"])
 
-PortalPath = Annotated[Text, Path(max_length=100, description="hub, org, agency, admin, or one of the operator's.")]
+PortalPath = Annotated[
+    Text, Path(max_length=100, description="hub, org, agency, or one of the operator's; admin for admins alone.")
+]
 TypePath = Annotated[
     Text,
     Path(max_length=100, description="welcome, forgot_password, password_changed, email_verification, invite, tfa, …"),
@@ -79,15 +82,23 @@ class PortalSend(ValuesIn):
 
 @router.get("", summary="All of them, and which are in the workspace's own words", responses=failures())
 async def listed(caller: Reads, service: TheService) -> Answer[list[PortalItem]]:
-    desk = _desk(caller.store, caller, service)
+    desk = WorkspacePortals(caller.store, service.mail.portals, kept=service.kept[caller.region])
     own = {(each.stored.portal, each.stored.type): each for each in await desk.overrides(caller.workspace)}
-    return Answer(data=[_item(each, own.get((each.portal.key, each.type))) for each in desk.portals.list()])
+    return Answer(
+        data=[
+            _item(each, own.get((each.portal.key, each.type)))
+            for each in desk.portals.list()
+            if _is_for(caller, each.portal.key)
+        ]
+    )
 
 
 @router.get("/{portal}/{type}", summary="Its words, as they are in use", responses=failures("not_found"))
 async def words(portal: PortalPath, type: TypePath, caller: Reads, service: TheService) -> Answer[WordsOut]:  # noqa: A002
     return Answer(
-        data=_told(portal, type, await _desk(caller.store, caller, service).words(caller.workspace, portal, type))
+        data=_told(
+            portal, type, await _desk(caller.store, caller, service, portal).words(caller.workspace, portal, type)
+        )
     )
 
 
@@ -110,7 +121,7 @@ async def override(
     response: Response,
 ) -> Answer[WordsOut]:
     async with caller.store.together() as one:
-        desk = _desk(one, caller, service)
+        desk = _desk(one, caller, service, portal)
         try:
             saved = await desk.put_override(caller.workspace, portal, type, _said(given), by=caller.who)
         except BrokenTemplates as broken:
@@ -125,7 +136,7 @@ async def override(
 @router.delete("/{portal}/{type}", summary="Back to the words of the files", responses=failures("not_found"))
 async def reset(portal: PortalPath, type: TypePath, caller: Manages, service: TheService) -> Answer[Removed]:  # noqa: A002
     async with caller.store.together() as one:
-        removed = await _desk(one, caller, service).remove_override(caller.workspace, portal, type)
+        removed = await _desk(one, caller, service, portal).remove_override(caller.workspace, portal, type)
         if removed:
             await caller.audit(one, "portal.reset", f"{portal}/{type}")
     return Answer(data=Removed(removed=removed))
@@ -144,7 +155,7 @@ async def preview(
     caller: Reads,
     service: TheService,
 ) -> Answer[TemplatePreview]:
-    desk = _desk(caller.store, caller, service)
+    desk = _desk(caller.store, caller, service, portal)
     if given.words is None:
         template = await desk.template(caller.workspace, portal, type)
     else:
@@ -170,7 +181,7 @@ async def send(
     response: Response,
     key: IdempotencyKey = None,
 ) -> Answer[Accepted]:
-    template = await _desk(caller.store, caller, service).template(caller.workspace, portal, type)
+    template = await _desk(caller.store, caller, service, portal).template(caller.workspace, portal, type)
     said = await asyncio.to_thread(_rendered, template, given.values)
     email = given.model_dump(by_alias=True, exclude_none=True, mode="json", exclude={"values"})
     email |= {"subject": said.subject, "class": "urgent" if template.is_urgent else "bulk"}
@@ -185,7 +196,15 @@ async def send(
     return await hand_in(caller, service, email, response, request=asked)
 
 
-def _desk(store: Store, caller: Caller, service: Service) -> WorkspacePortals:
+def _is_for(caller: Caller, portal: str) -> bool:
+    """The portal of the operator's own e-mails is there for nobody else: it speaks in the operator's name."""
+    return portal != ADMIN_PORTAL or caller.is_operator
+
+
+def _desk(store: Store, caller: Caller, service: Service, portal: str) -> WorkspacePortals:
+    """Raises ApiError for a portal that is not there for this caller."""
+    if not _is_for(caller, portal):
+        raise not_found("portal", portal)
     return WorkspacePortals(store, service.mail.portals, kept=service.kept[caller.region])
 
 

@@ -56,7 +56,7 @@ BEGIN
     IF c.id IS NULL THEN
         RETURN NULL;
     END IF;
-    IF fairpost.tenant() IS NOT NULL AND NOT fairpost.may_send_through(c.workspace, c.route) THEN
+    IF fairpost.tenant() IS NOT NULL AND NOT fairpost.may_be_from(c.workspace, c.route, NULL) THEN
         RAISE EXCEPTION 'this campaign would go out through accounts of others' USING ERRCODE = 'FP004';
     END IF;
     WITH said AS MATERIALIZED (SELECT fairpost.new_id() AS id, s.* FROM jsonb_to_recordset(p_steps)

@@ -31,7 +31,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     FROM (VALUES
         ('{SELECT}'::text[],
             '{queue,emails,attempts,contents,leases,tallies,blocks,campaigns,campaign_steps,campaign_streams,campaign_course,campaign_standings,schedules,quotas,templates,sequences,
-              sequence_steps,prospects,lists,list_members,stops,suppressions,soft_bounces,senders,homes,rules,activity,activity_days,submissions,events,workspaces,domains,audit,api_keys,
+              sequence_steps,prospects,lists,list_members,stops,suppressions,soft_bounces,senders,homes,rules,activity,activity_days,submissions,events,workspaces,loans,domains,audit,api_keys,
               pauses,engines,server,fairness,patience,offences,portal_overrides,suppression_hashes}'::text[]),
         ('{INSERT,UPDATE,DELETE}',
             '{templates,sequences,sequence_steps,campaigns,schedules,prospects,lists,list_members,stops,suppressions,soft_bounces,senders,domains,api_keys,portal_overrides,suppression_hashes}'),

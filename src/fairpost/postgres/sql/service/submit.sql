@@ -1,19 +1,29 @@
 -- What a workspace hands in: its own e-mails, in its own name, through accounts that are its own or lent to it.
 
--- The route that a pool or an account of this name means for a workspace: its own, or a pool of the operator's that it may use. Null: there is none.
+-- The route that a pool or an account of this name means for a workspace: its own, or a pool that the operator has lent it. Null: there is none.
 CREATE OR REPLACE FUNCTION fairpost.route_for(p_workspace text, p_pool text, p_account text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE
         WHEN p_account IS NOT NULL THEN (SELECT '@' || a.name FROM fairpost.accounts a WHERE a.name = p_workspace || '/' || p_account)
         WHEN EXISTS (SELECT FROM fairpost.accounts a WHERE a.pool = p_workspace || '/' || coalesce(p_pool, 'default')) THEN p_workspace || '/' || coalesce(p_pool, 'default')
-        ELSE (SELECT coalesce(p_pool, 'default') FROM fairpost.workspaces w WHERE w.name = p_workspace AND coalesce(p_pool, 'default') = ANY (w.pools)) END
+        ELSE (SELECT l.pool FROM fairpost.loans l WHERE l.workspace = p_workspace AND l.pool = coalesce(p_pool, 'default')) END
 $$;
 
--- Whether a workspace may send through a route as it is stored: its own account or pool, or a pool that is lent to it still.
-CREATE OR REPLACE FUNCTION fairpost.may_send_through(p_workspace text, p_route text) RETURNS boolean
+DROP FUNCTION IF EXISTS fairpost.may_send_through(text, text);
+
+-- Whether mail of a workspace may go out through a route as it is stored, from this address (null: it names none, and so has the account's own). Through the
+-- workspace's own accounts it may be from whatever the workspace has shown to be its own; through a pool of the operator's, from what the loan allows.
+CREATE OR REPLACE FUNCTION fairpost.may_be_from(p_workspace text, p_route text, p_address text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT starts_with(p_route, p_workspace || '/') OR starts_with(p_route, '@' || p_workspace || '/')
-        OR EXISTS (SELECT FROM fairpost.workspaces w WHERE w.name = p_workspace AND p_route = ANY (w.pools))
+    SELECT CASE
+        WHEN starts_with(p_route, p_workspace || '/') OR starts_with(p_route, '@' || p_workspace || '/')
+            THEN p_address IS NULL OR fairpost.may_write_as(p_workspace, split_part(p_address, '@', 2))
+        ELSE EXISTS (
+            SELECT FROM fairpost.loans l, fairpost.fold(p_address) given, split_part(given, '@', 2) domain
+            WHERE l.workspace = p_workspace AND l.pool = p_route AND CASE
+                WHEN p_address IS NULL THEN 'account' = ANY (l.senders)
+                ELSE given = ANY (l.senders) OR 'proven' = ANY (l.senders) AND fairpost.may_write_as(p_workspace, domain)
+                    OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END
 $$;
 
 -- Whether a domain, or one above it, is the workspace's own.
@@ -27,8 +37,7 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    sender jsonb;
-    domain text;
+    address text;
     route text;
 BEGIN
     IF jsonb_typeof(e) IS DISTINCT FROM 'object' OR e ?| '{workspace,content_id}' THEN
@@ -36,14 +45,6 @@ BEGIN
                       WHEN e ? 'workspace' THEN fairpost.complaint('workspace', 'is that of your key, and is not given')
                       ELSE fairpost.complaint('content_id', 'is not for requests: give subject, text and html') END;
         RETURN;
-    END IF;
-    IF e ->> 'from' IS NOT NULL THEN
-        sender := fairpost.parse_address(e -> 'from');
-        domain := split_part(fairpost.fold(sender ->> 'address'), '@', 2);   -- as the DNS writes it
-        IF sender IS NOT NULL AND NOT fairpost.may_write_as(p_workspace, domain) THEN
-            wrong := fairpost.complaint('from', format('%s is not a domain that this workspace has shown to be its own', domain));
-            RETURN;
-        END IF;
     END IF;
     IF jsonb_typeof(e -> 'pool') IS DISTINCT FROM 'string' AND e ->> 'pool' IS NOT NULL OR jsonb_typeof(e -> 'account') IS DISTINCT FROM 'string' AND e ->> 'account' IS NOT NULL
         OR e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
@@ -54,6 +55,14 @@ BEGIN
     IF route IS NULL THEN
         wrong := CASE WHEN e ->> 'account' IS NOT NULL THEN fairpost.complaint('account', format('there is no account %s in this workspace', left(e ->> 'account', 100)))
                       ELSE fairpost.complaint('pool', format('there is no pool %s for this workspace', left(coalesce(e ->> 'pool', 'default'), 100))) END;
+        RETURN;
+    END IF;
+    address := fairpost.parse_address(e -> 'from') ->> 'address';
+    IF (e ->> 'from' IS NULL OR address IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address) THEN   -- of what is no address, whoever checks e-mails says so
+        wrong := fairpost.complaint('from', CASE
+            WHEN address IS NULL THEN format('is needed: through the pool %s, which is the operator''s, mail does not go out in the operator''s name', route)
+            WHEN strpos(route, '/') > 0 THEN format('%s is not a domain that this workspace has shown to be its own', split_part(fairpost.fold(address), '@', 2))
+            ELSE format('%s is not allowed through the pool %s, which is the operator''s: see GET /api/pools', address, route) END);
         RETURN;
     END IF;
     email := (e - '{pool,account}'::text[]) || jsonb_build_object('workspace', p_workspace,

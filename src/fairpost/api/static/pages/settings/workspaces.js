@@ -7,6 +7,7 @@ import { badge, button, dialog, moment, panel, table, tabs, tell, to } from "../
 import { actions, more } from "./lists.js";
 
 const PATH = "/api/admin/workspaces";
+const HINT = "Pools of yours to lend, each with what may stand in From: relay=acme.com,news@acme.org; fast=proven. Empty: it sends through its own accounts alone.";
 
 export default {
   async load({ values }) {
@@ -19,7 +20,7 @@ export default {
     const isOne = regions.length < 2;
     const fields = [
       { name: "name", label: "Name", required: true, maxlength: 100, autocomplete: "off" },
-      { name: "pools", label: "Pools", value: "default", hint: "Of yours, through which it may send; with commas between." },
+      { name: "pools", label: "Pools", hint: HINT },
       ...(isOne ? [] : [{ name: "region", label: "Region", options: regions.map((each) => [each, each]), value: ctx.values.region ?? regions[0], hint: "Where it lives, for good." }]),
     ];
     const heads = ["name", ...(isOne ? [] : ["region"]), "pools", "since", "state", ""];
@@ -43,7 +44,7 @@ function row(ctx, each, isOne) {
   return {
     key: each.name,
     cells: [
-      h("a", { href: to("/settings/templates", { workspace: each.name }), "aria-label": `Open ${each.name}` }, each.name), ...(isOne ? [] : [each.region]), each.pools.join(", ") || h("span.quiet", "none"), moment(each.created_at),
+      h("a", { href: to("/settings/templates", { workspace: each.name }), "aria-label": `Open ${each.name}` }, each.name), ...(isOne ? [] : [each.region]), written(each.loans) || h("span.quiet", "none"), moment(each.created_at),
       each.suspended_at ? [badge("suspended", "bad"), " ", each.reason] : badge("active", "good"),
       actions(
         button("Pools", () => changePools(ctx, each, path), { label: `Change the pools of ${each.name}` }),
@@ -52,20 +53,25 @@ function row(ctx, each, isOne) {
   };
 }
 
-const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+const written = (loans) => loans.map(({ pool, from }) => `${pool}=${from.join(",")}`).join("; ");
+
+const read = (text) => text.split(";").map((each) => each.trim()).filter(Boolean).map((each) => {
+  const [pool, ...from] = each.split("=");
+  return from.length ? { pool: pool.trim(), from: from.join("=").split(",").map((sender) => sender.trim()).filter(Boolean) } : pool;
+});
 
 async function add(ctx, { name, pools, region }, box) {
-  const made = await put(`${PATH}/${segment(name.trim())}`, { pools: listed(pools), region });
+  const made = await put(`${PATH}/${segment(name.trim())}`, { pools: read(pools), region });
   tell(`Workspace ${made.name} is there. Open it to make its keys and invite its members.`);
   box.reset();
   await ctx.reload();
 }
 
-async function changePools(ctx, { name, pools }, path) {
+async function changePools(ctx, { name, loans }, path) {
   const entered = await dialog(`The pools of ${name}`, {
-    fields: [{ name: "pools", label: "Pools", value: pools.join(", "), hint: "Of yours, through which it may send; with commas between." }],
+    fields: [{ name: "pools", label: "Pools", value: written(loans), hint: HINT }],
     yes: "Change",
-    act: ({ pools: words }) => put(path, { pools: listed(words) }),
+    act: ({ pools: words }) => put(path, { pools: read(words) }),
   });
   if (entered) await ctx.reload();
 }

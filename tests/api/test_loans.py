@@ -1,0 +1,129 @@
+"""What the operator lends: pools, and in whose name a workspace may write through them."""
+
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.lending import WrongLoan, read_loan
+from fairpost.model.account import Limits
+from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
+from fairpost.postgres import workspaces
+from tests.api.conftest import Api
+from tests.api.signed_in import signed_in
+from tests.api.test_campaigns import add_people
+
+HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
+
+
+async def _lend(api: Api, *loans: Loan) -> None:
+    await workspaces.set_loans(api.store, "acme", loans)
+
+
+async def _send(client: httpx.AsyncClient, **more: Any) -> tuple[int, str | None]:
+    """The status, and the field that was refused."""
+    answer = await client.post("/api/emails", json={**HELLO, **more})
+    if answer.status_code == 201:
+        return 201, None
+    return answer.status_code, answer.json()["error"]["details"][0]["field"]
+
+
+async def test_a_new_workspace_is_lent_nothing(api: Api) -> None:
+    await api.store.add_account("codes", address="no-reply@operator.example", limits=Limits())
+    await workspaces.add_workspace(api.store, "acme")
+    async with api.client("acme", scopes=(Scope.SEND, Scope.READ)) as client:
+        assert (await client.get("/api/pools")).json()["data"] == {"own": [], "lent": [], "loans": []}
+        assert await _send(client, subject="Admin Console") == (422, "pool")
+        assert await _send(client, pool="default") == (422, "pool")
+    assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 0
+
+
+async def test_mail_through_a_lent_pool_never_has_the_operators_address(api: Api, client: httpx.AsyncClient) -> None:
+    await _lend(api, Loan("default", (PROVEN,)))
+    assert await _send(client) == (422, "from")
+    assert await _send(client, **{"from": None}) == (422, "from")
+    assert await _send(client, **{"from": "no-reply@operator.example"}) == (422, "from")
+    assert await _send(client, **{"from": "hello@news.acme.example"}) == (201, None)
+
+
+async def test_a_loan_allows_its_addresses_and_domains_and_no_others(api: Api, client: httpx.AsyncClient) -> None:
+    await _lend(api, read_loan("default=news@brand.example,shop.example"))
+    for allowed in ("news@brand.example", "NEWS@Brand.Example", "a@shop.example", "a@eu.shop.example"):
+        assert await _send(client, **{"from": allowed}) == (201, None), allowed
+    for refused in (
+        "other@brand.example",
+        "news@eu.brand.example",
+        "a@notshop.example",
+        "a@acme.example",
+        "a@shop.example.evil.example",
+    ):
+        assert await _send(client, **{"from": refused}) == (422, "from"), refused
+    lines = "\n".join(
+        [
+            '{"to": "a@example.com", "subject": "x", "text": "x"}',
+            '{"to": "a@example.com", "subject": "x", "text": "x", "from": "a@shop.example"}',
+        ]
+    )
+    bulk = await client.post("/api/emails/bulk", content=lines, headers={"Content-Type": "application/x-ndjson"})
+    assert [(each["error"] or {}).get("field") for each in bulk.json()["data"]["results"]] == ["from", None]
+
+
+async def test_the_workspace_sees_what_it_may_write_as(api: Api, client: httpx.AsyncClient) -> None:
+    await _lend(api, Loan("fast", ("shop.example", PROVEN)))
+    assert (await client.get("/api/pools")).json()["data"]["loans"] == [
+        {"pool": "fast", "from": ["shop.example", PROVEN]}
+    ]
+
+
+async def test_a_campaign_names_no_from_and_needs_a_loan_with_the_accounts_address(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    await add_people(api)
+    given = {"lists": ["customers"], "steps": [{"subject": "Hi", "text": "Hello"}]}
+    assert (await client.put("/api/campaigns/spring", json=given)).status_code == 201
+    await _lend(api, Loan("default", (PROVEN,)))
+    refused = await client.put("/api/campaigns/autumn", json=given)
+    assert (refused.status_code, refused.json()["error"]["details"][0]["field"]) == (422, "pool")
+    assert (await client.post("/api/campaigns/spring/launch")).status_code == 409
+
+
+async def test_the_operators_portal_is_nobody_elses(api: Api, client: httpx.AsyncClient) -> None:
+    listed = {item["portal"] for item in (await client.get("/api/portals")).json()["data"]}
+    assert "admin" not in listed
+    assert "hub" in listed
+    words = {"subject": "x", "text": "x", "html": "x"}
+    values = {"first_name": "Ann", "reset_url": "https://evil.example", "valid_for": "1 hour"}
+    path = "/api/portals/admin/forgot_password"
+    for answer in (
+        await client.get(path),
+        await client.put(path, json=words),
+        await client.delete(path),
+        await client.post(f"{path}/preview", json={"values": values}),
+        await client.post(f"{path}/send", json={"to": "ann@example.com", "from": "a@acme.example", "values": values}),
+    ):
+        assert answer.status_code == 404
+    assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 0
+
+
+async def test_an_admin_lends_over_http_and_never_the_services_address(api: Api) -> None:
+    path = "/api/admin/workspaces/acme"
+    async with signed_in(api) as admin:
+        added = await admin.put(path, json={})
+        assert (added.status_code, added.json()["data"]["loans"]) == (201, [])
+        lent = await admin.put(path, json={"pools": ["relay", {"pool": "fast", "from": ["Acme.Example"]}]})
+        loans = [{"pool": "fast", "from": ["acme.example"]}, {"pool": "relay", "from": [PROVEN]}]
+        assert lent.json()["data"]["loans"] == loans
+        assert (await admin.put(path, json={})).json()["data"]["loans"] == loans
+        for wrong in ({"pool": "default", "from": [ACCOUNT]}, {"pool": "fast", "from": ["not a domain"]}, "a=b"):
+            answer = await admin.put(path, json={"pools": [wrong]})
+            assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, "pools.0"), wrong
+        listed = (await admin.get("/api/portals", headers={"X-Workspace": "acme"})).json()["data"]
+        assert "admin" in {item["portal"] for item in listed}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "=x.example", "@acme", "a/b", "fast=", "fast=localhost", "fast=a b@x.example", "fast=*"]
+)
+def test_what_is_no_loan_is_refused(text: str) -> None:
+    with pytest.raises(WrongLoan):
+        read_loan(text)
