@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fairpost.model.errors import DatabaseUnavailable, MigrationError, RegionUnavailable, SettingsError
 from fairpost.model.sender import AbuseMode, Fairness, Priority, Tier
 from fairpost.model.urls import without_password
+from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.senders import SenderPolicy
 from fairpost.policy.tiers import Plans
@@ -73,6 +74,7 @@ def sender_policy(settings: Settings) -> SenderPolicy:
             mode=settings.abuse_detection, threshold=settings.abuse_threshold, throttle_max=settings.throttle_max
         ),
         plans=Plans(paid=settings.paid_plans, free=settings.free_plans),
+        trusted=frozenset({SERVICE_WORKSPACE, settings.workspace}),
     )
 
 

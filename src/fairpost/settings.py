@@ -27,6 +27,7 @@ TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # in this order thei
 WEIGHT_MAX = 1000.0
 THROTTLE_MAX = timedelta(days=30)
 NUMBER_MAX = 1_000_000_000
+USERS_OF_A_WORKSPACE = 100  # inventing more of them lets nobody send more
 FILE_VARIABLE = "FAIRPOST_CONFIG"
 FILE_BYTES_MAX = 100_000  # with every setting explained, it has a few KB
 DAYS_MAX = 36_500
@@ -56,6 +57,7 @@ class Settings:
     max_queue: int
     user_daily_max: int  # 0: no limit
     user_waiting_max: int  # 0: no limit
+    workspace_daily_max: int | None  # None: as many as a hundred users
     paid_plans: frozenset[str]
     free_plans: frozenset[str]
     operators: tuple[str, ...]
@@ -86,6 +88,12 @@ class Settings:
     @property
     def region_name(self) -> str:
         return self.region or MAIN
+
+    @property
+    def daily_max_of_workspace(self) -> int:
+        """0: no limit."""
+        given = self.workspace_daily_max
+        return USERS_OF_A_WORKSPACE * self.user_daily_max if given is None else given
 
     def at(self, region: str) -> Self:
         """The same for the database of this region."""
@@ -475,6 +483,14 @@ SETTINGS = (
         default="10000",
         rule=f"a whole number, 0..{NUMBER_MAX}",
         help="How many e-mails of a user may wait; 0: any number.",
+        read=_number(0, NUMBER_MAX),
+    ),
+    Setting(
+        name="workspace_daily_max",
+        default=None,
+        rule=f"a whole number, 0..{NUMBER_MAX}",
+        help="How many e-mails all users of a workspace together may submit over SMTP or HTTP in 24 hours; 0: any number. "
+        f"Where it is not set, {USERS_OF_A_WORKSPACE} times FAIRPOST_USER_DAILY_MAX.",
         read=_number(0, NUMBER_MAX),
     ),
     Setting(

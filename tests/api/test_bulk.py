@@ -42,7 +42,7 @@ async def test_good_lines_are_taken_and_bad_ones_named(api: Api, client: httpx.A
 
 
 async def test_a_key_counts_for_every_line_also_at_the_same_moment(api: Api, client: httpx.AsyncClient) -> None:
-    body = "\n".join(line(n) for n in range(1500))
+    body = "\n".join(line(n, user=f"user {n % 10}") for n in range(1500))
     answers = await asyncio.gather(
         *(
             client.post("/api/emails/bulk", content=body, headers={**NDJSON, "Idempotency-Key": "june"})

@@ -138,7 +138,7 @@ def test_who_is_registered_is_scored_at_once(lenient: Cli, strict: Cli, db: Db) 
 def test_what_makes_no_sense_is_a_usage_error(bare: Cli) -> None:
     cases: dict[tuple[str, ...], tuple[str, ...]] = {
         ANN: ("--plan", "--since"),
-        ("acme", "--daily-max", "5"): ("--daily-max",),
+        ("acme", "--home", "acme.example"): ("--home",),
         (*ANN, "--plan", "x" * 101): ("100",),
         ("acme", "", "--plan", "team"): ("200",),
         ("a" * 201, "--plan", "team"): ("200",),
@@ -235,13 +235,21 @@ def test_who_never_was_is_an_error(cli: Cli, db: Db, names: tuple[str, ...]) -> 
     assert "nobody" in cli.error("user", "show", *names)
 
 
-def test_a_workspace_has_no_score_and_no_limits(cli: Cli, db: Db) -> None:
+def test_a_workspace_has_a_score_and_limits_and_the_operators_own_is_not_scored(cli: Cli, db: Db) -> None:
     be_bad(db)
-    cli.ok("user", "set", "acme", "--plan", "team")
-    assert cli.json("user", "show", "acme")["score"] is None
-    page = cli.ok("user", "show", "acme")
-    assert "score" not in page
-    assert "limits" not in page
+    cli.ok("user", "set", "acme", "--plan", "team", "--daily-max", "5000")
+    shown = cli.json("user", "show", "acme")
+    assert shown["score"] > 50
+    assert shown["daily_max"] == 5000
+    assert missing(cli.ok("user", "show", "acme"), "score", "5,000") == []
+    own = Cli({**cli.environment, "FAIRPOST_WORKSPACE": "acme"})
+    assert own.json("user", "show", "acme")["score"] is None
+
+
+def test_a_user_is_found_by_any_form_of_the_name(cli: Cli) -> None:
+    cli.ok("user", "set", "acme", "Ann ", "--daily-max", "7")
+    assert cli.json("user", "show", "acme", "ANN")["daily_max"] == 7
+    assert [each["user"] for each in cli.json("user", "list")] == ["ann"]
 
 
 def test_who_was_registered_in_sql_is_shown_before_an_engine_has_looked(cli: Cli, db: Db) -> None:

@@ -13,7 +13,7 @@ from fairpost.deliver.senders import TELL_EVERY, SenderOptions, SenderWatch
 from fairpost.model.account import Limits
 from fairpost.model.email import Outgoing
 from fairpost.model.report import Reached, Reply, Report, Step
-from fairpost.model.sender import AbuseMode, Fairness, SenderId, Tier
+from fairpost.model.sender import AbuseMode, Fairness, SenderId, SenderLevel, Tier
 from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.senders import SenderPolicy, lift
 from fairpost.policy.tiers import Plans
@@ -358,3 +358,57 @@ async def test_hours_in_which_no_engine_looked_are_looked_at(store: Store, hands
 async def test_an_age_that_nobody_can_have_is_refused(store: Store, since: str) -> None:
     with pytest.raises(asyncpg.PostgresError, match=r"1970.*2200"):
         await store.value("SELECT fairpost.set_sender('w1', 'ann', NULL, $1::text::timestamptz)", since)
+
+
+async def test_a_workspace_is_caught_whose_invented_users_each_keep_the_rules(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    """None of them breaks more than a rule; together they bounce too much, and five times as much as is usual."""
+    yesterday = (START - timedelta(days=3)).date()
+    await store.value(
+        "INSERT INTO fairpost.activity_days (workspace, user_name, day, volume) VALUES ('w1', 'usual', $1, 10)",
+        yesterday,
+    )
+    watch = watch_of(store)
+    await watch.start()
+    await store.enqueue_many(
+        [draft(user=f"user{i}", to=f"{'bounce' if i % 5 == 0 else 'ok'}{i}@there.test") for i in range(200)]
+    )
+    await store.enqueue_many([draft(workspace="w2", user="ann", to=f"ok{i}@there.test") for i in range(5)])
+    for _ in range(120):
+        await runner.step()
+        hands.advance(timedelta(seconds=10))
+        await watch.step()
+    (caught,) = await senders.known(store, throttled=True)
+    assert (caught.id.workspace, caught.id.level) == ("w1", SenderLevel.WORKSPACE)
+    assert caught.throttle is not None
+    await runner.run_until_idle()
+    waiting = await store.fetch(
+        "SELECT workspace, count(*) AS n FROM fairpost.queue WHERE workspace <> 'fairpost' GROUP BY 1"
+    )
+    assert {row["workspace"] for row in waiting} == {"w1"}
+    assert len(await notices(store)) == 2
+
+
+async def test_mail_that_names_no_user_counts_for_its_workspace_unless_that_is_the_operators(
+    store: Store, runner: Runner, hands: clock.ManualClock
+) -> None:
+    policy = SenderPolicy(trusted=frozenset({"own"}))
+    watch = SenderWatch(store, SenderOptions(policy=policy, fairness=Fairness()), print)
+    await watch.start()
+    for workspace in ("own", "w1"):
+        await senders.set_sender(
+            store, SenderId(workspace=workspace, level=SenderLevel.WORKSPACE), plan=None, since=START
+        )
+        await store.enqueue_many(
+            [
+                draft(workspace=workspace, user="", to=f"{'bounce' if i % 4 == 0 else 'ok'}{i}@there.test")
+                for i in range(150)
+            ]
+        )
+    for _ in range(200):
+        await runner.step()
+        hands.advance(timedelta(seconds=10))
+        await watch.step()
+    caught = await senders.known(store, throttled=True)
+    assert [(sender.id.workspace, sender.id.level) for sender in caught] == [("w1", SenderLevel.WORKSPACE)]

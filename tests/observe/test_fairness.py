@@ -437,3 +437,22 @@ async def test_how_evenly_is_told_of_each_hour_in_which_somebody_was_served(stor
     assert (now.users.senders, now.users.jain, now.users.gini) == (3, jain([2, 2, 6]), gini([2, 2, 6]))
     _, of_one = await read_hours(store, now=NOW, workspace="w1")
     assert (of_one.users.senders, of_one.users.jain) == (2, 1.0)
+
+
+async def test_bulk_mail_that_is_sent_as_urgent_is_shown(store: Store, account: AccountId) -> None:
+    """What becomes due is counted when it is staged."""
+    emails = [draft(workspace="loud", user="ann", stream="") for _ in range(1_000)]
+    emails += [draft(workspace="loud", user="bob", stream="news") for _ in range(500)]
+    emails += [draft(workspace="calm", user="eve", stream="") for _ in range(3)]
+    await store.enqueue_many(emails, now=NOW)
+    await store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW)
+    loud, calm = (await read_fairness(store, now=NOW)).urgent
+    assert (loud.workspace, loud.emails, loud.urgent, loud.user, loud.user_urgent) == (
+        "loud",
+        1_500,
+        1_000,
+        "ann",
+        1_000,
+    )
+    assert (loud.is_suspect, calm.is_suspect, calm.share) == (True, False, 1.0)
+    assert [each.workspace for each in (await read_fairness(store, now=NOW, workspace="calm")).urgent] == ["calm"]

@@ -158,9 +158,18 @@ def test_when_a_throttle_is_over_and_the_score_is_good_the_user_is_free() -> Non
     assert (free.tier, free.throttle, free.reasons, free.is_enforced) == (Tier.HIGH, None, (), False)
 
 
-@pytest.mark.parametrize("id_", [ACME, NAMELESS], ids=str)
-def test_nobody_is_scored_where_there_is_nobody_to_blame(id_: SenderId) -> None:
-    assert looked(Sender(id=id_), WORSE) is None
+def test_mail_that_names_no_user_has_no_score_but_its_workspace_does() -> None:
+    assert looked(Sender(id=NAMELESS), WORSE) is None
+    decided = looked(Sender(id=ACME), WORSE)
+    assert decided is not None
+    assert (decided.is_new, decided.after.tier) == (True, Tier.THROTTLED)
+
+
+@pytest.mark.parametrize(
+    "policy", [SenderPolicy(trusted=frozenset({"acme"})), SenderPolicy(abuse=AbusePolicy(mode=AbuseMode.OFF))]
+)
+def test_a_workspace_of_the_operators_own_is_not_scored(policy: SenderPolicy) -> None:
+    assert looked(Sender(id=ACME), WORSE, policy=policy) is None
 
 
 def test_another_scorer_can_take_the_place_of_the_rules() -> None:

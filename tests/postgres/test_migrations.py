@@ -234,3 +234,27 @@ async def test_what_was_lent_before_stays_lent_as_it_was(blank: Any) -> None:
     for workspace, is_taken in (("acme", True), ("none", False)):
         error = await blank.fetchval("SELECT s.error FROM fairpost.submit($1, $2) s", workspace, email)
         assert (error is None) == is_taken, error
+
+
+async def test_a_limit_and_a_throttle_outlive_the_folding_of_names(blank: Any) -> None:
+    await migrate(blank, up_to=27)
+    await blank.execute(
+        """INSERT INTO fairpost.senders (workspace, level, name, daily_max, throttled_since, throttled_until, is_enforced, tier)
+               VALUES ('w', 'user', 'Ann', 5, now(), now() + interval '2 hours', true, -1), ('w', 'user', 'ann', 9, NULL, NULL, false, 1),
+                      ('w', 'user', 'ANN', NULL, NULL, NULL, false, 1), ('w', 'user', 'Bob ', 7, NULL, NULL, false, 1);
+           INSERT INTO fairpost.rules (workspace, level, key, throttled_until, tier) VALUES ('w', 'user', 'Ann', now() + interval '2 hours', -1);
+           INSERT INTO fairpost.homes (workspace, user_name, is_given, domain, is_proven) VALUES ('w', 'Ann', false, 'a.test', true);
+           INSERT INTO fairpost.submissions (workspace, user_name, hour, n)
+               VALUES ('w', 'Ann', date_trunc('hour', now()), 3), ('w', 'ann', date_trunc('hour', now()), 2);
+           INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume) VALUES ('w', 'Ann', date_trunc('hour', now()), 'default', 8);
+           INSERT INTO fairpost.activity_days (workspace, user_name, day, volume) VALUES ('w', 'Ann', '2030-01-01', 8), ('w', 'ann', '2030-01-01', 1)"""
+    )
+    await migrate(blank)
+    ann = await blank.fetchrow("SELECT * FROM fairpost.senders WHERE name = 'ann'")
+    assert (ann["daily_max"], ann["is_enforced"], ann["throttled_until"] is not None) == (5, True, True)
+    assert await blank.fetchval("SELECT daily_max FROM fairpost.senders WHERE name = 'bob'") == 7
+    assert await blank.fetchval("SELECT tier FROM fairpost.rules WHERE key = 'ann'") == -1
+    assert await blank.fetchval("SELECT domain FROM fairpost.homes WHERE user_name = 'ann'") == "a.test"
+    assert await blank.fetchval("SELECT sum(n) FROM fairpost.submissions WHERE user_name = 'ann'") == 5
+    assert await blank.fetchval("SELECT sum(volume) FROM fairpost.activity WHERE user_name = 'ann'") == 8
+    assert await blank.fetchval("SELECT volume FROM fairpost.activity_days WHERE user_name = 'ann'") == 9

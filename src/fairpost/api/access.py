@@ -59,7 +59,13 @@ class Caller:
     ids: PublicIds  # of the region's database
     request_id: str = ""
     key_id: str | None = None  # None: somebody who has signed in
+    person_id: int | None = None
     is_operator: bool = False  # an admin, who acts in the workspace
+
+    @property
+    def user(self) -> str:
+        """Whose e-mails those are that name no user. No caller can give such a name."""
+        return f"key:{self.key_id}" if self.key_id else f"person:{self.person_id}"
 
     def email_id(self, text: str) -> EmailId | None:
         """None: it can be none of an e-mail. A number is one for the operator alone: to anybody else it is no id."""
@@ -235,6 +241,7 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
         owner=owner,
         ids=await owner.public_ids(),
         request_id=request.state.request_id,
+        person_id=signed_in.person.id,
         is_operator=is_admin,
     )
 

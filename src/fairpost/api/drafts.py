@@ -15,6 +15,7 @@ from fairpost.campaigns.file import CampaignFile, FileStep
 from fairpost.campaigns.words import GAP_S_MAX
 from fairpost.model.campaign import HUMAN_GAP, Campaign, Gap
 from fairpost.model.errors import NotFound
+from fairpost.model.sender import RESERVED_USERS, fold_user
 from fairpost.postgres import campaigns, templates, workspaces
 from fairpost.postgres.campaigns import Draft
 from fairpost.postgres.store import Store
@@ -82,6 +83,8 @@ def check(given: CampaignIn) -> None:
         values.user(given.user)
     except ValueError as error:
         raise invalid("user", str(error)) from None
+    if fold_user(given.user).startswith(RESERVED_USERS):
+        raise invalid("user", f"must not begin with {' or '.join(RESERVED_USERS)}")
     try:
         if given.starts_at is not None:
             values.moment(given.starts_at)

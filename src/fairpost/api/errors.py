@@ -33,7 +33,9 @@ CODES: Mapping[str, Kind] = {
     "unsupported_media_type": Kind(415, "The body is of another type than this path takes."),
     "invalid": Kind(422, "Something in the request is wrong; `details` names the fields. Nothing was changed."),
     "rate_limited": Kind(429, "Too many requests; Retry-After says when there is room again."),
-    "quota_reached": Kind(429, "This user has handed in too many e-mails; Retry-After says when there is room again."),
+    "quota_reached": Kind(
+        429, "This user or workspace has handed in too many e-mails; Retry-After says when there is room again."
+    ),
     "internal": Kind(500, "A fault of ours. The request id finds it in the log."),
     "unavailable": Kind(503, "The database of this workspace's region does not answer. Try again."),
 }

@@ -69,12 +69,14 @@ async def submit_json(
 ) -> list[Taken | Refused]:
     """The same of a list that is written already, in the transaction of this store."""
     rows = await store.fetch(
-        "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5, $6)",
+        "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5, $6, $7, $8)",
         caller.workspace,
         emails,
         service.settings.user_daily_max or None,
         service.settings.user_waiting_max or None,
         clock.stated(),
+        caller.user,
+        service.settings.daily_max_of_workspace or None,
         requests,
     )
     return [_result(row) for row in rows]

@@ -57,6 +57,7 @@ def _print(report: "FairnessReport") -> None:
     if report.workspace is None:
         _print_durations(report)
     _print_throttled(report)
+    _print_urgent(report)
     if report.workspace is None:
         _print_engines(report)
     if not report.waiting.emails and not report.served.emails:
@@ -211,6 +212,27 @@ def _print_throttled(report: "FairnessReport") -> None:
             ],
             title="Throttled, the latest first",
         )
+
+
+def _print_urgent(report: "FairnessReport") -> None:
+    if not report.urgent:
+        return
+    typer.echo()
+    print_table(
+        ("workspace", ">urgent", ">of its mail", "most of it by", ">urgent", ""),
+        [
+            (
+                each.workspace,
+                f"{each.urgent:,}",
+                f"{each.share:.0%}",
+                each.user or NONE,
+                f"{each.user_urgent:,}",
+                "bulk mail sent as urgent?" if each.is_suspect else "",
+            )
+            for each in report.urgent[:SHOWN_MAX]
+        ],
+        title=f"Urgent mail of the last {_window(report)}",
+    )
 
 
 def _print_engines(report: "FairnessReport") -> None:

@@ -27,6 +27,7 @@ from fairpost.settings import read_settings
 if TYPE_CHECKING:
     from fairpost.model.sender import Sender
     from fairpost.observe.emails import Stop
+    from fairpost.observe.senders import ShownSender
     from fairpost.policy.senders import Decided
     from fairpost.postgres.senders import Active
     from fairpost.postgres.store import Store
@@ -79,8 +80,8 @@ def set_(
     id_ = _id(workspace, user)
     if all(given is None for given in (plan, since, daily_max, waiting_max, home)):
         raise typer.BadParameter("give at least one of --plan, --since, --daily-max, --waiting-max and --home")
-    if (daily_max, waiting_max, home) != (None, None, None) and id_.level is SenderLevel.WORKSPACE:
-        raise typer.BadParameter("--daily-max, --waiting-max and --home are of a user: name one")
+    if home is not None and id_.level is SenderLevel.WORKSPACE:
+        raise typer.BadParameter("--home is of a user: name one")
     if plan is not None and len(plan) > PLAN_MAX:
         raise typer.BadParameter(f"a plan has {PLAN_MAX} characters at most")
     from fairpost.app import sender_policy
@@ -96,17 +97,18 @@ def set_(
         now = await store.value("SELECT clock_timestamp()")
         if since is not None and since > now:
             raise FairpostError(f"--since must not lie in the future, got {iso(since)}")
-        (known,) = await senders.with_activity(store, [id_])
+        named = await senders.named(store, id_)
+        (known,) = await senders.with_activity(store, [named])
         before = known.sender
         if plan is not None or since is not None or new_home is not None:
             new_plan = before.plan if plan is None else plan or None
-            await senders.set_sender(store, id_, plan=new_plan, since=since or before.since, home=new_home)
+            await senders.set_sender(store, named, plan=new_plan, since=since or before.since, home=new_home)
             await senders.settle_homes(store)  # or an engine does, within a second
         if daily_max is not None or waiting_max is not None:
             daily = before.daily_max if daily_max is None else daily_max or None
             waiting = before.waiting_max if waiting_max is None else waiting_max or None
-            await senders.set_limits(store, id_, daily_max=daily, waiting_max=waiting)
-        return await senders.decide_now(store, id_, lambda a, now: look(a.sender, a.hours, a.days, policy, now=now))
+            await senders.set_limits(store, named, daily_max=daily, waiting_max=waiting)
+        return await senders.decide_now(store, named, lambda a, now: look(a.sender, a.hours, a.days, policy, now=now))
 
     found = with_store(work, settings=settings)
     typer.echo(plain(f"set {id_}: {_known_in_words(found)}"))
@@ -123,10 +125,15 @@ def show(workspace: Workspace, user: User = None, as_json: AsJson = False) -> No
     """
     from fairpost.app import sender_policy
     from fairpost.observe.senders import show_sender
+    from fairpost.postgres.senders import named
 
     id_, settings = _id(workspace, user), read_settings()
     policy = sender_policy(settings)
-    shown = with_store(lambda store: show_sender(store, id_, policy), settings=settings)
+
+    async def work(store: "Store") -> "ShownSender":
+        return await show_sender(store, await named(store, id_), policy)
+
+    shown = with_store(work, settings=settings)
     if as_json:
         print_json(shown_facts(shown))
     else:
@@ -186,7 +193,7 @@ def throttle(
     from fairpost.app import sender_policy
     from fairpost.observe.senders import waiting_behind
     from fairpost.policy.senders import impose
-    from fairpost.postgres.senders import decide_now
+    from fairpost.postgres.senders import decide_now, named
 
     id_, settings = _id(workspace, user), read_settings()
     policy = sender_policy(settings)
@@ -198,7 +205,8 @@ def throttle(
         return impose(active.sender, until=end, reason=reason, policy=policy, now=now)
 
     async def work(store: "Store") -> "tuple[Sender, int]":
-        return await decide_now(store, id_, decide), await waiting_behind(store, id_)
+        known = await named(store, id_)
+        return await decide_now(store, known, decide), await waiting_behind(store, known)
 
     found, waiting = with_store(work, settings=settings)
     assert found.throttle is not None
@@ -226,7 +234,7 @@ def lift(
     from fairpost.observe.senders import waiting_behind
     from fairpost.policy.senders import IMMUNE_FOR
     from fairpost.policy.senders import lift as lifted
-    from fairpost.postgres.senders import decide_now
+    from fairpost.postgres.senders import decide_now, named
 
     id_, settings = _id(workspace, user), read_settings()
     policy = sender_policy(settings)
@@ -237,8 +245,10 @@ def lift(
         return lifted(active.sender, policy=policy, now=now, immune_for=immune_for or IMMUNE_FOR)
 
     async def work(store: "Store") -> "tuple[Sender, int, list[Stop]]":
-        found = await decide_now(store, id_, decide)
-        return found, await waiting_behind(store, id_), await stops_on(store, id_.workspace, user=user)
+        known = await named(store, id_)
+        found = await decide_now(store, known, decide)
+        stops = await stops_on(store, known.workspace, user=known.name if user is not None else None)
+        return found, await waiting_behind(store, known), stops
 
     found, waiting, stops = with_store(work, settings=settings)
     assert found.immune_until is not None

@@ -89,7 +89,7 @@ def print_sender(shown: "ShownSender", settings: "Settings", policy: "SenderPoli
             ("plan", sender.plan or "unknown"),
             ("since", when(sender.since, shown.now) or "unknown, and so it is not young"),
             ("tier", _tier_in_words(shown, policy)),
-            *(_of_user(shown, settings, policy) if is_user else []),
+            *_deeds(shown, settings, policy),
             ("throttle", _throttle_in_words(sender, shown.now)),
             ("immune", _immunity_in_words(sender, shown.now)),
             ("waiting", emails(shown.waiting)),
@@ -99,14 +99,20 @@ def print_sender(shown: "ShownSender", settings: "Settings", policy: "SenderPoli
     )
 
 
-def _of_user(shown: "ShownSender", settings: "Settings", policy: "SenderPolicy") -> Pairs:
+def _deeds(shown: "ShownSender", settings: "Settings", policy: "SenderPolicy") -> Pairs:
     counts, score, usual = shown.day.counts, shown.score, _usual(shown.day)
     done = f"{counts.sent:,} sent, {counts.bounced:,} bounced, {counts.rejected:,} rejected"
+    is_user = shown.sender.id.level is SenderLevel.USER
     scored = "none: nobody is scored (FAIRPOST_ABUSE_DETECTION)"
+    if not is_user and shown.sender.id.workspace in policy.trusted:
+        scored = "none: it is your own (FAIRPOST_WORKSPACE)"
     if score is not None:
         scored = f"{score.value} of 100, confidence {score.confidence:.2f}; above {policy.abuse.threshold} is throttled"
     return [
-        ("home", "none yet" if shown.home is None else shown.home or "(the account's own domain)"),
+        (
+            "home",
+            ("none yet" if shown.home is None else shown.home or "(the account's own domain)") if is_user else None,
+        ),
         ("limits", _limits_in_words(shown.sender, settings)),
         ("last 24 h", f"{emails(counts.volume)} due; {done}"),
         ("usual", "nothing before" if usual is None else f"{usual:.1f} a day"),
@@ -134,10 +140,13 @@ def _weight(tier: Tier, fairness: "Fairness") -> float:
 
 def _limits_in_words(sender: "Sender", settings: "Settings") -> str:
     """Its own count on every way, those of the settings where others submit."""
+    is_user = sender.id.level is SenderLevel.USER
     return "; ".join(
         (
-            _limit(sender.daily_max, settings.user_daily_max, "in 24 hours"),
-            _limit(sender.waiting_max, settings.user_waiting_max, "waiting"),
+            _limit(
+                sender.daily_max, settings.user_daily_max if is_user else settings.daily_max_of_workspace, "in 24 hours"
+            ),
+            _limit(sender.waiting_max, settings.user_waiting_max if is_user else 0, "waiting"),
         )
     )
 

@@ -5,12 +5,12 @@ Part of every engine's mind. Several engines do the same work twice at worst: a 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from fairpost.deliver.notices import notice_of_throttles
-from fairpost.model.sender import Fairness, Sender, SenderId
+from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel
 from fairpost.policy.health import health
 from fairpost.policy.senders import SenderPolicy, look
 from fairpost.postgres import senders
@@ -19,6 +19,7 @@ from fairpost.postgres.trouble import is_trouble
 from fairpost.system.failpoints import failpoint
 
 LOOK_S = 0.5  # a burst is noticed within this, and what its accounts take to write down what they did
+WORKSPACE_EVERY = timedelta(seconds=5)
 TELL_EVERY = timedelta(minutes=1)  # a storm of throttles is one e-mail a minute, not a storm of e-mails
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
@@ -41,6 +42,8 @@ class SenderWatch:
         self._log = log
         self._hour: datetime | None = None
         self._later: dict[SenderId, datetime | None] = {}  # somebody had them locked
+        self._stirred: set[str] = set()  # workspaces to look at,
+        self._looked_at: dict[str, datetime] = {}  # and when they were last
         self._told_at = self._health_at = self._folded_at = LONG_AGO
 
     async def start(self) -> None:
@@ -64,7 +67,12 @@ class SenderWatch:
         now = await self._store.now()
         await self._begin_hour(now)
         stirs = await senders.stirred(self._store)
-        ids = {**dict.fromkeys(await senders.to_look_at(self._store, now=now)), **stirs.users, **self._later}
+        ids = {
+            **dict.fromkeys(await senders.to_look_at(self._store, now=now)),
+            **dict.fromkeys(self._workspaces(stirs.workspaces, now)),
+            **stirs.users,
+            **self._later,
+        }
         self._later = {}
         await self._look_at(ids, now)
         await senders.settled(self._store, stirs)
@@ -80,6 +88,15 @@ class SenderWatch:
             self._folded_at = now
             await senders.fold(self._store)
             failpoint("after_fold")
+
+    def _workspaces(self, stirred: Collection[str], now: datetime) -> list[SenderId]:
+        """Those whose turn it is: what all users of a workspace did is read less often than what one did."""
+        self._looked_at = {name: at for name, at in self._looked_at.items() if at > now - WORKSPACE_EVERY}
+        self._stirred |= set(stirred)
+        due = self._stirred - self._looked_at.keys()
+        self._stirred -= due
+        self._looked_at |= dict.fromkeys(due, now)
+        return [SenderId(workspace=name, level=SenderLevel.WORKSPACE) for name in due]
 
     async def _begin_hour(self, now: datetime) -> None:
         """What was planned for this hour is volume from now on."""

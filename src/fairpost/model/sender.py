@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from unicodedata import normalize
 
 
 class Tier(IntEnum):
@@ -23,6 +24,14 @@ class AbuseMode(StrEnum):
     OFF = "off"
     OBSERVE = "observe"  # scored and reported, but nobody is slowed down
     ENFORCE = "enforce"
+
+
+RESERVED_USERS = ("key:", "login:", "person:")  # of mail that names no user: whoever hands it in
+
+
+def fold_user(name: str) -> str:
+    """As the database folds names in ASCII, and nearly so all others (sql/base/users.sql has the last word)."""
+    return normalize("NFKC", normalize("NFKC", name).casefold()).strip()
 
 
 class SenderLevel(StrEnum):

@@ -89,6 +89,11 @@ def _queue(report: FairnessReport) -> Iterator[Metric]:
     yield _plain(
         "fairpost_senders_stopped", "Throttled for abuse, and nothing goes out now.", report.throttling.stopped
     )
+    yield _plain(
+        "fairpost_workspaces_urgent_suspect",
+        "With a user whose urgent mail may be bulk mail: 1,000 and more in the last 24 hours.",
+        sum(each.is_suspect for each in report.urgent),
+    )
     yield _plain("fairpost_senders_observed", "Would be throttled, if it counted.", report.throttling.observed)
     yield _plain(
         "fairpost_names_held", "Workspaces, domains, users and streams held by a person.", report.throttling.held

@@ -23,6 +23,7 @@ from fairpost.system import clock
 HOUR = timedelta(hours=1)
 WINDOW_MIN, WINDOW_MAX = HOUR, timedelta(hours=24)  # counters by the hour are kept for a day
 LISTED_MAX = 20
+URGENT_SUSPECT_MIN = 1_000  # urgent e-mails of one user in the window
 HEALTH_AGE_MAX = timedelta(minutes=1)  # an engine looks far more often; older is nobody's
 ENGINE_AGE_MAX = timedelta(minutes=1)
 LIMITS_OF = 100  # limits are said for a claim of so many
@@ -155,6 +156,20 @@ class Throttling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UrgentUse:
+    """How much of a workspace's mail was urgent, which goes before all bulk mail, and which of its users sent the most of it. `is_suspect`: so much of
+    it that it may be bulk mail."""
+
+    workspace: str
+    emails: int
+    urgent: int
+    share: float
+    user: str
+    user_urgent: int
+    is_suspect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     id: str
     is_asleep: bool
@@ -180,6 +195,7 @@ class FairnessReport:
     waits: Mapping[str, Mapping[str, Took]]  # from due to begun, by queue and tier
     durations: Mapping[str, Took]  # send, claim, commit
     throttling: Throttling
+    urgent: Sequence[UrgentUse]  # those with the most, of what became due in the window
     engines: Sequence[Engine]
     sent_total: Mapping[str, int]  # by account, since it was added
     histograms: Mapping[tuple[Measure, Tier], Waits]  # what waits and durations were read from
@@ -237,6 +253,7 @@ async def read_fairness(
         waits={FAIR: _by_tier(took, Measure.WAIT), FIFO: _by_tier(took, Measure.WAIT_FIFO)},
         durations=_durations(took),
         throttling=await _throttling(store, workspace, now),
+        urgent=[_urgent(each) for each in await store.fetch(_URGENT, workspace, since, now, LISTED_MAX)],
         engines=[_engine(each) for each in await store.fetch(_ENGINES, now - ENGINE_AGE_MAX)],
         sent_total={each["name"]: each["sent_total"] for each in await store.fetch(_SENT_TOTAL)},
         histograms=took,
@@ -290,9 +307,26 @@ async def read_hours(
 
 
 _FAIRNESS = "SELECT f.*, coalesce($1, clock_timestamp()) AS now FROM fairpost.fairness f"
+_URGENT = """
+    SELECT u.workspace, sum(u.volume)::bigint AS emails, sum(u.urgent)::bigint AS urgent, (array_agg(u.user_name ORDER BY u.urgent DESC))[1] AS "user", max(u.urgent) AS user_urgent
+    FROM (SELECT a.workspace, a.user_name, sum(a.volume) AS volume, sum(a.urgent) AS urgent FROM fairpost.activity a
+          WHERE a.hour >= fairpost.hour_of($2) AND a.hour <= $3 AND a.volume > 0 AND ($1::text IS NULL OR a.workspace = $1) GROUP BY 1, 2) u
+    GROUP BY 1 HAVING sum(u.urgent) > 0 ORDER BY 3 DESC, 1 LIMIT $4"""
 _ENGINES = "SELECT e.* FROM fairpost.engines e WHERE e.seen_at > $1 ORDER BY e.id"
 _SENT_TOTAL = """
     SELECT a.name, l.sent_total FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id ORDER BY a.name"""
+
+
+def _urgent(row: Any) -> UrgentUse:
+    return UrgentUse(
+        workspace=row["workspace"],
+        emails=row["emails"],
+        urgent=row["urgent"],
+        share=row["urgent"] / row["emails"],
+        user=row["user"],
+        user_urgent=row["user_urgent"],
+        is_suspect=row["user_urgent"] >= URGENT_SUSPECT_MIN,
+    )
 
 
 def _mode(row: Any) -> Mode:

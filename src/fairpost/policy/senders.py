@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
 from fairpost.model.sender import AbuseMode, Counts, Sender, SenderLevel, Throttle
+from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.policy.abuse import DAY, AbusePolicy, Activity, RuleScorer, Score, Scorer, decide, look_again_at
 from fairpost.policy.tiers import PLANS, Plans, tier, tier_until
 
@@ -19,6 +20,7 @@ class SenderPolicy:
     abuse: AbusePolicy = field(default_factory=AbusePolicy)
     plans: Plans = PLANS
     scorer: Scorer = field(default_factory=RuleScorer)
+    trusted: frozenset[str] = frozenset({SERVICE_WORKSPACE})  # workspaces that have no score of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,12 @@ def activity_of(
 
 
 def score_of(sender: Sender, activity: Activity, policy: SenderPolicy, *, now: datetime) -> Score | None:
-    """None: nobody is scored. A workspace is not, nor is mail that names no user: there is nobody to blame."""
-    is_user = sender.id.level is SenderLevel.USER and sender.id.name != ""
-    return policy.scorer.score(activity, now=now) if is_user and policy.abuse.mode is not AbuseMode.OFF else None
+    """None: nobody is scored. Mail that names no user is not, it counts for its workspace; nor is a workspace of the operator's own."""
+    if sender.id.level is SenderLevel.USER:
+        is_scored = sender.id.name != ""
+    else:
+        is_scored = sender.id.workspace not in policy.trusted
+    return policy.scorer.score(activity, now=now) if is_scored and policy.abuse.mode is not AbuseMode.OFF else None
 
 
 def impose(sender: Sender, *, until: datetime, reason: str, policy: SenderPolicy, now: datetime) -> Decided:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,13 +39,25 @@ class Decision(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stirred:
-    """Users whose counters have changed, each with when the first of it happened; `marks` are given back when all of them were looked at."""
+    """Users whose counters have changed, each with when the first of it happened, and the workspaces of all that has changed; `marks` are given back
+    when all of them were looked at."""
 
     users: Mapping[SenderId, datetime]
+    workspaces: frozenset[str]
     marks: tuple[int, ...]
 
 
 # ── what is known ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def named(store: "Store", id_: SenderId) -> SenderId:
+    """As the database has it, for somebody at the command line."""
+    return replace(id_, name=await store.value("SELECT fairpost.user_named($1, $2)", id_.workspace, id_.name))
+
+
+async def folded(store: "Store", id_: SenderId) -> SenderId:
+    """The same for a request, which cannot see what waits."""
+    return replace(id_, name=await store.value("SELECT fairpost.fold_user($1)", id_.name))
 
 
 async def set_sender(
@@ -74,12 +86,20 @@ async def settle_homes(store: "Store", *, now: datetime | None = None) -> int:
 
 
 async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, waiting_max: int | None) -> None:
-    """For whatever this user hands in, on any way. None: no limit of his own."""
-    await store.value(
-        """INSERT INTO fairpost.senders AS s (workspace, level, name, daily_max, waiting_max) VALUES ($1, 'user', $2, $3, $4)
-           ON CONFLICT (workspace, level, name) DO UPDATE SET daily_max = $3, waiting_max = $4""",
-        *(id_.workspace, id_.name, daily_max, waiting_max),
-    )
+    """For whatever this user, or all users of a workspace together, hand in, on any way. None: no limit of its own."""
+    async with store.together() as one:
+        await one.value(
+            """INSERT INTO fairpost.senders AS s (workspace, level, name, daily_max, waiting_max) VALUES ($1, $5, fairpost.fold_user($2), $3, $4)
+               ON CONFLICT (workspace, level, name) DO UPDATE SET daily_max = $3, waiting_max = $4""",
+            *(id_.workspace, id_.name, daily_max, waiting_max, id_.level),
+        )
+        if id_.level is SenderLevel.WORKSPACE:  # what its users handed in before counts
+            await one.value(
+                """INSERT INTO fairpost.submissions (workspace, user_name, hour, n)
+                   SELECT s.workspace, '', s.hour, sum(s.n) FROM fairpost.submissions s WHERE s.workspace = $1 AND s.user_name <> '' GROUP BY 1, 3
+                   ON CONFLICT DO NOTHING""",
+                id_.workspace,
+            )
 
 
 async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]:
@@ -124,9 +144,10 @@ async def stirred(store: "Store") -> Stirred:
     )
     users: dict[SenderId, datetime] = {}
     for row in rows:
-        id_ = SenderId(workspace=row["workspace"], name=row["user_name"])
-        users[id_] = min(users.get(id_, row["at"]), row["at"])
-    return Stirred(users, tuple(row["id"] for row in rows))
+        if row["user_name"]:  # else it is the workspace's alone
+            id_ = SenderId(workspace=row["workspace"], name=row["user_name"])
+            users[id_] = min(users.get(id_, row["at"]), row["at"])
+    return Stirred(users, frozenset(row["workspace"] for row in rows), tuple(row["id"] for row in rows))
 
 
 async def settled(store: "Store", stirs: Stirred) -> None:

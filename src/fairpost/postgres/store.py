@@ -228,11 +228,12 @@ class Store:
         *,
         daily_max: int | None = None,
         waiting_max: int | None = None,
+        workspace_max: int | None = None,
         now: datetime | None = None,
     ) -> list[Any]:
-        """`daily_max` and `waiting_max`: for each user, of what others hand in."""
-        sql = "SELECT * FROM fairpost.enqueue_many($1, $2, $3, $4)"
-        return await self.fetch(sql, json.dumps(emails), _at(now), daily_max, waiting_max)
+        """`daily_max` and `waiting_max`: for each user, of what others hand in; `workspace_max`: for each workspace in 24 hours."""
+        sql = "SELECT * FROM fairpost.enqueue_many($1, $2, $3, $4, $5)"
+        return await self.fetch(sql, json.dumps(emails), _at(now), daily_max, waiting_max, workspace_max)
 
     # ── accounts and leases ───────────────────────────────────────────────────────────────────────────────
 

@@ -88,7 +88,9 @@ async def bulk(request: Request, caller: Sends, service: TheService, key: Idempo
                     "too_large", f"A request has at most {LINES_MAX:,} lines.", details={"lines_max": LINES_MAX}
                 )
         is_one_chunk = lines <= CHUNK_LINES and body.tell() <= CHUNK_BYTES
-        users = set() if is_one_chunk else await _users(body)
+        users = set() if is_one_chunk else await _users(body) | {caller.user}
+        if users and service.settings.daily_max_of_workspace:
+            users.add("")  # the workspace as a whole
         body.seek(0)
         async with caller.owner.together() as one:
             if users:

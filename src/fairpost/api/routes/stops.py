@@ -19,7 +19,7 @@ from fairpost.observe.senders import waiting_behind
 from fairpost.policy.senders import IMMUNE_FOR, Decided, impose
 from fairpost.policy.senders import lift as lifted
 from fairpost.postgres import pauses
-from fairpost.postgres.senders import Active, decide_now
+from fairpost.postgres.senders import Active, decide_now, named
 from fairpost.postgres.store import Level, Store
 
 router = APIRouter(prefix="/api/admin", tags=["operators"])
@@ -170,8 +170,9 @@ async def release(
 async def throttle(
     given: ThrottleIn, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
-    id_ = _id(given)
+    _key(given)
     where, store = await _place(service, given.workspace, region)
+    id_ = await named(store, _id(given))
     until = _end(given.minutes, given.until, now := await store.now()) or now + THROTTLED_FOR
 
     def decide(active: Active, now: datetime) -> Decided:
@@ -190,8 +191,9 @@ async def throttle(
 async def lift(
     given: Lift, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
-    id_ = _id(given)
+    _key(given)
     where, store = await _place(service, given.workspace, region)
+    id_ = await named(store, _id(given))
     immune_for = timedelta(minutes=given.immune_minutes) if given.immune_minutes else IMMUNE_FOR
 
     def decide(active: Active, now: datetime) -> Decided:
@@ -244,6 +246,8 @@ def _subject(given: Named | SenderNamed) -> str:
 
 
 async def _now(store: Store, region: str, workspace: str, level: Level, key: str) -> StopsNow:
+    if level == "user":
+        key = (await named(store, SenderId(workspace=workspace, name=key))).name
     stops = await stops_on(
         store,
         workspace,

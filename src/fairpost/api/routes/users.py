@@ -127,7 +127,9 @@ async def put(name: UserName, given: UserIn, caller: Manages, service: TheServic
             raise invalid(field, f"must be at most {most:,}, which the operator allows every user")
     if given.since is not None and given.since > clock.now():
         raise invalid("since", "must not lie in the future")
-    id_ = SenderId(workspace=caller.workspace, name=name)
+    id_ = await senders.folded(caller.store, SenderId(workspace=caller.workspace, name=name))
+    if not id_.name:
+        raise invalid("name", "must have something to be seen")
     home = _domain(given.home) if given.home is not None else None
     async with caller.store.together() as one:
         await senders.set_sender(one, id_, plan=given.plan or None, since=given.since, home=home)
@@ -144,7 +146,7 @@ def _domain(given: str) -> str:
 
 
 async def _look(caller: Caller, name: str) -> UserOut:
-    id_ = SenderId(workspace=caller.workspace, name=name)
+    id_ = await senders.folded(caller.store, SenderId(workspace=caller.workspace, name=name))
     try:
         found = await show_sender(caller.store, id_, SenderPolicy())  # for a score, which is the operator's to know
     except NotFound:

@@ -1,5 +1,5 @@
 -- Into the queue, inside the caller's transaction. Nothing here waits for another transaction, unless both
--- name the same idempotency key, or e-mails of one user who has a limit.
+-- name the same idempotency key, or e-mails of one user or workspace that has a limit.
 
 -- Everybody a checked e-mail is for, each marked with its kind.
 CREATE OR REPLACE FUNCTION fairpost.recipients_of(e jsonb) RETURNS jsonb
@@ -25,12 +25,13 @@ END $$;
 
 -- Many e-mails, a result for each, in the order given: its id and whether it was new, or what is wrong with it.
 -- A bad one does not keep the others out. A known idempotency key returns the first e-mail's id and new = false.
--- `p_daily_max` and `p_waiting_max` are for those who hand in other people's e-mails: what one user may send in 24 hours and have waiting.
--- `p_fingerprints`, one for each e-mail: a known key that came with another one is an error.
+-- `p_daily_max` and `p_waiting_max` are for those who hand in other people's e-mails: what one user may send in 24 hours and have waiting; `p_workspace_max`
+-- is what a workspace may in 24 hours. `p_fingerprints`, one for each e-mail: a known key that came with another one is an error.
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz, integer, integer);
 CREATE OR REPLACE FUNCTION fairpost.enqueue_many(
-    emails jsonb, p_now timestamptz DEFAULT NULL, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_fingerprints bigint[] DEFAULT NULL
+    emails jsonb, p_now timestamptz DEFAULT NULL, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL,
+    p_workspace_max integer DEFAULT NULL, p_fingerprints bigint[] DEFAULT NULL
 )
 RETURNS TABLE (ord integer, id bigint, new boolean, error jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -41,7 +42,7 @@ DECLARE
     shared text[];
     too_many jsonb;
     forbidden jsonb;   -- to this login, as {"ord": complaint}
-    is_limited CONSTANT boolean := p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL
+    is_limited CONSTANT boolean := p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL OR p_workspace_max IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.senders s WHERE s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL);
     ords integer[]; ids bigint[]; hashes uuid[]; errors jsonb[]; news boolean[];
 BEGIN
@@ -67,7 +68,7 @@ BEGIN
             WHERE jsonb_typeof(e) = 'object' AND e ->> 'content_id' ~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$')));
     END IF;
     IF is_limited THEN
-        too_many := fairpost.too_many(emails, shared, p_daily_max, p_waiting_max, t);
+        too_many := fairpost.too_many(emails, shared, p_daily_max, p_waiting_max, p_workspace_max, t);
     END IF;
 
     WITH seen AS MATERIALIZED (
@@ -77,7 +78,7 @@ BEGIN
         SELECT s.*, coalesce(forbidden -> s.ord::text, CASE WHEN NOT s.plain THEN fairpost.check_email(s.e, t) END, too_many -> s.ord::text) AS error FROM seen s
     ), read AS MATERIALIZED (
         SELECT j.ord, j.e, fairpost.new_id() AS id,
-            coalesce(j.e ->> 'workspace', 'default') AS workspace, coalesce(j.e ->> 'user', '') AS user_name, coalesce(j.e ->> 'stream', '') AS stream,
+            coalesce(j.e ->> 'workspace', 'default') AS workspace, fairpost.fold_user(coalesce(j.e ->> 'user', '')) AS user_name, coalesce(j.e ->> 'stream', '') AS stream,
             coalesce('@' || (j.e ->> 'account'), j.e ->> 'pool', 'default') AS route,
             coalesce(j.e ->> 'class', CASE WHEN coalesce(j.e ->> 'stream', '') = '' THEN 'urgent' ELSE 'bulk' END)::fairpost.email_class AS class,
             coalesce((j.e ->> 'due_at')::timestamptz, t) AS due_at,
@@ -126,14 +127,7 @@ BEGIN
           SELECT j.ord, NULL, NULL, j.error, false FROM judged j WHERE j.error IS NOT NULL) r;
 
     IF is_limited THEN
-        INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n)
-        SELECT coalesce(e.value ->> 'workspace', 'default'), e.value ->> 'user', fairpost.hour_of(t), count(*)
-        FROM unnest(ords, news) r(ord, new) CROSS JOIN LATERAL (SELECT emails -> (r.ord - 1) AS value) e
-        WHERE r.new AND coalesce(e.value ->> 'user', '') <> '' AND (p_daily_max IS NOT NULL OR (
-            SELECT true FROM fairpost.senders s WHERE s.workspace = coalesce(e.value ->> 'workspace', 'default') AND s.level = 'user' AND s.name = e.value ->> 'user'
-            AND s.daily_max IS NOT NULL LIMIT 1))
-        GROUP BY 1, 2
-        ON CONFLICT (workspace, user_name, hour) DO UPDATE SET n = s.n + excluded.n;
+        PERFORM fairpost.count_submissions(emails, ords, news, p_daily_max, p_workspace_max, t);
     END IF;
     IF emails @? '$[*].attachments' THEN
         INSERT INTO fairpost.attachments (content_id, position, filename, content_type, inline_id, data)

@@ -1,5 +1,5 @@
--- How much one user may submit in a day, and have waiting: for those who come over SMTP or HTTP, and for whoever has a
--- limit of his own, on any way.
+-- How much one user may submit in a day, and have waiting, and all users of a workspace together: for those who come over SMTP or HTTP, and for users and
+-- workspaces with a limit of their own, on any way. In all of it, the user '' is the workspace as a whole.
 
 -- Scheduled or ready. Without reading all notes, also by a plan that was made when there were few.
 DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
@@ -25,10 +25,12 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, u) AS lock FROM unnest(p_users) u ORDER BY 1 OFFSET 0) l;
+    PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, fairpost.fold_user(u)) AS lock FROM (
+        SELECT unnest(p_users)
+        UNION ALL SELECT '' FROM fairpost.senders s WHERE s.workspace = p_workspace AND s.level = 'workspace' AND (s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL)) x(u) ORDER BY 1 OFFSET 0) l;
 END $$;
 
--- How many more e-mails a user may hand in now, and if that is fewer than `p_asked`: why, and when the others will find room, once
+-- How many more e-mails a user or workspace may hand in now, and if that is fewer than `p_asked`: why, and when the others will find room, once
 -- these are taken (null: nobody can say). Whoever asks holds the user's lock.
 DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz, bigint);
 CREATE OR REPLACE FUNCTION fairpost.room_for(
@@ -50,7 +52,7 @@ BEGIN
         day_room := greatest(0, p_daily_max - used);
     END IF;
     IF p_waiting_max IS NOT NULL THEN
-        waiting := fairpost.waiting_of(p_workspace, p_user);
+        waiting := fairpost.waiting_behind(p_workspace, nullif(p_user, ''));
         waiting_room := greatest(0, p_waiting_max - waiting);
     END IF;
     room := least(day_room, waiting_room, p_asked);
@@ -68,47 +70,79 @@ BEGIN
     ELSE
         per_hour := (SELECT coalesce(sum(a.sent + a.bounced + a.rejected), 0)
                      FROM (SELECT * FROM fairpost.activity a   -- as in senders_with_activity
-                           WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_now - interval '1 hour' AND a.hour <= p_now
-                           ORDER BY a.hour, a.writer, a.turn) a);
+                           WHERE a.workspace = p_workspace AND a.user_name = p_user AND p_user <> '' AND a.hour > p_now - interval '1 hour' AND a.hour <= p_now
+                           ORDER BY a.hour, a.writer, a.turn) a)
+                  + (SELECT coalesce(sum(a.sent + a.bounced + a.rejected), 0)
+                     FROM (SELECT * FROM fairpost.activity a
+                           WHERE a.workspace = p_workspace AND p_user = '' AND a.hour > p_now - interval '1 hour' AND a.hour <= p_now
+                           ORDER BY a.user_name, a.hour, a.writer, a.turn) a);
         until := CASE WHEN per_hour > 0 THEN date_trunc('second', p_now) + make_interval(secs => ceil(least(p_asked - room, p_waiting_max) / per_hour * 3600)) END;
-        why := format('%s e-mails of this user are waiting, and %s may', waiting + room, p_waiting_max);
+        why := format('%s e-mails are waiting, and %s may', waiting + room, p_waiting_max);
     END IF;
 END $$;
 
 -- Which of these e-mails are too many, as {"ord": complaint}; null: none. Those whose key is known are none: they were taken
--- before; nor are those that are bad anyway. The first of a user that find room are taken, in the order given. Other submissions of these users wait until
--- this transaction is over.
-CREATE OR REPLACE FUNCTION fairpost.too_many(emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_now timestamptz) RETURNS jsonb
+-- before; nor are those that are bad anyway. The first of a user that find room are taken, in the order given; of those, the first that the workspace has room
+-- for. Other submissions of these users, and of workspaces with a limit, wait until this transaction is over.
+DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.too_many(
+    emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_workspace_max integer, p_now timestamptz
+) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
-    users CONSTANT jsonb := (
-        SELECT jsonb_agg(to_jsonb(u)) FROM (
-            SELECT e.workspace, e.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, coalesce(min(s.daily_max), p_daily_max) AS daily_max,
-                   coalesce(min(s.waiting_max), p_waiting_max) AS waiting_max
-            FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, coalesce(e.value ->> 'user', '') AS user_name,
+    limited CONSTANT jsonb := (   -- users, and then workspaces, by their limits
+        SELECT jsonb_agg(to_jsonb(u) ORDER BY u.user_name = '') FROM (
+            SELECT x.workspace, x.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, min(x.daily_max) AS daily_max, min(x.waiting_max) AS waiting_max
+            FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, fairpost.fold_user(coalesce(e.value ->> 'user', '')) AS user_name,
                          e.value ->> 'idempotency_key' AS key, e.value AS e,
                          row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
                   FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
-            LEFT JOIN LATERAL (
+            LEFT JOIN LATERAL (   -- looked up for each: a join alone may read all senders
                 SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name OFFSET 0) s ON true
-            WHERE e.user_name <> '' AND (s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL OR p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL)
+            LEFT JOIN LATERAL (
+                SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'workspace' AND s.name = '' OFFSET 0) w ON true
+            CROSS JOIN LATERAL (
+                SELECT e.workspace, e.user_name, coalesce(s.daily_max, p_daily_max) AS daily_max, coalesce(s.waiting_max, p_waiting_max) AS waiting_max WHERE e.user_name <> ''
+                UNION ALL
+                SELECT e.workspace, '', coalesce(w.daily_max, p_workspace_max), w.waiting_max) x
+            WHERE (x.daily_max IS NOT NULL OR x.waiting_max IS NOT NULL)
             AND (SELECT true FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.caller_key_hash(e.workspace, e.key) LIMIT 1) IS NULL
             AND e.nth = 1 AND (fairpost.is_plain(e.e, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
             GROUP BY 1, 2) u);
     refused jsonb;
+    ords integer[];
     u record;
     r record;
 BEGIN
     PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- everybody in the same order
-        SELECT DISTINCT fairpost.quota_lock(x ->> 'workspace', x ->> 'user_name') AS lock FROM jsonb_array_elements(users) x ORDER BY 1 OFFSET 0) l;
-    FOR u IN SELECT * FROM jsonb_to_recordset(users) x(workspace text, user_name text, ords integer[], daily_max integer, waiting_max integer) LOOP
-        r := fairpost.room_for(u.workspace, u.user_name, cardinality(u.ords), u.daily_max, u.waiting_max, p_now);
+        SELECT DISTINCT fairpost.quota_lock(x ->> 'workspace', x ->> 'user_name') AS lock FROM jsonb_array_elements(limited) x ORDER BY 1 OFFSET 0) l;
+    FOR u IN SELECT * FROM jsonb_to_recordset(limited) x(workspace text, user_name text, ords integer[], daily_max integer, waiting_max integer) LOOP
+        ords := ARRAY(SELECT ord FROM unnest(u.ords) WITH ORDINALITY o(ord, place) WHERE NOT coalesce(refused ? ord::text, false) ORDER BY place);
+        r := fairpost.room_for(u.workspace, u.user_name, cardinality(ords), u.daily_max, u.waiting_max, p_now);
         CONTINUE WHEN r.why IS NULL;
         refused := coalesce(refused, '{}') || (
-            SELECT jsonb_object_agg(ord::text, jsonb_build_object('field', 'user', 'code', 'too_many', 'until', r.until, 'message', format(
+            SELECT jsonb_object_agg(ord::text, jsonb_build_object('field', CASE u.user_name WHEN '' THEN 'workspace' ELSE 'user' END, 'code', 'too_many', 'until', r.until, 'message', format(
                 'has sent too much: %s%s', r.why, coalesce('; there is room again at ' || to_char(r.until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
                                                            '; there is room again when some of it has gone out'))))
-            FROM unnest(u.ords[r.room + 1:]) ord);
+            FROM unnest(ords[r.room + 1:]) ord);
     END LOOP;
     RETURN refused;
 END $$;
+
+-- Counts what was taken: of each user, and of each workspace, whose day has a limit.
+CREATE OR REPLACE FUNCTION fairpost.count_submissions(emails jsonb, ords integer[], news boolean[], p_daily_max integer, p_workspace_max integer, p_now timestamptz) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n)
+    SELECT x.workspace, x.user_name, fairpost.hour_of(p_now), count(*)
+    FROM unnest(ords, news) r(ord, new)
+    CROSS JOIN LATERAL (SELECT coalesce(e ->> 'workspace', 'default') AS workspace, fairpost.fold_user(coalesce(e ->> 'user', '')) AS user_name FROM (SELECT emails -> (r.ord - 1)) x(e)) e
+    CROSS JOIN LATERAL (
+        SELECT e.workspace, e.user_name WHERE e.user_name <> '' AND coalesce(p_daily_max, (
+            SELECT s.daily_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name)) IS NOT NULL
+        UNION ALL
+        SELECT e.workspace, '' WHERE coalesce(p_workspace_max, (
+            SELECT s.daily_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'workspace' AND s.name = '')) IS NOT NULL) x
+    WHERE r.new
+    GROUP BY 1, 2 ORDER BY 1, 2
+    ON CONFLICT (workspace, user_name, hour) DO UPDATE SET n = s.n + excluded.n
+$$;

@@ -31,12 +31,16 @@ BEGIN
                  WHERE e.workspace = p_workspace AND e.stream = s.stream AND e.stream <> '' AND e.id >= p_from AND e.id < p_below
                  ORDER BY e.id DESC LIMIT p_max)) n);
     WHEN 'user' THEN
-        found := ARRAY(SELECT q.id FROM fairpost.queue q
-                       WHERE (q.workspace, q.id) >= (p_workspace, p_from) AND (q.workspace, q.id) < (p_workspace, p_below) AND q.user_name = p_value
-                       ORDER BY q.workspace DESC, q.id DESC LIMIT p_max)
-            || ARRAY(SELECT e.id FROM fairpost.emails e
-                     WHERE e.workspace = p_workspace AND e.user_name = p_value AND e.user_name <> '' AND e.id >= p_from AND e.id < p_below
-                     ORDER BY e.id DESC LIMIT p_max);
+        found := ARRAY(   -- by the name as it is folded, and as it is given: that of e-mails from before names were folded
+            SELECT n.id FROM (SELECT fairpost.fold_user(p_value) AS name UNION SELECT p_value) u,
+            LATERAL (
+                (SELECT q.id FROM fairpost.queue q
+                 WHERE (q.workspace, q.id) >= (p_workspace, p_from) AND (q.workspace, q.id) < (p_workspace, p_below) AND q.user_name = u.name
+                 ORDER BY q.workspace DESC, q.id DESC LIMIT p_max)
+                UNION ALL
+                (SELECT e.id FROM fairpost.emails e
+                 WHERE e.workspace = p_workspace AND e.user_name = u.name AND e.user_name <> '' AND e.id >= p_from AND e.id < p_below
+                 ORDER BY e.id DESC LIMIT p_max)) n);
     END CASE;
     RETURN ARRAY(SELECT DISTINCT n FROM unnest(found) n ORDER BY n DESC LIMIT p_max);
 END $$;
@@ -116,7 +120,7 @@ BEGIN
         WHERE (p_workspace IS NULL OR x.workspace = p_workspace)
         AND (p_states IS NULL OR fairpost.kind_of(CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= p_now THEN 'ready' ELSE 'scheduled' END,
                                                   x.attempts) = ANY (kinds))
-        AND (wanted_user IS NULL OR x.user_name = wanted_user) AND (wanted_stream IS NULL OR x.stream = wanted_stream)
+        AND (wanted_user IS NULL OR x.user_name IN (wanted_user, fairpost.fold_user(wanted_user))) AND (wanted_stream IS NULL OR x.stream = wanted_stream)
         AND (p_account IS NULL OR x.account_id = p_account) AND (p_campaign IS NULL OR x.campaign_id = p_campaign)
         AND (wanted_key IS NULL OR x.idempotency_key = wanted_key)
         AND (person IS NULL OR fairpost.fold(x.recipients #>> '{0,address}') = person

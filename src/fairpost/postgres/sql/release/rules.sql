@@ -70,6 +70,7 @@ DECLARE
     rule fairpost.rules;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
+    p_key := CASE p_level WHEN 'user' THEN fairpost.user_named(p_workspace, p_key) ELSE p_key END;
     named := fairpost.lock_named(p_workspace, p_level, p_key);
     INSERT INTO fairpost.rules AS r (workspace, level, key, held_until, hold_reason)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_until, p_reason)
@@ -91,6 +92,7 @@ DECLARE
     rule fairpost.rules;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
+    p_key := CASE p_level WHEN 'user' THEN fairpost.user_named(p_workspace, p_key) ELSE p_key END;
     named := fairpost.lock_named(p_workspace, p_level, p_key);
     UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL
     WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END AND r.held_until > t

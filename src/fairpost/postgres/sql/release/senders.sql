@@ -7,6 +7,9 @@ CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
+    IF p_user IS NULL AND fairpost.is_bound() THEN
+        RAISE EXCEPTION 'what a workspace is, the operator says' USING ERRCODE = 'FP004';
+    END IF;
     IF p_workspace IS NULL OR p_workspace = '' OR length(p_workspace) > 200 OR length(p_user) > 200 OR length(p_plan) > 100 THEN
         RAISE EXCEPTION 'sender: a workspace and a user have 1 to 200 characters, a plan at most 100' USING ERRCODE = 'FP001';
     END IF;
@@ -17,10 +20,10 @@ BEGIN
         RAISE EXCEPTION 'home: must be a domain, of a user, got %', left(p_home, 100) USING ERRCODE = 'FP001';
     END IF;
     INSERT INTO fairpost.senders AS s (workspace, level, name, plan, since, look_at)
-    VALUES (p_workspace, CASE WHEN p_user IS NULL THEN 'workspace' ELSE 'user' END::fairpost.node_level, coalesce(p_user, ''), p_plan, p_since, '-infinity')
+    VALUES (p_workspace, CASE WHEN p_user IS NULL THEN 'workspace' ELSE 'user' END::fairpost.node_level, fairpost.fold_user(coalesce(p_user, '')), p_plan, p_since, '-infinity')
     ON CONFLICT (workspace, level, name) DO UPDATE SET plan = excluded.plan, since = excluded.since, look_at = '-infinity', revision = s.revision + 1;
     INSERT INTO fairpost.homes AS h (workspace, user_name, is_given, domain, is_proven, is_settled)
-    SELECT p_workspace, p_user, true, lower(p_home), true, false WHERE p_home IS NOT NULL
+    SELECT p_workspace, fairpost.fold_user(p_user), true, lower(p_home), true, false WHERE p_home IS NOT NULL
     ON CONFLICT (workspace, user_name, is_given) DO UPDATE SET domain = excluded.domain, is_settled = false WHERE h.domain <> excluded.domain;
 END $$;
 
@@ -94,7 +97,7 @@ BEGIN
 END $$;
 
 -- Senders with everything that a score and a tier are decided by: the hours of the last day and those of it still to come,
--- and the volume of each day before.
+-- and the volume of each day before; of a workspace, those of all its users and of mail that names none.
 CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET jit = off AS $$
@@ -110,14 +113,25 @@ BEGIN
                FROM (SELECT * FROM fairpost.activity a   -- in the order of the whole key: the index by hour alone, which has all users, does not have that
                      WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour > t - interval '24 hours' AND a.hour <= t + interval '24 hours' AND w.level = 'user'
                      ORDER BY a.hour, a.writer, a.turn) a
+               GROUP BY a.hour
+               UNION ALL
+               SELECT a.hour, sum(a.volume), sum(a.sent), sum(a.bounced), sum(a.rejected)
+               FROM (SELECT * FROM fairpost.activity a
+                     WHERE a.workspace = w.workspace AND a.hour > t - interval '24 hours' AND a.hour <= t + interval '24 hours' AND w.level = 'workspace'
+                     ORDER BY a.user_name, a.hour, a.writer, a.turn) a
                GROUP BY a.hour) h),
         (SELECT jsonb_object_agg(d.day, d.volume)
          FROM (SELECT d.day, sum(d.volume) AS volume
                FROM (SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user'
+                     UNION ALL SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND w.level = 'workspace'
                      UNION ALL   -- days that are over and not folded yet
                      SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume
                      FROM (SELECT * FROM fairpost.activity a
                            WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour < unfolded AND w.level = 'user' ORDER BY a.hour, a.writer, a.turn) a
+                     UNION ALL
+                     SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume
+                     FROM (SELECT * FROM fairpost.activity a
+                           WHERE a.workspace = w.workspace AND a.hour < unfolded AND w.level = 'workspace' ORDER BY a.user_name, a.hour, a.writer, a.turn) a
                      OFFSET 0) d
                GROUP BY d.day) d)
     FROM unnest(p_workspaces, p_levels, p_names) w(workspace, level, name)
@@ -129,7 +143,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.stir_hour(p_hour timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.stirs (workspace, user_name, at)
-    SELECT DISTINCT a.workspace, a.user_name, fairpost.hour_of(p_hour) FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0 AND a.user_name <> ''
+    SELECT DISTINCT a.workspace, a.user_name, fairpost.hour_of(p_hour) FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0
 $$;
 
 -- Who writes an account's counters: of what the fair queue let out, and, apart, of what went out by arrival.
@@ -163,11 +177,11 @@ BEGIN
     END IF;
     PERFORM set_config('synchronous_commit', 'off', true);   -- counters: what a crash of the server forgets of them hurts nobody
     WITH told AS MATERIALIZED (
-        SELECT o.workspace, o."user" AS user_name, w.writer, o.sent, o.bounced, o.rejected, newest.spot
+        SELECT o.workspace, fairpost.fold_user(o."user") AS user_name, w.writer, o.sent, o.bounced, o.rejected, newest.spot
         FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, is_fair boolean, sent integer, bounced integer, rejected integer)
         CROSS JOIN LATERAL (SELECT fairpost.writer_of(p_account, o.is_fair) AS writer OFFSET 0) w
         LEFT JOIN LATERAL (
-            SELECT a.ctid AS spot FROM fairpost.activity a WHERE a.workspace = o.workspace AND a.user_name = o."user" AND a.hour = hour_now AND a.writer = w.writer
+            SELECT a.ctid AS spot FROM fairpost.activity a WHERE a.workspace = o.workspace AND a.user_name = fairpost.fold_user(o."user") AND a.hour = hour_now AND a.writer = w.writer
             ORDER BY a.turn DESC LIMIT 1) newest ON true
     ), added AS (
         UPDATE fairpost.activity a SET sent = a.sent + o.sent, bounced = a.bounced + o.bounced, rejected = a.rejected + o.rejected, turn = a.turn + 1
@@ -176,9 +190,9 @@ BEGIN
     INSERT INTO fairpost.activity (workspace, user_name, hour, writer, sent, bounced, rejected)
     SELECT o.workspace, o.user_name, hour_now, o.writer, o.sent, o.bounced, o.rejected FROM told o WHERE o.spot IS NULL;
     INSERT INTO fairpost.stirs (workspace, user_name, at)
-    SELECT o.workspace, o."user", coalesce(o.offended_at, t)
+    SELECT o.workspace, fairpost.fold_user(o."user"), coalesce(o.offended_at, t)
     FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer, offended_at timestamptz), fairpost.fairness f
-    WHERE f.is_scoring AND o."user" <> '' AND o.bounced + o.rejected > 0;   -- what went well breaks no rule
+    WHERE f.is_scoring AND o.bounced + o.rejected > 0;   -- what went well breaks no rule
     WITH told AS MATERIALIZED (
         SELECT o.*, newest.spot FROM jsonb_to_recordset(p_measures) o(kind text, tier smallint, n bigint, total_us bigint, buckets jsonb)
         LEFT JOIN LATERAL (
@@ -216,7 +230,7 @@ BEGIN
         DELETE FROM fairpost.activity a WHERE a.hour < before RETURNING a.*
     )
     INSERT INTO fairpost.activity_days AS d (workspace, user_name, day, volume)
-    SELECT g.workspace, g.user_name, g.hour::date, sum(g.volume) FROM gone g WHERE g.user_name <> '' GROUP BY 1, 2, 3 HAVING sum(g.volume) > 0
+    SELECT g.workspace, g.user_name, g.hour::date, sum(g.volume) FROM gone g GROUP BY 1, 2, 3 HAVING sum(g.volume) > 0
     ON CONFLICT (workspace, user_name, day) DO UPDATE SET volume = d.volume + excluded.volume;
     DELETE FROM fairpost.activity_days d WHERE d.day < (t - interval '31 days')::date;
     DELETE FROM fairpost.measures m WHERE m.hour < t - interval '8 days';

@@ -170,16 +170,17 @@ BEGIN
         DELETE FROM fairpost.arrivals a WHERE a.ctid = ANY (notes) RETURNING a.*
     ), planned AS MATERIALIZED (
         SELECT g.*, newest.spot
-        FROM (SELECT g.workspace, g.user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n, min(g.due_at) AS since
-              FROM gone g WHERE g.fresh > 0 AND g.user_name <> '' GROUP BY 1, 2, 3) g
+        FROM (SELECT g.workspace, fairpost.fold_user(g.user_name) AS user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n,
+                     coalesce(sum(g.fresh) FILTER (WHERE g.class = 'urgent'), 0) AS urgent, min(g.due_at) AS since
+              FROM gone g WHERE g.fresh > 0 GROUP BY 1, 2, 3) g
         LEFT JOIN LATERAL (   -- the route's own counter, and we hold the route
             SELECT a.ctid AS spot FROM fairpost.activity a WHERE a.workspace = g.workspace AND a.user_name = g.user_name AND a.hour = g.hour AND a.writer = r.route
             ORDER BY a.turn DESC LIMIT 1) newest ON true
     ), booked AS (
-        UPDATE fairpost.activity a SET volume = a.volume + p.n, turn = a.turn + 1 FROM planned p WHERE a.ctid = p.spot
+        UPDATE fairpost.activity a SET volume = a.volume + p.n, urgent = a.urgent + p.urgent, turn = a.turn + 1 FROM planned p WHERE a.ctid = p.spot
     ), newly_booked AS (
-        INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume)
-        SELECT p.workspace, p.user_name, p.hour, r.route, p.n FROM planned p WHERE p.spot IS NULL
+        INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume, urgent)
+        SELECT p.workspace, p.user_name, p.hour, r.route, p.n, p.urgent FROM planned p WHERE p.spot IS NULL
     ), stirred AS (
         INSERT INTO fairpost.stirs (workspace, user_name, at)
         SELECT p.workspace, p.user_name, least(p.since, p_now) FROM planned p, fairpost.fairness f WHERE f.is_scoring AND p.hour <= p_now

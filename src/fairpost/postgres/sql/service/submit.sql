@@ -33,8 +33,9 @@ LANGUAGE sql STABLE AS $$
                    WHERE d.workspace = p_workspace AND d.proven_at IS NOT NULL AND (given = d.domain OR right(given, length(d.domain) + 1) = '.' || d.domain))
 $$;
 
--- One e-mail as it is enqueued: `e` with its workspace and route; or what is wrong with it.
-CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, OUT email jsonb, OUT wrong jsonb)
+-- One e-mail as it is enqueued: `e` with its workspace, route and user, who is the caller where it names none; or what is wrong with it.
+DROP FUNCTION IF EXISTS fairpost.check_submission(text, jsonb);
+CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, p_caller text, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     address text;
@@ -65,7 +66,12 @@ BEGIN
             ELSE format('%s is not allowed through the pool %s, which is the operator''s: see GET /api/pools', address, route) END);
         RETURN;
     END IF;
-    email := (e - '{pool,account}'::text[]) || jsonb_build_object('workspace', p_workspace,
+    IF fairpost.is_reserved_user(fairpost.fold_user(e ->> 'user')) THEN
+        wrong := fairpost.complaint('user', 'must not begin with key:, login: or person:, which are for mail that names no user');
+        RETURN;
+    END IF;
+    email := (e - '{pool,account}'::text[]) || CASE WHEN p_caller IS NOT NULL AND coalesce(fairpost.fold_user(e ->> 'user'), '') = '' AND coalesce(jsonb_typeof(e -> 'user'), 'null') IN ('string', 'null')
+        THEN jsonb_build_object('user', p_caller) ELSE '{}' END || jsonb_build_object('workspace', p_workspace,
         CASE WHEN left(route, 1) = '@' THEN 'account' ELSE 'pool' END, CASE WHEN left(route, 1) = '@' THEN substr(route, 2) ELSE route END);
 END $$;
 
@@ -84,7 +90,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT c.email || CASE WHEN e ? 'content_id' THEN jsonb_build_object('content_id', e -> 'content_id') ELSE '{}' END, c.wrong INTO email, wrong
-    FROM fairpost.check_submission(whose, e - '{workspace,content_id}'::text[]) c;
+    FROM fairpost.check_submission(whose, e - '{workspace,content_id}'::text[], 'login:' || session_user) c;
 END $$;
 
 -- Which of these e-mails use a content that is another workspace's, as {"ord": complaint}. What has no workspace is the operator's alone.
@@ -104,11 +110,12 @@ LANGUAGE sql STABLE AS $$
     FROM given g WHERE (g.content_id, g.workspace) IN (SELECT f.content_id, f.workspace FROM foreign_to f)
 $$;
 
--- A result for each, in order, as enqueue_many gives it. A known key that came with another request before is an error; `p_requests` are what was asked, where the
--- e-mails were made of it.
+-- A result for each, in order, as enqueue_many gives it. `p_caller` hands them in: key:…, login:… or person:… A known key that came
+-- with another request before is an error; `p_requests` are what was asked, where the e-mails were made of it.
 DROP FUNCTION IF EXISTS fairpost.submit(text, jsonb, integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.submit(
-    p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL, p_requests jsonb DEFAULT NULL
+    p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL,
+    p_caller text DEFAULT NULL, p_workspace_max integer DEFAULT NULL, p_requests jsonb DEFAULT NULL
 )
 RETURNS TABLE (ord integer, id bigint, new boolean, error jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -124,9 +131,9 @@ BEGIN
            array_agg(CASE WHEN e.value ? 'idempotency_key' THEN fairpost.fingerprint(coalesce(p_requests -> (e.ordinality::integer - 1), e.value)) END ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL),
            jsonb_object_agg(e.ordinality, c.wrong) FILTER (WHERE c.wrong IS NOT NULL)
     INTO good, places, fingerprints, errors
-    FROM jsonb_array_elements(p_emails) WITH ORDINALITY e, fairpost.check_submission(p_workspace, e.value) c;
+    FROM jsonb_array_elements(p_emails) WITH ORDINALITY e, fairpost.check_submission(p_workspace, e.value, p_caller) c;
     RETURN QUERY
-    SELECT places[m.ord], m.id, m.new, m.error FROM fairpost.enqueue_many(good, p_now, p_daily_max, p_waiting_max, fingerprints) m
+    SELECT places[m.ord], m.id, m.new, m.error FROM fairpost.enqueue_many(good, p_now, p_daily_max, p_waiting_max, p_workspace_max, fingerprints) m
     UNION ALL
     SELECT w.key::integer, NULL, false, w.value FROM jsonb_each(errors) w
     ORDER BY 1;
