@@ -1,4 +1,4 @@
-"""What one key or one workspace asks for in masses is refused to it, and costs the others nothing. Addresses: tests/api/test_addresses.py."""
+"""What one key or one workspace asks for in masses is refused to it, and costs the others nothing. Addresses: tests/api/test_clients.py."""
 
 import asyncio
 from collections import Counter
