@@ -8,6 +8,7 @@ engine ended. PostgreSQL is the embedded one, in a folder of its own that is rem
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -35,10 +36,11 @@ HELLO = json.dumps([{"to": "ann@there.test", "from": "x@d.test", "subject": "s",
 
 
 class Callers:
-    """Some keep their transaction open for seconds, the others are quick; each wait is measured."""
+    """Some keep their transaction open for seconds, the others are quick; each wait is measured. They take turns: one is the owner, the
+    next an application that was let in by USAGE on the schema, as it was once documented."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, shop_url: str) -> None:
+        self.urls = itertools.cycle([url, shop_url])
         self.waits: list[tuple[float, float]] = []  # when it began, how long it took
         self.errors: list[str] = []
         self.is_over = False
@@ -47,7 +49,7 @@ class Callers:
         await asyncio.gather(*(self._call(0.02) for _ in range(quick)), *(self._call(3.0) for _ in range(slow)))
 
     async def _call(self, open_s: float) -> None:
-        conn = await asyncpg.connect(self.url)
+        conn = await asyncpg.connect(next(self.urls))
         while not self.is_over:
             try:
                 async with conn.transaction():
@@ -110,7 +112,8 @@ async def measure(old: Path, new: Path, emails: int, home: Path) -> bool:
         log = home / "old-engine.log"
         engine = start(old, "work", env=env, log=log)
         engines.append(engine)
-        callers = Callers(url)
+        await conn.execute("CREATE ROLE shop LOGIN; GRANT USAGE ON SCHEMA fairpost TO shop")
+        callers = Callers(url, url.replace("//fairpost@", "//shop@"))
         calling = asyncio.create_task(callers.run())
         await asyncio.sleep(10)
         began = time.monotonic()
