@@ -99,6 +99,7 @@ async def fill(store: Store, name: str, *, operators: AccountId) -> Neighbour:
         pool=f"{name}/default",
         limits=Limits(delay_ms=0, units_per_minute=60_000),
     )
+    await workspaces.put_mailbox(store, name, here.account, mailbox=f"x@{name}.test", address=f"x@{name}.test")
     await _people(store, here)
     await _campaigns(store, here)
     await _emails(store, here, AccountId(here.account))

@@ -15,6 +15,8 @@ from tests.api.signed_in import signed_in
 from tests.api.test_bulk import NDJSON, line
 from tests.api.test_campaigns import add_people
 
+pytestmark = pytest.mark.attack
+
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 

@@ -22,6 +22,9 @@ WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 WAIT_S_MAX = 60
 
 
+pytestmark = pytest.mark.attack
+
+
 @pytest.fixture(scope="module")
 def url(databases: Databases) -> Iterator[str]:
     with databases.new() as made:

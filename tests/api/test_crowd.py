@@ -17,6 +17,8 @@ from tests.api.conftest import ANSWER_S_MAX, Api
 from tests.api.signed_in import signed_in
 from tests.thorough import times
 
+pytestmark = pytest.mark.attack
+
 NDJSON = {"Content-Type": "application/x-ndjson"}
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 

@@ -13,6 +13,8 @@ from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_campaigns import add_people
 
+pytestmark = pytest.mark.attack
+
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 

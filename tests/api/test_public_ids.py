@@ -27,6 +27,8 @@ from tests.api.served import document
 from tests.api.signed_in import signed_in
 from tests.api.test_live import watching
 
+pytestmark = pytest.mark.attack
+
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 LINES = {"Content-Type": "application/x-ndjson"}
 FOR_OTHERS = ("/api/admin/", "/api/inbox", "/api/auth/setup")  # those who run the service

@@ -15,7 +15,16 @@ pytestmark = [pytest.mark.attack, pytest.mark.slow]
 
 DENIED = "42501"
 NO_SUCH_FUNCTION = "42883"
-FOR_APPLICATIONS = {"enqueue", "enqueue_many", "put_content", "status", "cancel", "set_sender", "public_id", "private_id"}
+FOR_APPLICATIONS = {
+    "enqueue",
+    "enqueue_many",
+    "put_content",
+    "status",
+    "cancel",
+    "set_sender",
+    "public_id",
+    "private_id",
+}
 ARGUMENTS_MAX = 20
 
 

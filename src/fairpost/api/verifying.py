@@ -10,9 +10,11 @@ from fairpost.api.errors import without_commands
 from fairpost.api.service import Service
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError, VaultError
+from fairpost.model.transport import SmtpSettings
 from fairpost.smtp.server import Timeouts
 from fairpost.transport.account_trial import try_account
-from fairpost.transport.trial import Tried
+from fairpost.transport.factory import login_with, server_of
+from fairpost.transport.trial import Tried, try_server
 
 PATIENCE = Timeouts(connect_s=8, tls_s=8, greeting_s=12, hello_s=8, auth_s=12)
 VERIFYING_S_MAX = 45.0
@@ -50,6 +52,18 @@ async def verify(account: Account, service: Service) -> Verified:
         return _failed(
             "Its password cannot be opened, or there is none. Give it anew, or ask those who run the service."
         )
+    except FairpostError as error:
+        return _failed(without_commands(str(error)))
+
+
+async def log_in(settings: SmtpSettings, user: str, secret: str, service: Service) -> Verified:
+    """The same with a login that is not stored yet."""
+    server = server_of(settings, guard=service.guard)
+    try:
+        async with asyncio.timeout(VERIFYING_S_MAX):
+            return _told(await try_server(server, login_with(settings, user, secret, account=user), patience=PATIENCE))
+    except TimeoutError:
+        return _failed(f"Its server took longer than {VERIFYING_S_MAX:.0f} seconds. Try again later.")
     except FairpostError as error:
         return _failed(without_commands(str(error)))
 

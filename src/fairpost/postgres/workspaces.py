@@ -290,9 +290,38 @@ async def remove_domain(store: "Store", workspace: str, domain: str) -> bool:
     return bool(await store.value(sql, workspace, domain))
 
 
-async def may_write_as(store: "Store", workspace: str, domain: str) -> bool:
-    """Whether it has shown the domain, or one above it, to be its own."""
-    return bool(await store.value("SELECT fairpost.may_write_as($1, $2)", workspace, domain))
+async def may_write_as(store: "Store", workspace: str, address: str) -> bool:
+    """Whether it has shown the address to be its own: by its domain or one above that, or by a login to its mailbox."""
+    sql = "SELECT fairpost.may_write_as($1, $2, $3)"
+    return bool(await store.value(sql, workspace, address, clock.stated()))
+
+
+async def owns_domain_of(store: "Store", workspace: str, address: str) -> bool:
+    """Whether it has shown the domain of the address, or one above it, to be its own."""
+    return bool(
+        await store.value("SELECT fairpost.proven_domain($1, split_part($2, '@', 2)) IS NOT NULL", workspace, address)
+    )
+
+
+async def put_mailbox(store: "Store", workspace: str, account: int, *, mailbox: str | None, address: str) -> None:
+    """An account's address is proven by a login to this mailbox; None: by its domain, and by no mailbox any more. Raises asyncpg's UniqueViolationError
+    where another account has the mailbox, in whichever workspace."""
+    await store.value("DELETE FROM fairpost.mailboxes m WHERE m.account_id = $1", account)
+    if mailbox is not None:
+        await store.value(
+            """INSERT INTO fairpost.mailboxes (mailbox, workspace, address, account_id, proven_at)
+               VALUES ($1, $2, fairpost.fold($3), $4, coalesce($5, clock_timestamp()))""",
+            *(mailbox, workspace, address, account, clock.stated()),
+        )
+
+
+async def mailbox_tried(store: "Store", account: int, *, is_open: bool) -> None:
+    """Somebody logged in to the mailbox of an account, or could not."""
+    await store.value(
+        """UPDATE fairpost.mailboxes SET failed_since = CASE WHEN $2 THEN NULL ELSE coalesce(failed_since, $3, clock_timestamp()) END
+           WHERE account_id = $1""",
+        *(account, is_open, clock.stated()),
+    )
 
 
 async def route_for(

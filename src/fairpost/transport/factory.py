@@ -96,7 +96,11 @@ def login_of(account: Account, vault: Vault, *, guard: NetworkGuard | None = Non
             f"Give it: fairpost account set {account.name} --ask-password"
         )
     secret = vault.open(settings.secret, account_id=account.id, name=account.name)
+    return login_with(settings, settings.user, secret, account=account.name)
+
+
+def login_with(settings: SmtpSettings, user: str, secret: str, *, account: str) -> Password | LoginSource:
+    """The same with a secret that is open. `account`: its name, for what to type next."""
     if settings.oauth is not None:
-        source = token_source(settings.oauth, secret, mailbox=settings.user)
-        return TokenLogin(settings.user, source, account=account.name)
-    return Password(user=settings.user, secret=secret)
+        return TokenLogin(user, token_source(settings.oauth, secret, mailbox=user), account=account)
+    return Password(user=user, secret=secret)

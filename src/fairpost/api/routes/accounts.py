@@ -3,6 +3,7 @@
 Here an account has the name that its workspace gave it.
 """
 
+import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -49,6 +50,7 @@ from fairpost.api.versions import WITH_TAG, IfMatch, changed_meanwhile, revision
 from fairpost.model.account import Account, AccountStatus, Limits, Rest
 from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
+from fairpost.model.report import Step
 from fairpost.model.transport import (
     ServerSettings,
     SmtpSettings,
@@ -56,6 +58,7 @@ from fairpost.model.transport import (
 )
 from fairpost.observe.status import read_post, read_posts
 from fairpost.policy.diagnosis import Post
+from fairpost.policy.mailboxes import Unfit, doubt_about, same_mailbox
 from fairpost.postgres import workspaces
 from fairpost.providers.presets import CUSTOM, NONE, Preset, by_domain, read_presets
 from fairpost.system import clock
@@ -66,6 +69,7 @@ TAG = {"name": "accounts", "description": "The mailboxes that the workspace send
 router = APIRouter(prefix="/api/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # of a workspace
+LOGINS_PER_MINUTE = 10  # that prove an address: nobody guesses passwords of a provider's through us
 _HOST = re.compile(r"(?=.{1,253}$)(?!-)[0-9A-Za-z_-]{1,63}(\.[0-9A-Za-z_-]{1,63})*")
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 
@@ -121,7 +125,11 @@ class AccountOut(Model):
 class AccountIn(Given):
     name: Name
     address: Annotated[
-        Text, Field(max_length=500, description="Of a domain that the workspace has shown to be its own.")
+        Text,
+        Field(
+            max_length=500,
+            description="Of a domain that the workspace has shown to be its own; or a mailbox at a known provider, proven by a login at its server.",
+        ),
     ]
     display_name: Annotated[Text | None, Field(max_length=200)] = None
     pool: Name = "default"
@@ -189,9 +197,10 @@ async def shown(name: AccountName, caller: Reads, response: Response) -> Answer[
     responses={201: WITH_TAG, **failures("conflict")},
 )
 async def add(given: AccountIn, caller: Manages, service: TheService, response: Response) -> Answer[AccountOut]:
-    address = await _own_address(caller, given.address)
+    address = await _address(caller, given.address)
     server, secret = new_server(given.smtp, given.gmail, mailbox=address)
     await _check_server(server, service)
+    mailbox = await _proven_mailbox(caller, service, address, server, secret)
     limits, provider = _begun_limits(given, address, service)
     id_ = await caller.owner.next_account_id()
 
@@ -210,13 +219,16 @@ async def add(given: AccountIn, caller: Manages, service: TheService, response: 
                 id_=id_,
                 keys=keys,
             )
+            await workspaces.put_mailbox(one, caller.workspace, id_, mailbox=mailbox, address=address)
             await caller.audit(
                 one, "account.add", f"account {given.name}", address=address, pool=given.pool, server=in_short(server)
             )
 
     try:
         await _seal(caller, service, secret, id_, write)
-    except asyncpg.UniqueViolationError:
+    except asyncpg.UniqueViolationError as error:
+        if error.table_name == "mailboxes":
+            raise _taken(address) from None
         raise ApiError("conflict", f"There is an account {given.name} already. Nothing was changed.") from None
     return await _look(caller, given.name, response)
 
@@ -236,7 +248,7 @@ async def change(
 ) -> Answer[AccountOut]:
     account = (await _post(caller, name)).account
     revision = revision_to_change(account, if_match, caller.ids)
-    address = await _own_address(caller, given.address) if "address" in given.model_fields_set else account.address
+    address = await _address(caller, given.address) if "address" in given.model_fields_set else account.address
     server, secret = changed_server(account.transport, given.smtp, given.gmail, mailbox=address)
     await _check_server(server, service)
     changes = _changes(given, account, address, caller, service)
@@ -246,12 +258,16 @@ async def change(
             changes["secret"] = None
     if not changes:
         return await _look(caller, name, response)
+    is_another = server is not None or "address" in changes
+    mailbox = await _proven_again(caller, service, name, address, server, secret) if is_another else None
 
     async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
         with_secret = changes if sealed is None else {**changes, "secret": sealed}
         async with caller.store.together() as one:
             if await one.change_account(full_name(name, caller), with_secret, keys=keys, revision=revision) is None:
                 raise not_found("account", name)
+            if is_another:
+                await workspaces.put_mailbox(one, caller.workspace, account.id, mailbox=mailbox, address=address)
             await caller.audit(
                 one,
                 "account.change",
@@ -265,6 +281,8 @@ async def change(
         await _seal(caller, service, secret, account.id, write)
     except ChangedMeanwhile:
         raise changed_meanwhile() from None
+    except asyncpg.UniqueViolationError:
+        raise _taken(address) from None
     return await _look(caller, name, response)
 
 
@@ -301,7 +319,10 @@ async def verify(name: AccountName, caller: Manages, service: TheService) -> Ans
         )  # with the sealed secret, which no tenant sees
     except NotFound:
         raise not_found("account", name) from None
-    return Answer(data=await verifying.verify(account, service))
+    tried = await verifying.verify(account, service)
+    if tried.steps and (tried.ok or tried.steps[-1].step == Step.AUTH):
+        await workspaces.mailbox_tried(caller.owner, account.id, is_open=tried.ok)
+    return Answer(data=tried)
 
 
 @router.delete(
@@ -358,14 +379,68 @@ _HOW_MANY = "SELECT count(*) FROM fairpost.accounts a WHERE a.workspace = $1"
 # ── what is given ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _own_address(caller: Caller, text: str) -> str:
+async def _address(caller: Caller, text: str) -> str:
     address = await caller.store.parse_address(text)
     if address is None:
         raise invalid("address", "must be an e-mail address")
-    domain = address.rpartition("@")[2]
-    if not await workspaces.may_write_as(caller.store, caller.workspace, domain):
-        raise invalid("address", f"{domain} is not a domain that this workspace has shown to be its own")
     return address
+
+
+async def _proven_mailbox(
+    caller: Caller, service: Service, address: str, server: ServerSettings | None, secret: str | None
+) -> str | None:
+    """None: the workspace has shown the address's domain to be its own. Else a login at its provider must succeed. Raises ApiError."""
+    if await workspaces.owns_domain_of(caller.store, caller.workspace, address):
+        return None
+    domain = address.rpartition("@")[2]
+    provider = by_domain(read_presets(service.settings.home / "providers.toml"), domain)
+    host = provider.smtp.host if provider and provider.smtp else None
+    doubt = doubt_about(address, server, host)
+    if doubt is not None:
+        raise invalid(doubt.field, _UNFIT[doubt.reason].format(domain=domain, host=host, address=address))
+    assert isinstance(server, SmtpSettings), "what has no login is doubted"
+    assert server.user is not None, "what has no login is doubted"
+    if secret is None:
+        raise invalid("smtp.password", "is needed: the address is proven by a login")
+    turn = await workspaces.take_turn(caller.owner, f"logins {caller.workspace}", LOGINS_PER_MINUTE)
+    if turn.wait_s is not None:
+        headers = {"Retry-After": str(math.ceil(turn.wait_s))}
+        raise ApiError("rate_limited", f"A workspace tries {LOGINS_PER_MINUTE} logins a minute.", headers=headers)
+    async with service.trying.one_more(caller.workspace):
+        tried = await verifying.log_in(server, server.user, secret, service)
+    if not tried.ok:
+        raise invalid("smtp", f"could not log in, and so the address is not proven. {tried.words}")
+    return same_mailbox(address)
+
+
+async def _proven_again(
+    caller: Caller, service: Service, name: str, address: str, server: ServerSettings | None, secret: str | None
+) -> str | None:
+    """The same of an account that is there: what is not given is what it has."""
+    known = await caller.owner.account_named(full_name(name, caller))  # with the sealed secret, which no tenant sees
+    old = known.transport if isinstance(known.transport, SmtpSettings) else None
+    if secret is None and old is not None and old.secret is not None:
+        try:
+            secret = service.vault.open(old.secret, account_id=known.id, name=known.name)
+        except VaultError:
+            secret = None  # to be given anew
+    return await _proven_mailbox(caller, service, address, server or old, secret)
+
+
+def _taken(address: str) -> ApiError:
+    return ApiError(
+        "conflict",
+        f"The mailbox of {address} is used by another account, perhaps in another workspace. Nothing was changed.",
+    )
+
+
+_UNFIT: Mapping[Unfit, str] = {
+    Unfit.NO_PROVIDER: "{domain} is not a domain that this workspace has shown to be its own",
+    Unfit.NO_LOGIN: "is needed with a login at {host}: it proves that {address} is yours",
+    Unfit.OTHER_HOST: "must be {host}: only a login there proves that {address} is yours",
+    Unfit.NOT_VERIFIED: "must be implicit or starttls, with a certificate that can be verified",
+    Unfit.OTHER_USER: "must be {address}: another login does not prove that it is yours",
+}
 
 
 async def _check_server(server: ServerSettings | None, service: Service) -> None:

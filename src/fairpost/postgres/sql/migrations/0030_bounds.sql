@@ -15,6 +15,19 @@ CREATE POLICY own_workspace ON fairpost.loans USING (workspace = (SELECT current
 INSERT INTO fairpost.loans (workspace, pool, senders) SELECT DISTINCT w.name, p, '{proven,account}'::text[] FROM fairpost.workspaces w, unnest(w.pools) p;
 ALTER TABLE fairpost.workspaces DROP COLUMN pools;
 
+-- Mailboxes of people, each shown to be a workspace's own by a login at its provider. One mailbox belongs to one account, in one workspace.
+CREATE TABLE fairpost.mailboxes (
+    mailbox      text PRIMARY KEY,           -- one name for all its addresses: without a tag, and at Google without dots
+    workspace    text NOT NULL,
+    address      text NOT NULL,              -- folded: this one may stand in From
+    account_id   bigint NOT NULL UNIQUE REFERENCES fairpost.accounts ON DELETE CASCADE,
+    proven_at    timestamptz NOT NULL,
+    failed_since timestamptz                 -- nobody could log in since then; null: the last login went well
+);
+CREATE INDEX mailboxes_by_address ON fairpost.mailboxes (workspace, address);
+ALTER TABLE fairpost.mailboxes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_workspace ON fairpost.mailboxes USING (workspace = (SELECT current_setting('fairpost.workspace', true)));
+
 -- How much of a volume was urgent.
 ALTER TABLE fairpost.activity ADD COLUMN urgent integer NOT NULL DEFAULT 0;
 

@@ -106,6 +106,9 @@ BEGIN
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     VALUES (clock_timestamp(), 'account_' || NEW.status, NEW.workspace, NEW.name,
             jsonb_strip_nulls(jsonb_build_object('reason', NEW.status_reason, 'until', NEW.status_until, 'before', OLD.status)));
+    IF NEW.status = 'suspended' THEN   -- it cannot log in any more, or nobody tries
+        UPDATE fairpost.mailboxes m SET failed_since = coalesce(m.failed_since, clock_timestamp()) WHERE m.account_id = NEW.id;
+    END IF;
     IF 'suspended' IN (OLD.status, NEW.status) THEN
         UPDATE fairpost.leases l SET deaths = CASE WHEN NEW.status = 'suspended' THEN l.deaths ELSE 0 END, suspended_at = CASE WHEN NEW.status = 'suspended' THEN clock_timestamp() END WHERE l.account_id = NEW.id;
     END IF;

@@ -204,6 +204,8 @@ BEGIN
     )
     INSERT INTO fairpost.measures (hour, account_id, kind, tier, n, total_us, buckets)
     SELECT hour_now, p_account, o.kind, o.tier, o.n, o.total_us, o.buckets FROM told o WHERE o.spot IS NULL;
+    UPDATE fairpost.mailboxes m SET failed_since = NULL   -- what was sent was let in
+    WHERE m.account_id = p_account AND m.failed_since IS NOT NULL AND EXISTS (SELECT FROM jsonb_to_recordset(p_outcomes) o(sent integer) WHERE o.sent > 0);
     IF lease.day_started_at IS NOT NULL AND p_outcomes <> '[]' THEN
         RETURN QUERY SELECT * FROM fairpost.count_outcomes(lease, p_outcomes, t);
     END IF;

@@ -31,10 +31,10 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     FROM (VALUES
         ('{SELECT}'::text[],
             '{queue,emails,attempts,contents,leases,tallies,blocks,campaigns,campaign_steps,campaign_streams,campaign_course,campaign_standings,schedules,quotas,templates,sequences,
-              sequence_steps,prospects,lists,list_members,stops,suppressions,soft_bounces,senders,homes,rules,activity,activity_days,submissions,events,workspaces,loans,domains,audit,api_keys,
+              sequence_steps,prospects,lists,list_members,stops,suppressions,soft_bounces,senders,homes,rules,activity,activity_days,submissions,events,workspaces,loans,domains,mailboxes,audit,api_keys,
               pauses,engines,server,fairness,patience,offences,portal_overrides,suppression_hashes}'::text[]),
         ('{INSERT,UPDATE,DELETE}',
-            '{templates,sequences,sequence_steps,campaigns,schedules,prospects,lists,list_members,stops,suppressions,soft_bounces,senders,domains,api_keys,portal_overrides,suppression_hashes}'),
+            '{templates,sequences,sequence_steps,campaigns,schedules,prospects,lists,list_members,stops,suppressions,soft_bounces,senders,domains,mailboxes,api_keys,portal_overrides,suppression_hashes}'),
         ('{INSERT}', '{audit,events}')) AS described (rights, tables), unnest(rights) asked, unnest(tables) name
     UNION ALL   -- of the operator's accounts too, but neither where they send nor whose e-mail it was
     SELECT format('SELECT (%s) ON fairpost.%I', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), c.relname),

@@ -13,29 +13,31 @@ DROP FUNCTION IF EXISTS fairpost.may_send_through(text, text);
 
 -- Whether mail of a workspace may go out through a route as it is stored, from this address (null: it names none, and so has the account's own). Through the
 -- workspace's own accounts it may be from whatever the workspace has shown to be its own; through a pool of the operator's, from what the loan allows.
-CREATE OR REPLACE FUNCTION fairpost.may_be_from(p_workspace text, p_route text, p_address text) RETURNS boolean
+CREATE OR REPLACE FUNCTION fairpost.may_be_from(p_workspace text, p_route text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT CASE
         WHEN starts_with(p_route, p_workspace || '/') OR starts_with(p_route, '@' || p_workspace || '/')
-            THEN p_address IS NULL OR fairpost.may_write_as(p_workspace, split_part(p_address, '@', 2))
+            THEN p_address IS NULL OR fairpost.may_write_as(p_workspace, p_address, p_now)
         ELSE EXISTS (
             SELECT FROM fairpost.loans l, fairpost.fold(p_address) given, split_part(given, '@', 2) domain
             WHERE l.workspace = p_workspace AND l.pool = p_route AND CASE
                 WHEN p_address IS NULL THEN 'account' = ANY (l.senders)
-                ELSE given = ANY (l.senders) OR 'proven' = ANY (l.senders) AND fairpost.may_write_as(p_workspace, domain)
+                ELSE given = ANY (l.senders) OR 'proven' = ANY (l.senders) AND fairpost.may_write_as(p_workspace, p_address, p_now)
                     OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END
 $$;
 
--- Whether a domain, or one above it, is the workspace's own.
-CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_domain text) RETURNS boolean
+-- Whether an address is the workspace's own: by its domain, or one above that; or by a login to this very mailbox, until nobody could log in for a week.
+DROP FUNCTION IF EXISTS fairpost.may_write_as(text, text);
+CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM fairpost.domains d, split_part(fairpost.fold('x@' || p_domain), '@', 2) given   -- as the DNS writes it
-                   WHERE d.workspace = p_workspace AND d.proven_at IS NOT NULL AND (given = d.domain OR right(given, length(d.domain) + 1) = '.' || d.domain))
+    SELECT fairpost.proven_domain(p_workspace, split_part(p_address, '@', 2)) IS NOT NULL
+        OR EXISTS (SELECT FROM fairpost.mailboxes m WHERE m.workspace = p_workspace AND m.address = fairpost.fold(p_address)
+                   AND coalesce(m.failed_since > coalesce(p_now, clock_timestamp()) - interval '7 days', true))
 $$;
 
 -- One e-mail as it is enqueued: `e` with its workspace, route and user, who is the caller where it names none; or what is wrong with it.
 DROP FUNCTION IF EXISTS fairpost.check_submission(text, jsonb);
-CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, p_caller text, OUT email jsonb, OUT wrong jsonb)
+CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, p_caller text, p_now timestamptz, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     address text;
@@ -59,10 +61,10 @@ BEGIN
         RETURN;
     END IF;
     address := fairpost.parse_address(e -> 'from') ->> 'address';
-    IF (e ->> 'from' IS NULL OR address IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address) THEN   -- of what is no address, whoever checks e-mails says so
+    IF (e ->> 'from' IS NULL OR address IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address, p_now) THEN   -- of what is no address, whoever checks e-mails says so
         wrong := fairpost.complaint('from', CASE
             WHEN address IS NULL THEN format('is needed: through the pool %s, which is the operator''s, mail does not go out in the operator''s name', route)
-            WHEN strpos(route, '/') > 0 THEN format('%s is not a domain that this workspace has shown to be its own', split_part(fairpost.fold(address), '@', 2))
+            WHEN strpos(route, '/') > 0 THEN format('%s is not a domain that this workspace has shown to be its own, nor a mailbox of its accounts', split_part(fairpost.fold(address), '@', 2))
             ELSE format('%s is not allowed through the pool %s, which is the operator''s: see GET /api/pools', address, route) END);
         RETURN;
     END IF;
@@ -90,7 +92,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT c.email || CASE WHEN e ? 'content_id' THEN jsonb_build_object('content_id', e -> 'content_id') ELSE '{}' END, c.wrong INTO email, wrong
-    FROM fairpost.check_submission(whose, e - '{workspace,content_id}'::text[], 'login:' || session_user) c;
+    FROM fairpost.check_submission(whose, e - '{workspace,content_id}'::text[], 'login:' || session_user, NULL) c;
 END $$;
 
 -- Which of these e-mails use a content that is another workspace's, as {"ord": complaint}. What has no workspace is the operator's alone.
@@ -131,7 +133,7 @@ BEGIN
            array_agg(CASE WHEN e.value ? 'idempotency_key' THEN fairpost.fingerprint(coalesce(p_requests -> (e.ordinality::integer - 1), e.value)) END ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL),
            jsonb_object_agg(e.ordinality, c.wrong) FILTER (WHERE c.wrong IS NOT NULL)
     INTO good, places, fingerprints, errors
-    FROM jsonb_array_elements(p_emails) WITH ORDINALITY e, fairpost.check_submission(p_workspace, e.value, p_caller) c;
+    FROM jsonb_array_elements(p_emails) WITH ORDINALITY e, fairpost.check_submission(p_workspace, e.value, p_caller, p_now) c;
     RETURN QUERY
     SELECT places[m.ord], m.id, m.new, m.error FROM fairpost.enqueue_many(good, p_now, p_daily_max, p_waiting_max, p_workspace_max, fingerprints) m
     UNION ALL

@@ -129,8 +129,9 @@ BEGIN
           FROM jsonb_array_elements_text(p_detail -> 'bounced') a
           UNION ALL
           SELECT b.address, 'soft_bounces', format('%s e-mails in a row were not taken, the last: %s', b.count, fairpost.reply_to(p_detail, a))
-          FROM jsonb_array_elements_text(p_detail -> 'soft_bounced') a JOIN fairpost.soft_bounces b ON b.address = fairpost.fold(a)
-          WHERE b.workspace = email.workspace AND b.address = ANY (too_often)
+          FROM jsonb_array_elements_text(p_detail -> 'soft_bounced') a
+          CROSS JOIN LATERAL (SELECT * FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace AND b.address = fairpost.fold(a) OFFSET 0) b
+          WHERE b.address = ANY (too_often)
           ORDER BY address) s;
 
     DELETE FROM fairpost.soft_bounces b WHERE b.ctid = ANY (ARRAY(
