@@ -81,7 +81,7 @@ async def known_of(api: Api, here: Neighbour) -> dict[str, str]:
     )
     mail = await add_mail(api.store, arrived)
     return {
-        "email_id": str(here.emails["sent"]),
+        "email_id": here.public.email(here.emails["sent"]),
         "id": "spring",
         "/api/accounts/{name}": "x",
         "/api/admin/accounts/{name}": f"{A}%2Fx",
@@ -120,14 +120,15 @@ async def change(client: httpx.AsyncClient, here: Neighbour) -> list[str]:
     wrong = []
     for method, path, body in WRITTEN:
         headers = {"Content-Type": "application/x-ndjson"} if path.endswith("/bulk") else {}
-        answer = await client.request(method, path.format(**here.emails), json=body, headers=headers)
+        ids = {outcome: here.public.email(id_) for outcome, id_ in here.emails.items()}
+        answer = await client.request(method, path.format(**ids), json=body, headers=headers)
         if not answer.is_success:
             wrong.append(f"{method} {path} {answer.status_code} {answer.text}")
     return wrong
 
 
 async def watch_all(client: httpx.AsyncClient, here: Neighbour) -> None:
-    names = {"account": f"{A}/x", "campaign": "spring", "email": str(here.emails["sent"])}
+    names = {"account": f"{A}/x", "campaign": "spring", "email": here.public.email(here.emails["sent"])}
     for topic in TOPICS:
         name = f"&name={names[topic]}" if topic in names else ""
         async with watching(client, f"/api/live/{topic}?workspace={A}{name}") as stream:
