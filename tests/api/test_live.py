@@ -107,7 +107,8 @@ async def test_nobody_watches_without_a_right_to(api: Api) -> None:
         assert (await client.get("/api/live/now")).status_code == 401
     async with signed_in(api, "acme", Role.VIEWER) as client:
         assert (await client.get("/api/live/nothing")).status_code == 404
-        async with watching(client, "/api/live/now?workspace=rival") as stream:  # who has one is not asked
+        assert (await client.get("/api/live/now?workspace=rival")).status_code == 403
+        async with watching(client, "/api/live/now") as stream:  # who has one is not asked
             assert (await stream.state())["workspace"] == "acme"
 
 

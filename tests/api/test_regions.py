@@ -24,6 +24,7 @@ from fairpost.regions.stores import ANSWER_S_MAX
 from fairpost.service import open_service
 from fairpost.settings import read_settings
 from tests.chaos.driver import eventually
+from tests.cli.conftest import Cli
 from tests.regions.conftest import NAMES, Regions
 from tests.regions.conftest import no_settings_of_ours as no_settings_of_ours
 from tests.regions.conftest import regions as regions
@@ -70,6 +71,8 @@ async def serve(regions: Regions) -> AsyncIterator[World]:
     for name in regions.urls:
         cli = regions.cli(name)
         await asyncio.to_thread(cli.ok, "workspace", "add", f"acme-{name}")
+        lent = Cli({**cli.environment, "FAIRPOST_SERVICE_POOL": "codes"})
+        await asyncio.to_thread(lent.ok, "workspace", "pools", f"acme-{name}", "--pool", "default=proven,account")
         scopes = ("--scope", "read", "--scope", "send", "--scope", "manage")
         made = await asyncio.to_thread(cli.json, "key", "add", f"acme-{name}", "--per-minute", "100000", *scopes)
         keys[name] = made["key"]
@@ -281,10 +284,12 @@ async def test_members_sign_in_through_their_region_and_their_codes_are_queued_t
             async with httpx.AsyncClient(base_url=world.url, cookies=cookies) as stranger:
                 assert (await stranger.get("/api/workspace")).status_code == 401
         async with world.client() as stranger:  # the same address and password, of another workspace
-            for workspace in ("acme-eu", "nobody", None):
+            for workspace in ("acme-eu", "nobody", ""):
                 given = {"address": MEMBER, "password": PASSWORD, "workspace": workspace}
                 answer = await stranger.post("/api/auth/sign-in", json=given)
                 assert answer.json()["error"]["code"] == "wrong_credentials"
+            begun = await stranger.post("/api/auth/sign-in", json={"address": MEMBER, "password": PASSWORD})
+            assert (begun.status_code, stranger.cookies["fairpost_sign_in"].partition(".")[0]) == (202, "us")
 
 
 async def test_admins_are_known_at_home_and_work_in_every_region(world: World) -> None:

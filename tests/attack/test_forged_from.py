@@ -76,7 +76,8 @@ async def from_python(api: Api, client: httpx.AsyncClient, conn: "asyncpg.Connec
     if not isinstance(sender, str):
         sender = (sender["name"], sender["address"])
     try:
-        return (await enqueue(conn, **HELLO, from_=sender)).new
+        sent = await enqueue(conn, to="ann@example.com", subject="Hello", text="Hi", from_=sender)
+        return bool(sent.new)
     except InvalidEmail:
         return False
 

@@ -237,9 +237,9 @@ def test_every_command_takes_the_number_and_the_public_id(cli: Cli, url: str) ->
 
 def test_a_public_id_of_another_database_is_unknown(cli: Cli) -> None:
     send(cli)
-    for given in ("em_079kt5312d80w", "em_f37gfthx8ab4h", "7"):
-        for command in ("show", "cancel"):
-            assert given in cli.error("email", command, given)
+    for given in ("em_079kt5312d80w", "em_f37gfthx8ab4h", "em_92pttv712fmsm", "em_d6kshwcgane53"):
+        for command in (("show",), ("cancel",), ("retry",), ("resolve", "--as", "sent")):
+            assert given in cli.error("email", *command, given)
 
 
 def test_a_failed_e_mail_is_retried(cli: Cli, url: str) -> None:

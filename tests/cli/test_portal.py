@@ -24,7 +24,7 @@ def built_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         portals,
         "load_portals",
-        lambda *folders: BUILT_IN_PORTALS() if folders == (BUILT_IN,) else load_portals(*folders),
+        lambda *folders, **more: BUILT_IN_PORTALS() if folders == (BUILT_IN,) else load_portals(*folders, **more),
     )
 
 

@@ -1,6 +1,7 @@
 """`fairpost email`: put single e-mails into the queue, look at them, and decide what becomes of them."""
 
 from collections.abc import Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +19,7 @@ from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from fairpost.accept.enqueue import Attachment, EmailFields, Enqueued
     from fairpost.cli.progress import Reach
@@ -207,7 +208,8 @@ def show(id_: Id, as_json: AsJson = False) -> None:
 
     async def work(store: "Store") -> "tuple[ShownEmail, list[Stop], Life, PublicIds]":
         ids = await store.public_ids()
-        email = await show_email(store, await _meant(store, id_))
+        with _called(id_):
+            email = await show_email(store, await _meant(store, id_))
         return email, await stops_of(store, email), await life_of(store, email, ids=ids), ids
 
     email, stops, life, ids = with_store(work)
@@ -305,7 +307,8 @@ def resolve(
     async def work(store: "Store") -> None:
         email = await _meant(store, id_)
         if await store.resolve(email, decision, by="operator") is None:
-            state = await _state_of(store, email)
+            with _called(id_):
+                state = await _state_of(store, email)
             raise FairpostError(f"E-mail {id_} is not in doubt: it is {state} ({MEANING[state]}).")
 
     with_store(work)
@@ -356,7 +359,8 @@ def _for_each(ids: Sequence[str], act: "Act") -> None:
 
 async def _outcome(act: "Act", store: "Store", id_: str) -> str | FairpostError:
     try:
-        return await act(store, await _meant(store, id_))
+        with _called(id_):
+            return await act(store, await _meant(store, id_))
     except FairpostError as error:
         return error
 
@@ -400,6 +404,15 @@ async def _meant(store: "Store", text: str) -> EmailId:
     if id_ is None:
         raise _unknown(text)
     return id_
+
+
+@contextmanager
+def _called(text: str) -> "Iterator[None]":
+    """What is not there is named as it was given."""
+    try:
+        yield
+    except NotFound:
+        raise _unknown(text) from None
 
 
 def _unknown(id_: EmailId | str) -> NotFound:

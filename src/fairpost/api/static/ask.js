@@ -11,6 +11,8 @@ class Refusal extends Error {
   }
 }
 
+const SELF = "/api/auth/"; // about whoever is signed in, in no workspace
+
 export const chosen = () => new URLSearchParams(location.search).get("workspace");
 export const remember = (session) => (csrf = session.csrf_token);
 
@@ -21,7 +23,7 @@ export function query(values) {
 }
 
 // `seen`: the version that a change is meant for. Raises Refusal with what the API says, in words. Who is not signed in any more is sent to sign in.
-export async function ask(path, { method = "GET", body, workspace = chosen(), signal, raw = false, seen } = {}) {
+export async function ask(path, { method = "GET", body, workspace = path.startsWith(SELF) ? null : chosen(), signal, raw = false, seen } = {}) {
   const headers = {};
   if (workspace) headers["X-Workspace"] = workspace;
   if (!SAFE.includes(method)) headers["X-CSRF-Token"] = csrf;

@@ -32,6 +32,7 @@ CREATE POLICY own_workspace ON fairpost.mailboxes USING (workspace = (SELECT cur
 ALTER TABLE fairpost.activity ADD COLUMN urgent integer NOT NULL DEFAULT 0;
 
 -- What a workspace is and may, the operator says: a request changes what is known of users alone.
+ALTER TABLE fairpost.senders ENABLE ROW LEVEL SECURITY;   -- as it is; whoever migrates takes the tables that are altered, and policies alter this one
 CREATE POLICY users_added ON fairpost.senders AS RESTRICTIVE FOR INSERT WITH CHECK (level = 'user');
 CREATE POLICY users_changed ON fairpost.senders AS RESTRICTIVE FOR UPDATE USING (level = 'user');
 CREATE POLICY users_removed ON fairpost.senders AS RESTRICTIVE FOR DELETE USING (level = 'user');
@@ -54,9 +55,14 @@ BEGIN
         RETURN btrim(left(normalize(btrim(fairpost.small_letters(normalize(name, NFKD))), NFKC), 200));
     END $f$;
 
+    -- Asked first, because it is cheap: others wait for us.
+    CREATE FUNCTION pg_temp.differs(name text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $f$
+        SELECT octet_length(name) <> length(name) OR name <> btrim(lower(name COLLATE "C"))
+    $f$;
+
     INSERT INTO fairpost.senders AS s
     SELECT DISTINCT ON (x.workspace, pg_temp.folded(x.name)) (jsonb_populate_record(x, jsonb_build_object('name', pg_temp.folded(x.name), 'look_at', '-infinity'))).*
-    FROM fairpost.senders x WHERE x.level = 'user' AND x.name <> pg_temp.folded(x.name)
+    FROM fairpost.senders x WHERE x.level = 'user' AND pg_temp.differs(x.name) AND x.name <> pg_temp.folded(x.name)
     ORDER BY x.workspace, pg_temp.folded(x.name), x.throttled_until DESC NULLS LAST
     ON CONFLICT (workspace, level, name) DO UPDATE SET daily_max = least(s.daily_max, excluded.daily_max), waiting_max = least(s.waiting_max, excluded.waiting_max),
         look_at = '-infinity', revision = s.revision + 1,
@@ -68,23 +74,24 @@ BEGIN
 
     INSERT INTO fairpost.rules AS r
     SELECT DISTINCT ON (x.workspace, pg_temp.folded(x.key)) (jsonb_populate_record(x, jsonb_build_object('key', pg_temp.folded(x.key)))).*
-    FROM fairpost.rules x WHERE x.level = 'user' AND x.key <> pg_temp.folded(x.key)
+    FROM fairpost.rules x WHERE x.level = 'user' AND pg_temp.differs(x.key) AND x.key <> pg_temp.folded(x.key)
     ORDER BY x.workspace, pg_temp.folded(x.key), greatest(x.held_until, x.throttled_until) DESC NULLS LAST
     ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = greatest(r.held_until, excluded.held_until), hold_reason = coalesce(r.hold_reason, excluded.hold_reason),
         throttled_until = greatest(r.throttled_until, excluded.throttled_until), throttle_reason = coalesce(r.throttle_reason, excluded.throttle_reason), tier = least(r.tier, excluded.tier);
 
     INSERT INTO fairpost.homes (workspace, user_name, is_given, domain, is_proven)
     SELECT DISTINCT ON (h.workspace, pg_temp.folded(h.user_name), h.is_given) h.workspace, pg_temp.folded(h.user_name), h.is_given, h.domain, h.is_proven
-    FROM fairpost.homes h WHERE h.user_name <> pg_temp.folded(h.user_name) ORDER BY h.workspace, pg_temp.folded(h.user_name), h.is_given, h.is_proven DESC
+    FROM fairpost.homes h WHERE pg_temp.differs(h.user_name) AND h.user_name <> pg_temp.folded(h.user_name) ORDER BY h.workspace, pg_temp.folded(h.user_name), h.is_given, h.is_proven DESC
     ON CONFLICT DO NOTHING;
 
     UPDATE fairpost.campaigns c SET user_name = pg_temp.folded(c.user_name) WHERE c.state = 'draft' AND c.user_name <> pg_temp.folded(c.user_name);
-    UPDATE fairpost.activity a SET user_name = pg_temp.folded(a.user_name) WHERE a.user_name <> pg_temp.folded(a.user_name);
-    WITH gone AS (DELETE FROM fairpost.activity_days d WHERE d.user_name <> pg_temp.folded(d.user_name) RETURNING d.*)
+    UPDATE fairpost.activity a SET user_name = pg_temp.folded(a.user_name) WHERE pg_temp.differs(a.user_name) AND a.user_name <> pg_temp.folded(a.user_name);
+    WITH gone AS (DELETE FROM fairpost.activity_days d WHERE pg_temp.differs(d.user_name) AND d.user_name <> pg_temp.folded(d.user_name) RETURNING d.*)
     INSERT INTO fairpost.activity_days AS d SELECT g.workspace, pg_temp.folded(g.user_name), g.day, sum(g.volume) FROM gone g GROUP BY 1, 2, 3
     ON CONFLICT (workspace, user_name, day) DO UPDATE SET volume = d.volume + excluded.volume;
-    WITH gone AS (DELETE FROM fairpost.submissions s WHERE s.user_name <> pg_temp.folded(s.user_name) RETURNING s.*)
+    WITH gone AS (DELETE FROM fairpost.submissions s WHERE pg_temp.differs(s.user_name) AND s.user_name <> pg_temp.folded(s.user_name) RETURNING s.*)
     INSERT INTO fairpost.submissions AS s SELECT g.workspace, pg_temp.folded(g.user_name), g.hour, sum(g.n) FROM gone g GROUP BY 1, 2, 3
     ON CONFLICT (workspace, user_name, hour) DO UPDATE SET n = s.n + excluded.n;
     DROP FUNCTION pg_temp.folded(text);
+    DROP FUNCTION pg_temp.differs(text);
 END $$;
