@@ -30,7 +30,11 @@ BULK_CONNECTIONS = 2
 BULK_LINES = {"api_bulk_per_s_1000": 1_000, "api_bulk_per_s_10000": 10_000}  # e-mails a request, by figure
 RATE_MAX = 1_000_000  # requests a minute: more than can be asked here
 LIMIT = 1_000_000_000  # of a user: counted as always, and never reached
-LIMITS = {"FAIRPOST_USER_DAILY_MAX": str(LIMIT), "FAIRPOST_USER_WAITING_MAX": str(LIMIT)}
+LIMITS = {
+    "FAIRPOST_USER_DAILY_MAX": str(LIMIT),
+    "FAIRPOST_USER_WAITING_MAX": str(LIMIT),
+    "FAIRPOST_CLIENT_CONNECTIONS_MAX": "1000",  # all connections come from this machine
+}
 WARM_S = 1.0  # processes start, connect and plan
 STAGE_EVERY_S = 0.25
 START_S_MAX = 60.0

@@ -4,6 +4,7 @@ import sys
 
 from fastapi import FastAPI
 
+from fairpost.api.clients import ClientLimits
 from fairpost.api.routes.emails import EmailIn
 from fairpost.api.serve import listener_on, run_processes
 
@@ -22,4 +23,9 @@ if __name__ == "__main__":
     listener = listener_on("127.0.0.1", 0)
     sys.stderr.write(f"ready: http://127.0.0.1:{listener.getsockname()[1]}\n")
     sys.stderr.flush()
-    run_processes("fairpost.bench.framework:create", listener, processes=int(sys.argv[1]))
+    run_processes(
+        "fairpost.bench.framework:create",
+        listener,
+        processes=int(sys.argv[1]),
+        limits=ClientLimits(connections_max=1_000),
+    )
