@@ -101,8 +101,8 @@ def cli(url: str, tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def bare() -> Cli:
-    """Without a database: for what needs none."""
-    return Cli({"FAIRPOST_HOME": "/nonexistent"})
+    """Without a database, and nowhere to make one: for what needs none."""
+    return Cli({"FAIRPOST_HOME": "/dev/null/home"})
 
 
 @pytest.fixture

@@ -100,9 +100,7 @@ def url(
     Nothing else is printed, and nothing is started.
 
     \b
-    Examples:
-      psql "$(fairpost db url)"
-      DATABASE_URL="$(fairpost db url --app)" python shop.py
+    Example: psql "$(fairpost db url --app)"
     """
     settings = read_settings()
     typer.echo(_app_url(settings) if for_app else _url(settings))
@@ -126,9 +124,7 @@ def grant(
     are checked as over HTTP. It can read no table. Replaces what was granted to this role before.
 
     \b
-    Examples:
-      fairpost db grant shop --all-workspaces
-      fairpost db grant partner --workspace acme
+    Example: fairpost db grant partner --workspace acme
     """
     from fairpost.cli.session import with_store
     from fairpost.postgres import applications
