@@ -27,6 +27,7 @@ TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # in this order thei
 WEIGHT_MAX = 1000.0
 THROTTLE_MAX = timedelta(days=30)
 NUMBER_MAX = 1_000_000_000
+COUNT_MAX = 2**31 - 1  # an integer of the database
 USERS_OF_A_WORKSPACE = 100  # inventing more of them lets nobody send more
 FILE_VARIABLE = "FAIRPOST_CONFIG"
 FILE_BYTES_MAX = 100_000  # with every setting explained, it has a few KB
@@ -93,7 +94,7 @@ class Settings:
     def daily_max_of_workspace(self) -> int:
         """0: no limit."""
         given = self.workspace_daily_max
-        return USERS_OF_A_WORKSPACE * self.user_daily_max if given is None else given
+        return min(COUNT_MAX, USERS_OF_A_WORKSPACE * self.user_daily_max) if given is None else given
 
     def at(self, region: str) -> Self:
         """The same for the database of this region."""

@@ -148,3 +148,24 @@ async def test_what_others_have_waiting_is_not_read_however_long_no_engine_took_
     for users in (["ann"], ["ann", "ben", "u7"]):
         emails = json.dumps([draft(user=user) for user in users])
         assert await rows_read(store, "SELECT * FROM fairpost.enqueue_many($1, NULL, 100, 100)", emails) < 50
+
+
+async def test_open_transactions_of_a_limited_workspace_do_not_wait_for_each_other(url: str, store: Store) -> None:
+    """Each is counted, in a place of its own; together they may overshoot by what is not committed."""
+    await store.value(
+        "INSERT INTO fairpost.senders (workspace, level, name, daily_max) VALUES ('w', 'workspace', '', 3)"
+    )
+    sql = "SELECT * FROM fairpost.enqueue_many($1)"
+    email = json.dumps([{"to": "a@there.test", "subject": "s", "text": "t", "workspace": "w"}])
+    several = [await asyncpg.connect(url) for _ in range(4)]
+    begun = [conn.transaction() for conn in several]
+    for conn, transaction in zip(several, begun, strict=True):
+        await transaction.start()
+        await conn.execute("SET LOCAL lock_timeout = '10s'")
+        assert (await conn.fetchrow(sql, email))["new"]
+    for conn, transaction in zip(several, begun, strict=True):
+        await transaction.commit()
+        await conn.close()
+    (refused,) = await store.enqueue_many(json.loads(email))
+    assert json.loads(refused["error"])["code"] == "too_many"
+    assert await store.value("SELECT sum(n) FROM fairpost.submissions WHERE workspace = 'w' AND user_name = ''") == 4

@@ -25,9 +25,7 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, fairpost.fold_user(u)) AS lock FROM (
-        SELECT unnest(p_users)
-        UNION ALL SELECT '' FROM fairpost.senders s WHERE s.workspace = p_workspace AND s.level = 'workspace' AND (s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL)) x(u) ORDER BY 1 OFFSET 0) l;
+    PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, fairpost.fold_user(u)) AS lock FROM unnest(p_users) u ORDER BY 1 OFFSET 0) l;
 END $$;
 
 -- How many more e-mails a user or workspace may hand in now, and if that is fewer than `p_asked`: why, and when the others will find room, once
@@ -83,7 +81,7 @@ END $$;
 
 -- Which of these e-mails are too many, as {"ord": complaint}; null: none. Those whose key is known are none: they were taken
 -- before; nor are those that are bad anyway. The first of a user that find room are taken, in the order given; of those, the first that the workspace has room
--- for. Other submissions of these users, and of workspaces with a limit, wait until this transaction is over.
+-- for. Other submissions of these users wait until this transaction is over. Those of the workspace do not: what is not committed yet is not counted against it.
 DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.too_many(
     emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_workspace_max integer, p_now timestamptz
@@ -115,7 +113,7 @@ DECLARE
     r record;
 BEGIN
     PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- everybody in the same order
-        SELECT DISTINCT fairpost.quota_lock(x ->> 'workspace', x ->> 'user_name') AS lock FROM jsonb_array_elements(limited) x ORDER BY 1 OFFSET 0) l;
+        SELECT DISTINCT fairpost.quota_lock(x ->> 'workspace', x ->> 'user_name') AS lock FROM jsonb_array_elements(limited) x WHERE x ->> 'user_name' <> '' ORDER BY 1 OFFSET 0) l;
     FOR u IN SELECT * FROM jsonb_to_recordset(limited) x(workspace text, user_name text, ords integer[], daily_max integer, waiting_max integer) LOOP
         ords := ARRAY(SELECT ord FROM unnest(u.ords) WITH ORDINALITY o(ord, place) WHERE NOT coalesce(refused ? ord::text, false) ORDER BY place);
         r := fairpost.room_for(u.workspace, u.user_name, cardinality(ords), u.daily_max, u.waiting_max, p_now);
@@ -129,11 +127,25 @@ BEGIN
     RETURN refused;
 END $$;
 
--- Counts what was taken: of each user, and of each workspace, whose day has a limit.
+-- A place among the counters of a workspace that no other open transaction writes to: nobody waits for another's commit to be counted. Past the last, they share.
+CREATE OR REPLACE FUNCTION fairpost.counter_place(p_workspace text) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    places_max CONSTANT integer := 64;
+BEGIN
+    FOR place IN 0..places_max - 2 LOOP
+        IF pg_try_advisory_xact_lock(fairpost.quota_lock(p_workspace, '') + 8796093022208 + place) THEN   -- beyond the locks of users
+            RETURN place;
+        END IF;
+    END LOOP;
+    RETURN places_max - 1;
+END $$;
+
+-- Counts what was taken: of each user, and of each workspace, whose day has a limit. The place of a workspace's counter is told by microseconds of its hour.
 CREATE OR REPLACE FUNCTION fairpost.count_submissions(emails jsonb, ords integer[], news boolean[], p_daily_max integer, p_workspace_max integer, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n)
-    SELECT x.workspace, x.user_name, fairpost.hour_of(p_now), count(*)
+    SELECT x.workspace, x.user_name, fairpost.hour_of(p_now) + CASE x.user_name WHEN '' THEN fairpost.counter_place(x.workspace) ELSE 0 END * interval '1 microsecond', count(*)
     FROM unnest(ords, news) r(ord, new)
     CROSS JOIN LATERAL (SELECT coalesce(e ->> 'workspace', 'default') AS workspace, fairpost.fold_user(coalesce(e ->> 'user', '')) AS user_name FROM (SELECT emails -> (r.ord - 1)) x(e)) e
     CROSS JOIN LATERAL (
