@@ -243,3 +243,19 @@ def test_workspaces_that_borrow_the_services_own_pool_are_named(cli: Cli) -> Non
     assert found["grade"] == "note"
     assert "acme" in found["text"]
     assert "apart" not in found["text"]
+
+
+def test_a_login_of_an_application_without_its_rights_is_named_and_migrating_mends_it(cli: Cli, url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as root:
+        root.execute("CREATE ROLE the_lost_shop LOGIN")
+        try:
+            cli.ok("db", "grant", "the_lost_shop", "--all-workspaces")
+            assert "logins" not in examined(cli)
+            root.execute("REVOKE fairpost_app FROM the_lost_shop")
+            found = examined(cli)["logins"]
+            assert found["grade"] == "problem"
+            assert missing(found["text"] + found["then"], "the_lost_shop", "fairpost db migrate") == []
+            cli.ok("db", "migrate")
+            assert "logins" not in examined(cli)
+        finally:
+            root.execute("DROP OWNED BY the_lost_shop; DROP ROLE the_lost_shop")

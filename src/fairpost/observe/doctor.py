@@ -17,6 +17,7 @@ from fairpost.observe.guard import standing_of
 from fairpost.observe.status import read_facts
 from fairpost.policy.findings import Disk, Engine, Environment, Holdback, Schema, Server
 from fairpost.postgres import workspaces
+from fairpost.postgres.applications import applications
 from fairpost.postgres.connections import leads_through_pooler
 from fairpost.postgres.migrations import pending
 from fairpost.postgres.rights import missing_rights
@@ -184,6 +185,7 @@ async def read_engine(
         sees_identity=sees_identity,
         unopenable=unopenable,
         environment=environment,
+        shut_out=[each.login for each in await applications(store) if not each.is_let_in],
         borrowers=[name for name in await workspaces.borrowers(store, service_pool) if name != own_workspace],
         service_pool=service_pool,
     )

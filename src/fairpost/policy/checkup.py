@@ -299,6 +299,7 @@ def _engine(engine: Engine) -> Iterable[Check]:
         yield _given(engine.environment)
     yield from _left_behind(engine)
     yield from _passwords(engine)
+    yield from _shut_out(engine)
     yield from _borrowed(engine)
     yield from _mail(engine)
 
@@ -389,6 +390,15 @@ def _left_behind(engine: Engine) -> Iterable[Check]:
         text = f"made from variables that are not set here, and sending as before: {_some(names)}"
         yield _note(
             "environment", text, f"if no engine has those variables any more: fairpost account remove {names[0]}"
+        )
+
+
+def _shut_out(engine: Engine) -> Iterable[Check]:
+    if engine.shut_out:
+        yield _problem(
+            "logins",
+            f"cannot enqueue: {_some(engine.shut_out)}",
+            f"fairpost db migrate; or, where the login is gone: fairpost db revoke {engine.shut_out[0]}",
         )
 
 

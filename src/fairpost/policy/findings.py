@@ -97,6 +97,7 @@ class Engine:
     sees_identity: bool = True
     unopenable: Sequence[str] = ()  # accounts whose password is sealed with a key that is not here
     environment: Environment | None = None  # None: it gives no account
+    shut_out: Sequence[str] = ()  # logins of applications that lack the rights to enqueue
     borrowers: Sequence[str] = ()  # workspaces that send through the pool of the service's own e-mails
     service_pool: str = "default"
 
