@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import asyncpg
@@ -258,3 +259,19 @@ async def test_a_limit_and_a_throttle_outlive_the_folding_of_names(blank: Any) -
     assert await blank.fetchval("SELECT sum(n) FROM fairpost.submissions WHERE user_name = 'ann'") == 5
     assert await blank.fetchval("SELECT sum(volume) FROM fairpost.activity WHERE user_name = 'ann'") == 8
     assert await blank.fetchval("SELECT volume FROM fairpost.activity_days WHERE user_name = 'ann'") == 9
+
+
+async def test_no_further_migration_alters_what_open_transactions_of_callers_hold(conn: Any) -> None:
+    """It would wait for the last of them, and where there is always one, for ever. Tables of their own hold what is new."""
+    async with conn.transaction():
+        await conn.fetch("SELECT * FROM fairpost.enqueue_many($1)", json.dumps([draft(idempotency_key="k")]))
+        rows = await conn.fetch(
+            """SELECT DISTINCT 'fairpost.' || c.relname AS name FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+               WHERE l.pid = pg_backend_pid() AND c.relnamespace = 'fairpost'::regnamespace AND c.relkind IN ('r', 'p')"""
+        )
+    held = {row["name"] for row in rows}
+    assert {"fairpost.queue", "fairpost.contents", "fairpost.senders"} <= held
+    text = "\n".join(migration.sql for migration in known_migrations() if migration.version > 27)
+    made = set(re.findall(r"CREATE TABLE (fairpost\.\w+)", text))
+    altered = set(re.findall(r"(?:ALTER TABLE|POLICY \w+ ON) (fairpost\.\w+)", text)) - made
+    assert altered & held == set()

@@ -95,8 +95,8 @@ BEGIN
         FROM read r
     ), fresh AS (
         -- In the order of the keys, so that two bulks with the same keys queue up instead of deadlocking.
-        INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id, fingerprint)
-        SELECT d.key_hash, d.id, p_fingerprints[d.ord] FROM draft d WHERE d.key_hash IS NOT NULL ORDER BY d.key_hash, d.ord
+        INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
+        SELECT d.key_hash, d.id FROM draft d WHERE d.key_hash IS NOT NULL ORDER BY d.key_hash, d.ord
         ON CONFLICT DO NOTHING RETURNING k.email_id
     ), new AS MATERIALIZED (
         -- IN, not a join: nobody can tell the planner how long the list is, and compared one by one a thousand are a million
@@ -138,6 +138,13 @@ BEGIN
         WHERE r.new;
     END IF;
 
+    IF p_fingerprints IS NOT NULL THEN
+        INSERT INTO fairpost.request_fingerprints (key_hash, fingerprint)
+        SELECT r.key_hash, p_fingerprints[r.ord] FROM unnest(ords, hashes, news) r(ord, key_hash, new)
+        WHERE r.new AND r.key_hash IS NOT NULL AND p_fingerprints[r.ord] IS NOT NULL ORDER BY 1
+        ON CONFLICT (key_hash) DO UPDATE SET fingerprint = excluded.fingerprint;   -- of a key that was freed
+    END IF;
+
     PERFORM fairpost.wake_engines(emails);
     IF array_position(news, false) IS NULL THEN
         RETURN QUERY SELECT r.ord, r.id, true, NULL::jsonb FROM unnest(ords, ids) AS r(ord, id) ORDER BY r.ord;
@@ -145,9 +152,9 @@ BEGIN
         -- A statement of its own: it must see what the owner of a key committed while we waited for him.
         RETURN QUERY
         SELECT r.ord, CASE WHEN r.new THEN r.id ELSE k.email_id END, r.new,
-            CASE WHEN k.fingerprint <> p_fingerprints[r.ord] THEN fairpost.complaint('idempotency_key', 'was used before, for another e-mail') || '{"code": "key_reused"}' ELSE r.error END
+            CASE WHEN (SELECT f.fingerprint FROM fairpost.request_fingerprints f WHERE NOT r.new AND f.key_hash = r.key_hash) <> p_fingerprints[r.ord] THEN fairpost.complaint('idempotency_key', 'was used before, for another e-mail') || '{"code": "key_reused"}' ELSE r.error END
         FROM unnest(ords, ids, hashes, errors, news) AS r(ord, id, key_hash, error, new)
-        LEFT JOIN LATERAL (SELECT k.email_id, k.fingerprint FROM fairpost.idempotency_keys k WHERE NOT r.new AND k.key_hash = r.key_hash OFFSET 0) k ON true
+        LEFT JOIN LATERAL (SELECT k.email_id FROM fairpost.idempotency_keys k WHERE NOT r.new AND k.key_hash = r.key_hash OFFSET 0) k ON true
         ORDER BY r.ord;
     END IF;
 END $$;
@@ -189,10 +196,13 @@ BEGIN
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION '%: %', wrong ->> 'field', wrong ->> 'message' USING ERRCODE = 'FP001', DETAIL = wrong::text, HINT = 'Nothing was written.';
     END IF;
-    INSERT INTO fairpost.contents (id, workspace, subject, text_body, html_body, reply_to, headers, created_at)
-    VALUES (fairpost.new_id(), whose, content ->> 'subject', content ->> 'text', content ->> 'html',
+    INSERT INTO fairpost.contents (id, subject, text_body, html_body, reply_to, headers, created_at)
+    VALUES (fairpost.new_id(), content ->> 'subject', content ->> 'text', content ->> 'html',
             CASE WHEN content ->> 'reply_to' IS NOT NULL THEN fairpost.parse_address(content -> 'reply_to') END, nullif(content -> 'headers', 'null'), t)
     RETURNING id INTO new_id;
+    IF whose IS NOT NULL THEN
+        INSERT INTO fairpost.shared_contents (content_id, workspace) VALUES (new_id, whose);
+    END IF;
     INSERT INTO fairpost.attachments (content_id, position, filename, content_type, inline_id, data)
     SELECT new_id, a.ordinality, a.value ->> 'filename', coalesce(a.value ->> 'content_type', 'application/octet-stream'), a.value ->> 'inline_id',
            decode(a.value ->> 'data', 'base64')

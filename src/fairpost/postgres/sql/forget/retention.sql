@@ -128,6 +128,9 @@ BEGIN
         DELETE FROM fairpost.attachments_rest a WHERE a.content_id = ANY (unused);
         DELETE FROM fairpost.contents_rest c WHERE c.id = ANY (unused);
     END IF;
+    DELETE FROM fairpost.shared_contents s WHERE s.content_id = ANY (ARRAY(
+        SELECT o.content_id FROM fairpost.shared_contents o WHERE o.content_id < below
+        AND NOT EXISTS (SELECT FROM fairpost.contents c WHERE c.id = o.content_id) ORDER BY o.content_id LIMIT p_max));
     RETURN greatest(cardinality(emails), cardinality(unused));
 END $$;
 

@@ -16,8 +16,17 @@ JOIN pg_roles r ON granted.grantee = 0 OR pg_has_role(r.oid, granted.grantee, 'M
 WHERE n.nspname = 'fairpost' AND granted.privilege_type = 'USAGE'
 AND NOT r.rolsuper AND NOT pg_has_role(r.oid, n.nspowner, 'MEMBER') AND r.rolname !~ '^pg_' AND r.rolname NOT IN ('fairpost_tenant', 'fairpost_app');
 
--- Whose a shared content is; null: the operator's, or that of the e-mail with the same id.
-ALTER TABLE fairpost.contents ADD COLUMN workspace text;
+-- Whose a shared content is. One that is not here is the operator's, or that of the e-mail with the same id. A table of its own, as the next: those that
+-- callers write to in their transactions cannot be altered while one is open.
+CREATE TABLE fairpost.shared_contents (
+    content_id bigint PRIMARY KEY,
+    workspace  text NOT NULL
+);
+ALTER TABLE fairpost.shared_contents ENABLE ROW LEVEL SECURITY;
 
--- Of the request that came with a key, where requests are compared; null matches any.
-ALTER TABLE fairpost.idempotency_keys ADD COLUMN fingerprint bigint;
+-- Of the request that came with a key, where requests are compared. A key that is not here matches any.
+CREATE TABLE fairpost.request_fingerprints (
+    key_hash    uuid PRIMARY KEY,
+    fingerprint bigint NOT NULL
+);
+ALTER TABLE fairpost.request_fingerprints ENABLE ROW LEVEL SECURITY;

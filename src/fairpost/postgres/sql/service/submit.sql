@@ -104,7 +104,7 @@ LANGUAGE sql STABLE AS $$
         WHERE CASE WHEN jsonb_typeof(e.value) = 'object' THEN e.value ->> 'content_id' ~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' END
     ), foreign_to AS MATERIALIZED (
         SELECT g.content_id, g.workspace FROM (SELECT DISTINCT g.content_id, g.workspace FROM given g) g
-        WHERE coalesce((SELECT c.workspace FROM fairpost.contents c WHERE c.id = g.content_id LIMIT 1), (SELECT q.workspace FROM fairpost.queue q WHERE q.id = g.content_id LIMIT 1),
+        WHERE coalesce((SELECT s.workspace FROM fairpost.shared_contents s WHERE s.content_id = g.content_id LIMIT 1), (SELECT q.workspace FROM fairpost.queue q WHERE q.id = g.content_id LIMIT 1),
                        (SELECT m.workspace FROM fairpost.emails m WHERE m.id = g.content_id LIMIT 1), CASE WHEN is_operator THEN g.workspace END)
               IS DISTINCT FROM g.workspace
     )
