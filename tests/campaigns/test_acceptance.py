@@ -59,14 +59,16 @@ async def test_ac1_every_step_of_every_prospect_has_a_row_with_a_unique_key(worl
         )
 
 
-async def test_ac1_a_key_of_a_campaign_is_taken_for_every_other_way_into_the_queue(world: World) -> None:
+async def test_ac1_a_caller_s_key_that_looks_like_a_campaign_s_is_another_key(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(1)
     await world.launch(await world.draft())
     (row,) = await world.store.fetch(EMAILS)
     email = {"workspace": WORKSPACE, "to": "p0@there.test", "subject": "s", "text": "t", "idempotency_key": row["key"]}
     (again,) = await world.store.enqueue_many([email])
-    assert (again["id"], again["new"]) == (row["id"], False)
+    assert (again["id"] != row["id"], again["new"]) == (True, True)
+    (twice,) = await world.store.enqueue_many([email])
+    assert (twice["id"], twice["new"]) == (again["id"], False)
     (elsewhere,) = await world.store.enqueue_many([{**email, "workspace": "other"}])
     assert elsewhere["new"], "keys are a workspace's own"
 

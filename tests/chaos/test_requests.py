@@ -156,7 +156,7 @@ async def a_resolve(place: Place, name: str) -> Asked:
     await store.begin(lease, id_, usage=Usage())
     await store.settle(lease, id_, InDoubt(), Report(reached=Reached.AFTER_DOT))
     return Asked(
-        path=f"/api/emails/{id_}/resolve",
+        path=f"/api/emails/{(await store.public_ids()).email(id_)}/resolve",
         body=b'{"decision": "sent"}',
         facts=f"SELECT state::text FROM (SELECT id, state FROM fairpost.queue UNION ALL SELECT id, state FROM fairpost.emails) e WHERE id = {id_}",
         before="in_doubt",

@@ -65,8 +65,18 @@ def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look_around(walk: Walk, url: str, folder: Path) -> None:
-    for line in ("db migrate", "db status", "db url", "db retain --days 365", "region list", "region workspaces"):
+    for line in (
+        "db migrate",
+        "db status",
+        "db url",
+        "db retain --days 365",
+        "db logins",
+        "region list",
+        "region workspaces",
+    ):
         walk(line)
+    for line in ("db grant nobody_here", "db revoke nobody_here"):
+        walk(line, code=1)  # there is no such role
     for line in ("status", "fairness", "metrics", "audit"):
         walk(line)
     walk("doctor", code=1)  # the server of the tests writes nothing durably
@@ -134,6 +144,7 @@ def let_people_in(walk: Walk, url: str, folder: Path) -> None:
     walk("admin reset a@x.test")
     walk("member add acme b@x.test")
     walk("member list acme")
+    walk("member code acme nobody@post.test", code=1)  # nobody signs in
     for verb, more in (("role", "viewer"), ("disable", ""), ("enable", ""), ("reset", "")):
         walk(f"member {verb} acme b@x.test {more}")
 

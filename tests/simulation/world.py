@@ -143,8 +143,9 @@ PROMISES = {
         SELECT q.id FROM fairpost.queue q JOIN fairpost.leases l ON l.account_id = q.account_id WHERE q.epoch > l.epoch""",
     "a key leads to one e-mail": """
         SELECT idempotency_key FROM (
-            SELECT workspace, idempotency_key FROM fairpost.queue UNION ALL SELECT workspace, idempotency_key FROM fairpost.emails
-        ) e WHERE idempotency_key IS NOT NULL GROUP BY workspace, idempotency_key HAVING count(*) > 1""",
+            SELECT workspace, idempotency_key, campaign_id IS NULL AS is_caller_s FROM fairpost.queue
+            UNION ALL SELECT workspace, idempotency_key, campaign_id IS NULL FROM fairpost.emails
+        ) e WHERE idempotency_key IS NOT NULL GROUP BY workspace, idempotency_key, is_caller_s HAVING count(*) > 1""",
 }
 
 

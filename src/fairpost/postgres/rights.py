@@ -138,7 +138,9 @@ async def _has_role(conn: "asyncpg.Connection", name: str) -> bool:
 
 
 async def _is_described(conn: "asyncpg.Connection", function: str) -> bool:
-    found: bool = await conn.fetchval("SELECT to_regprocedure($1) IS NOT NULL", f"fairpost.{function}")
+    """To this login: others than the owner may not ask."""
+    sql = "SELECT coalesce(has_function_privilege(to_regprocedure($1), 'EXECUTE'), false)"
+    found: bool = await conn.fetchval(sql, f"fairpost.{function}")
     return found
 
 

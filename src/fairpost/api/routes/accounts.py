@@ -197,7 +197,7 @@ async def shown(name: AccountName, caller: Reads, response: Response) -> Answer[
     responses={201: WITH_TAG, **failures("conflict")},
 )
 async def add(given: AccountIn, caller: Manages, service: TheService, response: Response) -> Answer[AccountOut]:
-    address = await _address(caller, given.address)
+    address = await _address(caller, service, given.address)
     server, secret = new_server(given.smtp, given.gmail, mailbox=address)
     await _check_server(server, service)
     mailbox = await _proven_mailbox(caller, service, address, server, secret)
@@ -248,7 +248,7 @@ async def change(
 ) -> Answer[AccountOut]:
     account = (await _post(caller, name)).account
     revision = revision_to_change(account, if_match, caller.ids)
-    address = await _address(caller, given.address) if "address" in given.model_fields_set else account.address
+    address = await _address(caller, service, given.address) if "address" in given.model_fields_set else account.address
     server, secret = changed_server(account.transport, given.smtp, given.gmail, mailbox=address)
     await _check_server(server, service)
     changes = _changes(given, account, address, caller, service)
@@ -379,11 +379,21 @@ _HOW_MANY = "SELECT count(*) FROM fairpost.accounts a WHERE a.workspace = $1"
 # ── what is given ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _address(caller: Caller, text: str) -> str:
+async def _address(caller: Caller, service: Service, text: str) -> str:
+    """One that can be shown to be the workspace's own: by its domain, or by a login at its provider."""
     address = await caller.store.parse_address(text)
     if address is None:
         raise invalid("address", "must be an e-mail address")
+    if _provider_host(service, address) is None and not await workspaces.owns_domain_of(
+        caller.store, caller.workspace, address
+    ):
+        raise invalid("address", _UNFIT[Unfit.NO_PROVIDER].format(domain=address.rpartition("@")[2]))
     return address
+
+
+def _provider_host(service: Service, address: str) -> str | None:
+    provider = by_domain(read_presets(service.settings.home / "providers.toml"), address.rpartition("@")[2])
+    return provider.smtp.host if provider and provider.smtp else None
 
 
 async def _proven_mailbox(
@@ -392,12 +402,11 @@ async def _proven_mailbox(
     """None: the workspace has shown the address's domain to be its own. Else a login at its provider must succeed. Raises ApiError."""
     if await workspaces.owns_domain_of(caller.store, caller.workspace, address):
         return None
-    domain = address.rpartition("@")[2]
-    provider = by_domain(read_presets(service.settings.home / "providers.toml"), domain)
-    host = provider.smtp.host if provider and provider.smtp else None
+    host = _provider_host(service, address)
     doubt = doubt_about(address, server, host)
     if doubt is not None:
-        raise invalid(doubt.field, _UNFIT[doubt.reason].format(domain=domain, host=host, address=address))
+        words = _UNFIT[doubt.reason].format(domain=address.rpartition("@")[2], host=host, address=address)
+        raise invalid(doubt.field, words)
     assert isinstance(server, SmtpSettings), "what has no login is doubted"
     assert server.user is not None, "what has no login is doubted"
     if secret is None:
