@@ -100,12 +100,13 @@ def running(environment: dict[str, str], *, processes: int) -> Iterator[Running]
 
 @pytest.fixture
 def environment(url: str, tmp_path: Path) -> dict[str, str]:
-    return {"FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(tmp_path / "home")}
+    settings = {"FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(tmp_path / "home")}
+    return {**settings, "FAIRPOST_USER_DAILY_MAX": "0"}  # a key may hand in more than a person's day
 
 
 def key_of(environment: dict[str, str]) -> str:
     cli = Cli(environment)
-    cli.ok("workspace", "add", "acme")
+    cli.ok("workspace", "add", "acme", "--pool", "default=acme.test")
     return str(cli.json("key", "add", "acme")["key"])
 
 
@@ -153,7 +154,7 @@ def replace_under_load(it: Running) -> None:
 def kill_while_it_enqueues(it: Running, url: str, db: "psycopg.Connection[Any]", key: str) -> None:
     """All e-mails of a request are there or none, and the same request again makes none twice."""
     lines = 2 * CHUNK_LINES
-    body = b'{"to": "ann@example.com", "subject": "Hello", "text": "Hi"}\n' * lines
+    body = b'{"to": "ann@example.com", "from": "a@acme.test", "subject": "Hello", "text": "Hi"}\n' * lines
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/x-ndjson", "Idempotency-Key": "june"}
     before = it.workers()
     with psycopg.connect(url) as blocker:  # a line of the second chunk has to wait for it: the first is written by then
@@ -185,7 +186,7 @@ def kill_while_it_enqueues(it: Running, url: str, db: "psycopg.Connection[Any]",
 
 def stop_with_a_request_under_way(it: Running, db: "psycopg.Connection[Any]", key: str) -> None:
     """It is answered before the end."""
-    body = b'{"to": "ann@example.com", "subject": "Hello", "text": "Hi"}\n'
+    body = b'{"to": "ann@example.com", "from": "a@acme.test", "subject": "Hello", "text": "Hi"}\n'
     head = (
         f"POST /api/emails/bulk HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"
