@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import HOME_PREFIX, IN_MEMORY, MEMORY
 
 from fairpost.model.errors import EmbeddedServerError, ServerStopped
+from fairpost.postgres.binaries import Binaries
 from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.postgres.keeper import Keeper, keeping
 from fairpost.postgres.postmaster import is_alive, wait_until
@@ -180,6 +181,52 @@ def test_a_frozen_server_is_left_alone_and_named(server: EmbeddedServer, keeper:
     assert answers(server)
 
 
+@pytest.fixture
+def scripted(home: Path, server: EmbeddedServer) -> Iterator[Callable[[str], EmbeddedServer]]:
+    """The server, dead, and as its program a script."""
+    end(server)
+    programs = home / "programs"
+    programs.mkdir(mode=0o755)
+
+    def write(script: str) -> EmbeddedServer:
+        program = programs / "postgres"
+        program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exit\n{script}')
+        program.chmod(0o755)
+        return EmbeddedServer(home, binaries=Binaries(directory=programs, version="18.0", bundled=False))
+
+    yield write
+    shutil.rmtree(programs)
+
+
+PANIC = 'echo "2026-01-01 UTC [$$] PANIC:  No space left on device" >&2\n'
+CUT_OFF = 'echo "[$$] LOG:  interrupted while in recovery" >&2\necho "[$$] HINT:  Some data may be corrupted" >&2\n'
+
+
+def test_how_often_it_panics_before_it_is_ended_is_no_news(
+    scripted: Callable[[str], EmbeddedServer], said: list[str]
+) -> None:
+    """The postmaster starts over after each panic, and says so when it was cut off in the middle of that."""
+    keeper = Keeper(scripted(PANIC), said.append)
+    assert keeper.step() > 0
+    scripted(CUT_OFF + PANIC + CUT_OFF + PANIC)
+    assert keeper.step() > 0
+    assert ["PANIC" in line for line in said] == [False, True]  # that it died, and what is wrong
+
+
+def test_a_panic_is_told_also_while_the_process_is_still_there(
+    home: Path, scripted: Callable[[str], EmbeddedServer], said: list[str]
+) -> None:
+    end_of_it = home / "end"
+    os.mkfifo(end_of_it)
+    ours = os.open(end_of_it, os.O_RDWR)  # it reads until this is closed
+    try:
+        assert Keeper(scripted(f"{PANIC}read -r _ < {end_of_it}\n"), said.append).step() > 0
+        assert "PANIC" in said[-1]
+    finally:
+        os.close(ours)
+        end_of_it.unlink()
+
+
 def test_a_full_disk_is_told_and_the_server_starts_when_there_is_room(
     server: EmbeddedServer, tmp_path: Path, said: list[str]
 ) -> None:
@@ -196,6 +243,8 @@ def test_a_full_disk_is_told_and_the_server_starts_when_there_is_room(
         subprocess.run(["cp", "-a", server.status().data_dir, disk / "postgres" / "data"], check=True)
         small.start()
         end(small)
+        # For the log, which is on the same disk: when it cannot grow, the server cannot say what is wrong.
+        subprocess.run(["fallocate", "--keep-size", "--length", "65536", small.status().log_file], check=True)
         with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
             while True:
                 ballast.write(bytes(65_536))

@@ -44,7 +44,8 @@ ORPHANS_LEAVE_S = 3.0
 ORPHANS_END_S = 3.0
 LINES_SHOWN_MAX = 15
 PANIC = " PANIC: "  # in the log
-TELLING = re.compile(r"\b(FATAL|PANIC|ERROR|error|DETAIL|HINT|hint):")
+TELLING = re.compile(r"\b(FATAL|PANIC|ERROR|error):")
+MORE = re.compile(r"\b(DETAIL|HINT|hint):")  # of the line before
 
 # For a queue on a laptop: durable, modest in memory, quick to vacuum tables whose rows change often.
 DEFAULTS: Mapping[str, str] = {
@@ -240,7 +241,7 @@ class EmbeddedServer:
             return
         if has_panicked():  # on a full disk it would recover and panic again and again
             self._end(pid, "immediate")
-        if is_alive(pid):
+        elif is_alive(pid):
             raise EmbeddedServerError(
                 f"PostgreSQL (process {pid}) is not ready after {READY_S_MAX:.0f} s; it may still be "
                 f"recovering from a crash. Follow {self._folder.log}, and start again when it is ready."
@@ -390,7 +391,19 @@ def server_environment() -> dict[str, str]:
 
 
 def _failure(what: str, output: str) -> EmbeddedServerError:
+    """With the lines that tell why, each once: how often a server panics before it is ended is chance."""
     said = output.strip().splitlines()
-    lines = [f"  {line}" for line in ([line for line in said if TELLING.search(line)] or said)[-LINES_SHOWN_MAX:]]
+    telling = list(_telling(said)) or said
+    distinct = {re.sub(r"\d+", "", line): line for line in telling}  # apart from times and processes
+    lines = [f"  {line}" for line in distinct.values()][-LINES_SHOWN_MAX:]
     advice = next((advice for sign, advice in ADVICE if sign in output), "Correct that, then start again.")
     return EmbeddedServerError("\n".join([f"{what}:", *lines, advice]))
+
+
+def _telling(said: Sequence[str]) -> Iterator[str]:
+    """Errors, each with its details and hints. Those of other lines are left out: after a start that was cut off, a server hints at damaged data."""
+    is_telling = False
+    for line in said:
+        is_telling = bool(TELLING.search(line) or (is_telling and MORE.search(line)))
+        if is_telling:
+            yield line
