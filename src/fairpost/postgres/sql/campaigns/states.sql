@@ -191,8 +191,10 @@ $$;
 -- Whether there is an account that may send it, or the rest of it.
 CREATE OR REPLACE FUNCTION fairpost.has_senders(c fairpost.campaigns) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name))
-        OR EXISTS (SELECT FROM fairpost.queue q JOIN fairpost.accounts a ON q.route = '@' || a.name WHERE q.campaign_id = c.id AND q.due_at < 'infinity')
+    -- ORDER BY: no index has the pool, and with one for the order, nothing here has to be scanned in sequence
+    SELECT (SELECT true FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name) ORDER BY a.id LIMIT 1) IS NOT NULL
+        OR EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id AND q.due_at < 'infinity' AND left(q.route, 1) = '@'
+                   AND (SELECT true FROM fairpost.accounts a WHERE a.name = substr(q.route, 2) LIMIT 1))
 $$;
 
 -- Follow-ups that are due on an account that there is no more. Nobody else may send them, so they fail. How many; call again while it returns `p_max`.
@@ -212,8 +214,7 @@ BEGIN
             FROM pinned p WHERE p.route IS NOT NULL
         ), lost AS (
             SELECT p.route, format('there is no account %s any more', substr(p.route, 2)) AS why
-            FROM pinned p LEFT JOIN fairpost.accounts a ON p.route = '@' || a.name
-            WHERE p.route IS NOT NULL AND a.id IS NULL
+            FROM pinned p WHERE p.route IS NOT NULL AND (SELECT true FROM fairpost.accounts a WHERE a.name = substr(p.route, 2) LIMIT 1) IS NULL
         )
         SELECT q.id, l.why FROM lost l CROSS JOIN LATERAL (
             SELECT q.id FROM fairpost.queue q WHERE q.campaign_id IS NOT NULL AND q.waiting AND left(q.route, 1) = '@' AND q.route = l.route AND q.due_at <= t

@@ -186,7 +186,7 @@ BEGIN
                     AND fairpost.stops_mail(s.kind, s.also_urgent, q.class) LIMIT 1) IS NULL
                 AND (
                     SELECT true FROM fairpost.suppression_hashes h
-                    WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(fairpost.fold(a), 'UTF8')) FROM fairpost.salts s) AND h.workspace IN (q.workspace, '*')
+                    WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(fairpost.fold(a), 'UTF8')) FROM fairpost.salts s WHERE s.single) AND h.workspace IN (q.workspace, '*')
                     AND fairpost.stops_mail(h.kind, h.also_urgent, q.class) LIMIT 1) IS NULL)));
 
         WITH candidate AS (

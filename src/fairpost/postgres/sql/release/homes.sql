@@ -99,7 +99,7 @@ LANGUAGE sql STABLE AS $$
     LEFT JOIN fairpost.rules s ON s.workspace = n.workspace AND s.level = 'stream' AND s.key = coalesce(l.stream, n.key)
     LEFT JOIN fairpost.rules d ON d.workspace = n.workspace AND d.level = 'domain' AND d.key = coalesce(l.domain, above.key),
     fairpost.fairness f
-    WHERE n.id = ANY (ids) AND n.level = 'stream'
+    WHERE f.single AND n.id = ANY (ids) AND n.level = 'stream'
 $$;
 
 -- Sets the weights of these nodes, whose workspaces the caller has locked, to what the rules say. A domain weighs no more than the heaviest user at home
@@ -111,7 +111,7 @@ BEGIN
     FROM (SELECT n.id, fairpost.weight_of(r.weight, r.tier, f) AS weight
           FROM fairpost.nodes n LEFT JOIN fairpost.rules r ON r.workspace = n.workspace AND r.level = n.level AND r.key = CASE n.level WHEN 'workspace' THEN '' ELSE n.key END,
                fairpost.fairness f
-          WHERE n.id = ANY (ids) AND n.level IN ('workspace', 'user')
+          WHERE f.single AND n.id = ANY (ids) AND n.level IN ('workspace', 'user')
           UNION ALL
           SELECT l.id, l.weight FROM fairpost.said_of_leaves(ids, 'epoch') l) x
     WHERE c.id = x.id AND c.weight <> x.weight;

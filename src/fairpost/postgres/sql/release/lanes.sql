@@ -61,7 +61,8 @@ BEGIN
         INSERT INTO fairpost.clocks (id, parent, key, route, weight, held_until)
         SELECT found, p_parent, p_key, p_route, fairpost.weight_of(r.weight, r.tier, f), CASE WHEN p_level <> 'domain' THEN fairpost.held_until(r, p_now) END
         FROM fairpost.fairness f LEFT JOIN fairpost.rules r ON r.workspace = p_workspace AND r.level = p_level
-            AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END;
+            AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END
+        WHERE f.single;
     END IF;
     RETURN found;
 END $$;

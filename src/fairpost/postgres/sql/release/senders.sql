@@ -192,7 +192,7 @@ BEGIN
     INSERT INTO fairpost.stirs (workspace, user_name, at)
     SELECT o.workspace, fairpost.fold_user(o."user"), coalesce(o.offended_at, t)
     FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer, offended_at timestamptz), fairpost.fairness f
-    WHERE f.is_scoring AND o.bounced + o.rejected > 0;   -- what went well breaks no rule
+    WHERE f.single AND f.is_scoring AND o.bounced + o.rejected > 0;   -- what went well breaks no rule
     WITH told AS MATERIALIZED (
         SELECT o.*, newest.spot FROM jsonb_to_recordset(p_measures) o(kind text, tier smallint, n bigint, total_us bigint, buckets jsonb)
         LEFT JOIN LATERAL (

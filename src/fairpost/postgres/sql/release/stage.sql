@@ -102,7 +102,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE fairpost.clocks o SET v = first.vtime
     FROM (SELECT b.* FROM fairpost.fairness f, unnest(fairpost.lane_names(), fairpost.lane_shares(f)) l(name, share),
-                 unnest(fairpost.roots_of(ARRAY[p_route], 'urgent', l.name) || fairpost.roots_of(ARRAY[p_route], 'bulk', l.name)) b WHERE l.share > 0) root
+                 unnest(fairpost.roots_of(ARRAY[p_route], 'urgent', l.name) || fairpost.roots_of(ARRAY[p_route], 'bulk', l.name)) b WHERE f.single AND l.share > 0) root
     CROSS JOIN LATERAL (
         SELECT c.vtime FROM fairpost.clocks c
         WHERE c.parent = root.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
@@ -183,7 +183,7 @@ BEGIN
         SELECT p.workspace, p.user_name, p.hour, r.route, p.n, p.urgent FROM planned p WHERE p.spot IS NULL
     ), stirred AS (
         INSERT INTO fairpost.stirs (workspace, user_name, at)
-        SELECT p.workspace, p.user_name, least(p.since, p_now) FROM planned p, fairpost.fairness f WHERE f.is_scoring AND p.hour <= p_now
+        SELECT p.workspace, p.user_name, least(p.since, p_now) FROM planned p, fairpost.fairness f WHERE f.single AND f.is_scoring AND p.hour <= p_now
     )
     SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id, -g.unserved)::fairpost.arrivals)
     INTO arrived

@@ -52,5 +52,5 @@ LANGUAGE sql AS $$
     INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh)
     SELECT q.route, q.class, q.workspace, q.domain, q.user_name, q.stream, q.flow, p_n * count(*), CASE WHEN p_n > 0 THEN min(q.due_at) ELSE 'infinity' END, min(q.id),
            CASE WHEN p_unserved THEN -count(*) FILTER (WHERE fairpost.is_fair(q.workspace, f.share)) ELSE 0 END
-    FROM fairpost.queue q, fairpost.fairness f WHERE q.id = ANY (p_ids) GROUP BY 1, 2, 3, 4, 5, 6, 7
+    FROM fairpost.queue q, fairpost.fairness f WHERE f.single AND q.id = ANY (p_ids) GROUP BY 1, 2, 3, 4, 5, 6, 7
 $$;

@@ -3,7 +3,7 @@
 -- What is known of an erased person: nobody reads the address from it, but who has the address can ask.
 CREATE OR REPLACE FUNCTION fairpost.address_hash(folded text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
-    SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s
+    SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single
 $$;
 
 -- Whether an entry of the list stops mail of a class. An unsubscribe is about bulk mail: who wants no news still needs a new password. All else
@@ -28,7 +28,7 @@ BEGIN
     FOREACH a IN ARRAY addresses LOOP
         folded := fairpost.fold(a);
         IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*') AND fairpost.stops_mail(s.kind, s.also_urgent, p_class))
-        OR has_erased AND EXISTS (SELECT FROM fairpost.suppression_hashes h WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s)
+        OR has_erased AND EXISTS (SELECT FROM fairpost.suppression_hashes h WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single)
                    AND h.workspace IN (p_workspace, '*') AND fairpost.stops_mail(h.kind, h.also_urgent, p_class)) THEN
             found := found || a;
         END IF;
