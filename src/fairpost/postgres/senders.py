@@ -156,10 +156,8 @@ async def settled(store: "Store", stirs: Stirred) -> None:
 
 async def to_look_at(store: "Store", *, now: datetime, most: int = 1_000) -> list[SenderId]:
     """Those whose moment has come: grown up, or at the end of a throttle, or registered just now."""
-    rows = await store.fetch(
-        "SELECT s.workspace, s.level::text, s.name FROM fairpost.senders s WHERE s.look_at <= $1 ORDER BY s.look_at LIMIT $2",
-        *(now, most),
-    )
+    sql = "SELECT s.workspace, s.level::text, s.name FROM fairpost.senders_to_look_at($1, $2) s"
+    rows = await store.fetch(sql, most, now)
     return [_id(row) for row in rows]
 
 

@@ -177,14 +177,16 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     FROM fairpost.attempts t LEFT JOIN fairpost.accounts a ON a.id = t.account_id WHERE t.email_id = p_id ORDER BY t.n
 $$;
 
--- What was sent of a conversation up to this e-mail, the newest first, twenty at most; nothing if this one was not sent.
+-- What was sent of a conversation up to this e-mail, the newest first, twenty at most; nothing if this one was not sent. Each by its key, as in load.sql:
+-- engines ask for every follow-up.
 CREATE OR REPLACE FUNCTION fairpost.conversation(p_id bigint) RETURNS TABLE (message_id text, thread_id text, account_id bigint)
-LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     WITH RECURSIVE said AS (
         SELECT e.message_id, e.thread_id, e.account_id, e.follows, e.workspace, 1 AS place FROM fairpost.emails e
         WHERE e.id = p_id AND e.state = 'sent' AND e.message_id IS NOT NULL
         UNION ALL
-        SELECT e.message_id, e.thread_id, e.account_id, e.follows, e.workspace, s.place + 1 FROM said s JOIN fairpost.emails e ON e.id = s.follows
+        SELECT e.message_id, e.thread_id, e.account_id, e.follows, e.workspace, s.place + 1
+        FROM said s CROSS JOIN LATERAL (SELECT * FROM fairpost.emails e WHERE e.id = s.follows OFFSET 0) e
         WHERE e.state = 'sent' AND e.message_id IS NOT NULL AND e.workspace = s.workspace AND s.place < 20)
     SELECT s.message_id, s.thread_id, s.account_id FROM said s ORDER BY s.place
 $$;

@@ -73,6 +73,12 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Those whose moment has come, the earliest first: the index that has only senders with such a moment is the one in this order.
+CREATE OR REPLACE FUNCTION fairpost.senders_to_look_at(p_max integer, p_now timestamptz) RETURNS SETOF fairpost.senders
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SELECT s.* FROM fairpost.senders s WHERE s.look_at <= p_now ORDER BY s.look_at LIMIT p_max
+$$;
+
 -- Those with a throttle of which the operators have not been told. In no order: the key, which has all senders, could serve that as well.
 CREATE OR REPLACE FUNCTION fairpost.untold(p_max integer) RETURNS SETOF fairpost.senders
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
