@@ -157,5 +157,5 @@ async def test_who_goes_back_after_signing_out_sees_nothing_any_more(api: Api, p
     await page.locator("#who").get_by_text("Ann Lee").click()
     await page.get_by_role("button", name="Sign out").click()
     await page.wait_for_url("**/sign-in")
-    await page.evaluate("history.back()")
+    await page.evaluate("() => { setTimeout(() => history.back()) }")  # once it has answered: the page goes away
     await page.wait_for_url("**/sign-in?next=**")

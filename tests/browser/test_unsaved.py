@@ -59,7 +59,7 @@ async def test_words_that_are_not_saved_are_not_left_by_mistake(api: Api, page: 
     await check_accessibility(page)
     await button(page, "Stay here").click()
     await expect(page).to_have_url(HERE)
-    await page.evaluate("history.back()")
+    await page.evaluate("() => { setTimeout(() => history.back()) }")
     await expect(asks(page)).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(asks(page)).to_have_count(0)
@@ -71,7 +71,7 @@ async def test_words_that_are_not_saved_are_not_left_by_mistake(api: Api, page: 
     assert [each.type for each in closing] == ["beforeunload"]
     await expect(text).to_have_value("It is late.")
 
-    await page.evaluate("history.back()")
+    await page.evaluate("() => { setTimeout(() => history.back()) }")
     await button(page, "Leave without saving").click()
     await expect(page).to_have_url(LIST)
     await page.evaluate("history.forward()")
@@ -158,7 +158,7 @@ async def test_a_draft_that_somebody_has_begun_is_not_lost_by_a_key(
 
     await begin.click()
     await entry(draft, "Name").fill("spring")
-    await page.evaluate("history.back()")
+    await page.evaluate("() => { setTimeout(() => history.back()) }")
     await button(page, "Leave without saving").click()
     await expect(page).to_have_url(re.compile("/emails$"))
     await expect(page.get_by_role("dialog")).to_have_count(0)
