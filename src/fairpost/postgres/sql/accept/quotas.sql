@@ -25,7 +25,15 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM pg_advisory_xact_lock(fairpost.quota_lock(p_workspace, ''));   -- of workspaces first, always
     PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, fairpost.fold_user(u)) AS lock FROM unnest(p_users) u ORDER BY 1 OFFSET 0) l;
+END $$;
+
+-- In the last 24 hours.
+CREATE OR REPLACE FUNCTION fairpost.submitted(p_workspace text, p_user text, p_now timestamptz) RETURNS bigint
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+BEGIN
+    RETURN (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour + interval '24 hours' > p_now);
 END $$;
 
 -- How many more e-mails a user or workspace may hand in now, and if that is fewer than `p_asked`: why, and when the others will find room, once
@@ -45,8 +53,7 @@ DECLARE
 BEGIN
     IF p_daily_max IS NOT NULL THEN
         -- The hour in an expression, here and below: the index by hour alone, which has all users, cannot serve that. Nobody has more than a day of them.
-        used := (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s
-                 WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour + interval '24 hours' > p_now);
+        used := fairpost.submitted(p_workspace, p_user, p_now);
         day_room := greatest(0, p_daily_max - used);
     END IF;
     IF p_waiting_max IS NOT NULL THEN
@@ -81,7 +88,8 @@ END $$;
 
 -- Which of these e-mails are too many, as {"ord": complaint}; null: none. Those whose key is known are none: they were taken
 -- before; nor are those that are bad anyway. The first of a user that find room are taken, in the order given; of those, the first that the workspace has room
--- for. Other submissions of these users wait until this transaction is over. Those of the workspace do not: what is not committed yet is not counted against it.
+-- for. Other submissions of these users wait until this transaction is over. Those of the workspace do so only where it is close to its limit or this is a bulk: else nobody
+-- waits, and what is under way elsewhere (less than `slack`) is not counted yet.
 DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.too_many(
     emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_workspace_max integer, p_now timestamptz
@@ -107,11 +115,18 @@ DECLARE
             AND (SELECT true FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.caller_key_hash(e.workspace, e.key) LIMIT 1) IS NULL
             AND e.nth = 1 AND (fairpost.is_plain(e.e, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
             GROUP BY 1, 2) u);
+    slack CONSTANT integer := 1000;
+    bulk CONSTANT integer := 100;
     refused jsonb;
     ords integer[];
     u record;
     r record;
 BEGIN
+    PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- of workspaces first, always
+        SELECT DISTINCT fairpost.quota_lock(x.workspace, '') AS lock
+        FROM jsonb_to_recordset(limited) x(workspace text, user_name text, ords integer[], daily_max integer, waiting_max integer)
+        WHERE x.user_name = '' AND (x.waiting_max IS NOT NULL OR cardinality(x.ords) > bulk
+                                    OR fairpost.submitted(x.workspace, '', p_now) + cardinality(x.ords) + slack > x.daily_max) ORDER BY 1 OFFSET 0) l;
     PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- everybody in the same order
         SELECT DISTINCT fairpost.quota_lock(x ->> 'workspace', x ->> 'user_name') AS lock FROM jsonb_array_elements(limited) x WHERE x ->> 'user_name' <> '' ORDER BY 1 OFFSET 0) l;
     FOR u IN SELECT * FROM jsonb_to_recordset(limited) x(workspace text, user_name text, ords integer[], daily_max integer, waiting_max integer) LOOP
