@@ -28,7 +28,8 @@ $$;
 
 CREATE OR REPLACE FUNCTION fairpost.caller_key_hash(workspace text, key text) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN key IS NULL THEN NULL
+    SELECT CASE WHEN strpos(key, ':') = 0 THEN fairpost.key_hash(workspace, key)   -- most: spares them the pattern
+                WHEN key IS NULL THEN NULL
                 WHEN key !~ '^[0-9]+:[0-9]+:[0-9]+$' THEN fairpost.key_hash(workspace, key)
                 WHEN fairpost.has_old_key(workspace, key) THEN fairpost.key_hash(workspace, key)
                 ELSE fairpost.key_hash(workspace, E'\x1f' || key) END
