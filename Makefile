@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Fairpost needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.12 $(MAKECMDGOALS)" if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e . --group dev
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[local]' --group dev
 	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true  # compiled once here, and not by every test process at once
 	@touch $@
 

@@ -22,10 +22,10 @@ from time import perf_counter, process_time
 import asyncpg
 
 from fairpost.model.prospect import ProspectLine
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
-from fairpost.postgres.prospects import import_prospects
 from fairpost.prospects.csv_reader import read_prospects
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.migrations import migrate
+from fairpost.store.prospects import import_prospects
 
 LINES = 1_000_000
 LINES_PER_S_MIN = 60_000

@@ -10,7 +10,7 @@ from functools import partial
 from time import process_time
 from typing import Any
 
-from fairpost.bench.render import FIELDS, HTML, TEMPLATE, TEXT, by_format_map, formats_of
+from fairpost.dev.bench.render import FIELDS, HTML, TEMPLATE, TEXT, by_format_map, formats_of
 from fairpost.templates.rendering import Template, compile_template, missing_of
 
 ROUNDS = 7

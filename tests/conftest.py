@@ -23,10 +23,10 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from fairpost.model.errors import EmbeddedServerError
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
-from fairpost.postgres.postmaster import is_alive
-from fairpost.postgres.store import Store
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.migrations import migrate
+from fairpost.store.postmaster import is_alive
+from fairpost.store.store import Store
 from tests import timing
 from tests.databases import Databases as Databases
 from tests.databases import at_database as at_database

@@ -18,8 +18,8 @@ from pathlib import Path
 from time import perf_counter
 
 from fairpost.model.errors import EmbeddedServerError
-from fairpost.postgres.binaries import Binaries
-from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.store.binaries import Binaries
+from fairpost.store.embedded import EmbeddedServer
 from tests.conftest import MEMORY, TEST_SETTINGS
 from tests.peers import postgresql
 from tests.peers.fetch import FetchError, peers_home
@@ -29,7 +29,7 @@ RUN_S_MAX = 3600.0
 ENDED = (0, 1)  # pytest: all passed, or some failed
 
 TESTS = (
-    *("tests/accept", "tests/campaigns", "tests/deliver", "tests/observe", "tests/people", "tests/postgres"),
+    *("tests/accept", "tests/campaigns", "tests/engine", "tests/observe", "tests/auth", "tests/store"),
     *("tests/release", "tests/retention", "tests/settle", "tests/simulation/test_core_machine.py"),
     *(
         "tests/api/test_walls.py",
@@ -41,7 +41,7 @@ TESTS = (
 )
 QUICK = (
     *(
-        "tests/postgres/test_migrations.py",
+        "tests/store/test_migrations.py",
         "tests/release/test_fairness.py",
         "tests/settle",
         "tests/deploy/test_roles.py",
@@ -49,7 +49,7 @@ QUICK = (
     *("tests/accept/test_enqueue.py", "tests/campaigns/test_planning.py"),
 )
 # Their servers are their own, and of the version that Fairpost brings along.
-NOT_OF_THE_GIVEN_SERVER = ("tests/postgres/test_embedded.py", "tests/observe/test_guard.py")
+NOT_OF_THE_GIVEN_SERVER = ("tests/store/test_embedded.py", "tests/observe/test_guard.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

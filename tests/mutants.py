@@ -55,9 +55,9 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-RELEASE = "src/fairpost/postgres/sql/release"
-SETTLE = "src/fairpost/postgres/sql/settle"
-DELIVER = "src/fairpost/deliver"
+RELEASE = "src/fairpost/store/sql/release"
+SETTLE = "src/fairpost/store/sql/settle"
+ENGINE = "src/fairpost/engine"
 POLICY = "src/fairpost/policy"
 
 LEASES = "tests/settle/test_leases.py"
@@ -66,16 +66,16 @@ FAIRNESS = "tests/release/test_fairness.py"
 HOMES = "tests/release/test_homes.py"
 LANES = "tests/release/test_lanes.py"
 PAUSE = "tests/release/test_pause.py"
-RUNNER = "tests/deliver/test_runner.py"
-STOCK = "tests/deliver/test_stock.py"
-WORKER = "tests/deliver/test_worker.py"
-ORCHESTRATOR = "tests/deliver/test_orchestrator.py"
-HANDOVER = "tests/deliver/test_handover.py"
+RUNNER = "tests/engine/test_runner.py"
+STOCK = "tests/engine/test_stock.py"
+WORKER = "tests/engine/test_worker.py"
+ORCHESTRATOR = "tests/engine/test_orchestrator.py"
+HANDOVER = "tests/engine/test_handover.py"
 FAILPOINTS = "tests/chaos/test_failpoints.py"
-GMAIL = "tests/transport/test_gmail_runner.py"
+GMAIL = "tests/transports/gmail/test_runner.py"
 TIMELINES = "tests/simulation/test_timelines.py"
 LIMITS_HOLD = "tests/simulation/test_limits_hold.py"
-BLAME = "tests/deliver/test_blame.py"
+BLAME = "tests/engine/test_blame.py"
 BLOCKS = "tests/release/test_blocks.py"
 CORE_MACHINE = "tests/simulation/test_core_machine.py"
 LIMITS = "tests/policy/test_limits.py"
@@ -137,7 +137,7 @@ MUTANTS = (
         f"{RELEASE}/rules.sql",
         "greatest(r.held_until, r.throttled_until, p_now)",
         "greatest(r.held_until, p_now)",
-        ("tests/postgres/test_senders.py", "tests/simulation/test_fairness_scenarios.py"),
+        ("tests/store/test_senders.py", "tests/simulation/test_fairness_scenarios.py"),
     ),
     Mutant(
         "a user has a place below every domain they write from",
@@ -250,21 +250,21 @@ MUTANTS = (
     # The worker
     Mutant(
         "a message is completed in the last moments of the lease",
-        f"{DELIVER}/runner.py",
+        f"{ENGINE}/runner.py",
         "self._is_granted = clock.monotonic() < self._deadline_s - self._lease_s * MARGIN",
         "self._is_granted = clock.monotonic() < self._deadline_s",
         (RUNNER, WORKER, LIMITS_HOLD),
     ),
     Mutant(
         "a worker keeps the charge of a send that never reached the server",
-        f"{DELIVER}/runner.py",
+        f"{ENGINE}/runner.py",
         "self._usage = refund(self._usage)",
         "pass",
         (RUNNER,),
     ),
     Mutant(
         "a resting account keeps the mail it has claimed",
-        f"{DELIVER}/runner.py",
+        f"{ENGINE}/runner.py",
         """        await self._give_back(*self._batch)
         self._usage =""",
         """        self._usage =""",
@@ -272,7 +272,7 @@ MUTANTS = (
     ),
     Mutant(
         "recipients suppressed after the claim still get the e-mail",
-        f"{DELIVER}/runner.py",
+        f"{ENGINE}/runner.py",
         "Intent(without(email, begun.skip), begun.attempt, draft)",
         "Intent(email, begun.attempt, draft)",
         (RUNNER,),
@@ -293,7 +293,7 @@ MUTANTS = (
     ),
     Mutant(
         "a worker that is woken claims more and more",
-        f"{DELIVER}/runner.py",
+        f"{ENGINE}/runner.py",
         "            await self._give_back(*self._batch)\n        self._may_be_urgent = False\n        if not self._batch:",
         "            pass\n        is_woken, self._may_be_urgent = self._may_be_urgent, False\n        if not self._batch or is_woken:",
         (STOCK,),
@@ -314,49 +314,49 @@ MUTANTS = (
     ),
     Mutant(
         "an account comes back with the e-mail that had hung",
-        f"{DELIVER}/runner.py",
+        f"{ENGINE}/runner.py",
         "if email.id != self._troubles.last)",
         "if True)",
         (STOCK,),
     ),
     Mutant(
         "the two policies for e-mails in doubt are swapped",
-        f"{DELIVER}/doubts.py",
+        f"{ENGINE}/doubts.py",
         "email.on_doubt is DoubtPolicy.RESEND and",
         "email.on_doubt is DoubtPolicy.HOLD and",
         (RUNNER,),
     ),
     Mutant(
         "an e-mail in doubt is sent again although its provider can be asked",
-        f"{DELIVER}/doubts.py",
+        f"{ENGINE}/doubts.py",
         "and email.attempts < email.attempts_max and not can_be_asked:",
         "and email.attempts < email.attempts_max:",
         (GMAIL, RUNNER),
     ),
     Mutant(
         "a worker does not note that it completes a message",
-        f"{DELIVER}/runner.py",
+        f"{ENGINE}/runner.py",
         "self._note.complete()",
         "pass",
         (FAILPOINTS,),
     ),
     Mutant(
         "a worker forgets the e-mail before when it notes the next",
-        f"{DELIVER}/handover.py",
+        f"{ENGINE}/handover.py",
         "turn = self._last if self._emails[self._last] == email_id else 1 - self._last",
         "turn = 0",
         (HANDOVER,),
     ),
     Mutant(
         "of two notes, one stands although its message is being completed",
-        f"{DELIVER}/handover.py",
+        f"{ENGINE}/handover.py",
         "for at in self._at:",
         "for at in self._at[:1]:",
         (HANDOVER,),
     ),
     Mutant(
         "the notes of a worker that lives are believed",
-        f"{DELIVER}/handover.py",
+        f"{ENGINE}/handover.py",
         "fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n            seen",
         "seen",
         (HANDOVER,),
@@ -377,7 +377,7 @@ MUTANTS = (
     ),
     Mutant(
         "a silent worker is left alone",
-        f"{DELIVER}/orchestrator.py",
+        f"{ENGINE}/orchestrator.py",
         "if now_s <= hand.heard_s + BEAT_S_MAX and not stuck:",
         "if now_s <= hand.heard_s + BEAT_S_MAX or not stuck:",
         (ORCHESTRATOR,),

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from fairpost import portals
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.portals import KEPT_CHARS_MAX, Kept, Saved, WorkspacePortals, portals_at
-from fairpost.postgres import portal_overrides
-from fairpost.postgres.store import Store
+from fairpost.store import portal_overrides
+from fairpost.store.store import Store
 from fairpost.templates.folder import BrokenTemplates
 from fairpost.templates.portals import BUILT_IN, WORDS_BYTES_MAX, Words, load_portals
 from fairpost.templates.rendering import Unrenderable

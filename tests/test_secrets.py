@@ -3,8 +3,8 @@
 import pytest
 
 from fairpost.model.secrets import masked
-from fairpost.oauth.words import shown
 from fairpost.smtp.auth import Password, without_secret
+from fairpost.transports.oauth.words import shown
 
 
 @pytest.mark.parametrize(

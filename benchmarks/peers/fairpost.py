@@ -10,9 +10,10 @@ from benchmarks.peers.peer import Email, Place
 from benchmarks.peers.processes import Workers
 
 from fairpost.model.account import Limits
-from fairpost.model.transport import Security, SmtpSettings
-from fairpost.postgres.migrations import migrate
-from fairpost.postgres.store import Store
+from fairpost.model.transport import Security
+from fairpost.store.migrations import migrate
+from fairpost.store.store import Store
+from fairpost.transports.smtp.settings import SmtpSettings
 
 ACCOUNTS = 8
 ENQUEUED_AT_ONCE = 500

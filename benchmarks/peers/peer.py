@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 from benchmarks.peers.sink import Sink
 
-from fairpost.bench.compose import HTML, SUBJECT, TEXT
+from fairpost.dev.bench.compose import HTML, SUBJECT, TEXT
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".bench"

@@ -24,7 +24,7 @@ from benchmarks.peers.procrastinate import Procrastinate
 from rich.console import Console
 from rich.table import Table
 
-from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.store.embedded import EmbeddedServer
 
 if TYPE_CHECKING:
     from benchmarks.peers.peer import Email, Peer

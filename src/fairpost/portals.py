@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.postgres import portal_overrides
-from fairpost.postgres.portal_overrides import StoredOverride, StoredWords
+from fairpost.store import portal_overrides
+from fairpost.store.portal_overrides import StoredOverride, StoredWords
 from fairpost.templates.folder import NAME, BrokenTemplates, Problem
 from fairpost.templates.portals import BUILT_IN, Portals, PortalTemplate, Words, load_portals
 from fairpost.templates.rendering import Rendered
 
 if TYPE_CHECKING:
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 OPERATORS_FOLDER = "templates"  # in Fairpost's home: its files go before the built-in ones
 KEPT_MAX = 512  # compiled e-mails of workspaces

@@ -360,7 +360,7 @@ SETTINGS = (
         name="database_url",
         default=None,
         rule="a URL that begins with postgresql://",
-        help="A PostgreSQL you run yourself, used instead of the embedded one.",
+        help="A PostgreSQL you run yourself, used instead of the embedded one. Needed where `fairpost[local]` is not installed.",
         read=_postgres_url,
         show=without_password,
     ),

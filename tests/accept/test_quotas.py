@@ -11,8 +11,8 @@ import pytest
 from fairpost import Enqueued, InvalidEmail, Rejected, enqueue, enqueue_many
 from fairpost.model.account import Limits
 from fairpost.model.sender import SenderId
-from fairpost.postgres import senders
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.store import Store
 from tests.facts import missing
 from tests.observe.reading import rows_read
 from tests.simulation.world import draft

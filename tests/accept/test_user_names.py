@@ -3,8 +3,8 @@
 from typing import Any
 
 from fairpost.model.sender import SenderId, fold_user
-from fairpost.postgres import senders
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.store import Store
 from tests.simulation.world import draft
 
 FROM: dict[str, Any] = {"from": "ann@d1.test"}

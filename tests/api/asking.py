@@ -1,16 +1,19 @@
 """Requests made from the OpenAPI document: for every path and method that there is, and those that will be."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import jsonschema_rs
-from hypothesis import strategies as st
+
+from tests.thorough import IS_FREE
 
 NDJSON = "application/x-ndjson"
 JSON_TYPE = "application/json"
 DEPTH_MAX = 6
+ADDRESSES = frozenset({"to", "address", "addresses", "email"})
 MOMENTS = ("2031-02-03T04:05:06Z", "2026-01-01T00:00:00+02:00")
 
 JSON = dict[str, Any]
@@ -90,31 +93,34 @@ def _resolved(schema: Any, document: JSON, depth: int = 0) -> Any:
     return {key: _resolved(value, document, depth) for key, value in schema.items()}
 
 
-def requests(operation: Operation, words: Sequence[str]) -> st.SearchStrategy[Asked]:
-    """Bodies as the document wants them, with these words wherever a string, a name or an id can stand."""
+def requests(operation: Operation, words: Sequence[str], *, examples: int) -> Iterator[Asked]:
+    """Bodies as the document wants them, with these words wherever a string, a name or an id can stand.
 
-    @st.composite
-    def asked(draw: st.DrawFn) -> Asked:
-        it = Asked(operation)
-        for parameter in operation.parameters:
-            if not parameter.get("required") and not draw(st.booleans()):
-                continue
-            place = {"path": it.path, "query": it.query, "header": it.headers}.get(parameter["in"])
-            if place is None:
-                continue
-            value = draw(
-                _in_path(parameter, words) if parameter["in"] == "path" else values(parameter["schema"], words)
-            )
-            if value is None:
-                continue
-            if parameter["in"] == "header":
-                value = str(value).encode("ascii", "ignore").decode() or "k"
-            place[parameter["name"]] = value
-        if operation.body is not None and (operation.is_body_required or draw(st.booleans())):
-            it.body = draw(values(operation.body, words))
-        return it
+    The same ones each time, unless they are left to chance."""
+    for n in range(examples):
+        yield _request(operation, words, Random() if IS_FREE else Random(f"{operation} {n}"))
 
-    return asked()
+
+def _request(operation: Operation, words: Sequence[str], dice: Random) -> Asked:
+    it = Asked(operation)
+    places = {"path": it.path, "query": it.query, "header": it.headers}
+    for parameter in operation.parameters:
+        place = places.get(parameter["in"])
+        if place is None or not (parameter.get("required") or _perhaps(dice)):
+            continue
+        value = _in_path(parameter, words, dice) if place is it.path else value_of(parameter["schema"], words, dice)
+        if value is None:
+            continue
+        if place is it.headers:
+            value = str(value).encode("ascii", "ignore").decode() or "k"
+        place[parameter["name"]] = value
+    if operation.body is not None and (operation.is_body_required or _perhaps(dice)):
+        it.body = value_of(operation.body, words, dice)
+    return it
+
+
+def _perhaps(dice: Random) -> bool:
+    return dice.random() < 0.5
 
 
 ODD: tuple[Any, ...] = (None, True, -1, 1.5, "", "x" * 70_000, [], {}, [[]], {"a": []})
@@ -159,73 +165,77 @@ def _object(schema: JSON) -> JSON:
     return next((one for one in choices if one.get("type") == "object"), {})
 
 
-def _in_path(parameter: JSON, words: Sequence[str]) -> st.SearchStrategy[Any]:
+def _in_path(parameter: JSON, words: Sequence[str], dice: Random) -> Any:
     """Any word can be tried, also where a number is wanted; an address or a domain more often where one is."""
     mark = {"address": "@", "domain": "."}.get(parameter["name"])
-    if mark and (fitting := [word for word in words if mark in word and (mark == "@" or "@" not in word)]):
-        return st.sampled_from(fitting) | st.sampled_from(words)
+    fitting = [word for word in words if mark in word and (mark == "@" or "@" not in word)] if mark else []
+    if mark and fitting:
+        return dice.choice(fitting if _perhaps(dice) else words)
     schema = parameter["schema"]
-    return st.sampled_from(words) if schema.get("type") in ("integer", "number") else values(schema, words)
+    return dice.choice(words) if schema.get("type") in ("integer", "number") else value_of(schema, words, dice)
 
 
-def values(schema: Any, words: Sequence[str]) -> st.SearchStrategy[Any]:
+def value_of(schema: Any, words: Sequence[str], dice: Random) -> Any:
     if schema is True or schema == {} or not isinstance(schema, dict):
-        return st.sampled_from(words)
+        return dice.choice(words)
     if "const" in schema:
-        return st.just(schema["const"])
+        return schema["const"]
     if "enum" in schema:
-        return st.sampled_from(schema["enum"])
+        return dice.choice(schema["enum"])
     for choice in ("anyOf", "oneOf"):
         if choice in schema:
-            return st.one_of([values(each, words) for each in schema[choice]])
+            return value_of(dice.choice(_with_words(schema[choice])), words, dice)
     if "allOf" in schema:
-        return values({k: v for each in schema["allOf"] for k, v in each.items()}, words)
+        return value_of({k: v for each in schema["allOf"] for k, v in each.items()}, words, dice)
     match schema.get("type"):
-        case "string" if schema.get("format") in ("date-time", "date", "time"):
-            return st.sampled_from(MOMENTS).map(
-                {"date": lambda m: m[:10], "time": lambda m: m[11:16]}.get(schema["format"], str)
-            )
-        case "string" if schema.get("contentMediaType") or schema.get("format") == "binary":
-            return st.sampled_from(words)
         case "string":
-            return st.sampled_from(words).map(
-                lambda word: word.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
-            )
+            return _string(schema, words, dice)
         case "integer" | "number":
-            low = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
-            return st.integers(low, max(low, min(int(schema.get("maximum", low + 1000)), low + 1000)))
+            low = int(schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1))
+            return dice.randint(low, max(low, min(int(schema.get("maximum", low + 1000)), low + 1000)))
         case "boolean":
-            return st.booleans()
+            return _perhaps(dice)
         case "null":
-            return st.none()
+            return None
         case "array":
-            most = min(schema.get("maxItems", 3), 3)
-            return st.lists(
-                values(schema.get("items", {}), words),
-                min_size=schema.get("minItems", 0),
-                max_size=max(most, schema.get("minItems", 0)),
-            )
+            fewest = schema.get("minItems", 0)
+            most = max(min(schema.get("maxItems", 3), 3), fewest)
+            return [value_of(schema.get("items", {}), words, dice) for _ in range(dice.randint(fewest, most))]
         case _:
-            return _objects(schema, words)
+            return _object_of(schema, words, dice)
 
 
-def _objects(schema: JSON, words: Sequence[str]) -> st.SearchStrategy[JSON]:
+def _with_words(choices: Sequence[Any]) -> Sequence[Any]:
+    """A number that could be a name as well would be no word of ours."""
+    is_name = any(one.get("type") == "string" for one in choices)
+    return [one for one in choices if one.get("type") != "integer"] if is_name else choices
+
+
+def _string(schema: JSON, words: Sequence[str], dice: Random) -> str:
+    match schema.get("format"):
+        case "date-time":
+            return dice.choice(MOMENTS)
+        case "date":
+            return dice.choice(MOMENTS)[:10]
+        case "time":
+            return dice.choice(MOMENTS)[11:16]
+    word = dice.choice(words)
+    if schema.get("contentMediaType") or schema.get("format") == "binary":
+        return word
+    return word.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
+
+
+def _object_of(schema: JSON, words: Sequence[str], dice: Random) -> JSON:
     """What is required, and a few things more: with all of them at once, one would always be wrong."""
+    properties, required = schema.get("properties", {}), schema.get("required", ())
     addresses = [word for word in words if "@" in word] or words
-    properties = {
-        name: values(each, addresses if name in ("to", "address", "addresses", "email") else words)
-        for name, each in schema.get("properties", {}).items()
-    }
-    required = set(schema.get("required", ()))
     others = [name for name in properties if name not in required]
-
-    @st.composite
-    def made(draw: st.DrawFn) -> JSON:
-        chosen = draw(st.lists(st.sampled_from(others), max_size=3, unique=True)) if others else []
-        it: JSON = {}
-        if isinstance(schema.get("additionalProperties"), dict) or not properties:
-            inner = values(schema.get("additionalProperties", {}), words)
-            it = draw(st.dictionaries(st.sampled_from(words), inner, max_size=2))
-        return it | {name: draw(each) for name, each in properties.items() if name in required or name in chosen}
-
-    return made()
+    chosen = {*required, *dice.sample(others, dice.randint(0, min(3, len(others))))}
+    it: JSON = {}
+    if isinstance(schema.get("additionalProperties"), dict) or not properties:
+        inner = schema.get("additionalProperties", {})
+        it = {dice.choice(words): value_of(inner, words, dice) for _ in range(dice.randint(0, 2))}
+    for name, each in properties.items():
+        if name in chosen:
+            it[name] = value_of(each, addresses if name in ADDRESSES else words, dice)
+    return it

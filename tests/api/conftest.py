@@ -14,15 +14,15 @@ from fastapi import FastAPI
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
-from fairpost.app import vault_of
+from fairpost.auth.mails import ServiceMail
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
-from fairpost.people.mails import ServiceMail
-from fairpost.postgres import workspaces
-from fairpost.postgres.store import Store
 from fairpost.regions.directory import MAIN, Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings, read_settings
 from fairpost.smtp.guard import NetworkGuard
+from fairpost.startup.parts import vault_of
+from fairpost.store import workspaces
+from fairpost.store.store import Store
 from fairpost.templates.portals import BUILT_IN, Portals, load_portals
 
 ALL = tuple(Scope)

@@ -1,6 +1,9 @@
 """Two workspaces that share a database and call their things by the same names; every word of one has its own name in it."""
 
+import asyncio
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,9 +19,10 @@ from fairpost.model.sender import SenderId
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
 from fairpost.model.window import Quota
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
-from fairpost.postgres import campaigns, courses, prospects, senders, templates, workspaces
-from fairpost.postgres.campaigns import Draft
-from fairpost.postgres.store import Store
+from fairpost.store import campaigns, courses, prospects, senders, templates, workspaces
+from fairpost.store.campaigns import Draft
+from fairpost.store.store import Store
+from tests.databases import Databases
 
 A, B = "anton", "berta"
 OUTCOMES = ("sent", "bounced", "failed", "retry", "in_doubt", "begun", "claimed")
@@ -320,3 +324,15 @@ async def settle_in(store: Store) -> Neighbours:
     b = await fill(store, B, operators=operators)
     after = await rows_of(store)
     return Neighbours(a, b, {table: rows - before[table] for table, rows in after.items()})
+
+
+@contextmanager
+def neighbourhood(databases: Databases) -> Iterator[tuple[str, Neighbours]]:
+    """A database with both, for all tests of a file: it takes half a second of CPU, and what they try is to change nothing."""
+
+    async def settle(url: str) -> Neighbours:
+        async with Store.open(url) as store:
+            return await settle_in(store)
+
+    with databases.new() as url:
+        yield url, asyncio.run(settle(url))

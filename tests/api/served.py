@@ -13,9 +13,10 @@ from fastapi import FastAPI
 
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
-from fairpost.postgres.store import Store
-from fairpost.service import client_limits, open_service
 from fairpost.settings import Settings
+from fairpost.startup.service import client_limits, open_service
+from fairpost.store.store import Store
+from tests.api.asking import Operation, operations
 
 T = TypeVar("T")
 
@@ -26,6 +27,11 @@ ANSWER_S_MAX = 120  # a database that is slow because the machine is busy is not
 def document() -> dict[str, Any]:
     """What the service says that it answers. Written once for all tests of a process: that takes more than a second."""
     return build_app(None, log=lambda line: None).openapi()
+
+
+@cache
+def every_operation() -> list[Operation]:
+    return operations(document())
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Somebody who has signed in, at once: by a session of the database's. How people sign in is tested in test_sign_in.py and tests/people."""
+"""Somebody who has signed in, at once: by a session of the database's. How people sign in is tested in test_sign_in.py and tests/auth."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,9 +9,9 @@ import httpx2 as httpx
 from fairpost.api.access import SESSION_COOKIE
 from fairpost.model.person import Person, Role
 from fairpost.model.tokens import hash_of
-from fairpost.postgres import people as rows
-from fairpost.postgres.store import Store
 from fairpost.regions.directory import HOME, MAIN
+from fairpost.store import auth as rows
+from fairpost.store.store import Store
 from fairpost.system import chance, clock
 from tests.api.conftest import Api
 

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,18 +10,20 @@ from fairpost.api.topics import accounts
 from fairpost.model.account import Limits, WarmUp
 from fairpost.model.person import Role
 from fairpost.model.report import Reached, Reply, Report
-from fairpost.model.transport import Security, SmtpSettings
+from fairpost.model.transport import Security
 from fairpost.observe import accounts as looking
 from fairpost.observe import now as observe_now
 from fairpost.observe import status
 from fairpost.observe.accounts import AccountNow
 from fairpost.observe.recent import Recent
 from fairpost.policy.reply_rules import GONE
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_live import watching
-from tests.deliver.test_runner import deliver
+from tests.engine.test_runner import deliver
+from tests.facts import missing
 
 SERVER = SmtpSettings(host="127.0.0.1", port=2525, security=Security.NONE)
 NO_SUCH_USER = Report(reached=Reached.REPLIED, reply=Reply(550, "5.1.1 no such user"))
@@ -58,11 +59,12 @@ async def test_those_with_trouble_come_first_and_each_sees_its_own(api: Api) -> 
     await api.workspace()
     for name in ("acme/a", "acme/b", "acme/c", "other/x", "own"):
         await add(api, name)
-    await pause(api, "acme/b", "a holiday. See: fairpost account show b")
+    await pause(api, "acme/b", "a holiday")
     await api.store.change_account("acme/c", {"status": "suspended", "status_reason": "the password was refused"})
     await api.store.value(
         "UPDATE fairpost.leases SET owner = 'host:1:x', until = clock_timestamp() + interval '1 hour'"
     )
+    await api.store.value("SELECT fairpost.engine_here('host:1:x', false, clock_timestamp() + interval '1 hour')")
     async with signed_in(api, "acme", Role.VIEWER) as member, signed_in(api, None, Role.ADMIN) as admin:
         async with watching(member, "/api/live/accounts") as stream:
             seen = await stream.state()
@@ -72,7 +74,10 @@ async def test_those_with_trouble_come_first_and_each_sees_its_own(api: Api) -> 
             ("a", "active", "default"),
         ]
         assert seen["situations"] == {"suspended": 1, "paused": 1, "active": 1}
-        assert [each["reason"] for each in seen["listed"]] == ["the password was refused", "a holiday.", None]
+        conditions = [each["condition"] for each in seen["listed"]]
+        assert [each["code"] for each in conditions] == ["account.suspended", "account.paused", "account.idle"]
+        assert missing(conditions[0]["text"], "the password was refused") == []
+        assert {each["then"] for each in conditions} == {""}  # its people have no command line here
         assert {(each["is_driven"], each["driven_by"]) for each in seen["listed"]} == {(True, None)}
         async with watching(admin, "/api/live/accounts") as stream:
             everything = await stream.state()
@@ -146,11 +151,11 @@ async def test_the_state_of_thousands_is_small_and_a_workspace_reads_its_own_alo
         read: list[int] = []
 
         async def counted(*given: Any, **named: Any) -> Any:
-            found = await status.read_posts(*given, **named)
+            found = await status.read_accounts(*given, **named)
             read.append(len(found))
             return found
 
-        monkeypatch.setattr(observe_now, "read_posts", counted)
+        monkeypatch.setattr(observe_now, "read_accounts", counted)
         async with watching(admin, "/api/live/now?workspace=w7") as stream:
             assert (await stream.state())["accounts"][
                 "all"
@@ -179,9 +184,9 @@ async def test_many_who_search_cost_the_database_one_look(api: Api, monkeypatch:
     monkeypatch.setattr(accounts, "FRESH_S", 1_000.0)
     looks = Counter[str | None]()
 
-    async def counted(store: Store, *, now: datetime, workspace: str | None) -> list[AccountNow]:
+    async def counted(store: Store, *, workspace: str | None, **more: Any) -> list[AccountNow]:
         looks[workspace] += 1
-        return await looking.read_accounts(store, now=now, workspace=workspace)
+        return await looking.read_accounts(store, workspace=workspace, **more)
 
     monkeypatch.setattr(accounts, "read_accounts", counted)
     await api.workspace()

@@ -8,11 +8,11 @@ import asyncpg
 import httpx2 as httpx
 import pytest
 
-from fairpost.app import vault_of
 from fairpost.model.account import Limits
-from fairpost.model.transport import SmtpSettings
 from fairpost.model.workspace import Scope
 from fairpost.settings import Settings
+from fairpost.startup.parts import vault_of
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api, fields_of
 
 PASSWORD = "correct horse battery staple"
@@ -316,7 +316,8 @@ async def test_an_account_with_mail_stays(api: Api, client: httpx.AsyncClient) -
     id_ = (await client.post("/api/emails", json=email)).json()["data"]["id"]
     answer = await client.delete("/api/accounts/sales")
     assert answer.status_code == 409
-    assert answer.json()["error"]["details"] == {"in_hand": 0, "in_doubt": 0, "pinned": 1}
+    details = answer.json()["error"]["details"]
+    assert details == {"reason": "account.has_mail", "account": "sales", "in_hand": 0, "in_doubt": 0, "pinned": 1}
     await client.post(f"/api/emails/{id_}/cancel")
     assert (await client.delete("/api/accounts/sales")).json() == {"success": True, "data": {"removed": True}}
     assert (await client.delete("/api/accounts/sales")).status_code == 404

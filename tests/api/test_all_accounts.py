@@ -8,12 +8,13 @@ from ipaddress import ip_network
 import httpx2 as httpx
 import pytest
 
-from fairpost.api import verifying
-from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.api import verification
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
-from fairpost.model.transport import Security, SmtpSettings
+from fairpost.model.transport import Security
 from fairpost.model.workspace import Scope
 from fairpost.smtp.guard import NetworkGuard
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 
@@ -156,7 +157,7 @@ async def test_a_server_is_tried_and_nothing_is_sent(api: Api, client: httpx.Asy
 
 
 async def test_a_server_that_says_nothing_keeps_nobody_waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "VERIFYING_S_MAX", 0.3)
+    monkeypatch.setattr(verification, "VERIFYING_S_MAX", 0.3)
     over = asyncio.Event()
 
     async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -176,7 +177,7 @@ async def test_a_server_that_says_nothing_keeps_nobody_waiting(api: Api, monkeyp
 async def test_servers_that_say_nothing_keep_no_other_workspace_from_its_work(
     api: Api, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpost.api.crowd.WAIT_S_MAX", 2.0)
+    monkeypatch.setattr("fairpost.api.concurrency.WAIT_S_MAX", 2.0)
     over, connected = asyncio.Event(), asyncio.Semaphore(0)
 
     async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -3,9 +3,8 @@
 from fairpost.model.account import Limits
 from fairpost.model.fault import Bounces
 from fairpost.model.person import Role
-from fairpost.policy.diagnosis import Cause
-from fairpost.postgres.blocks import block, read_blocks
-from fairpost.postgres.store import Store
+from fairpost.store.blocks import block, read_blocks
+from fairpost.store.store import Store
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_live import watching
@@ -48,7 +47,7 @@ async def test_an_admin_sees_who_is_blocked_and_lets_them_go(api: Api) -> None:
         ):
             assert (await asked).json()["error"]["code"] == "not_found"
         audit = (await client.get("/api/admin/audit", params={"region": "main"})).json()["data"]["items"]
-        assert [each["action"] for each in audit[:3]] == ["account.unblock"] * 3
+        assert [each["action"] for each in audit].count("account.unblock") == 2  # to let nobody go changes nothing
         assert (await key.post("/api/admin/accounts/relay-7/unblock", json={})).status_code == 401
 
 
@@ -67,7 +66,7 @@ async def test_a_workspace_is_told_of_its_own_block_and_of_no_account_s_name(api
         assert "7 of 40" in kinds["block"]
         async with watching(member, "/api/live/now") as stream:
             now = await stream.state()
-        (told,) = [each for each in now["reasons"] if each["cause"] == Cause.BLOCKED]
+        (told,) = [each for each in now["reasons"] if each["code"] == "account.blocks_workspace"]
         assert "7 of 40" in told["text"]
         assert "relay-7" not in life.text + str(now)
         events = (await member.get("/api/events")).json()["data"]["items"]

@@ -7,7 +7,7 @@ import httpx2 as httpx
 
 from fairpost.model.person import Role
 from fairpost.observe import courses
-from fairpost.postgres.courses import count
+from fairpost.store.courses import count
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_campaigns import PEOPLE, acme, finish, launched, prepare  # noqa: F401
@@ -35,12 +35,11 @@ async def test_a_campaign_is_seen_from_its_draft_to_its_end(api: Api, acme: http
         assert await stream.state() == {"campaign": None}  # there is none yet
         await acme.put("/api/campaigns/spring", json={"steps": [{"template": "hello"}], "lists": ["customers"]})
         draft = await state_when(stream, state="draft")
-        assert (draft["recipients"], draft["headline"]["tone"], draft["states"]) == (PEOPLE, "quiet", {})
+        assert (draft["recipients"], draft["headline"]["code"], draft["states"]) == (PEOPLE, "campaign.draft", {})
         assert (draft["pool"], draft["lists"], draft["delays_s"]) == ("default", ["customers"], [0])
         await acme.post("/api/campaigns/spring/launch")
         running = await state_when(stream, state="running", waiting=PEOPLE)
-        assert (running["headline"]["tone"], running["headline"]["until"]) == ("bad", None)
-        assert "engine" in running["headline"]["text"]
+        assert (running["headline"]["code"], running["headline"]["until"]) == ("engine.none", None)
         assert running["states"] == {"ready": PEOPLE}
         assert "now" in running["chart"]
         assert running["course"] == []

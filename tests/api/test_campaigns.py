@@ -9,13 +9,14 @@ import pytest
 
 from fairpost.api.routes import campaigns as campaign_routes
 from fairpost.campaigns import launching
-from fairpost.deliver.courses import CourseWatch
+from fairpost.maintenance.progress import CourseWatch
 from fairpost.model.account import Limits
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.workspace import Scope
 from fairpost.policy.forecast import Unforeseen, none_in_writing
-from fairpost.postgres import campaigns, workspaces
-from fairpost.postgres.prospects import import_prospects
+from fairpost.store import campaigns, workspaces
+from fairpost.store.prospects import import_prospects
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import LENT, Api, fields_of
 
 HELLO = {"subject": 'Hello {{ first_name or "there" }}', "text": "From {{ company }}"}
@@ -38,7 +39,12 @@ async def add_people(
 
 async def add_account(api: Api, name: str, pool: str) -> None:
     await api.store.add_account(
-        name, address=f"{name.rpartition('/')[2]}@acme.example", pool=pool, display_name="Acme", limits=Limits()
+        name,
+        address=f"{name.rpartition('/')[2]}@acme.example",
+        pool=pool,
+        display_name="Acme",
+        limits=Limits(),
+        transport=SmtpSettings(host="mail.acme.example", port=587),
     )
 
 
@@ -266,7 +272,7 @@ async def test_a_launch_schedules_everybody_and_again_nobody(api: Api, acme: htt
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'acme'") == 2 * PEOPLE
     shown = (await acme.get("/api/campaigns/spring")).json()["data"]
     assert [step["emails"] for step in shown["steps"]] == [{"ready": PEOPLE}, {"to_follow": PEOPLE}]
-    assert "engine" in shown["waits_for"]
+    assert shown["condition"] == "engine.none"
     assert shown["planned_at"] is not None
     twice = await acme.post("/api/campaigns/spring/launch")
     assert (twice.status_code, twice.json()["data"]["scheduled"]) == (200, 0)
@@ -313,10 +319,9 @@ async def test_whoever_lacks_a_field_stops_the_launch_or_is_left_out(api: Api, a
     await add_people(api, 2, first=PEOPLE, company="  ")
     await acme.put("/api/campaigns/spring", json=DRAFT)
     error = await refused(await acme.post("/api/campaigns/spring/launch"), 409, "conflict")
-    assert error["details"] == {
-        "incomplete": 2,
-        "first": [{"address": f"p{PEOPLE + n}@there.test", "lacks": ["company"]} for n in range(2)],
-    }
+    lacking = [{"address": f"p{PEOPLE + n}@there.test", "lacks": ["company"]} for n in range(2)]
+    details = error["details"]
+    assert (details["reason"], details["count"], details["first"]) == ("campaign.missing_fields", 2, lacking)
     assert (await acme.get("/api/campaigns/spring")).json()["data"]["state"] == "draft"
     answer = await acme.post("/api/campaigns/spring/launch", json={"skip_incomplete": True})
     data = answer.json()["data"]
@@ -378,7 +383,7 @@ async def test_pause_resume_and_cancel(api: Api, acme: httpx.AsyncClient) -> Non
     assert paused.json()["data"] == {"id": "spring", "state": "paused", "changed": True}
     assert (await acme.post("/api/campaigns/spring/pause")).json()["data"]["changed"] is False
     shown = (await acme.get("/api/campaigns/spring")).json()["data"]
-    assert (shown["reason"], shown["waits_for"].endswith(": wrong price")) == ("wrong price", True)
+    assert (shown["reason"], shown["waits_for"].endswith(": wrong price.")) == ("wrong price", True)
     await refused(await acme.post("/api/campaigns/spring/schedule"), 409, "conflict")
     await refused(await acme.post("/api/campaigns/spring/launch"), 409, "conflict")
     held = "SELECT held_until = 'infinity' FROM fairpost.rules WHERE workspace = 'acme' AND level = 'stream'"
@@ -392,7 +397,7 @@ async def test_pause_resume_and_cancel(api: Api, acme: httpx.AsyncClient) -> Non
     assert (await acme.post("/api/campaigns/spring/cancel")).json()["data"]["changed"] is False
     for verb in ("pause", "resume", "launch", "schedule", "retry"):
         error = await refused(await acme.post(f"/api/campaigns/spring/{verb}"), 409, "conflict")
-        assert error["details"] == {"state": "cancelled"}
+        assert (error["details"]["reason"], error["details"]["state"]) == ("campaign.wrong_state", "cancelled")
     await refused(await acme.delete("/api/campaigns/spring"), 409, "conflict")
     await refused(await acme.put("/api/campaigns/spring", json=DRAFT), 409, "conflict")
     moves = ["campaign.launch", "campaign.pause", "campaign.resume", "campaign.cancel"]
@@ -412,7 +417,7 @@ async def test_what_is_launched_keeps_its_sequence(acme: httpx.AsyncClient) -> N
     answer = await acme.put("/api/sequences/series", json={"steps": [{"template": "hello"}]})
     await refused(answer, 409, "conflict")
     error = await refused(await acme.delete("/api/sequences/series"), 409, "conflict")
-    assert error["details"] == {"campaigns": ["spring"]}
+    assert error["details"]["campaigns"] == ["spring"]
     assert (await acme.put("/api/templates/hello", json={"subject": "new", "text": "words"})).status_code == 200
     shown = await acme.post("/api/campaigns/spring/preview", json={"to": "p0@there.test"})
     assert shown.json()["data"]["subject"] == "Hello there"
@@ -564,7 +569,8 @@ async def test_a_campaign_that_failed_says_so_in_the_words_of_its_workspace(api:
     await api.store.remove_account("acme/own")
     await campaigns.advance(api.store)
     shown = (await acme.get("/api/campaigns/spring")).json()["data"]
-    assert (shown["state"], shown["waits_for"]) == ("failed", shown["reason"])
+    assert (shown["state"], shown["condition"]) == ("failed", "campaign.failed")
+    assert shown["reason"] in shown["waits_for"]
     assert "pool sales" in shown["reason"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fairpost.model.person import Role
 from fairpost.model.sender import SenderId, SenderLevel
-from fairpost.postgres import senders
+from fairpost.store import senders
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_bulk import NDJSON, line

@@ -5,7 +5,7 @@ import asyncio
 import httpx2 as httpx
 
 from fairpost.model.workspace import Scope
-from fairpost.postgres import workspaces
+from fairpost.store import workspaces
 from tests.api.conftest import Api
 
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}

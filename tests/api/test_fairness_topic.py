@@ -5,12 +5,12 @@ from datetime import timedelta
 from fairpost.model.account import Limits
 from fairpost.model.person import Role
 from fairpost.model.sender import Sender, SenderId, Throttle, Tier
-from fairpost.postgres import senders
+from fairpost.store import senders
 from fairpost.system import clock
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_live import watching
-from tests.deliver.test_runner import deliver
+from tests.engine.test_runner import deliver
 
 
 async def enqueue(api: Api, workspace: str, user: str, n: int) -> None:

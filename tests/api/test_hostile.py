@@ -16,15 +16,14 @@ import httpx2 as httpx
 import pytest
 from fastapi import FastAPI
 
-from fairpost.api import gate, protocol
+from fairpost.api import middleware, protocol
 from fairpost.model.account import Limits
 from fairpost.model.workspace import Scope
-from fairpost.postgres import workspaces
-from fairpost.postgres.store import Store
 from fairpost.settings import read_settings
-from tests.api.asking import operations
+from fairpost.store import workspaces
+from fairpost.store.store import Store
 from tests.api.conftest import LENT
-from tests.api.served import Served, document, served
+from tests.api.served import Served, document, every_operation, served
 from tests.conftest import Databases
 from tests.thorough import times
 
@@ -217,7 +216,7 @@ def test_a_head_that_drips_is_cut_off(target: Target, monkeypatch: pytest.Monkey
 
 
 def test_a_body_that_dawdles_is_cut_off(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "CHUNK_S_MAX", 0.5)
+    monkeypatch.setattr(middleware, "CHUNK_S_MAX", 0.5)
     with target.connected() as conn:
         conn.sendall(
             target.head(
@@ -474,7 +473,7 @@ def test_every_list_in_a_body_has_a_limit() -> None:
     """One that has none is a million complaints about a million wrong things."""
     without = [
         f"{operation}: {place}"
-        for operation in operations(document())
+        for operation in every_operation()
         if operation.media_type == "application/json"
         for place, schema in _lists(operation.body, "")
         if "maxItems" not in schema
@@ -502,7 +501,7 @@ def rss() -> int:
 @pytest.mark.thorough
 def test_many_attackers_at_once_cost_little(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "HEAD_S_MAX", 2.0)
-    monkeypatch.setattr(gate, "CHUNK_S_MAX", 2.0)
+    monkeypatch.setattr(middleware, "CHUNK_S_MAX", 2.0)
     target.is_well()
     before = rss()
     attacks: list[Any] = [

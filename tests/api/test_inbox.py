@@ -9,8 +9,8 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from fairpost.inbox.mails import Arrived, add_mail
-from fairpost.inbox.pictures import PICTURES_BYTES_MAX
+from fairpost.api.pictures import PICTURES_BYTES_MAX
+from fairpost.dev.inbox.mails import Arrived, add_mail
 from fairpost.model.person import Role
 from tests.api.conftest import Api
 from tests.api.served import document

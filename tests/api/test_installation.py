@@ -5,10 +5,9 @@ import re
 
 import pytest
 
+from fairpost.auth import membership
 from fairpost.model.account import Limits
 from fairpost.model.person import Offered, Person, Role
-from fairpost.people import membership
-from fairpost.policy.diagnosis import Cause
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_any_workspace import enqueue
@@ -24,7 +23,7 @@ async def test_the_status_says_what_waits_and_why(api: Api) -> None:
         assert (told["accounts"], told["driven"]) == ({"active": 1}, 0)
         assert told["finished_24h"]["sent"] == 0
         reason = told["reasons"][0]
-        assert reason["cause"] == Cause.NO_ACCOUNT_IN_POOL
+        assert reason["code"] == "pool.empty"
         assert "fairpost account" in reason["then"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from fairpost.api import filling
+from fairpost.api import rendering
 from fairpost.model.account import Limits, Usage
 from fairpost.model.ids import EmailId
 from fairpost.model.report import Reached, Reply, Report
@@ -176,7 +176,7 @@ async def test_the_subjects_of_a_page_are_filled_with_one_question_for_all(
         return await real(store, ids)
 
     real = fields_of
-    monkeypatch.setattr(filling, "fields_of", counted)
+    monkeypatch.setattr(rendering, "fields_of", counted)
     expected = [
         ("{{ braces }}", None),  # nobody's template
         (written, "Hello Ann3, p3@example.com"),
@@ -192,7 +192,7 @@ async def test_the_subjects_of_a_page_are_filled_with_one_question_for_all(
     assert asked == [5, 1, 2]
     async with signed_in(api) as admin:
         assert sorted(subjects(await admin.get("/api/admin/emails")), key=str) == sorted(expected, key=str)
-    monkeypatch.setattr(filling, "FILLED_MAX", 0)
+    monkeypatch.setattr(rendering, "FILLED_MAX", 0)
     assert {filled for _, filled in subjects(await client.get("/api/emails"))} == {None}
 
 

@@ -16,12 +16,12 @@ from fairpost.api.errors import ApiError
 from fairpost.api.live import LOOKS_OF_ONE_MAX, OPERATORS, Doorkeeper, Live, Pass, Screen, State, Topic
 from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
-from fairpost.inbox import mails
+from fairpost.dev.inbox import mails
 from fairpost.model.account import Limits
 from fairpost.model.errors import DatabaseUnavailable
 from fairpost.model.person import Role
-from fairpost.postgres import workspaces
 from fairpost.settings import Settings
+from fairpost.store import workspaces
 from fairpost.system import clock
 from tests.api.conftest import Api, answering
 from tests.api.signed_in import signed_in
@@ -72,8 +72,7 @@ async def test_an_admin_sees_everything_and_each_change_of_it(api: Api) -> None:
     async with signed_in(api, None, Role.ADMIN) as client, watching(client) as stream:
         state = await stream.state()
         assert (state["waiting"], state["workspace"], state["classes"]) == (2, None, {"urgent": 2, "bulk": 0})
-        assert state["headline"]["tone"] == "bad"
-        assert "account" in state["headline"]["text"]
+        assert (state["headline"]["code"], state["headline"]["tone"]) == ("account.none", "fault")
         await _enqueue(api, "other", 3)
         while state["waiting"] != 5:
             state = await stream.state()

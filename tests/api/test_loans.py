@@ -5,10 +5,11 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from fairpost.lending import WrongLoan, read_loan
+from fairpost.actions.lending import Lent, Operator, loans_of
 from fairpost.model.account import Limits
+from fairpost.model.errors import Refusal
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
-from fairpost.postgres import workspaces
+from fairpost.store import workspaces
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_campaigns import add_people
@@ -49,7 +50,7 @@ async def test_mail_through_a_lent_pool_never_has_the_operators_address(api: Api
 
 
 async def test_a_loan_allows_its_addresses_and_domains_and_no_others(api: Api, client: httpx.AsyncClient) -> None:
-    await _lend(api, read_loan("default=news@brand.example,shop.example"))
+    await _lend(api, Loan("default", ("news@brand.example", "shop.example")))
     for allowed in ("news@brand.example", "NEWS@Brand.Example", "a@shop.example", "a@eu.shop.example"):
         assert await _send(client, **{"from": allowed}) == (201, None), allowed
     for refused in (
@@ -107,7 +108,7 @@ async def test_the_operators_portal_is_nobody_elses(api: Api, client: httpx.Asyn
     assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 0
 
 
-async def test_an_admin_lends_over_http_and_never_the_services_address(api: Api) -> None:
+async def test_an_admin_lends_over_http_and_never_the_services_own_pool(api: Api) -> None:
     path = "/api/admin/workspaces/acme"
     async with signed_in(api) as admin:
         added = await admin.put(path, json={})
@@ -116,7 +117,8 @@ async def test_an_admin_lends_over_http_and_never_the_services_address(api: Api)
         loans = [{"pool": "fast", "from": ["acme.example"]}, {"pool": "relay", "from": [PROVEN]}]
         assert lent.json()["data"]["loans"] == loans
         assert (await admin.put(path, json={})).json()["data"]["loans"] == loans
-        for wrong in ({"pool": "default", "from": [ACCOUNT]}, {"pool": "fast", "from": ["not a domain"]}, "a=b"):
+        ours = [{"pool": "default", "from": [each]} for each in (ACCOUNT, PROVEN, "acme.example")]
+        for wrong in (*ours, {"pool": "fast", "from": ["not a domain"]}, "a=b"):
             answer = await admin.put(path, json={"pools": [wrong]})
             assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, "pools.0"), wrong
         listed = (await admin.get("/api/portals", headers={"X-Workspace": "acme"})).json()["data"]
@@ -124,8 +126,21 @@ async def test_an_admin_lends_over_http_and_never_the_services_address(api: Api)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "=x.example", "@acme", "a/b", "fast=", "fast=localhost", "fast=a b@x.example", "fast=*"]
+    ("lent", "code"),
+    [
+        (Lent(""), "loan.bad_pool"),
+        (Lent("", ["x.example"]), "loan.bad_pool"),
+        (Lent("@acme"), "loan.bad_pool"),
+        (Lent("a/b"), "loan.bad_pool"),
+        (Lent("fast", []), "loan.bad_count"),
+        (Lent("fast", [""]), "loan.bad_sender"),
+        (Lent("fast", ["localhost"]), "loan.bad_sender"),
+        (Lent("fast", ["a b@x.example"]), "loan.bad_sender"),
+        (Lent("fast", ["*"]), "loan.bad_sender"),
+        (Lent("codes"), "loan.service_pool"),
+    ],
 )
-def test_what_is_no_loan_is_refused(text: str) -> None:
-    with pytest.raises(WrongLoan):
-        read_loan(text)
+def test_what_is_no_loan_is_refused(lent: Lent, code: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        loans_of([lent], workspace="acme", operator=Operator(workspace="own", service_pool="codes"))
+    assert refused.value.reason.code == code

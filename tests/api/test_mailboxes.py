@@ -15,8 +15,8 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.model.account import AccountStatus
-from fairpost.postgres import workspaces
 from fairpost.smtp.guard import NetworkGuard
+from fairpost.store import workspaces
 from fairpost.system import clock
 from tests.api.conftest import LENT, Api
 from tests.peers.certificates import Certificates, make_certificates

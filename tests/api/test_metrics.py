@@ -10,7 +10,7 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.policy.ledger import Ledger, Measure
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.api.conftest import Api
 
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}

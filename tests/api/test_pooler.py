@@ -9,12 +9,11 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.api.topics import TOPICS
-from fairpost.inbox.mails import Arrived, add_mail
+from fairpost.dev.inbox.mails import Arrived, add_mail
 from fairpost.settings import read_settings
-from tests.api.asking import operations
 from tests.api.conftest import Api, answering
 from tests.api.neighbours import A, Neighbour, settle_in
-from tests.api.served import document
+from tests.api.served import every_operation
 from tests.api.signed_in import signed_in
 from tests.api.test_live import watching
 from tests.peers.pgbouncer import sessions
@@ -105,7 +104,7 @@ async def read_all(client: httpx.AsyncClient, admin: httpx.AsyncClient, known: d
     def value(found: re.Match[str]) -> str:
         return known.get(found.string[: found.end()]) or known[found[1]]
 
-    paths = [each.path for each in operations(document()) if each.method == "GET" and each.path != STREAM]
+    paths = [each.path for each in every_operation() if each.method == "GET" and each.path != STREAM]
     filled = [re.sub(r"\{(\w+)\}", value, path) + ("?q=anton" if path.endswith("/find") else "") for path in paths]
     wrong = []
     for start in range(0, len(filled), AT_ONCE):

@@ -264,7 +264,8 @@ async def test_a_list_that_a_campaign_needs_stays(api: Api, client: httpx.AsyncC
     )
     answer = await client.delete("/api/lists/spring")
     assert answer.status_code == 409, answer.text
-    assert answer.json()["error"]["details"] == {"campaigns": ["may"]}
+    details = answer.json()["error"]["details"]
+    assert (details["reason"], details["campaigns"]) == ("list.in_use", ["may"])
     await api.store.value("UPDATE fairpost.campaigns SET state = 'cancelled'")
     assert (await client.delete("/api/lists/spring")).status_code == 200
 

@@ -19,8 +19,8 @@ from fairpost.api.topics import TOPICS
 from fairpost.model.ids import EmailId
 from fairpost.model.person import Role
 from fairpost.model.public_ids import PublicIds
-from fairpost.postgres import campaigns, prospects
-from fairpost.postgres.store import Store
+from fairpost.store import campaigns, prospects
+from fairpost.store.store import Store
 from tests.api.conftest import ANSWER_S_MAX, Api
 from tests.api.neighbours import A, Neighbour, settle_in
 from tests.api.served import document

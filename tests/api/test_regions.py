@@ -17,12 +17,12 @@ from argon2 import PasswordHasher
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
+from fairpost.auth import passwords
 from fairpost.model.errors import MigrationError
-from fairpost.people import passwords
-from fairpost.postgres.store import Store
 from fairpost.regions.stores import ANSWER_S_MAX
-from fairpost.service import open_service
 from fairpost.settings import read_settings
+from fairpost.startup.service import open_service
+from fairpost.store.store import Store
 from tests.chaos.driver import eventually
 from tests.cli.conftest import Cli
 from tests.regions.conftest import NAMES, Regions

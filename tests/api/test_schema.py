@@ -27,12 +27,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from fairpost.people import membership
+from fairpost.auth import membership
 from fairpost.settings import read_settings
 from tests.api import asking
 from tests.api.conftest import ANSWER_S_MAX
-from tests.api.neighbours import Neighbours, settle_in
-from tests.api.served import Served, document, served
+from tests.api.neighbours import Neighbours, neighbourhood
+from tests.api.served import Served, document, every_operation, served
 from tests.conftest import Databases
 from tests.thorough import IS_FREE, times
 
@@ -53,11 +53,13 @@ CHECKS: list[Any] = [
 
 @pytest.fixture(scope="module")
 def world(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Neighbours]]:
-    with databases.new() as url:
-        home = str(tmp_path_factory.mktemp("home"))
-        with served(read_settings({"FAIRPOST_HOME": home, "FAIRPOST_DATABASE_URL": url})) as it:
-            yield it, it.run(settle_in)
-            assert it.log == []
+    home = {"FAIRPOST_HOME": str(tmp_path_factory.mktemp("home"))}
+    with (
+        neighbourhood(databases) as (url, neighbours),
+        served(read_settings({**home, "FAIRPOST_DATABASE_URL": url})) as it,
+    ):
+        yield it, neighbours
+        assert it.log == []
 
 
 @schemathesis.serializer(*LINES)
@@ -72,10 +74,10 @@ def has_wrong_body(case: Case[Any]) -> bool:
     return body is not None and body.mode.is_negative and case.media_type not in LINES
 
 
-def each_of(cases: st.SearchStrategy[T], check: Callable[[T], object], *, examples: int = EACH) -> None:
+def each_of(cases: st.SearchStrategy[T], check: Callable[[T], object]) -> None:
     @given(cases)
     @hypothesis_settings(
-        max_examples=examples,
+        max_examples=EACH,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
         database=None,
@@ -116,7 +118,7 @@ def test_what_the_document_does_not_allow_is_refused(world: tuple[Served, Neighb
     wrong = []
     with requests.Session() as session:
         session.headers["Authorization"] = f"Bearer {neighbours.a.key}"
-        for operation in asking.operations(document()):
+        for operation in every_operation():
             if operation.body is None or operation.media_type != asking.JSON_TYPE:
                 continue
             described = schema[operation.path][operation.method]
@@ -129,6 +131,12 @@ def test_what_the_document_does_not_allow_is_refused(world: tuple[Served, Neighb
     assert wrong == []
 
 
+def said(asked: asking.Asked) -> dict[str, Any]:
+    body = {} if asked.body is None else {"body": asked.body, "media_type": asked.operation.media_type}
+    query = {name: value for name, value in asked.query.items() if value is not None}
+    return {"path_parameters": asked.path, "query": query, "headers": asked.headers, **body}
+
+
 @pytest.mark.thorough
 def test_answers_about_things_that_are_there_are_as_the_document_says(world: tuple[Served, Neighbours]) -> None:
     it, neighbours = world
@@ -137,18 +145,12 @@ def test_answers_about_things_that_are_there_are_as_the_document_says(world: tup
     schema = schemathesis.openapi.from_dict(document())
     with requests.Session() as session:
         session.headers["Authorization"] = f"Bearer {a.key}"
-        for operation in asking.operations(document()):
+        for operation in every_operation():
             described = schema[operation.path][operation.method]
-
-            def check(asked: asking.Asked, described: Any = described) -> None:
-                if a.key_id in asked.path.values():
-                    return  # the key that we ask with must go on opening
-                given = {} if asked.body is None else {"body": asked.body, "media_type": asked.operation.media_type}
-                query = {name: value for name, value in asked.query.items() if value is not None}
-                case = described.Case(path_parameters=asked.path, query=query, headers=asked.headers, **given)
-                case.call_and_validate(base_url=it.url, session=session, checks=CHECKS)
-
-            each_of(asking.requests(operation, words), check)
+            for asked in asking.requests(operation, words, examples=EACH):
+                if a.key_id not in asked.path.values():  # the key that we ask with must go on opening
+                    case = described.Case(**said(asked))
+                    case.call_and_validate(base_url=it.url, session=session, checks=CHECKS)
 
 
 def test_answers_to_those_who_run_the_service_are_as_the_document_says(world: tuple[Served, Neighbours]) -> None:
@@ -162,17 +164,12 @@ def test_answers_to_those_who_run_the_service_are_as_the_document_says(world: tu
             f"{it.url}/api/auth/enter", json={"token": link.partition("token=")[2]}, timeout=ANSWER_S_MAX
         )
         session.headers["X-CSRF-Token"] = entered.json()["data"]["csrf_token"]
-        for operation in asking.operations(document()):
+        for operation in every_operation():
             if not operation.path.startswith("/api/admin/") or operation.path.endswith("/verify"):
                 continue  # to verify is to ask the network
             described = schema[operation.path][operation.method]
-
-            def check(asked: asking.Asked, described: Any = described) -> None:
-                given = {} if asked.body is None else {"body": asked.body, "media_type": asked.operation.media_type}
-                query = {name: value for name, value in asked.query.items() if value is not None}
-                headers = {name: value for name, value in asked.headers.items() if name != "X-CSRF-Token"}
-                case = described.Case(path_parameters=asked.path, query=query, headers=headers, **given)
+            for asked in asking.requests(operation, words, examples=2 * EACH):
+                asked.headers.pop("X-CSRF-Token", None)
+                case = described.Case(**said(asked))
                 case.call_and_validate(base_url=it.url, session=session, checks=CHECKS)
-
-            each_of(asking.requests(operation, words), check, examples=2 * EACH)
         assert session.get(f"{it.url}/api/admin/status", timeout=ANSWER_S_MAX).status_code == 200

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from fairpost.api.routes.bulk import CHUNK_LINES
-from fairpost.postgres.postmaster import is_alive
+from fairpost.store.postmaster import is_alive
 from tests.cli.conftest import PROCESS_S_MAX, PROGRAM, Cli, missing, process_environment, until
 from tests.conftest import at_database
 from tests.regions.proxy import Proxy
@@ -106,7 +106,7 @@ def environment(url: str, tmp_path: Path) -> dict[str, str]:
 
 def key_of(environment: dict[str, str]) -> str:
     cli = Cli(environment)
-    cli.ok("workspace", "add", "acme", "--pool", "default=acme.test")
+    cli.ok("workspace", "add", "acme", "--pool", "relay=acme.test")
     return str(cli.json("key", "add", "acme")["key"])
 
 
@@ -154,7 +154,9 @@ def replace_under_load(it: Running) -> None:
 def kill_while_it_enqueues(it: Running, url: str, db: "psycopg.Connection[Any]", key: str) -> None:
     """All e-mails of a request are there or none, and the same request again makes none twice."""
     lines = 2 * CHUNK_LINES
-    body = b'{"to": "ann@example.com", "from": "a@acme.test", "subject": "Hello", "text": "Hi"}\n' * lines
+    body = (
+        b'{"to": "ann@example.com", "from": "a@acme.test", "pool": "relay", "subject": "Hello", "text": "Hi"}\n' * lines
+    )
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/x-ndjson", "Idempotency-Key": "june"}
     before = it.workers()
     with psycopg.connect(url) as blocker:  # a line of the second chunk has to wait for it: the first is written by then
@@ -186,7 +188,7 @@ def kill_while_it_enqueues(it: Running, url: str, db: "psycopg.Connection[Any]",
 
 def stop_with_a_request_under_way(it: Running, db: "psycopg.Connection[Any]", key: str) -> None:
     """It is answered before the end."""
-    body = b'{"to": "ann@example.com", "from": "a@acme.test", "subject": "Hello", "text": "Hi"}\n'
+    body = b'{"to": "ann@example.com", "from": "a@acme.test", "pool": "relay", "subject": "Hello", "text": "Hi"}\n'
     head = (
         f"POST /api/emails/bulk HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -12,15 +12,16 @@ import httpx2 as httpx
 import pytest
 from argon2 import PasswordHasher
 
-from fairpost.app import service_mail
-from fairpost.inbox.mails import Mail, open_mail
-from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.auth import membership, passwords
+from fairpost.dev.inbox.mails import Mail, open_mail
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
 from fairpost.model.person import Offered, Person, Role
-from fairpost.model.transport import Security, SmtpSettings
-from fairpost.people import membership, passwords
+from fairpost.model.transport import Security
 from fairpost.settings import read_settings
+from fairpost.startup.parts import service_mail
 from fairpost.templates.portals import BUILT_IN
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.chaos.processes import Engine
 
@@ -124,7 +125,7 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
         assert not [name for name in reloaded.headers if name.startswith("access-control-")]  # no other site reads it
         assert (await enter(client, code)).status_code == 401  # used
 
-        put = {"pools": ["default"]}
+        put = {"pools": ["relay"]}
         assert (await client.put("/api/admin/workspaces/acme", json=put)).json()["error"]["code"] == "csrf"
         foreign = {"X-CSRF-Token": csrf, "Origin": "https://evil.example"}
         assert (await client.put("/api/admin/workspaces/acme", json=put, headers=foreign)).json()["error"][
@@ -156,7 +157,7 @@ async def test_a_link_made_on_the_server_begins_a_session_once(api: Api) -> None
         assert "samesite=strict" in cookie
         assert (await client.get("/api/auth/session")).json()["data"]["address"] == "operator@localhost"
         headers = {"X-CSRF-Token": entered.json()["data"]["csrf_token"]}
-        added = await client.put("/api/admin/workspaces/acme", json={"pools": ["default"]}, headers=headers)
+        added = await client.put("/api/admin/workspaces/acme", json={"pools": ["relay"]}, headers=headers)
         assert added.status_code == 201, added.text
         assert (await client.post("/api/auth/enter", json={"token": token})).status_code == 401
         audit = (await client.get("/api/admin/audit")).json()["data"]["items"]

@@ -65,7 +65,7 @@ async def test_names_are_held_and_released(api: Api) -> None:
         audit = (await client.get("/api/audit", headers={"X-Workspace": "acme"})).json()["data"]["items"]
         assert [(each["action"], each["subject"]) for each in audit] == [
             ("sender.release", "user ann"),
-            ("sender.hold", "domain ACME.example"),
+            ("sender.hold", "domain acme.example"),
             ("sender.hold", "workspace acme"),
             ("sender.hold", "user ann"),
         ]
@@ -87,6 +87,6 @@ async def test_users_are_throttled_and_lifted(api: Api) -> None:
         await said(client, "senders/throttle", workspace="acme", level="workspace", reason="unpaid", minutes=60)
         assert [each["level"] for each in (await key.get("/api/users/ann")).json()["data"]["stops"]] == ["workspace"]
         audit = (await key.get("/api/audit")).json()["data"]["items"]
-        assert [each["action"] for each in audit] == ["sender.throttle", "sender.lift", "sender.throttle"]
+        assert [each["action"] for each in audit] == ["sender.throttle", "sender.unthrottle", "sender.throttle"]
         for path in ("pause", "resume", "senders/hold", "senders/lift"):
             assert (await key.post(f"/api/admin/{path}", json={})).status_code == 401

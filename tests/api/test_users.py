@@ -9,7 +9,7 @@ import httpx2 as httpx
 from fairpost.model.sender import Priority, SenderId
 from fairpost.model.workspace import Scope
 from fairpost.policy.senders import SenderPolicy, impose
-from fairpost.postgres import senders
+from fairpost.store import senders
 from tests.api.conftest import Api
 
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}

@@ -6,7 +6,7 @@ Tables and functions are taken from the database, so that a new one that nobody 
 import json
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +15,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from fairpost.postgres.store import Store
-from tests.api.neighbours import SHARED, A, B, Neighbours, rows_of, settle_in, tables
+from fairpost.store.store import Store
+from tests.api.neighbours import SHARED, A, B, Neighbours, neighbourhood, rows_of, tables
+from tests.databases import Databases
 
 pytestmark = pytest.mark.attack
 
@@ -162,9 +163,21 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def settled(databases: Databases) -> Iterator[tuple[str, Neighbours]]:
+    with neighbourhood(databases) as it:
+        yield it
+
+
 @pytest.fixture
-async def neighbours(store: Store) -> Neighbours:
-    return await settle_in(store)
+def url(settled: tuple[str, Neighbours]) -> str:
+    """One for all tests here: what they try must change nothing."""
+    return settled[0]
+
+
+@pytest.fixture
+def neighbours(settled: tuple[str, Neighbours]) -> Neighbours:
+    return settled[1]
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import httpx2 as httpx
 
 from fairpost.model.workspace import Scope
-from fairpost.postgres import workspaces
+from fairpost.store import workspaces
 from tests.api.conftest import Api
 
 
@@ -70,6 +70,9 @@ async def test_which_operator_it_was_is_not_told(api: Api, client: httpx.AsyncCl
     await workspaces.write_audit(
         api.store, workspace="acme", who="admin root@operator.example", action="workspace.pools", subject="acme"
     )
+    await workspaces.write_audit(
+        api.store, workspace="acme", who="cli root on operator-1", action="workspace.rate", subject="acme"
+    )
     told = await client.get("/api/audit")
-    assert told.json()["data"]["items"][0]["who"] == "the operator"
-    assert "root@operator.example" not in told.text
+    assert [each["who"] for each in told.json()["data"]["items"]] == ["cli", "the operator"]
+    assert "root" not in told.text

@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 
 from fairpost.api.access import SESSION_COOKIE
+from fairpost.auth.codes import csrf_token_of
 from fairpost.model.person import Role
 from fairpost.model.workspace import Scope
-from fairpost.people.codes import csrf_token_of
-from fairpost.postgres import people, workspaces
-from fairpost.postgres.store import Store
 from fairpost.regions.directory import MAIN
+from fairpost.store import auth as people
+from fairpost.store import workspaces
+from fairpost.store.store import Store
 from fairpost.system import clock
 from tests.api.neighbours import A, B, Neighbours
 from tests.api.signed_in import session_of

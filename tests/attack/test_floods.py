@@ -10,8 +10,8 @@ from tests.api.conftest import Api
 
 pytestmark = pytest.mark.attack
 
-RATE = 20  # a minute
-REQUESTS = 5 * RATE
+RATE = 10  # a minute
+REQUESTS = 3 * RATE
 
 
 async def flood(client: httpx.AsyncClient) -> Counter[int]:

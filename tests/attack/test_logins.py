@@ -1,15 +1,17 @@
 """Every function of the schema, called by every kind of login with everything of another workspace."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import asyncpg
+import psycopg
 import pytest
 
 from fairpost.model.urls import as_login
-from fairpost.postgres.store import Store
-from tests.api.neighbours import B, Neighbours, settle_in
+from fairpost.store.store import Store
+from tests.api.neighbours import B, Neighbours, neighbourhood
 from tests.api.test_walls import ATTACKS
 from tests.attack.logins import LOGINS, READS_EVERYTHING
+from tests.databases import Databases
 
 pytestmark = [pytest.mark.attack, pytest.mark.slow]
 
@@ -28,24 +30,35 @@ FOR_APPLICATIONS = {
 ARGUMENTS_MAX = 20
 
 
+@pytest.fixture(scope="module")
+def settled(databases: Databases) -> Iterator[tuple[str, Neighbours]]:
+    """One database for all logins: what they try must change nothing."""
+    with neighbourhood(databases) as (url, neighbours), psycopg.connect(url, autocommit=True) as conn:
+        for name, workspaces in LOGINS.items():
+            conn.execute(f"CREATE ROLE {name} LOGIN")
+            if name in READS_EVERYTHING:
+                conn.execute(f"GRANT pg_read_all_data TO {name}")
+            if workspaces is not None:
+                conn.execute("SELECT fairpost.let_in(%s)", [name])
+                for workspace in workspaces:
+                    conn.execute("INSERT INTO fairpost.applications VALUES (%s, %s, now())", [name, workspace])
+        neighbours.of_b["applications"].clear()
+        try:
+            yield url, neighbours
+        finally:
+            for name in LOGINS:
+                conn.execute(f"DROP OWNED BY {name}")
+                conn.execute(f"DROP ROLE {name}")
+
+
 @pytest.fixture
-async def neighbours(store: Store) -> AsyncIterator[Neighbours]:
-    found = await settle_in(store)
-    for name, workspaces in LOGINS.items():
-        await store.value(f"CREATE ROLE {name} LOGIN")
-        if name in READS_EVERYTHING:
-            await store.value(f"GRANT pg_read_all_data TO {name}")
-        if workspaces is not None:
-            await store.value("SELECT fairpost.let_in($1)::text", name)
-            for workspace in workspaces:
-                await store.value("INSERT INTO fairpost.applications VALUES ($1, $2, now())", name, workspace)
-    found.of_b["applications"].clear()
-    try:
-        yield found
-    finally:
-        for name in LOGINS:
-            await store.value(f"DROP OWNED BY {name}")
-            await store.value(f"DROP ROLE {name}")
+def url(settled: tuple[str, Neighbours]) -> str:
+    return settled[0]
+
+
+@pytest.fixture
+def neighbours(settled: tuple[str, Neighbours]) -> Neighbours:
+    return settled[1]
 
 
 async def tried(conn: "asyncpg.Connection", sql: str, *args: object) -> str:

@@ -12,25 +12,26 @@ from pathlib import Path
 from fairpost.campaigns import launching
 from fairpost.campaigns.applying import apply
 from fairpost.campaigns.file import CampaignFile, FileStep
-from fairpost.demo.campaign import LIST
-from fairpost.demo.first_act import FirstAct
-from fairpost.demo.second_act import SecondAct
-from fairpost.demo.stage import BOUNCE_PERCENT_MAX, FIRST_ACT, POOLS, SHOP, put_accounts, put_workspaces
-from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.demo.background import SecondAct
+from fairpost.dev.demo.burst import FirstAct
+from fairpost.dev.demo.campaign import LIST
+from fairpost.dev.demo.stage import BOUNCE_PERCENT_MAX, FIRST_ACT, POOLS, SHOP, put_accounts, put_workspaces
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Lease, Limits, Usage
 from fairpost.model.campaign import Gap
 from fairpost.model.ids import EmailId
 from fairpost.model.person import Role
 from fairpost.model.report import Reached, Reply, Report
-from fairpost.model.transport import Security, SmtpSettings
+from fairpost.model.transport import Security
 from fairpost.model.verdict import Retry, Sent, Verdict
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
-from fairpost.postgres import templates, workspaces
-from fairpost.postgres.pauses import pause_everything, resume_everything
-from fairpost.postgres.store import Store
 from fairpost.regions.directory import MAIN
+from fairpost.store import templates, workspaces
+from fairpost.store.pauses import pause_everything, resume_everything
+from fairpost.store.store import Store
 from fairpost.system import chance
 from fairpost.templates.rendering import Template
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.browser.signing_in import add_member
 from tests.chaos.driver import eventually, until

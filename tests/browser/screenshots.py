@@ -21,9 +21,9 @@ import asyncpg
 from PIL import Image
 from playwright.async_api import Browser, Page
 
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
 from fairpost.settings import read_settings
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.migrations import migrate
 from tests.api.conftest import Api, answering
 from tests.browser.chromium import DESKTOP, DESKTOP_DARK, PHONE, PHONE_DARK, ChromiumMissing, Screen, chromium, context
 from tests.browser.demonstration import Demonstration

@@ -1,15 +1,18 @@
 """What an engine does, in this process: what waits goes out to the server of an account."""
 
-from fairpost.deliver.runner import Handled, Runner
+from fairpost.engine.runner import Handled, Runner
 from fairpost.model.ids import AccountId
-from fairpost.postgres.store import Store
-from fairpost.transport.factory import server_of, smtp_settings
-from fairpost.transport.smtp import SmtpTransport
+from fairpost.store.store import Store
+from fairpost.transports.smtp.login import server_of
+from fairpost.transports.smtp.send import SmtpTransport
+from fairpost.transports.smtp.settings import SmtpSettings
 
 
 async def send(store: Store, account: AccountId, *, most: int | None = None) -> int:
     """All that may go out now, or the first few. Gives how many that were."""
-    transport = SmtpTransport(server_of(smtp_settings(await store.account(account))))
+    settings = (await store.account(account)).transport
+    assert isinstance(settings, SmtpSettings)
+    transport = SmtpTransport(server_of(settings))
     runner = await Runner.start(store, transport, account, owner="a test")
     assert runner is not None
     sent = 0

@@ -15,13 +15,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
-from fairpost.app import vault_of
-from fairpost.people.mails import ServiceMail
-from fairpost.postgres.store import Store
+from fairpost.auth.mails import ServiceMail
 from fairpost.regions.directory import MAIN, Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings
 from fairpost.smtp.guard import NetworkGuard
+from fairpost.startup.parts import vault_of
+from fairpost.store.store import Store
 from fairpost.templates.portals import BUILT_IN, Portals, load_portals
 from tests.api.conftest import Api
 

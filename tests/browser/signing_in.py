@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from playwright.async_api import Page, expect
 
 from fairpost.api.access import SESSION_COOKIE
+from fairpost.auth import passwords
 from fairpost.model.person import Person, Role
-from fairpost.people import passwords
-from fairpost.postgres import people as rows
-from fairpost.postgres.store import Store
+from fairpost.store import auth as rows
+from fairpost.store.store import Store
 from tests.api.signed_in import session_of
 
 PASSWORD = "four words that fit"

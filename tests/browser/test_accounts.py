@@ -10,17 +10,20 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
-from fairpost.emulate.server import GmailEmulator
-from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.emulate.server import GmailEmulator
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits, WarmUp
 from fairpost.model.fault import Bounces
 from fairpost.model.ids import EmailId
-from fairpost.model.oauth import OauthKind, OauthSettings
 from fairpost.model.person import Role
-from fairpost.model.transport import GmailSettings, Security, SmtpSettings
+from fairpost.model.transport import Security
 from fairpost.observe.emails import show_email
-from fairpost.postgres.blocks import block, read_blocks
 from fairpost.smtp.guard import NetworkGuard
+from fairpost.store.blocks import block, read_blocks
+from fairpost.transports.gmail.settings import GmailSettings
+from fairpost.transports.oauth.settings import OauthKind, OauthSettings
+from fairpost.transports.registry import KINDS
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.api.test_account_topics import add_many
 from tests.browser.axe import check_accessibility
@@ -29,7 +32,7 @@ from tests.browser.faults import Faults
 from tests.browser.pages import fits
 from tests.browser.signing_in import add_admin, add_member, signed_in
 from tests.browser.test_settings import entry, refused
-from tests.deliver.test_runner import NO_SUCH_USER, deliver
+from tests.engine.test_runner import NO_SUCH_USER, deliver
 
 
 @pytest.fixture
@@ -193,11 +196,10 @@ async def test_an_account_of_the_gmail_api_is_added_with_a_key_file_and_tried(
     await api.workspace()
     await signed_in(page, api.store, await add_member(api.store))
     async with GmailEmulator(users=["ann@acme.example"]) as google:
-        for module in ("api.servers", "transport.guarded", "oauth.google"):  # Google is where the emulator is
-            monkeypatch.setattr(f"fairpost.{module}.PUBLIC_URI", google.token_url)
-        monkeypatch.setattr("fairpost.transport.guarded.GOOGLES_TOKEN_SERVERS", {google.token_url})
-        for module in ("gmail.client", "transport.guarded"):
-            monkeypatch.setattr(f"fairpost.{module}.GOOGLE", google.url)
+        monkeypatch.setattr("fairpost.transports.oauth.public.GOOGLE_URI", google.token_url)
+        monkeypatch.setattr("fairpost.transports.oauth.public.GOOGLES_TOKEN_SERVERS", {google.token_url})
+        for module in ("client", "kind"):  # Google is where the emulator is
+            monkeypatch.setattr(f"fairpost.transports.gmail.{module}.GOOGLE", google.url)
         key = json.dumps(google.service_account_info())
         await choose(page, "Gmail API")
         await check_accessibility(page)
@@ -302,6 +304,37 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
     await entry(page, "E-mail address").fill("ann@hotmail.com")
     await expect(entry(page, "Server")).to_have_value("smtp-mail.outlook.com")
     await expect(entry(page, "E-mails a day")).to_have_value("300")
+
+
+async def test_a_kind_that_the_page_does_not_know_is_asked_for_as_it_describes_itself(
+    api: Api, page: Page, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "pigeon", "tests.transports.pigeon.kind")
+    faults.allow_status(422, "/api/accounts")
+    await api.workspace()
+    await signed_in(page, api.store, await add_member(api.store))
+    asked = list[Any]()
+
+    async def hear(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        details = [{"field": "pigeon.whistle", "message": "unheard of"}]
+        error = {"code": "invalid", "message": "no", "details": details}
+        await route.fulfill(status=422, json={"success": False, "error": error})
+
+    await page.route("**/api/accounts", hear)
+    await choose(page, "Carrier pigeons")
+    await expect(entry(page, "It signs in with")).to_have_count(0)
+    await entry(page, "Name").first.fill("ann")
+    await entry(page, "E-mail address").fill("ann@acme.example")
+    await entry(page, "Loft").fill("North")
+    await entry(page, "Whistle").fill(" three short ")
+    await page.get_by_role("button", name="Add and verify").click()
+    assert asked == [], "a loft is written small"
+    await entry(page, "Loft").fill(" north ")
+    await page.get_by_role("button", name="Add and verify").click()
+    await expect(refused(page, "pigeon.whistle")).to_contain_text("unheard of")
+    assert [each["pigeon"] for each in asked] == [{"loft": "north", "whistle": " three short "}]
+    await check_accessibility(page)
 
 
 async def test_an_admin_sees_all_accounts_finds_one_and_tries_its_server(

@@ -9,12 +9,13 @@ from typing import Literal
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
 from fairpost.model.person import Role
 from fairpost.model.prospect import ProspectLine
-from fairpost.model.transport import Security, SmtpSettings
-from fairpost.postgres.prospects import import_prospects
+from fairpost.model.transport import Security
+from fairpost.store.prospects import import_prospects
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility
 from tests.browser.chromium import DESKTOP, PHONE, PHONE_DARK, Screen

@@ -7,7 +7,7 @@ from fairpost.model.account import Limits
 from fairpost.model.person import Role
 from fairpost.model.sender import SenderId
 from fairpost.observe.emails import stops_on
-from fairpost.postgres import senders
+from fairpost.store import senders
 from tests.api.conftest import Api
 from tests.api.test_fairness_topic import enqueue, throttle
 from tests.browser.axe import check_accessibility
@@ -15,7 +15,7 @@ from tests.browser.chromium import PHONE_DARK
 from tests.browser.faults import Faults
 from tests.browser.pages import fits
 from tests.browser.signing_in import add_admin, add_member, signed_in
-from tests.deliver.test_runner import deliver
+from tests.engine.test_runner import deliver
 
 
 async def at_work(api: Api) -> None:

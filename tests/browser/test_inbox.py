@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from fairpost.inbox import mails
-from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.inbox import mails
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
 from fairpost.model.person import Role
-from fairpost.model.transport import Security, SmtpSettings
+from fairpost.model.transport import Security
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility
 from tests.browser.chromium import Screen
@@ -143,3 +144,15 @@ async def test_it_is_for_those_who_run_the_service(api: Api, page: Page, faults:
     await expect(page.locator(".empty")).to_be_visible()
     await expect(page.get_by_role("link", name="Inbox")).to_have_count(0)
     assert "secret" not in await page.content()
+
+
+async def test_without_the_inbox_no_link_leads_to_it_and_its_page_says_how_to_install_it(
+    api: Api, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpost.api.routes.auth.is_installed", lambda extra: False)
+    await signed_in(page, api.store, await add_admin(api.store))
+    await page.goto("/inbox")
+    await expect(page.locator(".empty", has_text="pip install 'fairpost[local]'")).to_be_visible()
+    nav = page.locator("#nav")
+    await expect(nav.get_by_role("link", name="Now")).to_be_visible()
+    await expect(nav.get_by_role("link", name="Inbox")).to_have_count(0)

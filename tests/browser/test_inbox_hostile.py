@@ -8,7 +8,7 @@ from html import escape
 import pytest
 from playwright.async_api import BrowserContext, Frame, Page, Response, expect
 
-from fairpost.inbox import mails
+from fairpost.dev.inbox import mails
 from tests.api.conftest import Api
 from tests.browser.chromium import Screen
 from tests.browser.conftest import on_two_screens

@@ -3,9 +3,10 @@
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from fairpost.auth import sessions
 from fairpost.model.account import Limits
 from fairpost.model.person import Role
-from fairpost.people import sessions
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility
 from tests.browser.chromium import DESKTOP, PHONE, Screen
@@ -37,11 +38,12 @@ async def test_signing_in_leads_to_what_is_happening_now(api: Api, page: Page, s
     await sign_in(page, api.store, ann)
     said = page.get_by_role("main").get_by_role("status")
     await expect(said).to_be_visible()
-    await expect(reasons(page, "no account")).to_be_visible()
-    await api.store.add_account("sales", address="sales@post.test", limits=Limits(), pool="default")
+    await expect(reasons(page, "account.none")).to_be_visible()
+    server = SmtpSettings(host="mail.post.test", port=587)
+    await api.store.add_account("sales", address="sales@post.test", limits=Limits(), pool="default", transport=server)
     await _enqueue(api, "acme", 1200)
     await expect(_waiting(page)).to_contain_text("1,201")  # and the code that was just used
-    await expect(reasons(page, "no worker")).to_be_visible()
+    await expect(reasons(page, "engine.none")).to_be_visible()
     await check_accessibility(page)
     assert await fits(page)
 
@@ -87,10 +89,10 @@ async def test_everything_is_paused_and_goes_on_from_the_page(api: Api, page: Pa
     await page.goto("/")
     await page.get_by_role("button", name="Pause everything").click()
     await page.get_by_role("dialog").get_by_role("button", name="Pause everything").click()
-    await expect(reasons(page, "paused")).to_be_visible()
+    await expect(reasons(page, "everything.paused")).to_be_visible()
     assert await api.store.value("SELECT reason FROM fairpost.pause_now(now())") is not None
     await page.get_by_role("button", name="Resume everything").click()
-    await expect(reasons(page, "paused")).to_have_count(0)
+    await expect(reasons(page, "everything.paused")).to_have_count(0)
     assert await api.store.value("SELECT reason FROM fairpost.pause_now(now())") is None
 
 

@@ -4,18 +4,18 @@ from urllib.parse import urlencode, urlsplit
 
 from playwright.async_api import Locator, Page, expect
 
+from fairpost.auth import membership, signing_in
+from fairpost.auth.codes import CODE_TRIES_MAX, CODES_MAX
 from fairpost.model.person import Offered, Role
-from fairpost.people import membership, signing_in
-from fairpost.people.codes import CODE_TRIES_MAX, CODES_MAX
 from fairpost.regions.directory import MAIN
 from tests.api.conftest import Api
+from tests.auth.conftest import another
 from tests.browser.axe import check_accessibility
 from tests.browser.chromium import DESKTOP, PHONE_DARK, Screen
 from tests.browser.conftest import on_every_screen, on_two_screens
 from tests.browser.faults import Faults
 from tests.browser.pages import fits
 from tests.browser.signing_in import PASSWORD, add_admin, add_member, code_for, enter_password, sign_in
-from tests.people.conftest import another
 
 
 def button(page: Page, name: str) -> Locator:

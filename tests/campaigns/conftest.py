@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from fairpost.system import clock
 from tests.campaigns.world import MONDAY, World
 

@@ -11,18 +11,18 @@ import asyncpg
 import pytest
 
 from fairpost.campaigns import launching
-from fairpost.campaigns.calendars import BadSchedule
 from fairpost.model.account import Account, AccountStatus, Limits
 from fairpost.model.campaign import HUMAN_GAP, CampaignState, Schedule
 from fairpost.model.email import Outgoing
+from fairpost.model.errors import Refusal
 from fairpost.model.report import Report
 from fairpost.model.window import Quota
 from fairpost.policy.windows import is_open
-from fairpost.postgres import campaigns, prospects, schedules
-from fairpost.postgres.store import Store
 from fairpost.providers.presets import read_presets
+from fairpost.store import campaigns, prospects, schedules
+from fairpost.store.store import Store
 from fairpost.system import clock
-from fairpost.transport.port import Permission
+from fairpost.transports.port import Permission
 from tests.campaigns.answers import BAD_MESSAGE, CUT, LATER, NO_SUCH_USER, REVOKED
 from tests.campaigns.world import BERLIN, MONDAY, WORKSPACE, Post, World, office_hours
 from tests.simulation.world import SHARE, shared
@@ -310,8 +310,9 @@ async def test_edge_7_the_delays_of_steps_two_and_three_count_from_the_step_befo
 
 
 async def test_edge_8_a_window_without_a_day_is_a_clear_error(world: World) -> None:
-    with pytest.raises(BadSchedule, match=r"^days .*1 \(Monday\).*7 \(Sunday\)"):
+    with pytest.raises(Refusal, match=r"schedule\.invalid") as refused:
         await world.set_schedule(office_hours(days=()))
+    assert refused.value.reason.params["field"] == "days"
     assert not (await schedules.schedule_of(world.store, WORKSPACE)).is_stored
 
 

@@ -8,17 +8,17 @@ from itertools import pairwise
 import pytest
 
 from fairpost.campaigns import forecasting, launching
-from fairpost.deliver.campaigns import CampaignWatch
-from fairpost.deliver.courses import CourseWatch
+from fairpost.dev.simulate.drive import Drive
+from fairpost.maintenance.campaigns import CampaignWatch
+from fairpost.maintenance.progress import CourseWatch
 from fairpost.model.account import Limits
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.ids import EmailId
 from fairpost.observe.campaigns import view_campaign
 from fairpost.observe.courses import CourseView, view_course
 from fairpost.policy.forecast import Foreseen, Unforeseen, foreseen_by
-from fairpost.postgres import campaigns, courses
-from fairpost.postgres.store import Store
-from fairpost.simulate.drive import Drive
+from fairpost.store import campaigns, courses
+from fairpost.store.store import Store
 from tests.campaigns.answers import BAD_MESSAGE
 from tests.campaigns.world import MONDAY, World, office_hours
 

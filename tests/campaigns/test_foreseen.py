@@ -10,8 +10,8 @@ from fairpost.model.account import Limits, RestReason
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.window import Quota
 from fairpost.policy.forecast import foreseen_by
-from fairpost.postgres import campaigns
 from fairpost.providers.presets import read_presets
+from fairpost.store import campaigns
 from tests.campaigns.answers import REVOKED
 from tests.campaigns.world import MONDAY, World, office_hours
 from tests.simulation.world import SHARE, shared

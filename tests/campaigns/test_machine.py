@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 )
 
 from fairpost.campaigns import launching
-from fairpost.deliver.campaigns import CampaignWatch
-from fairpost.deliver.runner import LEASE_S, Idle, Rested, Runner
+from fairpost.engine.runner import LEASE_S, Idle, Rested, Runner
+from fairpost.maintenance.campaigns import CampaignWatch
 from fairpost.model.account import Account, Limits
 from fairpost.model.campaign import Campaign, Gap, Schedule
 from fairpost.model.email import Outgoing
@@ -39,11 +39,11 @@ from fairpost.model.report import Reached, Report
 from fairpost.model.window import Quota
 from fairpost.policy.quotas import allowed_on, day_number
 from fairpost.policy.windows import is_open, local_day
-from fairpost.postgres import campaigns, prospects
-from fairpost.postgres.store import Store
+from fairpost.store import campaigns, prospects
+from fairpost.store.store import Store
 from fairpost.system import clock
-from fairpost.transport.port import Permission
-from fairpost.transport.scripted import OK
+from fairpost.transports.port import Permission
+from fairpost.transports.scripted.send import OK
 from tests.campaigns.answers import LATER, LOST, NO_SUCH_USER
 from tests.campaigns.world import BERLIN, MONDAY, WORKSPACE, World, office_hours
 from tests.simulation.world import TABLES, broken_promises, connect

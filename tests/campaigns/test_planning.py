@@ -9,14 +9,14 @@ import asyncpg
 import pytest
 
 from fairpost.campaigns import launching
-from fairpost.deliver.campaigns import CampaignWatch
+from fairpost.dev.simulate.drive import Drive
+from fairpost.maintenance.campaigns import CampaignWatch
 from fairpost.model.account import Limits
 from fairpost.model.campaign import Campaign, CampaignState, Schedule
 from fairpost.model.window import Quota
-from fairpost.postgres import campaigns, prospects, schedules
-from fairpost.postgres.campaigns import Planned
-from fairpost.postgres.store import Store
-from fairpost.simulate.drive import Drive
+from fairpost.store import campaigns, prospects, schedules
+from fairpost.store.campaigns import Planned
+from fairpost.store.store import Store
 from fairpost.system import clock
 from tests.campaigns.world import BERLIN, LIST, MONDAY, WORKSPACE, World, office_hours
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from fairpost.model.campaign import CampaignState
-from fairpost.postgres import campaigns
+from fairpost.store import campaigns
 from tests.campaigns.world import MONDAY, World
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.campaigns import applying, launching
+from fairpost.campaigns import applying
 from fairpost.campaigns.file import BadCampaignFile, CampaignFile, parse_campaign
 from fairpost.campaigns.preview import preview
 from fairpost.campaigns.subjects import is_same_thread
 from fairpost.campaigns.writer import to_toml
 from fairpost.model.campaign import Campaign, Step
-from fairpost.postgres import campaigns, prospects, templates
+from fairpost.model.errors import Refusal
+from fairpost.store import campaigns, prospects, templates
 from tests.campaigns.world import MONDAY, WORKSPACE, World
 
 FILE = """
@@ -121,7 +122,7 @@ async def test_a_field_that_only_an_unused_subject_needs_is_needed_by_nobody(wor
     insisting = await world.draft("summer")
     steps = [Step(template="a"), Step(template="b", delay_s=day_s, own_subject=True)]
     await templates.put_sequence(world.store, WORKSPACE, "summer", steps)
-    with pytest.raises(launching.Incomplete):
+    with pytest.raises(Refusal, match=r"campaign\.missing_fields"):
         await world.launch(await world.again(insisting))
 
 

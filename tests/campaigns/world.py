@@ -8,22 +8,23 @@ from zoneinfo import ZoneInfo
 
 from fairpost.campaigns import calendars, launching
 from fairpost.campaigns.launching import SchedulingResult
-from fairpost.deliver.campaigns import CampaignWatch
-from fairpost.deliver.patience import PatienceWatch
+from fairpost.dev.simulate.drive import Drive
+from fairpost.maintenance.campaigns import CampaignWatch
+from fairpost.maintenance.patience import PatienceWatch
 from fairpost.model.account import Account, Limits
 from fairpost.model.campaign import Campaign, Gap, Schedule, Step
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId
 from fairpost.model.report import Reached, Report
 from fairpost.model.window import Quota, SendingWindow
-from fairpost.postgres import campaigns, templates
-from fairpost.postgres.campaigns import Draft
-from fairpost.postgres.store import Store
-from fairpost.simulate.drive import Drive
+from fairpost.store import campaigns, templates
+from fairpost.store.campaigns import Draft
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
-from fairpost.transport.port import Permission
-from fairpost.transport.scripted import OK
+from fairpost.transports.port import Permission
+from fairpost.transports.scripted.send import OK
+from fairpost.transports.smtp.settings import SmtpSettings
 
 MONDAY = datetime(2030, 1, 7, 8, tzinfo=UTC)
 WORKSPACE = "acme"
@@ -78,7 +79,11 @@ class World:
     async def add_accounts(self, *names: str, limits: Limits | None = None, pool: str = "default") -> None:
         for name in names:
             id_ = await self.store.add_account(
-                name, address=f"{name}@post.test", pool=pool, limits=limits or Limits(delay_ms=1000)
+                name,
+                address=f"{name}@post.test",
+                pool=pool,
+                limits=limits or Limits(delay_ms=1000),
+                transport=SmtpSettings(host="mail.post.test", port=587),
             )
             self.accounts[id_] = self.post
 

@@ -18,8 +18,8 @@ from fastapi import FastAPI
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving, write_line
 from fairpost.portals import built_in_portals
-from fairpost.service import open_service
 from fairpost.settings import read_settings
+from fairpost.startup.service import open_service
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from fairpost.postgres.binaries import find_binaries
-from fairpost.postgres.embedded import server_environment
-from fairpost.postgres.identity import choose_identity
+from fairpost.store.binaries import find_binaries
+from fairpost.store.embedded import server_environment
+from fairpost.store.identity import choose_identity
 from tests.peers.fetch import require
 
 PORT = 6432

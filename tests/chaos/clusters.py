@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import asyncpg
 
-from fairpost.postgres.binaries import find_binaries
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.identity import choose_identity, reachable_binaries
-from fairpost.postgres.migrations import migrate
+from fairpost.store.binaries import find_binaries
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.identity import choose_identity, reachable_binaries
+from fairpost.store.migrations import migrate
 from fairpost.system import clock
 from tests.chaos.driver import eventually, until
 from tests.chaos.processes import still_alive

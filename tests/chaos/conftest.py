@@ -8,8 +8,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.migrations import migrate
 from tests.conftest import at_database
 
 

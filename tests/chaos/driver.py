@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
-from fairpost.model.transport import Security, SmtpSettings
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.store import Store
-from fairpost.postgres.trouble import DRIVER_ERRORS
+from fairpost.model.transport import Security
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.store import Store
+from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.chaos.processes import Engine, signal_to, still_alive
 from tests.chaos.recorder import Cut, Manners, Recorder
 from tests.simulation.world import draft
@@ -289,14 +290,14 @@ class World:
 
     async def _kill_mind(self) -> str:
         engine, _, _ = await self._some_worker()
-        await until(lambda: engine.mind() is not None, "an engine has a mind")
-        mind, before = engine.mind(), engine.children()
-        assert mind is not None
-        signal_to(mind, signal.SIGKILL)
+        await until(lambda: engine.orchestrator() is not None, "an engine has an orchestrator")
+        orchestrator, before = engine.orchestrator(), engine.children()
+        assert orchestrator is not None
+        signal_to(orchestrator, signal.SIGKILL)
         self.done.kills += 1
         self.done.broken += len(before) - 1
-        await until(lambda: not still_alive(before), "workers end with their mind", s_max=ORPHANS_S_MAX)
-        return f"SIGKILL to a mind with {len(before) - 1} workers"
+        await until(lambda: not still_alive(before), "workers end with their orchestrator", s_max=ORPHANS_S_MAX)
+        return f"SIGKILL to an orchestrator with {len(before) - 1} workers"
 
     async def _kill_parent(self) -> str:
         engine = self._some_engine()

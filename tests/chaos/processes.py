@@ -1,7 +1,7 @@
 """A real engine (`fairpost work`) as a process of its own, and what the system knows of the processes below it.
 
 Who is who among them: a worker is known by its connection to the recorder, which also tells whose account it drives;
-the mind is the oldest of the rest. Needs /proc.
+the orchestrator is the oldest of the rest. Needs /proc.
 """
 
 import os
@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairpost.postgres.postmaster import is_alive
+from fairpost.store.postmaster import is_alive
 from tests.chaos.recorder import Recorder
 
 FAIRPOST = Path(sys.executable).with_name("fairpost")
@@ -72,7 +72,7 @@ class Engine:
         self._workers |= set(found)
         return found
 
-    def mind(self) -> int | None:
+    def orchestrator(self) -> int | None:
         self.workers()
         return next((pid for pid in self.children() if pid not in self._workers), None)
 

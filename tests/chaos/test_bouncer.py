@@ -11,9 +11,9 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.model.workspace import Scope
-from fairpost.postgres import workspaces
-from fairpost.postgres.store import Store
 from fairpost.regions.directory import MAIN
+from fairpost.store import workspaces
+from fairpost.store.store import Store
 from tests.api.conftest import LENT
 from tests.chaos.driver import ENGINE, LONG_KILLS, Stuck, World, until
 from tests.chaos.processes import signal_to

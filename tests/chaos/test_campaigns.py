@@ -13,7 +13,7 @@ from fairpost.model.account import Limits
 from fairpost.model.campaign import Campaign, CampaignState, Schedule
 from fairpost.model.ids import EmailId
 from fairpost.model.window import Quota
-from fairpost.postgres import campaigns, schedules
+from fairpost.store import campaigns, schedules
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 from tests.campaigns.world import WORKSPACE

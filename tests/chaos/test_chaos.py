@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.store.embedded import EmbeddedServer
 from tests.chaos.conftest import database_on
 from tests.chaos.driver import LONG_KILLS, POSTGRES_KILLS, ROUND, Stuck, World
 from tests.chaos.verdicts import Aftermath

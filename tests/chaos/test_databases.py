@@ -19,9 +19,9 @@ import asyncpg
 import pytest
 
 from fairpost.model.account import Limits
-from fairpost.postgres.embedded import EmbeddedServer, StopMode
-from fairpost.postgres.postmaster import processes_of
-from fairpost.postgres.store import Store
+from fairpost.store.embedded import EmbeddedServer, StopMode
+from fairpost.store.postmaster import processes_of
+from fairpost.store.store import Store
 from fairpost.system import clock
 from tests.chaos.bouncer import bouncer
 from tests.chaos.clusters import SETTINGS, Clusters, ask, kill

@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from fairpost.model.account import Limits
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.migrations import migrate
 from tests.chaos.driver import LONG_KILLS, World
 from tests.chaos.recorder import Manners
 from tests.chaos.verdicts import Aftermath

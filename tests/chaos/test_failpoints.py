@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from fairpost.deliver import blame, runner
-from fairpost.deliver.handover import Handover
+from fairpost.engine import blame, runner
+from fairpost.engine.handover import Handover
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
-from fairpost.postgres.store import Store
-from fairpost.transport.factory import transport_of
+from fairpost.store.store import Store
+from fairpost.transports.factory import transport_of
 from fairpost.vault.rotation import write_sealed
 from tests.chaos.driver import HASTEN, eventually, through, until
 from tests.chaos.processes import Engine

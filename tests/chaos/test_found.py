@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from fairpost.deliver.runner import Runner
+from fairpost.engine.runner import Runner
 from fairpost.model.account import Lease, Limits
 from fairpost.model.report import Reached, Report
-from fairpost.postgres.store import Claim, Store
-from fairpost.transport.scripted import ScriptedTransport
+from fairpost.store.store import Claim, Store
+from fairpost.transports.scripted.send import ScriptedTransport
 from tests.simulation.world import draft
 
 

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.deliver import blame, doubts, runner
-from fairpost.emulate.server import GmailEmulator
+from fairpost.dev.emulate.server import GmailEmulator
+from fairpost.engine import blame, doubts, runner
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
-from fairpost.model.oauth import OauthKind, OauthSettings
-from fairpost.model.transport import GmailSettings
-from fairpost.postgres.store import Store
-from fairpost.transport.factory import gmail_client_of
-from fairpost.transport.gmail import WAITS_S, GmailTransport
+from fairpost.store.store import Store
+from fairpost.transports.gmail.evidence import WAITS_S
+from fairpost.transports.gmail.send import GmailTransport
+from fairpost.transports.gmail.settings import GmailSettings
+from fairpost.transports.oauth.settings import OauthKind, OauthSettings
 from fairpost.vault.rotation import write_sealed
 from tests.chaos.driver import eventually, until
 from tests.chaos.processes import Engine
@@ -29,6 +29,7 @@ from tests.chaos.test_failpoints import POINTS as OVER_SMTP
 from tests.chaos.test_failpoints import let_time_pass
 from tests.chaos.victims import drive, ended, fork, run_account, vault_at
 from tests.simulation.world import draft
+from tests.transports.gmail.sending import client_to
 
 EMAILS = 4
 SALES = "sales@post.test"
@@ -83,7 +84,7 @@ async def account(store: Store, google: GmailEmulator, tmp_path: Path) -> Accoun
 async def go_on(store: Store, account: AccountId, home: Path) -> None:
     """As the next worker, which waits for nothing."""
     await let_time_pass(store)
-    client = gmail_client_of(await store.account(account), vault_at(home))
+    client = client_to(await store.account(account), vault_at(home))
     await run_account(store, account, GmailTransport(client, pause=at_once))
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.deliver.handover import Handover
+from fairpost.engine.handover import Handover
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
-from fairpost.postgres.store import Store
-from fairpost.transport.factory import transport_of
+from fairpost.store.store import Store
+from fairpost.transports.factory import transport_of
 from tests.chaos.driver import HASTEN, LONG_KILLS, World, add_accounts, eventually, until
 from tests.chaos.processes import signal_to, still_alive
 from tests.chaos.recorder import Manners, Recorder

@@ -12,8 +12,8 @@ import pytest
 
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.store import Store
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.store import Store
 from tests.chaos.conftest import database_on
 from tests.chaos.driver import LONG_KILLS
 from tests.chaos.victims import LEASE_S, fork, send_into_pipe

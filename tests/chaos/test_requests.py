@@ -15,15 +15,16 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.api.access import SESSION_COOKIE
-from fairpost.inbox.mails import Arrived, add_mail, delete_mails, list_mails, open_mail
+from fairpost.dev.inbox.mails import Arrived, add_mail, delete_mails, list_mails, open_mail
 from fairpost.model.account import Limits, Usage
 from fairpost.model.person import Role
 from fairpost.model.report import Reached, Report
 from fairpost.model.verdict import InDoubt
 from fairpost.model.workspace import Scope
-from fairpost.postgres import people, workspaces
-from fairpost.postgres.store import Store
 from fairpost.regions.directory import MAIN
+from fairpost.store import auth as people
+from fairpost.store import workspaces
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 from tests.api.conftest import LENT

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from fairpost.model.account import Limits
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.chaos.recorder import Cut, Recorder, Taken
 from tests.simulation.world import broken_promises
 

@@ -16,16 +16,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
-from fairpost.app import vault_of
 from fairpost.campaigns import launching
-from fairpost.deliver import handover as handover_module
-from fairpost.deliver import runner as runner_module
-from fairpost.deliver.campaigns import CampaignWatch
-from fairpost.deliver.courses import CourseWatch
-from fairpost.deliver.handover import NOWHERE, Handover, Note, folders
-from fairpost.deliver.runner import Idle, Rested, Runner
-from fairpost.deliver.senders import SenderOptions, SenderWatch
-from fairpost.deliver.worker import AccountWorker
+from fairpost.engine import handover as handover_module
+from fairpost.engine import runner as runner_module
+from fairpost.engine.handover import NOWHERE, Handover, Note, folders
+from fairpost.engine.runner import Idle, Rested, Runner
+from fairpost.engine.worker import AccountWorker
+from fairpost.maintenance.campaigns import CampaignWatch
+from fairpost.maintenance.progress import CourseWatch
+from fairpost.maintenance.senders import SenderOptions, SenderWatch
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId
@@ -33,15 +32,16 @@ from fairpost.model.report import Reached, Report
 from fairpost.model.sender import AbuseMode, Fairness
 from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.senders import SenderPolicy
-from fairpost.postgres import campaigns
-from fairpost.postgres.store import Store
 from fairpost.settings import read_settings
 from fairpost.smtp import client
+from fairpost.startup.parts import vault_of
+from fairpost.store import campaigns
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.failpoints import arm
-from fairpost.transport.factory import transport_of
-from fairpost.transport.port import ClosableTransport, Permission
-from fairpost.transport.scripted import OK
+from fairpost.transports.factory import transport_of
+from fairpost.transports.port import ClosableTransport, Permission
+from fairpost.transports.scripted.send import OK
 from fairpost.vault.vault import Vault
 
 _forks = multiprocessing.get_context("forkserver")

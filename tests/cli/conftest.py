@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairpost.cli import app
-from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.store.embedded import EmbeddedServer
 from tests.facts import missing as missing
 
 PROGRAM = [sys.executable, "-c", "from fairpost.cli import main; main()"]
@@ -146,9 +146,9 @@ def deliver(url: str, *script: Any, account: str = "sales") -> None:
     """Runs the account until it has nothing to do, with this script of replies."""
     import asyncio
 
-    from fairpost.deliver.runner import Runner
-    from fairpost.postgres.store import Store
-    from fairpost.transport.scripted import ScriptedTransport
+    from fairpost.engine.runner import Runner
+    from fairpost.store.store import Store
+    from fairpost.transports.scripted.send import ScriptedTransport
 
     async def run() -> None:
         async with Store.open(url) as store:

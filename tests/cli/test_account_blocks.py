@@ -6,13 +6,14 @@ from datetime import timedelta
 import pytest
 
 from fairpost.model.fault import Bounces, Fault, Refusals
-from fairpost.policy.diagnosis import Cause
-from fairpost.postgres.blocks import block
-from fairpost.postgres.store import Store
+from fairpost.store.blocks import block
+from fairpost.store.store import Store
 from tests.cli.conftest import Cli, missing, send
 
 BOUNCES = Bounces(sent=40, bounced=7, percent_max=5.0)
 REFUSALS = Refusals(refused=5, since=None, reply="550 5.7.1 go away")
+
+BLOCKED = "account.blocks_workspace"
 
 
 def lay(url: str, account: str, workspace: str, fault: Fault, length: timedelta | None = None) -> None:
@@ -30,7 +31,7 @@ def lay(url: str, account: str, workspace: str, fault: Fault, length: timedelta 
 @pytest.fixture
 def accounts(cli: Cli, url: str) -> None:
     for name in ("one", "two"):
-        cli.ok("account", "add", name, "--from", f"{name}@post.test")
+        cli.ok("account", "add", name, "--from", f"{name}@post.test", "--smtp", "smtp://127.0.0.1:1")
 
 
 @pytest.mark.usefixtures("accounts")
@@ -69,9 +70,7 @@ def test_status_and_the_e_mail_name_the_block_only_where_nobody_else_may_send(cl
 
     def causes() -> list[tuple[str, str]]:
         return [
-            (reason["cause"], reason["then"])
-            for reason in cli.json("status")["reasons"]
-            if reason["cause"] == Cause.BLOCKED
+            (reason["code"], reason["then"]) for reason in cli.json("status")["reasons"] if reason["code"] == BLOCKED
         ]
 
     def waits_for(email: str) -> list[str]:
@@ -79,12 +78,12 @@ def test_status_and_the_e_mail_name_the_block_only_where_nobody_else_may_send(cl
         return [each["kind"] for each in found if each["kind"] != "engine"]
 
     lay(url, "one", "acme", BOUNCES)
-    assert causes() == [(Cause.BLOCKED, "fairpost account unblock one --workspace acme")]
+    assert causes() == [(BLOCKED, "fairpost account unblock one --workspace acme")]
     assert (waits_for(pooled), waits_for(pinned)) == ([], ["block"])
     lay(url, "two", "acme", BOUNCES, timedelta(hours=1))
     assert sorted(causes()) == [
-        (Cause.BLOCKED, "fairpost account unblock one --workspace acme"),
-        (Cause.BLOCKED, "fairpost account unblock two --workspace acme"),
+        (BLOCKED, "fairpost account unblock one --workspace acme"),
+        (BLOCKED, "fairpost account unblock two --workspace acme"),
     ]
     assert (waits_for(pooled), waits_for(pinned)) == (["block"], ["block"])
     assert missing(cli.ok("email", "show", pinned), "7 of 40") == []

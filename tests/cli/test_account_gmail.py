@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairpost.emulate.mailbox import User
-from fairpost.emulate.server import GmailEmulator
+from fairpost.dev.emulate.mailbox import User
+from fairpost.dev.emulate.server import GmailEmulator
 from tests.cli.conftest import Case, Cli, missing
 from tests.cli.test_account_server import key_id, opened, refused, run
 

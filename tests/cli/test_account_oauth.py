@@ -8,11 +8,11 @@ import pytest
 
 from tests.cli.conftest import Case, Cli, missing
 from tests.cli.test_account_server import key_id, opened, refused, run, script_under, sealed, serving
-from tests.oauth.entra import authority, entra, refusing
-from tests.oauth.keys import MAILBOX, google, granted, key_file, key_pair, saying
-from tests.oauth.token_server import serving as token_serving
 from tests.peers.certificates import Certificates, make_certificates
 from tests.smtp.scripted_server import Says, Script
+from tests.transports.oauth.entra import authority, entra, refusing
+from tests.transports.oauth.keys import MAILBOX, google, granted, key_file, key_pair, saying
+from tests.transports.oauth.token_server import serving as token_serving
 
 if TYPE_CHECKING:
     import psycopg

@@ -425,3 +425,27 @@ def test_no_child_process_is_started_with_a_password(cli: Cli, monkeypatch: pyte
     cli.ok(*ADD, "--smtp", "smtps://ann:first@127.0.0.1:1")
     run(cli, "account", "verify", "sales", code=1)
     cli.ok("secrets", "rotate")
+
+
+def test_an_account_of_a_workspace_has_no_server_that_an_engine_would_refuse(cli: Cli) -> None:
+    cli.ok("workspace", "add", "acme")
+    named = ("sales", "--workspace", "acme", "--from", "s@post.test")
+    for url in ("smtp://203.0.113.7:9", "smtp://127.0.0.1:587"):
+        assert "FAIRPOST_ALLOWED" in cli.error("account", "add", *named, "--smtp", url)
+    assert cli.json("account", "list") == []
+    allowed = Cli({**cli.environment, "FAIRPOST_ALLOWED_NETWORKS": "127.0.0.0/8", "FAIRPOST_ALLOWED_PORTS": "1,587"})
+    allowed.ok("account", "add", *named, "--smtp", "smtp://127.0.0.1:1")
+    assert "FAIRPOST_ALLOWED" in cli.error("account", "set", "acme/sales", "--smtp", "smtp://127.0.0.1:587")
+
+
+def test_verifying_takes_the_engines_way_with_the_network_rules_of_the_workspace(cli: Cli) -> None:
+    cli.ok("workspace", "add", "acme")
+    with serving(Script()) as port:
+        environment = {"FAIRPOST_ALLOWED_NETWORKS": "127.0.0.0/8", "FAIRPOST_ALLOWED_PORTS": str(port)}
+        allowed = Cli({**cli.environment, **environment})
+        url = f"smtp://127.0.0.1:{port}"
+        allowed.ok("account", "add", "sales", "--workspace", "acme", "--from", "s@post.test", "--smtp", url)
+        assert allowed.json("account", "verify", "acme/sales")["ok"] is True
+        result = CliRunner().invoke(app, ["account", "verify", "acme/sales", "--json"], env=cli.environment)
+        told = json.loads(result.stdout)
+        assert (result.exit_code, told["ok"], told["steps"][-1]["step"]) == (1, False, "connect")

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from fairpost.bench import api, pages
 from fairpost.cli.bench import MEANING
+from fairpost.dev.bench import api, pages
 from tests.cli.conftest import Cli
 
 

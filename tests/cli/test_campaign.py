@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from fairpost.model.report import Reached, Reply, Report, Step
-from fairpost.transport.scripted import OK
+from fairpost.transports.scripted.send import OK
 from tests.cli.conftest import Case, Cli, deliver, missing
 
 Db = psycopg.Connection[Any]
@@ -199,7 +199,7 @@ def test_options_that_do_not_fit_are_refused(bare: Cli) -> None:
 def test_nobody_to_send_it_and_nobody_to_get_it(cli: Cli, people: Path, tmp_path: Path) -> None:
     cli.ok("template", "set", "hello", "--subject", "Hi", "--text", "Hello")
     cli.ok("campaign", "new", "spring", "--list", "customers", "--template", "hello", "--pool", "other")
-    assert "pool other" in cli.error("campaign", "launch", "spring")
+    assert "Pool other" in cli.error("campaign", "launch", "spring")
     for address in ("ann", "bob", "cyd"):
         cli.ok("prospects", "remove", f"{address}@example.com")
     cli.ok("campaign", "new", "spring", "--list", "customers", "--template", "hello")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fairpost import enqueue
 from fairpost.cli import app
 from fairpost.model.urls import as_login
-from fairpost.postgres.migrations import known_migrations
+from fairpost.store.migrations import known_migrations
 from tests.cli.conftest import PROGRAM, Cli, missing, process_environment
 
 
@@ -68,6 +68,8 @@ def test_an_application_is_let_in_for_workspaces_and_shut_out_again(cli: Cli, ur
             assert cli.json("db", "logins")[0]["workspaces"] == ["default"]
             cli.ok("db", "revoke", "the_partner")
             assert cli.json("db", "logins") == []
+            entries = [(entry["action"], entry["who"][:4]) for entry in cli.json("audit")]
+            assert entries == [("login.revoke", "cli "), ("login.grant", "cli "), ("login.grant", "cli ")]
             with (
                 psycopg.connect(as_login(url, "the_partner")) as conn,
                 pytest.raises(psycopg.errors.InsufficientPrivilege),

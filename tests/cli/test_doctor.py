@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fairpost.cli import app
 from fairpost.observe.doctor import read_server
-from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.store.embedded import EmbeddedServer
 from tests.cli.conftest import Cli, missing, new_home, send, until
 
 Db = psycopg.Connection[Any]
@@ -238,7 +238,8 @@ def test_workspaces_that_borrow_the_services_own_pool_are_named(cli: Cli) -> Non
     cli.ok("workspace", "add", "default")
     cli.ok("workspace", "add", "apart", "--pool", "relay")
     assert "workspaces" not in examined(cli)
-    cli.ok("workspace", "add", "acme", "--pool", "default")
+    lent = Cli({**cli.environment, "FAIRPOST_SERVICE_POOL": "codes"})  # before the pool became the service's
+    lent.ok("workspace", "add", "acme", "--pool", "default")
     found = examined(cli)["workspaces"]
     assert found["grade"] == "note"
     assert "acme" in found["text"]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from fairpost.app import open_store, vault_of
 from fairpost.cli import app
-from fairpost.environment import bring_in_line, given_account
 from fairpost.settings import read_settings
+from fairpost.startup.environment import bring_in_line, given_account
+from fairpost.startup.parts import open_store, vault_of
 from tests.cli.conftest import PROCESS_S_MAX, PROGRAM, Cli, missing, process_environment
 from tests.cli.test_up import end, engines, read_until, up
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import psycopg
 
-from fairpost.transport.scripted import OK
+from fairpost.transports.scripted.send import OK
 from tests.cli.conftest import Cli, deliver, missing, send
 
 Db = psycopg.Connection[Any]

@@ -70,7 +70,7 @@ def test_a_hold_that_makes_no_sense_is_a_usage_error(bare: Cli, options: tuple[s
 
 def test_a_hold_until_a_moment_that_has_passed_is_refused(cli: Cli) -> None:
     error = cli.error("hold", "acme", "--reason", "spam", "--until", "2001-01-31T09:00:00Z")
-    assert missing(error, "--until", "2001-01-31T09:00:00+00:00") == []
+    assert missing(error, "--until", "2001-01-31 09:00:00") == []
     assert cli.json("status")["holds"] == []
 
 
@@ -116,11 +116,11 @@ def test_an_empty_list_says_so(cli: Cli) -> None:
 
 
 def test_a_wrong_address_is_one_clear_line(cli: Cli) -> None:
-    assert cli.wrong_errors([(("suppress", "nobody", "--reason", "r"), ("ADDRESS", "'nobody'"))]) == []
+    assert cli.wrong_errors([(("suppress", "nobody", "--reason", "r"), ("ADDRESS", "nobody"))]) == []
 
 
 def test_taking_an_address_off_a_list_it_is_not_on_is_an_error(cli: Cli) -> None:
     cli.ok("suppress", "ann@there.test", "--reason", "r", "--everywhere")
     error = cli.error("unsuppress", "ann@there.test")
-    assert missing(error, "ann@there.test", "workspace default", "fairpost suppress list") == []
+    assert missing(error, "ann@there.test", "workspace default", "fairpost suppress show ann@there.test") == []
     cli.ok("unsuppress", "ann@there.test", "--everywhere")

@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fairpost.cli import app
-from fairpost.inbox.mails import Arrived, add_mail
-from fairpost.postgres.store import Store
+from fairpost.dev.inbox.mails import Arrived, add_mail
+from fairpost.store.store import Store
 from tests.cli.conftest import PROCESS_S_MAX, Cli
 from tests.docs.test_commands import COMMANDS, options
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.postmaster import is_alive
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.postmaster import is_alive
 from tests.cli.conftest import PROCESS_S_MAX, Cli, new_home, until
 from tests.conftest import at_database
 from tests.regions.proxy import Proxy
@@ -94,9 +94,9 @@ def test_an_engine_starts_its_server_again_and_leaves_one_alone_that_was_stopped
         engine_looks(server)
         cli.ok("db", "stop")
         hear(process, "fairpost db start")  # it was stopped on purpose
-        (mind,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(mind), signal.SIGKILL)
-        hear(process, "fairpost db start")  # a new mind does not start it either
+        (orchestrator,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(orchestrator), signal.SIGKILL)
+        hear(process, "fairpost db start")  # a new orchestrator does not start it either
         assert not server.status().running
         cli.ok("db", "start")
         engine_looks(server)

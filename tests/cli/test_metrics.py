@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairpost.transport.scripted import OK
+from fairpost.transports.scripted.send import OK
 from tests.cli.conftest import PROCESS_S_MAX, Cli, deliver, send
 
 Db = psycopg.Connection[Any]

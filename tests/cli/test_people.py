@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from argon2 import PasswordHasher
 
+from fairpost.auth import membership, passwords, signing_in
+from fairpost.auth.mails import ServiceMail
 from fairpost.model.person import Person, SignedIn, SignInBegun
 from fairpost.model.workspace import Scope
-from fairpost.people import membership, passwords, signing_in
-from fairpost.people.mails import ServiceMail
-from fairpost.postgres import workspaces
-from fairpost.postgres.store import Store
+from fairpost.store import workspaces
+from fairpost.store.store import Store
 from fairpost.templates.portals import BUILT_IN, load_portals
 from tests.cli.conftest import Cli
 

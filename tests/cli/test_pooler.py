@@ -11,11 +11,11 @@ import pytest
 from argon2 import PasswordHasher
 from typer.testing import CliRunner
 
+from fairpost.auth import membership, passwords, signing_in
+from fairpost.auth.mails import ServiceMail
 from fairpost.cli import app
 from fairpost.model.report import Reached, Reply, Report, Step
-from fairpost.people import membership, passwords, signing_in
-from fairpost.people.mails import ServiceMail
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from fairpost.templates.portals import BUILT_IN, load_portals
 from tests.cli.conftest import Cli, deliver
 from tests.cli.test_inbox import full, put
@@ -103,10 +103,10 @@ def keep_accounts(walk: Walk, url: str, folder: Path) -> None:
 
 
 def keep_workspaces(walk: Walk, url: str, folder: Path) -> None:
-    walk("workspace add acme --pool default")
+    walk("workspace add acme --pool relay")
     walk("region place acme main")
     walk("region of acme")
-    for line in ("workspace list", "workspace show acme", "workspace pools acme --pool default"):
+    for line in ("workspace list", "workspace show acme", "workspace pools acme --pool relay"):
         walk(line)
     walk("workspace rate acme 1000")
     walk("workspace suspend acme --reason unpaid")

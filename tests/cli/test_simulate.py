@@ -9,14 +9,14 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from typer.testing import CliRunner
 
-from fairpost.bench import workload
 from fairpost.cli import app
-from fairpost.cli.fairness_view import sparkline
+from fairpost.cli.plots import sparkline
 from fairpost.cli.simulate import ScenarioName
-from fairpost.simulate import providers, scenarios
-from fairpost.simulate.providers import Case
-from fairpost.simulate.scenarios import SCENARIOS, scenario
-from fairpost.simulate.zoo import ZOO, Matter
+from fairpost.dev.bench import workload
+from fairpost.dev.simulate import providers, scenarios
+from fairpost.dev.simulate.providers import Case
+from fairpost.dev.simulate.scenarios import SCENARIOS, scenario
+from fairpost.dev.simulate.zoo import ZOO, Matter
 from tests.cli.conftest import Cli
 
 ABUSER = ("simulate", "fairness", "--scenario", "abuser")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from fairpost.cli import app
 from fairpost.cli.suppress_csv import Defaults, as_it_was, cells, defused, read_list, rows_into
 from fairpost.model.suppression import BadLine, Entry, Stops, Suppression, SuppressionKind
-from fairpost.postgres.suppressions import export, import_list
+from fairpost.store.suppressions import export, import_list
 from tests.cli.conftest import Cli, missing
 from tests.thorough import times
 
@@ -185,8 +185,8 @@ def test_a_bad_file_changes_nothing(cli: Cli, file: Path, db: Db) -> None:
     cli.ok("suppress", "a@x.test", "--reason", "old")
     file.write_bytes(b"address,kind\na@x.test,complaint\nnew@x.test\nnobody\nb@x.test,spam\n\xe4@x.test\n")
     told = cli.error("suppress", "import", file).splitlines()
-    facts = [("line 4:", "'nobody'"), ("line 5:", "kind", "'spam'"), ("line 6:", "0xe4"), ("error:", " 3 ")]
-    assert [missing(line, *those) for line, those in zip(told, facts, strict=True)] == [[]] * 4
+    facts = [("error:", " 3 "), ("line 4:", "'nobody'"), ("line 5:", "kind", "'spam'"), ("line 6:", "0xe4"), ("Next:",)]
+    assert [missing(line, *those) for line, those in zip(told, facts, strict=True)] == [[]] * 5
     assert rows(db) == [("a@x.test", "default", "manual", "old")]
 
 
@@ -196,6 +196,19 @@ def test_bad_lines_can_be_left_out(cli: Cli, file: Path, db: Db) -> None:
     assert (imported["added"], imported["bad"]) == (1, 2)
     assert [line["line"] for line in imported["bad_lines"]] == [2, 4]
     assert [row[0] for row in rows(db)] == ["new@x.test"]
+
+
+def test_each_workspace_that_a_file_names_has_its_entry_in_the_audit(cli: Cli, file: Path, db: Db) -> None:
+    file.write_text("address,workspace\na@x.test,acme\nb@x.test,acme\nc@x.test,\nd@x.test,*\n")
+    cli.ok("suppress", "import", file)
+    rows = db.execute(
+        "SELECT workspace, action, subject, left(who, 4) FROM fairpost.audit ORDER BY workspace"
+    ).fetchall()
+    assert rows == [
+        ("acme", "suppression.import", "2 addresses", "cli "),
+        ("default", "suppression.import", "1 addresses", "cli "),
+        (None, "suppression.import", "1 addresses", "cli "),
+    ]
 
 
 def test_of_many_bad_lines_some_are_shown_and_all_are_counted(cli: Cli, file: Path) -> None:

@@ -1,7 +1,6 @@
 """`fairpost up` as people start it: a process of its own, until a signal ends it.
 
-One of them, in a home of its own, serves all tests that only look. The others use the shared server where the embedded
-one is not their subject: a server of its own takes seconds to make.
+All of them use one home, one after the other: a server of its own takes seconds to make, and each start another three.
 """
 
 import os
@@ -19,12 +18,12 @@ import psycopg
 import pytest
 
 from fairpost.cli.up import is_demo_wanted
-from fairpost.demo.first_act import CONTENT, OTHERS
-from fairpost.demo.second_act import HELD_BECAUSE
-from fairpost.demo.stage import FIRST_ACT, PARTS
+from fairpost.dev.demo.background import HELD_BECAUSE
+from fairpost.dev.demo.burst import CONTENT, OTHERS
+from fairpost.dev.demo.stage import PARTS
 from fairpost.model.errors import FairpostError
-from fairpost.postgres.embedded import EmbeddedServer
 from fairpost.settings import read_settings
+from fairpost.store.embedded import EmbeddedServer
 from fairpost.system import clock
 from tests.cli.conftest import PROCESS_S_MAX, PROGRAM, Cli, new_home, process_environment, send, until
 
@@ -101,14 +100,26 @@ class Shown:
 
 
 @pytest.fixture(scope="module")
-def shown() -> Iterator[Shown]:
+def house() -> Iterator[Path]:
     with new_home() as home:
-        cli = Cli({"FAIRPOST_HOME": str(home)})
-        cli.ok("account", "add", "sales", "--from", "sales@post.test")
-        mine = [send(cli), send(cli, "--workspace", "demo-flood")]
-        with up(cli, *DEMO) as process:
-            lines = read_until(process, DONE).splitlines()
-            yield Shown(cli, home, process, lines, mine)
+        yield home
+
+
+@pytest.fixture(scope="module")
+def shown(house: Path) -> Iterator[Shown]:
+    cli = Cli({"FAIRPOST_HOME": str(house)})
+    cli.ok("account", "add", "sales", "--from", "sales@post.test")
+    mine = [send(cli), send(cli, "--workspace", "demo-flood")]
+    with up(cli, *DEMO) as process:
+        lines = read_until(process, DONE).splitlines()
+        yield Shown(cli, house, process, lines, mine)
+
+
+def test_it_can_be_ended_while_the_database_starts(house: Path) -> None:
+    with up(Cli({"FAIRPOST_HOME": str(house)})) as first:
+        read_until(first, "database")  # the first line
+        assert not re.search(READY, end(first))
+    assert not EmbeddedServer(house).status().running
 
 
 def test_it_says_when_it_is_ready_and_shows_the_engine_at_work(shown: Shown) -> None:
@@ -178,72 +189,61 @@ def test_then_it_goes_on_quietly_and_there_is_something_to_see_of_everything(sho
     assert (draft["state"], running["state"]) == ("draft", "running")
 
 
-def test_killed_it_leaves_no_engine_behind_and_the_next_goes_on(shown: Shown) -> None:
-    """Last of those that look: it ends what they look at."""
+def test_killed_it_leaves_no_engine_behind_and_the_next_goes_on_on_a_terminal(shown: Shown) -> None:
+    """After those that look: it ends what they look at."""
     shown.process.kill()
     shown.process.communicate()
     until(lambda: engines(shown.home) == [], "the engine is gone")
-    with up(shown.cli, *DEMO) as again:
-        read_until(again, GOES_ON)
+    with on_a_terminal(shown.cli, "up", *DEMO) as text:
         campaigns = shown.cli.json("campaign", "list", "--workspace", "demo-shop")
-        assert {each["name"]: each["state"] for each in campaigns} == {
-            "spring-sale": "running",
-            "autumn-tasting": "draft",
-        }
-        end(again)
-    waiting = [email["id"] for email in shown.cli.json("email", "list", "--state", "ready")]
-    assert sorted(waiting) == sorted(shown.mine)  # nothing of the demonstration's
-
-
-def test_it_can_be_ended_midway_and_started_again_on_a_terminal(cli: Cli) -> None:
-    home = Path(cli.environment["FAIRPOST_HOME"])
-    with up(cli, "--demo", "--demo-emails", str(MANY)) as first:
-        read_until(first, MIDWAY)
-        end(first, signal.SIGTERM)
-    assert engines(home) == []
-    status = cli.json("status")
-    assert [account["driven_by"] for account in status["accounts"]] == [None] * len(FIRST_ACT)
-    assert [status["queue"][name] for name in ("waiting", "claimed", "sending", "in_doubt")] == [0, 0, 0, 0]
-    assert 0 < status["finished_24h"]["sent"] < MANY
-    text = on_a_terminal(cli, "up", *DEMO)
+    assert {each["name"]: each["state"] for each in campaigns} == {"spring-sale": "running", "autumn-tasting": "draft"}
     assert set(re.findall(r"demo-(?:quick|steady|slow|flood|ann)", text)) == {
         *("demo-quick", "demo-steady", "demo-slow"),  # the accounts
         *("demo-flood", "demo-ann"),  # and the senders
     }
     assert CONTENT["subject"] in text  # of what arrives in the inbox
     assert "\x1b[1A" in text  # each picture is drawn over the last one
-    status = cli.json("status")
-    assert [status["queue"][name] for name in ("waiting", "claimed", "sending")] == [0, 0, 0]
+    assert_nothing_of_it_is_left(shown)
+
+
+def test_it_can_be_started_again_and_ended_midway(shown: Shown) -> None:
+    before = shown.cli.json("status")["finished_24h"]["sent"]
+    with up(shown.cli, "--demo", "--demo-emails", str(MANY)) as again:
+        read_until(again, MIDWAY)
+        end(again, signal.SIGTERM)
+    assert_nothing_of_it_is_left(shown)
+    assert before < shown.cli.json("status")["finished_24h"]["sent"] < before + MANY
+
+
+def assert_nothing_of_it_is_left(shown: Shown) -> None:
+    assert engines(shown.home) == []
+    status = shown.cli.json("status")
+    assert {account["driven_by"] for account in status["accounts"]} == {None}
     assert status["holds"] == []
+    queue = [status["queue"][name] for name in ("waiting", "claimed", "sending", "in_doubt")]
+    assert queue == [len(shown.mine), 0, 0, 0]
+    waiting = [email["id"] for email in shown.cli.json("email", "list", "--state", "ready")]
+    assert sorted(waiting) == sorted(shown.mine)
 
 
-def on_a_terminal(cli: Cli, *arguments: str) -> str:
-    """What is drawn until the second act begins; then it is ended by Ctrl-C."""
+@contextmanager
+def on_a_terminal(cli: Cli, *arguments: str) -> Iterator[str]:
+    """What is drawn until the second act begins; in the end it is ended by Ctrl-C."""
     ours, theirs = pty.openpty()
     environment = process_environment({**cli.environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"})
     process = subprocess.Popen([*PROGRAM, *arguments], env=environment, stdout=theirs, stderr=theirs)
     os.close(theirs)
-    text = _read_terminal(ours, GOES_ON)
+    yield _read_terminal(ours, GOES_ON)
     process.send_signal(signal.SIGINT)
     _read_terminal(ours, "stopped")
     assert process.wait(PROCESS_S_MAX) == 0
     os.close(ours)
-    return text
-
-
-def test_it_can_be_ended_while_the_database_starts(at_home: Cli, home: Path) -> None:
-    with up(at_home) as first:
-        read_until(first, "database")  # the first line
-        end(first)
-    assert not EmbeddedServer(home).status().running
-    with up(at_home, "--no-demo") as again:
-        assert "demo" not in read_until(again, READY) + end(again)
-    assert not EmbeddedServer(home).status().running
 
 
 def test_a_database_elsewhere_gets_no_demonstration_unasked() -> None:
     embedded, elsewhere = read_settings({}), read_settings({"FAIRPOST_DATABASE_URL": "postgresql://db.test/mail"})
     assert is_demo_wanted(embedded, None)
+    assert not is_demo_wanted(embedded, False)
     assert not is_demo_wanted(elsewhere, None)
     assert is_demo_wanted(elsewhere, True)
     without_engine = read_settings({"FAIRPOST_ENGINE": "off"})

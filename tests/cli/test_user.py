@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from fairpost.cli import app
 from fairpost.model.sender import Sender, SenderId
-from fairpost.postgres import senders
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.store import Store
 from tests.cli.conftest import Cli, deliver, missing, send
 
 Db = psycopg.Connection[Any]
@@ -151,7 +151,7 @@ def test_what_makes_no_sense_is_a_usage_error(bare: Cli) -> None:
 
 def test_nobody_begins_in_the_future(cli: Cli) -> None:
     error = cli.error("user", "set", *ANN, "--since", "2099-01-31")
-    assert missing(error, "--since", "2099-01-31T00:00:00Z") == []
+    assert missing(error, "--since", "2099-01-31 00:00:00") == []
     assert cli.json("user", "list") == []
 
 
@@ -356,7 +356,7 @@ def test_a_throttle_lasts_a_day_or_a_span_or_until_a_moment(cli: Cli) -> None:
 
 def test_a_throttle_until_a_moment_that_has_passed_is_refused(cli: Cli) -> None:
     error = cli.error("user", "throttle", *ANN, "--until", "2001-01-31T09:00:00Z", *TO_SPAM)
-    assert missing(error, "--until", "2001-01-31T09:00:00Z") == []
+    assert missing(error, "--until", "2001-01-31 09:00:00") == []
     assert cli.json("user", "list") == []
 
 

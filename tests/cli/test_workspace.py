@@ -6,10 +6,10 @@ from tests.cli.conftest import Cli, missing
 
 
 def test_a_workspace_is_added_once_and_shown(cli: Cli) -> None:
-    assert "acme" in cli.ok("workspace", "add", "acme", "--pool", "default", "--pool", "fast")
+    assert "acme" in cli.ok("workspace", "add", "acme", "--pool", "relay", "--pool", "fast")
     assert "acme" in cli.ok("workspace", "add", "acme")
     shown = cli.json("workspace", "show", "acme")
-    assert shown["workspace"]["pools"] == ["default", "fast"]
+    assert shown["workspace"]["pools"] == ["fast", "relay"]
     assert "acme" in cli.ok("workspace", "list")
     assert cli.json("workspace", "pools", "acme", "--pool", "slow")["pools"] == ["slow"]
     assert cli.json("workspace", "pools", "acme")["pools"] == ["slow"]
@@ -25,7 +25,7 @@ def test_a_new_workspace_is_lent_nothing_and_a_loan_names_its_senders(cli: Cli) 
         {"pool": "relay", "senders": ["acme.example", "news@brand.example"]},
     ]
     assert cli.json("workspace", "pools", "acme", *written)["loans"] == loans
-    for wrong in ("default=account", "fast=*", "=x"):
+    for wrong in ("default", "default=acme.example", "default=account", "fast=*", "=x"):
         cli.error("workspace", "pools", "acme", "--pool", wrong)
         cli.error("workspace", "add", "other", "--pool", wrong)
     assert cli.json("workspace", "show", "acme")["workspace"]["loans"] == loans

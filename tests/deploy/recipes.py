@@ -7,14 +7,14 @@ from typing import Any
 
 import yaml
 
-from fairpost.deliver import orchestrator, process
+from fairpost.engine import orchestrator, process
 from tests.docs.test_commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PAGE = ROOT / "docs" / "deployment.md"
 
-# The mind waits for its workers so long; then they see that it is gone, and have so long to say goodbye to the database.
+# The orchestrator waits for its workers so long; then they see that it is gone, and have so long to say goodbye to the database.
 ENGINE_ENDS_WITHIN_S = orchestrator.END_S_MAX + process.END_S_MAX
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairpost.environment import given_account
 from fairpost.model.transport import Security
 from fairpost.settings import FILE_VARIABLE, SETTINGS, read_settings, read_settings_file
+from fairpost.startup.environment import given_account
 from tests.deploy.recipes import (
     DEPLOY,
     ENGINE_ENDS_WITHIN_S,
@@ -50,6 +50,11 @@ def image_environment() -> dict[str, str]:
 def test_the_services_are_those_that_are_promised() -> None:
     assert set(SERVICES) == {"postgres", "migrate", "api", "work", "metrics", "mailpit"}
     assert set(OURS) == {"migrate", "api", "work", "metrics"}
+
+
+def test_the_recipes_install_a_server_and_nothing_for_development() -> None:
+    lines = [line for line in (DOCKERFILE + PAGE.read_text()).splitlines() if "/bin/pip install" in line]
+    assert {shlex.split(line, comments=True)[-1] for line in lines} == {".[server]"}
 
 
 @pytest.mark.parametrize("path", [p for p in (*DEPLOY.rglob("*"), PAGE) if p.is_file()], ids=lambda path: path.name)

@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 
 import fairpost
 from fairpost.cli import app
-from fairpost.inbox.mails import list_mails
-from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.inbox.mails import list_mails
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.urls import as_login
-from fairpost.postgres.store import Store
 from fairpost.settings import read_settings
+from fairpost.store.store import Store
 from tests.api.served import served
 from tests.chaos.driver import eventually
 from tests.chaos.processes import Engine

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from fairpost.model.account import AccountStatus
-from fairpost.transport.urls import OPTIONS, SCHEMES, parse_smtp_url
+from fairpost.transports.smtp.urls import OPTIONS, SCHEMES, parse_smtp_url
 from tests.docs.test_commands import what_is_wrong
 
 PAGE = (Path(__file__).parents[2] / "docs" / "accounts.md").read_text("utf-8")

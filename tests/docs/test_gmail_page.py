@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from fairpost.gmail.client import JSON_BYTES_MAX, MESSAGE_BYTES_MAX
-from fairpost.transport.gmail import MARK, WAITS_S
+from fairpost.transports.gmail.client import JSON_BYTES_MAX, MESSAGE_BYTES_MAX
+from fairpost.transports.gmail.evidence import MARK, WAITS_S
 from tests.docs.test_commands import what_is_wrong
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gmail.md").read_text("utf-8")

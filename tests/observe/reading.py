@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 
 _DISCARDED = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpost.bench.workload import empty, fill, stage_all
+from fairpost.dev.bench.workload import empty, fill, stage_all
 from fairpost.model.account import Limits
 from fairpost.model.errors import FairpostError
 from fairpost.model.ids import AccountId
@@ -20,8 +20,8 @@ from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel, Throt
 from fairpost.observe.fairness import TIERS, FairnessReport, Portion, read_fairness, read_hours
 from fairpost.policy.inequality import gini, jain, largest_share
 from fairpost.policy.ledger import Ledger, Measure
-from fairpost.postgres import senders
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.store import Store
 from tests.simulation.world import TABLES, draft
 from tests.thorough import times
 

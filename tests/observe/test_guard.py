@@ -18,15 +18,15 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from fairpost.deliver.runner import Idle, Rested, Runner
+from fairpost.engine.runner import Idle, Rested, Runner
 from fairpost.model.account import Limits
 from fairpost.observe.guard import Guarded, guard, remember
 from fairpost.policy.restored import FailedOver, First, Restored, Sound
-from fairpost.postgres.binaries import find_binaries
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
-from fairpost.postgres.store import Store
-from fairpost.transport.scripted import ScriptedTransport
+from fairpost.store.binaries import find_binaries
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.migrations import migrate
+from fairpost.store.store import Store
+from fairpost.transports.scripted.send import ScriptedTransport
 from tests.conftest import at_database
 
 RECOVERING = {"restore_command": "false", "hot_standby": "off"}  # nobody reads before it is done

@@ -1,5 +1,6 @@
 """The life of an e-mail: its moments in order, the last of them the state it is in."""
 
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,13 +11,17 @@ from hypothesis import strategies as st
 from fairpost.compose.message import message_id_of
 from fairpost.model.account import Limits
 from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.report import Reply
 from fairpost.model.states import FINAL, DoubtPolicy, EmailClass, State
 from fairpost.observe.emails import Attempt, ShownEmail, Stop, show_email
 from fairpost.observe.life import POLICIES, Background, Decision, Life, life_of, tell
+from fairpost.policy.conditions import Condition, Tone
 from fairpost.policy.replies import meaning
-from fairpost.postgres.store import Store
-from tests.api.neighbours import A, settle_in
+from fairpost.store.store import Store
+from fairpost.transports.smtp.settings import SmtpSettings
+from tests.api.neighbours import A, Neighbours, neighbourhood
+from tests.databases import Databases
 
 START = datetime(2030, 1, 1, 9, tzinfo=UTC)
 NOW = START + timedelta(days=1)
@@ -116,7 +121,7 @@ def in_order(life: Life) -> bool:
 def test_moments_are_in_order_and_the_last_one_is_the_state(
     email: ShownEmail, decided: list[Decision], is_parked: bool
 ) -> None:
-    life = tell(email, Background(decisions=tuple(decided), is_parked=is_parked), now=NOW)
+    life = tell(email, Background(decisions=tuple(decided), is_parked=is_parked))
     assert life.moments[0].kind == "accepted"
     assert life.moments[-1].kind == email.state
     assert in_order(life)
@@ -127,56 +132,75 @@ def test_moments_are_in_order_and_the_last_one_is_the_state(
     assert all(moment.words for moment in life.moments)
 
 
-async def test_every_email_of_a_full_workspace_has_a_life_that_ends_in_its_state(store: Store) -> None:
-    neighbours = await settle_in(store)
-    ids = await store.public_ids()
+@pytest.fixture(scope="module")
+def settled(databases: Databases) -> Iterator[tuple[str, Neighbours]]:
+    """One for all tests here: none of them looks at what another has changed."""
+    with neighbourhood(databases) as it:
+        yield it
+
+
+@pytest.fixture
+def neighbours(settled: tuple[str, Neighbours]) -> Neighbours:
+    return settled[1]
+
+
+@pytest.fixture
+async def full(settled: tuple[str, Neighbours]) -> AsyncIterator[Store]:
+    async with Store.open(settled[0]) as store:
+        yield store
+
+
+async def test_every_email_of_a_full_workspace_has_a_life_that_ends_in_its_state(
+    full: Store, neighbours: Neighbours
+) -> None:
+    ids = await full.public_ids()
     states = set()
     for id_ in [*neighbours.a.emails.values(), *neighbours.b.emails.values()]:
-        email = await show_email(store, EmailId(id_))
-        life = await life_of(store, email, ids=ids)
+        email = await show_email(full, EmailId(id_))
+        life = await life_of(full, email, ids=ids)
         assert life.moments[-1].kind == email.state
         assert in_order(life), life
-        as_tenant = store.of_tenant(email.workspace)
+        as_tenant = full.of_tenant(email.workspace)
         assert (await life_of(as_tenant, await show_email(as_tenant, EmailId(id_)), ids=ids)).moments == life.moments
         states.add(email.state)
     assert states >= set(State) - {State.SUPPRESSED, State.READY}
 
 
-async def test_a_campaigns_email_names_its_campaign_and_a_held_one_what_holds_it(store: Store) -> None:
-    neighbours = await settle_in(store)
-    planned = await store.value(
+async def test_a_campaigns_email_names_its_campaign_and_a_held_one_what_holds_it(
+    full: Store, neighbours: Neighbours
+) -> None:
+    planned = await full.value(
         "SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = $1 LIMIT 1", neighbours.a.campaigns["spring"]
     )
-    life = await life_of(store, await show_email(store, planned), ids=await store.public_ids())
+    life = await life_of(full, await show_email(full, planned), ids=await full.public_ids())
     for fact in ("step 1", "campaign spring"):
         assert fact in life.moments[0].words
     held = await life_of(
-        store, await show_email(store, EmailId(neighbours.a.emails["held"])), ids=await store.public_ids()
+        full, await show_email(full, EmailId(neighbours.a.emails["held"])), ids=await full.public_ids()
     )
     assert [each.kind for each in held.stands_in_the_way] == ["due", "hold"]
     for fact in (f"user ann-{A}", f"held by {neighbours.a.secret}"):  # who, and the reason as it was given
         assert fact in held.stands_in_the_way[1].words
 
 
-async def test_a_doubt_tells_what_is_known_and_then_what_was_decided(store: Store) -> None:
-    neighbours = await settle_in(store)
+async def test_a_doubt_tells_what_is_known_and_then_what_was_decided(full: Store, neighbours: Neighbours) -> None:
     id_ = EmailId(neighbours.a.emails["in_doubt"])
-    email = await show_email(store, id_)
-    doubt = (await life_of(store, email, ids=await store.public_ids())).doubt
+    email = await show_email(full, id_)
+    doubt = (await life_of(full, email, ids=await full.public_ids())).doubt
     assert doubt is not None
     assert (doubt.attempt, doubt.begun_at) == (1, email.begun_at)
     assert [choice.decision for choice in doubt.choices] == ["sent", "resend", "failed"]
-    (outgoing,) = await store.load([id_])
+    (outgoing,) = await full.load([id_])
     assert message_id_of(outgoing, domain="x.test").startswith(doubt.message_id_begins)
     assert doubt.policy == POLICIES["hold"]
-    await store.value(
+    await full.value(
         'UPDATE fairpost.queue SET evidence = \'{"draft": "d", "unknown": "it is gone"}\' WHERE id = $1', id_
     )
-    asked = (await life_of(store, email, ids=await store.public_ids())).doubt
+    asked = (await life_of(full, email, ids=await full.public_ids())).doubt
     assert asked is not None
     assert asked.asked.endswith(": it is gone")
-    await store.resolve(id_, "resend", by="ann")
-    life = await life_of(store, await show_email(store, id_), ids=await store.public_ids())
+    await full.resolve(id_, "resend", by="ann")
+    life = await life_of(full, await show_email(full, id_), ids=await full.public_ids())
     assert [moment.kind for moment in life.moments] == ["accepted", "begun", "ended", "decided", "ready"]
     for fact in ("ann", "resend"):
         assert fact in life.moments[3].words
@@ -196,32 +220,34 @@ def test_what_a_policy_does_is_what_the_engine_does(
     on_doubt: DoubtPolicy, attempts: int, evidence: dict[str, str] | None, policy: str
 ) -> None:
     email = replace(EMAIL, state=State.IN_DOUBT, on_doubt=on_doubt, attempts=attempts, begun_at=START, claimed_at=START)
-    doubt = tell(email, Background(evidence=evidence), now=NOW).doubt
+    doubt = tell(email, Background(evidence=evidence)).doubt
     assert doubt is not None
     assert doubt.policy == POLICIES[policy]
 
 
 def test_what_a_ready_email_waits_for() -> None:
-    assert [o.kind for o in tell(EMAIL, Background(), now=NOW).stands_in_the_way] == ["account"]
-    assert [o.kind for o in tell(EMAIL, Background(engines=0), now=NOW).stands_in_the_way] == ["engine", "account"]
+    assert [o.kind for o in tell(EMAIL, Background()).stands_in_the_way] == ["turn"]
+    for code, kind in (("pool.empty", "account"), ("engine.none", "engine")):
+        condition = Condition(reason=Reason(code, pool="default"), tone=Tone.FAULT)
+        assert [o.kind for o in tell(EMAIL, Background(route=condition)).stands_in_the_way] == [kind]
     stop = Stop(workspace="acme", level="user", key="ann", until=None, reason="asked", is_throttle=False)
-    (held,) = tell(EMAIL, Background(stops=(stop,)), now=NOW).stands_in_the_way
+    (held,) = tell(EMAIL, Background(stops=(stop,))).stands_in_the_way
     assert (held.kind, held.until) == ("hold", None)
     for fact in ("user ann", "asked"):
         assert fact in held.words
 
 
-async def test_a_reply_is_told_in_the_words_of_explain(store: Store) -> None:
-    neighbours = await settle_in(store)
+async def test_a_reply_is_told_in_the_words_of_explain(full: Store, neighbours: Neighbours) -> None:
     id_ = neighbours.a.emails["bounced"]
-    await store.value("UPDATE fairpost.attempts SET code = 550, reply = '5.1.1 User unknown' WHERE email_id = $1", id_)
-    life = await life_of(store, await show_email(store, EmailId(id_)), ids=await store.public_ids())
+    await full.value("UPDATE fairpost.attempts SET code = 550, reply = '5.1.1 User unknown' WHERE email_id = $1", id_)
+    life = await life_of(full, await show_email(full, EmailId(id_)), ids=await full.public_ids())
     (ended,) = [moment for moment in life.moments if moment.kind == "ended"]
     assert ended.meaning == meaning(Reply(550, "5.1.1 User unknown")).why
 
 
 async def test_with_an_account_that_may_send_only_an_engine_is_missing(store: Store) -> None:
-    await store.add_account("free", address="free@x.test", limits=Limits(delay_ms=0))
+    server = SmtpSettings(host="mail.test", port=587)
+    await store.add_account("free", address="free@x.test", limits=Limits(delay_ms=0), transport=server)
     ((id_),) = [row["id"] for row in await store.enqueue_many([{"to": "a@b.test", "subject": "s", "text": "t"}])]
     waits = (
         await life_of(store, await show_email(store, EmailId(id_)), ids=await store.public_ids())

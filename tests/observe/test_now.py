@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from fairpost.model.account import Limits
 from fairpost.observe.now import NowWatch
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from fairpost.system import clock
+from fairpost.transports.smtp.settings import SmtpSettings
 
 EMAIL = {"to": "a@b.example", "subject": "s", "text": "t"}
 ONE = st.fixed_dictionaries(
@@ -36,13 +37,14 @@ async def test_workspaces_together_are_the_whole(store: Store, emails: list[dict
 
 
 async def test_what_is_due_later_is_told_with_its_moment(store: Store) -> None:
-    await store.add_account("one", address="one@example.com", pool="default", limits=Limits())
+    server = SmtpSettings(host="mail.test", port=587)
+    await store.add_account("one", address="one@example.com", pool="default", limits=Limits(), transport=server)
     now = await store.now()
     due_at = now + timedelta(hours=2)
     await store.enqueue_many([{**EMAIL, "workspace": "acme", "due_at": due_at.isoformat()}])
     for watch in (NowWatch(store), NowWatch(store, "acme")):
         found = await watch.look()
-        assert found.headline.tone == "wait"
+        assert found.headline.code == "mail.scheduled"
         assert found.next_due_at == found.headline.until == due_at
 
 
@@ -61,10 +63,10 @@ async def test_a_hold_of_one_workspace_is_that_ones_affair(store: Store) -> None
     await store.enqueue_many([{**EMAIL, "workspace": name} for name in ("acme", "rival")])
     await store.hold("acme", "workspace", "", reason="unpaid")
     held = await NowWatch(store, "acme").look()
-    assert [reason.cause for reason in held.reasons if reason.cause == "held"] == ["held"]
-    assert "unpaid" in "".join(reason.text for reason in held.reasons)
+    (found,) = [reason for reason in held.reasons if reason.code == "hold.workspace"]
+    assert found.reason.params["why"] == "unpaid"
     free = await NowWatch(store, "rival").look()
-    assert "held" not in {reason.cause for reason in free.reasons}
+    assert "hold.workspace" not in {reason.code for reason in free.reasons}
 
 
 async def test_a_pace_is_what_was_sent_between_two_looks(store: Store) -> None:
@@ -75,7 +77,7 @@ async def test_a_pace_is_what_was_sent_between_two_looks(store: Store) -> None:
     found = await watch.look()
     seconds = (found.history[-1].at - found.history[0].at).total_seconds()
     assert found.per_s == 50 / seconds
-    assert found.headline.text.startswith("Sending ")
+    assert found.headline.code == "mail.sending"
 
 
 _SENDS = """

@@ -5,11 +5,11 @@ from itertools import product
 
 import pytest
 
-from fairpost.bench.pages import fill_history
+from fairpost.dev.bench.pages import fill_history
 from fairpost.model.ids import EmailId
 from fairpost.model.states import State
 from fairpost.observe.emails import list_emails
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.observe.reading import rows_read
 
 pytestmark = pytest.mark.fresh

@@ -8,13 +8,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from fairpost.bench.pages import fill_history
+from fairpost.dev.bench.pages import fill_history
 from fairpost.model.account import Limits
 from fairpost.model.ids import EmailId
 from fairpost.model.states import State
 from fairpost.observe.emails import ListedEmail
 from fairpost.observe.search import Understood, Wanted, find_emails, search_emails
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.observe.reading import rows_read
 
 pytestmark = pytest.mark.fresh

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairpost.bench.pages import fill_history
+from fairpost.dev.bench.pages import fill_history
 from fairpost.model.ids import EmailId
 from fairpost.model.states import State
 from fairpost.observe.search import Matches, Wanted, find_emails, search_emails
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.observe.reading import rows_read
 from tests.thorough import times
 

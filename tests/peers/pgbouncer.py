@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import psycopg
 
-from fairpost.postgres.identity import choose_identity
+from fairpost.store.identity import choose_identity
 from tests.peers.fetch import PeerMissing, Software, require
 from tests.peers.process import HOST, free_port, running
 

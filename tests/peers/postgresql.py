@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fairpost.postgres.binaries import Binaries, installations, installed_in
+from fairpost.store.binaries import Binaries, installations, installed_in
 from tests.peers.fetch import FetchError, peers_home
 
 MAJORS = (14, 15, 16, 17, 18)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.postgres.binaries import installed_in
-from fairpost.postgres.embedded import EmbeddedServer
+from fairpost.store.binaries import installed_in
+from fairpost.store.embedded import EmbeddedServer
 from tests import matrix
 from tests.matrix import Outcome, table
 from tests.peers import postgresql

@@ -25,13 +25,13 @@ from fairpost.policy.api_errors import ApiError, read_error
         ({"code": "Odd", "message": "bare"}, ApiError(Reply(0, "Odd: bare"), Channel.GRAPH)),
         (
             {"error": {"code": 403, "message": "m", "errors": [{"reason": "domainPolicy"}]}},
-            ApiError(Reply(403, "domainPolicy: m"), Channel.GMAIL),
+            ApiError(Reply(403, "domainPolicy: m"), Channel.GOOGLE),
         ),
         (
             {"error": {"code": 400, "message": "m", "errors": [], "status": "INVALID_ARGUMENT"}},
-            ApiError(Reply(400, "INVALID_ARGUMENT: m"), Channel.GMAIL),
+            ApiError(Reply(400, "INVALID_ARGUMENT: m"), Channel.GOOGLE),
         ),
-        ({"error": "invalid_grant"}, ApiError(Reply(0, "invalid_grant: "), Channel.GMAIL)),
+        ({"error": "invalid_grant"}, ApiError(Reply(0, "invalid_grant: "), Channel.GOOGLE)),
         (
             {"error": "invalid_grant", "error_description": "AADSTS50173: x"},
             ApiError(Reply(0, "invalid_grant: AADSTS50173: x"), Channel.GRAPH),

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from fairpost.model.oauth import OauthKind, OauthSettings
-from fairpost.model.transport import GmailSettings, Security, ServerSettings, SmtpSettings
+from fairpost.model.transport import Security, ServerSettings
 from fairpost.policy.mailboxes import Unfit, doubt_about, same_mailbox
+from fairpost.transports.gmail.settings import GmailSettings
+from fairpost.transports.oauth.settings import OauthKind, OauthSettings
+from fairpost.transports.smtp.settings import SmtpSettings
 
 HOST = "smtp.gmail.com"
 GOOD = SmtpSettings(host=HOST, port=587, user="ann@gmail.com", secret="sealed")
@@ -19,7 +21,7 @@ GOOD = SmtpSettings(host=HOST, port=587, user="ann@gmail.com", secret="sealed")
     ids=str,
 )
 def test_a_login_at_the_providers_own_host_by_the_address_proves_it(change: dict[str, Any]) -> None:
-    assert doubt_about("ann@gmail.com", replace(GOOD, **change), HOST) is None
+    assert doubt_about("ann@gmail.com", replace(GOOD, **change).login, HOST) is None
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_a_login_at_the_providers_own_host_by_the_address_proves_it(change: dict
     ids=str,
 )
 def test_another_login_proves_nothing(change: dict[str, Any], reason: Unfit) -> None:
-    found = doubt_about("ann@gmail.com", replace(GOOD, **change), HOST)
+    found = doubt_about("ann@gmail.com", replace(GOOD, **change).login, HOST)
     assert found is not None
     assert found.reason is reason
 
@@ -53,13 +55,13 @@ def test_another_login_proves_nothing(change: dict[str, Any], reason: Unfit) -> 
     ids=str,
 )
 def test_without_a_server_there_is_no_login(server: ServerSettings | None) -> None:
-    found = doubt_about("ann@gmail.com", server, HOST)
+    found = doubt_about("ann@gmail.com", server.login if server else None, HOST)
     assert found is not None
     assert found.reason is Unfit.NO_LOGIN
 
 
 def test_a_domain_of_no_provider_is_proven_by_dns() -> None:
-    found = doubt_about("ann@acme.example", GOOD, None)
+    found = doubt_about("ann@acme.example", GOOD.login, None)
     assert found is not None
     assert found.reason is Unfit.NO_PROVIDER
 

@@ -177,9 +177,9 @@ def test_an_enhanced_code_that_was_given_apart_counts_more_than_one_in_the_text(
 
 
 def test_http_codes_are_not_read_as_smtp_codes() -> None:
-    assert told(500, "backendError: Internal error", channel=Channel.GMAIL) is ReplyClass.TRANSIENT
-    assert not meaning(Reply(400, "invalidArgument: Invalid To header"), channel=Channel.GMAIL).retry
-    assert told(403, "newReason: Sending limit exceeded", channel=Channel.GMAIL) is ReplyClass.RATE_LIMIT
+    assert told(500, "backendError: Internal error", channel=Channel.GOOGLE) is ReplyClass.TRANSIENT
+    assert not meaning(Reply(400, "invalidArgument: Invalid To header"), channel=Channel.GOOGLE).retry
+    assert told(403, "newReason: Sending limit exceeded", channel=Channel.GOOGLE) is ReplyClass.RATE_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_http_codes_are_not_read_as_smtp_codes() -> None:
     ],
 )
 def test_a_wait_that_the_text_names_is_read(code: int, text: str, expected: tuple[int, ...] | int | None) -> None:
-    channel = Channel.GMAIL if code == 429 else Channel.SMTP
+    channel = Channel.GOOGLE if code == 429 else Channel.SMTP
     wait = meaning(Reply(code, text), channel=channel).wait
     if isinstance(expected, tuple):
         assert isinstance(wait, datetime)

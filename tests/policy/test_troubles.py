@@ -21,7 +21,7 @@ NO_USER = Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(550, "5.1.
 LATER = Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(451, "4.3.0 try again later"))
 FULL = Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(452, "4.2.2 mailbox full"))
 TOO_FAST = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(450, "4.7.0 too many messages, slow down"))
-GMAIL_503 = Report(reached=Reached.REPLIED, channel=Channel.GMAIL, reply=Reply(503, "backendError: try again"))
+GMAIL_503 = Report(reached=Reached.REPLIED, channel=Channel.GOOGLE, reply=Reply(503, "backendError: try again"))
 CUT = Report(reached=Reached.BEFORE_DOT, step=Step.BODY, error="the connection was lost")
 CUT_AFTER_DOT = Report(reached=Reached.AFTER_DOT, step=Step.DOT, error="the connection was lost")
 HUNG = Report(reached=Reached.BEFORE_DOT, step=Step.RCPT, error="no answer to rcpt in time", is_silent=True)

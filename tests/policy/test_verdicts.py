@@ -11,7 +11,7 @@ from fairpost.model.report import Channel, Reached, Reply, Report, Step
 from fairpost.model.states import DoubtPolicy, EmailClass
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.retries import back_off_delay, retry_delay, unreachable_delay
-from fairpost.policy.verdicts import grievance, judge, requested_pause, suspicion
+from fairpost.policy.verdicts import account_rejection, judge, requested_pause, suspend_reason
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ANN, BOB = "ann@there.test", "bob@there.test"
@@ -106,7 +106,7 @@ def test_an_account_waits_longer_each_time_its_server_is_not_there_and_a_minute_
 
 
 TOO_FAST = Reply(421, "4.7.28 unusual rate of mail from your account, try again in 10 minutes")
-LOGIN = Report(reached=Reached.REPLIED, channel=Channel.GMAIL, reply=Reply(401, "authError: Invalid Credentials"))
+LOGIN = Report(reached=Reached.REPLIED, channel=Channel.GOOGLE, reply=Reply(401, "authError: Invalid Credentials"))
 
 
 def test_being_too_fast_costs_the_account_a_pause_and_the_e_mail_nothing() -> None:
@@ -126,14 +126,14 @@ def test_one_recipient_who_gets_too_much_waits_alone() -> None:
 
 def test_an_account_that_lost_its_authorisation_gives_back_what_others_may_send() -> None:
     assert verdict(LOGIN) == Deferred(None)
-    assert "401 authError: Invalid Credentials" in (suspicion(LOGIN) or "")
+    assert "401 authError: Invalid Credentials" in (suspend_reason(LOGIN) or "")
 
 
 def test_a_refusal_of_who_we_are_is_told_apart_from_one_of_the_message() -> None:
     blocked = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(550, "5.7.1 your IP is on a blocklist"))
     assert verdict(blocked) == Failed()
-    assert grievance(blocked) == "550 5.7.1 your IP is on a blocklist"
-    assert grievance(Report(reached=Reached.REPLIED, step=Step.DOT, reply=Reply(552, "5.3.4 too big"))) is None
+    assert account_rejection(blocked) == "550 5.7.1 your IP is on a blocklist"
+    assert account_rejection(Report(reached=Reached.REPLIED, step=Step.DOT, reply=Reply(552, "5.3.4 too big"))) is None
 
 
 def test_an_account_that_is_told_off_rests_longer_each_time_up_to_an_hour() -> None:
@@ -141,7 +141,7 @@ def test_an_account_that_is_told_off_rests_longer_each_time_up_to_an_hour() -> N
 
 
 def test_a_server_in_trouble_costs_the_e_mail_no_attempt_until_it_has_seen_it() -> None:
-    down = Report(reached=Reached.REPLIED, channel=Channel.GMAIL, reply=Reply(503, "backendError: try again"))
+    down = Report(reached=Reached.REPLIED, channel=Channel.GOOGLE, reply=Reply(503, "backendError: try again"))
     assert verdict(down) == Deferred(None)
     closing = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(451, "4.3.2 system not accepting messages"))
     assert verdict(closing) == Deferred(None)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import asyncpg
 
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
-from fairpost.postgres.store import Store
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.migrations import migrate
+from fairpost.store.store import Store
 from tests.chaos.driver import until
 from tests.chaos.processes import still_alive
 from tests.regions.conftest import NAMES

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.engine import Watch, engines_folder
 from fairpost.model.account import Limits
 from fairpost.model.errors import RegionUnavailable
-from fairpost.postgres.store import Store
 from fairpost.regions.directory import Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings, read_settings
+from fairpost.startup.engine import Watch, engines_folder
+from fairpost.store.store import Store
 from fairpost.system.presence import Presence
 from tests.chaos.driver import LEASE_S, add_accounts, eventually, until
 from tests.chaos.processes import Engine
@@ -104,10 +104,10 @@ async def test_a_dead_engine_is_buried_by_its_own_region_alone(regions: Regions)
     async with Store.open(regions.urls["eu"]) as eu, Store.open(regions.urls["us"]) as us:
         account = await eu.add_account("sales", address="sales@post.test", limits=Limits())
         await eu.take_lease(account, owner=dead, seconds=600)
-        await Watch(us, settings_of(regions, "us"), print).bury_the_dead()
+        await Watch(us, settings_of(regions, "us"), print).reclaim_dead_engines()
         assert (folder / dead).exists()
         assert (await eu.stations())[0].is_driven
-        await Watch(eu, settings_of(regions, "eu"), print).bury_the_dead()
+        await Watch(eu, settings_of(regions, "eu"), print).reclaim_dead_engines()
         assert not (folder / dead).exists()
         assert not (await eu.stations())[0].is_driven
 
@@ -118,5 +118,5 @@ async def test_what_an_engine_remembers_of_its_database_stays(regions: Regions) 
         watch = Watch(store, settings_of(regions, "eu"), print)
         for _ in range(2):
             await watch.look()
-            await watch.bury_the_dead()
+            await watch.reclaim_dead_engines()
     assert len(list((regions.home / "engines").glob("*.json"))) == 1

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import FairpostError, NotFound, Refusal
 from fairpost.model.workspace import WORKSPACE_NAME
-from fairpost.postgres.directory import place, placements, region_of
-from fairpost.postgres.store import Store
+from fairpost.store.directory import place, placements, region_of
+from fairpost.store.store import Store
 from tests.regions.conftest import Regions
 
 
@@ -19,7 +19,7 @@ async def test_a_workspace_is_placed_once_and_found_again(store: Store) -> None:
     await place(store, "acme", region="eu")
     await place(store, "acme", region="eu")
     assert await region_of(store, "acme") == "eu"
-    with pytest.raises(FairpostError, match=r"acme.*eu.*us"):
+    with pytest.raises(Refusal, match=r"workspace\.placed_elsewhere"):
         await place(store, "acme", region="us")
     assert await region_of(store, "acme") == "eu"
     with pytest.raises(NotFound, match=r"'nobody'.*fairpost region place"):

@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from fairpost.model.account import Limits
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.chaos.driver import eventually, until
 from tests.chaos.processes import Engine
 from tests.chaos.recorder import Recorder

@@ -7,14 +7,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from fairpost.app import vault_of
 from fairpost.model.errors import RegionUnavailable
-from fairpost.model.transport import SmtpSettings
-from fairpost.postgres.store import Store
 from fairpost.regions import sharing
 from fairpost.regions.directory import Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import read_settings
+from fairpost.startup.parts import vault_of
+from fairpost.store.store import Store
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.facts import missing
 from tests.regions.conftest import Regions
 from tests.regions.proxy import Proxy

@@ -7,9 +7,9 @@ import pytest
 from fairpost.model.account import Lease, Limits
 from fairpost.model.fault import Bounces
 from fairpost.model.sender import Fairness
-from fairpost.postgres import senders
-from fairpost.postgres.blocks import block
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.blocks import block
+from fairpost.store.store import Store
 from tests.simulation.world import START, broken_promises, draft
 
 FAULT = Bounces(sent=20, bounced=3, percent_max=5.0)

@@ -7,12 +7,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from fairpost.bench.workload import empty, fill, stage_all
+from fairpost.dev.bench.workload import empty, fill, stage_all
 from fairpost.model.account import Lease
 from fairpost.model.fault import Bounces
 from fairpost.policy.blame import BLOCKS_MAX
-from fairpost.postgres.blocks import block
-from fairpost.postgres.store import Store
+from fairpost.store.blocks import block
+from fairpost.store.store import Store
 
 pytestmark = pytest.mark.fresh
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairpost.model.account import Lease, Limits
 from fairpost.policy.fairness import FairTree
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.simulation.world import clean, connect, draft
 from tests.thorough import times
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairpost.model.account import Lease, Limits
-from fairpost.postgres import senders
-from fairpost.postgres.migrations import known_migrations
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.migrations import known_migrations
+from fairpost.store.store import Store
 from tests.simulation.world import broken_promises, clean, connect, draft
 from tests.thorough import times
 

@@ -13,8 +13,8 @@ import pytest
 from fairpost.model.account import Lease, Limits
 from fairpost.model.ids import EmailId
 from fairpost.model.sender import Fairness, Tier
-from fairpost.postgres import senders
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.store import Store
 from tests.simulation.world import START, broken_promises, clean, draft
 
 LANES = Fairness(has_lanes=True)

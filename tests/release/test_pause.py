@@ -8,14 +8,14 @@ from typing import Any
 import asyncpg
 import pytest
 
-from fairpost.deliver.runner import Handled, Idle, Rested, Runner
+from fairpost.engine.runner import Handled, Idle, Rested, Runner
 from fairpost.model.account import Account, Limits
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId
 from fairpost.model.report import Report
-from fairpost.postgres.store import Store
-from fairpost.transport.port import Permission
-from fairpost.transport.scripted import OK, ScriptedTransport
+from fairpost.store.store import Store
+from fairpost.transports.port import Permission
+from fairpost.transports.scripted.send import OK, ScriptedTransport
 from tests.simulation.world import broken_promises
 
 WORKERS = 4

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairpost.model.account import Limits
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.simulation.world import START, broken_promises, connect, draft
 
 LATER = START + timedelta(days=30)

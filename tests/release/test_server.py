@@ -7,7 +7,7 @@ import pytest
 
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
-from fairpost.postgres.store import Confirmation, Store
+from fairpost.store.store import Confirmation, Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 from tests.facts import missing

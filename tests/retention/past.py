@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fairpost.model.account import Limits
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.settle.test_leases import Bench
 from tests.simulation.world import draft
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairpost.postgres.persons import SECTIONS, as_json
+from fairpost.store.privacy import SECTIONS, as_json
 
 
 @pytest.mark.parametrize("each", [1, 3])

@@ -16,9 +16,9 @@ from fairpost.model.errors import FairpostError
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.suppression import SuppressionKind
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent
-from fairpost.postgres import persons
-from fairpost.postgres.store import Store
-from fairpost.postgres.suppressions import known_of
+from fairpost.store import privacy as persons
+from fairpost.store.store import Store
+from fairpost.store.suppressions import known_of
 from fairpost.system import clock
 from tests.campaigns.world import MONDAY, World
 from tests.retention.past import OLD, Past
@@ -281,7 +281,7 @@ async def test_who_was_erased_everywhere_is_written_down_nowhere_again(store: St
 
 
 async def test_no_two_databases_have_the_same_hashes(store: Store, blank_url: str) -> None:
-    from fairpost.postgres.migrations import migrate
+    from fairpost.store.migrations import migrate
 
     conn = await asyncpg.connect(blank_url)
     await migrate(conn)

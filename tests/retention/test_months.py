@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from fairpost.deliver.retention import HistoryWatch
+from fairpost.maintenance.retention import HistoryWatch
 from fairpost.model.ids import EmailId
-from fairpost.postgres import retention
-from fairpost.postgres.store import Store
+from fairpost.store import retention
+from fairpost.store.store import Store
 from fairpost.system import clock
 from tests.campaigns.world import MONDAY, World
 from tests.facts import missing

@@ -11,7 +11,7 @@ from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.verdict import Bounced, InDoubt, Retry, Sent, Untouched
 from fairpost.policy.limits import charge
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.simulation.world import MINUTE, START, broken_promises, connect, draft
 
 NOW = START

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
+from fairpost.actions import emails
+from fairpost.actions.acting import Actor, Done
 from fairpost.model.account import AccountStatus, Limits, Patience
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.observe.emails import show_email
 from fairpost.observe.life import life_of
 from fairpost.observe.status import read_facts
-from fairpost.policy.diagnosis import Cause, diagnose
-from fairpost.postgres import pauses, pinned
-from fairpost.postgres.store import Store
-from tests.facts import missing
+from fairpost.policy.conditions import diagnose
+from fairpost.store import pauses, pinned
+from fairpost.store.store import Store
 from tests.simulation.world import broken_promises, connect, draft
 
 DAY = timedelta(days=1)
@@ -43,9 +44,10 @@ class Bench:
         return [str((await show_email(self.store, id_)).state) for id_ in ids]
 
     async def retry(self, *, is_dry: bool = False, **more: Any) -> tuple[int, int]:
-        wanted = {"workspace": None, "account": None, "at_once": 2, **more}
-        batches = [b async for b in pinned.retry_failed(self.store, "account_suspended", is_dry=is_dry, **wanted)]
-        return sum(b.retried for b in batches), sum(b.still_suspended for b in batches)
+        wanted = emails.RetryFailed(reason="account_suspended", is_dry=is_dry, **more)
+        done = await emails.retry_failed(Actor(who="a test"), wanted, self.store)
+        assert isinstance(done, Done)
+        return done.value.retried, done.value.still_suspended
 
 
 @pytest.fixture
@@ -142,8 +144,9 @@ async def test_it_is_told_beforehand(bench: Bench) -> None:
         life = await life_of(bench.store, await show_email(bench.store, id_), ids=await bench.store.public_ids())
         told[name] = {each.kind: each.until for each in life.stands_in_the_way}.get("patience")
     assert told == {"urgent": bench.at + DAY, "bulk": bench.at + 7 * DAY}
-    (reason,) = [each for each in diagnose(await read_facts(bench.store)) if each.cause is Cause.ACCOUNTS_OUT_OF_ACTION]
-    assert missing(reason.text, f"{bench.at + DAY:%Y-%m-%d %H:%M:%S}", f"{bench.at + 7 * DAY:%Y-%m-%d %H:%M:%S}") == []
+    (reason,) = [each for each in diagnose(await read_facts(bench.store)) if each.code == "account.suspended"]
+    ends = (reason.reason.params["urgent_until"], reason.reason.params["bulk_until"])
+    assert ends == (bench.at + DAY, bench.at + 7 * DAY)
 
 
 async def test_all_that_was_given_up_comes_back_when_the_account_does(bench: Bench) -> None:

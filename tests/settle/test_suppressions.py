@@ -13,8 +13,8 @@ from fairpost.model.ids import EmailId
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.suppression import SuppressionKind
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
-from fairpost.postgres.migrations import migrate
-from fairpost.postgres.store import Store
+from fairpost.store.migrations import migrate
+from fairpost.store.store import Store
 from tests.facts import missing
 from tests.settle.test_leases import Bench
 from tests.simulation.world import MINUTE, START, connect, draft

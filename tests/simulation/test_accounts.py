@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.emulate.server import GmailEmulator
-from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.emulate.server import GmailEmulator
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.simulate.accounts import simulate_accounts
+from fairpost.dev.simulate.audit import violations
+from fairpost.dev.simulate.drive import Drive
 from fairpost.model.account import DailyMode, Limits
 from fairpost.model.ids import AccountId
-from fairpost.model.oauth import OauthKind, OauthSettings
-from fairpost.model.transport import GmailSettings
-from fairpost.oauth.secrets import RefreshSecret, write_refresh_secret
-from fairpost.postgres.store import Store
 from fairpost.providers.presets import read_presets
-from fairpost.simulate.accounts import simulate_accounts
-from fairpost.simulate.audit import violations
-from fairpost.simulate.drive import Drive
 from fairpost.smtp.server import Security, Server
+from fairpost.store.store import Store
 from fairpost.system import clock
-from fairpost.transport.factory import transport_of
-from fairpost.transport.port import ClosableTransport
-from fairpost.transport.smtp import SmtpTransport
+from fairpost.transports.factory import transport_of
+from fairpost.transports.gmail.settings import GmailSettings
+from fairpost.transports.oauth.secrets import RefreshSecret, write_refresh_secret
+from fairpost.transports.oauth.settings import OauthKind, OauthSettings
+from fairpost.transports.port import ClosableTransport
+from fairpost.transports.smtp.send import SmtpTransport
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import new_key
 from fairpost.vault.vault import Vault

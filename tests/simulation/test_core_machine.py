@@ -26,9 +26,9 @@ from fairpost.model.sender import SenderId
 from fairpost.model.states import MOVES, State, shown
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.limits import charge, roll_windows
-from fairpost.postgres import senders
-from fairpost.postgres.blocks import block, unblock
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.blocks import block, unblock
+from fairpost.store.store import Store
 from tests.simulation.world import ACCOUNTS, MINUTE, POOL, START, Known, broken_promises, clean, connect, draft
 from tests.thorough import times
 

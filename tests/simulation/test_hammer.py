@@ -19,13 +19,13 @@ from fairpost.model.account import Lease, Limits, Usage
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.sender import Fairness, SenderId, SenderLevel, Throttle, Tier
 from fairpost.model.verdict import InDoubt, Retry, Sent, Untouched
-from fairpost.postgres import senders
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.store import Store
 from fairpost.system import clock
 from tests.simulation.world import broken_promises, draft
 from tests.thorough import times
 
-SECONDS = times(4, own="FAIRPOST_HAMMER_S")
+SECONDS = times(2, own="FAIRPOST_HAMMER_S")
 TURNS_MIN = 6  # of everybody, however long that takes
 SEED = int(os.environ.get("FAIRPOST_SEED", "7"))
 LEASE_S = 0.4

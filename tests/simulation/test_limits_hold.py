@@ -7,17 +7,17 @@ from itertools import pairwise
 
 import pytest
 
-from fairpost.deliver.runner import LEASE_S, Handled, Idle, Rested, Runner
+from fairpost.engine.runner import LEASE_S, Handled, Idle, Rested, Runner
 from fairpost.model.account import Account, DailyMode, Limits, WarmUp
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId
 from fairpost.model.report import Reached, Report
 from fairpost.policy.limits import DAY, HOUR, MINUTE
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
-from fairpost.transport.port import Permission
-from fairpost.transport.scripted import OK
+from fairpost.transports.port import Permission
+from fairpost.transports.scripted.send import OK
 from tests.thorough import times
 
 START = datetime(2030, 3, 30, 21, 17, tzinfo=UTC)

@@ -2,11 +2,11 @@
 
 import pytest
 
+from fairpost.dev.simulate.checks import Check
+from fairpost.dev.simulate.providers import CASES, FORMS, START, Case, Result, run_case, simulate_providers
+from fairpost.dev.simulate.virtual_time import run_virtually, virtual_store
+from fairpost.dev.simulate.zoo import ZOO, Matter
 from fairpost.model.states import EmailClass
-from fairpost.simulate.checks import Check
-from fairpost.simulate.providers import CASES, FORMS, START, Case, Result, run_case, simulate_providers
-from fairpost.simulate.virtual_time import run_virtually, virtual_store
-from fairpost.simulate.zoo import ZOO, Matter
 from tests.simulation.world import broken_promises
 
 LASTS_S = 13.0  # the last newcomer comes after 10

@@ -6,19 +6,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fairpost.dev.simulate.drive import Drive
 from fairpost.model.account import Account, AccountStatus, DailyMode, Limits, WarmUp
 from fairpost.model.email import Outgoing
 from fairpost.model.fault import Bounces
 from fairpost.model.ids import AccountId
 from fairpost.model.report import Reached, Reply, Report, Step
-from fairpost.postgres.blocks import read_blocks
-from fairpost.postgres.store import Store
 from fairpost.providers.presets import read_presets
-from fairpost.simulate.drive import Drive
+from fairpost.store.blocks import read_blocks
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
-from fairpost.transport.port import Permission
-from fairpost.transport.scripted import OK
+from fairpost.transports.port import Permission
+from fairpost.transports.scripted.send import OK
 from tests.facts import missing
 from tests.simulation.world import SHARE, shared
 

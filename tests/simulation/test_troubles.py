@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.emulate.mailbox import User
-from fairpost.emulate.server import GmailEmulator
+from fairpost.dev.emulate.mailbox import User
+from fairpost.dev.emulate.server import GmailEmulator
+from fairpost.dev.simulate.drive import Drive
 from fairpost.model.account import Account, AccountStatus, Limits, RestReason
 from fairpost.model.ids import AccountId
-from fairpost.model.oauth import OauthKind, OauthSettings
-from fairpost.model.transport import GmailSettings
-from fairpost.postgres.store import Store
-from fairpost.simulate.drive import Drive
 from fairpost.smtp.server import Security, Server
+from fairpost.store.store import Store
 from fairpost.system import clock
-from fairpost.transport.factory import transport_of
-from fairpost.transport.port import ClosableTransport
-from fairpost.transport.smtp import SmtpTransport
+from fairpost.transports.factory import transport_of
+from fairpost.transports.gmail.settings import GmailSettings
+from fairpost.transports.oauth.settings import OauthKind, OauthSettings
+from fairpost.transports.port import ClosableTransport
+from fairpost.transports.smtp.send import SmtpTransport
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import new_key
 from fairpost.vault.vault import Vault
@@ -127,7 +127,7 @@ async def test_google_has_something_against_one_account(
 
 
 async def test_a_server_that_is_down_for_an_hour_is_found_again_by_itself(store: Store, unused_tcp_port: int) -> None:
-    from fairpost.inbox.server import InboxServer, ServerOptions
+    from fairpost.dev.inbox.server import InboxServer, ServerOptions
 
     account = await store.add_account("ann", address=ANN, limits=Limits())
     server = Server(host="127.0.0.1", port=unused_tcp_port, security=Security.NONE)

@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from fairpost.inbox.faults import Decide, Heard, Step
-from fairpost.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.inbox.faults import Decide, Heard, Step
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.simulate.providers import START
+from fairpost.dev.simulate.transports import SimulatedSmtp
+from fairpost.dev.simulate.virtual_time import VirtualLoop, run_virtually
+from fairpost.dev.simulate.visits import Visits
+from fairpost.dev.simulate.zoo import ABUSER, MESSAGES_PER_CONNECTION, POISON, ZOO, Behaviour
 from fairpost.model.account import Account, AccountStatus, Limits, Usage
 from fairpost.model.email import Content, Mailbox, Outgoing
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.report import Report
 from fairpost.model.states import DoubtPolicy, EmailClass
-from fairpost.postgres.store import Store
-from fairpost.simulate.providers import START
-from fairpost.simulate.transports import SimulatedSmtp
-from fairpost.simulate.virtual_time import VirtualLoop, run_virtually
-from fairpost.simulate.visits import Visits
-from fairpost.simulate.zoo import ABUSER, MESSAGES_PER_CONNECTION, POISON, ZOO, Behaviour
 from fairpost.smtp.auth import Password
 from fairpost.smtp.server import Security, Server, Timeouts
+from fairpost.store.store import Store
 from fairpost.system import chance
-from fairpost.transport.port import Transport
-from fairpost.transport.smtp import SmtpTransport
+from fairpost.transports.port import Transport
+from fairpost.transports.smtp.send import SmtpTransport
 
 IMPATIENT = {  # with that step alone
     "hangs-at-greeting": Timeouts(greeting_s=0.1),

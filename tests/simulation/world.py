@@ -10,7 +10,7 @@ from typing import Any
 
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId, EmailId
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from tests.thorough import IS_FREE
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ from textwrap import indent
 from typing import Any
 
 from fairpost.portals import KEPT_MAX
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from fairpost.templates.declared import COLOURS, FIELDS_MAX, KINDS, LINKS_MAX, PORTAL_KEYS
 from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, OF_PORTAL, OF_TYPE, PROBLEMS_MAX
 from fairpost.templates.portals import BUILT_IN, PORTALS_MAX, WORDS_BYTES_MAX, load_portals

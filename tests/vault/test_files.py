@@ -134,13 +134,13 @@ def test_keeping_a_file_under_a_second_name_may_be_repeated(path: Path) -> None:
 
 
 def test_the_key_lies_outside_the_data_of_postgresql(tmp_path: Path) -> None:
-    from fairpost.postgres.folder import ServerFolder
+    from fairpost.store.folder import ServerFolder
 
     assert not Keyring(tmp_path).file.is_relative_to(ServerFolder(tmp_path).path)
 
 
 def test_the_embedded_postgresql_does_not_get_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairpost.postgres import embedded
+    from fairpost.store import embedded
 
     monkeypatch.setenv("FAIRPOST_SECRET_KEY", "hunter2")
     assert "hunter2" not in embedded.server_environment().values()

@@ -12,8 +12,8 @@ import pytest
 from fairpost.model.account import Limits
 from fairpost.model.errors import KeysChanged, VaultError
 from fairpost.model.ids import AccountId
-from fairpost.model.transport import SmtpSettings
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
+from fairpost.transports.smtp.settings import SmtpSettings
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import new_key
 from fairpost.vault.rotation import rotate, write_sealed
@@ -269,7 +269,7 @@ async def test_two_homes_on_one_database_do_not_get_two_keys(store: Store, vault
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from fairpost.vault import keyring, files
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.rotation import rotate

@@ -10,11 +10,11 @@ import asyncpg
 
 from fairpost.cli.output import note
 from fairpost.cli.providers_view import show_results
+from fairpost.dev.simulate.providers import Case, Result
+from fairpost.dev.simulate.zoo import ZOO
 from fairpost.model.states import EmailClass
-from fairpost.postgres.embedded import EmbeddedServer
-from fairpost.postgres.migrations import migrate
-from fairpost.simulate.providers import Case, Result
-from fairpost.simulate.zoo import ZOO
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.migrations import migrate
 from tests.conftest import at_database
 from tests.world.world import run_for_real
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.simulate.checks import Check
-from fairpost.simulate.providers import Case
+from fairpost.dev.simulate.checks import Check
+from fairpost.dev.simulate.providers import Case
 from tests.world.world import run_for_real
 
 LASTS_S = 5.0

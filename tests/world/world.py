@@ -13,17 +13,19 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from fairpost.emulate.server import GmailEmulator
-from fairpost.inbox.faults import Action, Answer, Cut, Decide, Delay, Heard, Step
-from fairpost.inbox.server import InboxServer, ServerOptions
-from fairpost.model.oauth import OauthKind, OauthSettings
-from fairpost.model.transport import GmailSettings, Security, ServerSettings, SmtpSettings
-from fairpost.postgres.store import Store
-from fairpost.simulate.checks import Watch, Watched
-from fairpost.simulate.providers import LOOK_S, POOL, Case, Result, arrivals, emulator, result
-from fairpost.simulate.visits import Visit, Visits
-from fairpost.simulate.zoo import TAKES_S
+from fairpost.dev.emulate.server import GmailEmulator
+from fairpost.dev.inbox.faults import Action, Answer, Cut, Decide, Delay, Heard, Step
+from fairpost.dev.inbox.server import InboxServer, ServerOptions
+from fairpost.dev.simulate.checks import Watch, Watched
+from fairpost.dev.simulate.providers import LOOK_S, POOL, Case, Result, arrivals, emulator, result
+from fairpost.dev.simulate.visits import Visit, Visits
+from fairpost.dev.simulate.zoo import TAKES_S
+from fairpost.model.transport import Security, ServerSettings
+from fairpost.store.store import Store
 from fairpost.system import chance, clock
+from fairpost.transports.gmail.settings import GmailSettings
+from fairpost.transports.oauth.settings import OauthKind, OauthSettings
+from fairpost.transports.smtp.settings import SmtpSettings
 from fairpost.vault.rotation import write_sealed
 from tests.chaos.driver import until
 from tests.chaos.processes import Engine

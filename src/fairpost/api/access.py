@@ -12,15 +12,15 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import Service, service_of
+from fairpost.auth import codes, sessions
 from fairpost.model.ids import EmailId
 from fairpost.model.person import Person, Role, Session
 from fairpost.model.public_ids import PublicIds
 from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, Scope
-from fairpost.people import codes, sessions
-from fairpost.postgres import workspaces
-from fairpost.postgres.store import Store
-from fairpost.postgres.workspaces import Entry, Turn
 from fairpost.regions.directory import HOME
+from fairpost.store import workspaces
+from fairpost.store.store import Store
+from fairpost.store.workspaces import Entry, Turn
 
 KEY = re.compile(r"fp_([a-z][a-z0-9-]{0,30})_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 SESSION_COOKIE = "fairpost_session"

@@ -59,13 +59,13 @@ Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail address; case does not matter.")]
 
 
-class Model(BaseModel):
+class ResponseModel(BaseModel):
     """What we say. Made from our own values."""
 
     model_config = ConfigDict(from_attributes=True)
 
 
-class Given(BaseModel):
+class RequestModel(BaseModel):
     """What we are told. A field that nobody knows is a mistake, and said so."""
 
     model_config = ConfigDict(extra="forbid", str_max_length=20_000_000)
@@ -93,17 +93,17 @@ class Page(BaseModel, Generic[T]):
     next: str | None
 
 
-class Why(Given):
+class ReasonIn(RequestModel):
     reason: Annotated[Text | None, Field(max_length=500)] = None
 
 
-class Removed(Model):
+class Removed(ResponseModel):
     """It is gone."""
 
     removed: Annotated[bool, Field(description="False: it was not there.")] = True
 
 
-class Fault(BaseModel):
+class ErrorBody(BaseModel):
     code: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(CODES)})]
     message: str
     details: Any = None
@@ -111,10 +111,10 @@ class Fault(BaseModel):
 
 class Failure(BaseModel):
     success: Literal[False]
-    error: Fault
+    error: ErrorBody
 
 
-def facts_of(value: Any) -> dict[str, Any]:
+def as_dict(value: Any) -> dict[str, Any]:
     """The fields of a dataclass, for an answer that says some of them in another way."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
@@ -128,7 +128,7 @@ _FAILURE = {"$ref": "#/components/schemas/Failure"}
 
 
 def failure_schemas() -> dict[str, Any]:
-    """What `failures` refers to. Given as a model, the framework would build it anew for each status of each path."""
+    """What `failures` refers to. As a model, the framework would build it anew for each status of each path."""
     schema = Failure.model_json_schema(ref_template="#/components/schemas/{model}")
     return {**schema.pop("$defs"), "Failure": schema}
 

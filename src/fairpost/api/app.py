@@ -11,10 +11,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from fairpost import __version__
+from fairpost.api.acting import refused
 from fairpost.api.answers import failure, failure_schemas
-from fairpost.api.early import EarlyAccess
 from fairpost.api.errors import CODES, DETAILS_MAX, ApiError, without_commands
-from fairpost.api.gate import Gate
+from fairpost.api.middleware import Gate
+from fairpost.api.preauth import EarlyAccess
 from fairpost.api.routes import (
     accounts,
     all_accounts,
@@ -27,16 +28,15 @@ from fairpost.api.routes import (
     emails,
     events,
     health,
-    inbox,
     installation,
     live,
     members,
     metrics,
     operators,
     pages,
-    persons,
     pools,
     portals,
+    privacy,
     prospects,
     providers,
     schedule,
@@ -44,12 +44,22 @@ from fairpost.api.routes import (
     stops,
     suppressions,
     templates,
+    transports,
     users,
     workspace,
 )
 from fairpost.api.service import Service
-from fairpost.model.errors import DatabaseUnavailable, FairpostError, InvalidEmail, MigrationError, NotFound
-from fairpost.postgres.trouble import DRIVER_ERRORS, Kind, trouble_of
+from fairpost.extras import Extra, is_installed
+from fairpost.model.errors import (
+    DatabaseUnavailable,
+    FairpostError,
+    InvalidEmail,
+    MigrationError,
+    NotFound,
+    NotInstalled,
+    Refusal,
+)
+from fairpost.store.trouble import DRIVER_ERRORS, Kind, trouble_of
 
 _BY_STATUS = {
     400: "bad_request",
@@ -59,6 +69,19 @@ _BY_STATUS = {
     415: "unsupported_media_type",
 }
 RETRY_SOON_S, RETRY_LATER_S, RETRY_WHEN_MENDED_S = 1, 2, 60
+
+
+def _inbox() -> Any:
+    """The development inbox, where it is installed."""
+    if is_installed(Extra.LOCAL):
+        from fairpost.api.inbox import routes
+
+        return routes
+    from fairpost.api.routes import no_inbox
+
+    return no_inbox
+
+
 ROUTES: tuple[Any, ...] = (
     health,
     emails,
@@ -66,6 +89,7 @@ ROUTES: tuple[Any, ...] = (
     accounts,
     pools,
     providers,
+    transports,
     prospects,
     suppressions,
     users,
@@ -79,13 +103,13 @@ ROUTES: tuple[Any, ...] = (
     campaign_mail,
     campaign_course,
     portals,
-    persons,
+    privacy,
     workspace,
     domains,
     members,
     auth,
     operators,
-    inbox,
+    _inbox(),
     installation,
     all_accounts,
     stops,
@@ -172,8 +196,12 @@ async def _ours(request: Request, error: Exception) -> Response:
     match error:
         case ApiError():
             return failure(error)
+        case Refusal():
+            return failure(refused(error.reason))
         case NotFound():
             return failure(ApiError("not_found", without_commands(str(error))))
+        case NotInstalled():
+            return failure(ApiError("not_installed", str(error)))
         case MigrationError():
             words = "The database of this region is not ready to be worked on. Try again later."
             return failure(_unavailable(words, RETRY_WHEN_MENDED_S))

@@ -5,20 +5,21 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt
 
+from fairpost.actions.templates import require_good
 from fairpost.api.access import Caller
-from fairpost.api.answers import Given, Name, Text
+from fairpost.api.answers import Name, RequestModel, Text
 from fairpost.api.errors import invalid
 from fairpost.api.routes.sequences import STEPS_MAX, Delayed, OwnSubject, delays_s
-from fairpost.api.routes.templates import Words, require_good
+from fairpost.api.routes.templates import Words
 from fairpost.campaigns import applying, values
 from fairpost.campaigns.file import CampaignFile, FileStep
 from fairpost.campaigns.words import GAP_S_MAX
 from fairpost.model.campaign import HUMAN_GAP, Campaign, Gap
 from fairpost.model.errors import NotFound
 from fairpost.model.sender import RESERVED_USERS, fold_user
-from fairpost.postgres import campaigns, templates, workspaces
-from fairpost.postgres.campaigns import Draft
-from fairpost.postgres.store import Store
+from fairpost.store import campaigns, templates, workspaces
+from fairpost.store.campaigns import Draft
+from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
 
 
@@ -32,7 +33,7 @@ GivenMoment = Annotated[AwareDatetime, BeforeValidator(_is_text)]
 Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=GAP_S_MAX)]
 
 
-class GapIn(Given):
+class GapIn(RequestModel):
     """The pause of an account before each e-mail: random, in seconds, between the two."""
 
     min_s: Seconds
@@ -49,7 +50,7 @@ class CampaignStep(Delayed):
     html: Words | None = None
 
 
-class CampaignIn(Given):
+class CampaignIn(RequestModel):
     """Either `sequence` or `steps` says what is sent."""
 
     sequence: Name | None = None
@@ -93,7 +94,7 @@ def check(given: CampaignIn) -> None:
 
 
 async def own_steps(given: CampaignIn) -> tuple[FileStep, ...] | None:
-    """Those that it says itself. Raises ApiError for a template that is broken."""
+    """Those that it says itself. Raises Refusal for a template that is broken."""
     if given.steps is None:
         return None
     return tuple(

@@ -5,13 +5,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fairpost.api.answers import INTEGER_MAX, Count, Given, Model
+from fairpost.api.answers import INTEGER_MAX, Count, RequestModel, ResponseModel
 from fairpost.api.errors import invalid
 from fairpost.model.account import DailyMode, Limits
 from fairpost.providers.presets import limits_of
 
 
-class WarmUpModel(Given):
+class WarmUpModel(RequestModel):
     """From `start` by `step` a day, or evenly over `days`."""
 
     start: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
@@ -19,7 +19,7 @@ class WarmUpModel(Given):
     days: Annotated[int, Field(ge=0, le=10_000)] = 0
 
 
-class LimitsIn(Given):
+class LimitsIn(RequestModel):
     """What is left out is the provider's; null: no such limit."""
 
     delay_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 0
@@ -36,7 +36,7 @@ class LimitsIn(Given):
     cool_down_s: Count | None = None
 
 
-class LimitsOut(Model):
+class LimitsOut(ResponseModel):
     delay_ms: int
     gap_max_ms: int | None
     hourly_max: int | None

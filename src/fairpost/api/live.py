@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from fairpost.api.errors import ApiError
 from fairpost.model.errors import FairpostError
-from fairpost.postgres.trouble import DRIVER_ERRORS
+from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 
 EVERY_S = 1.0

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from fairpost.api.access import Caller
 from fairpost.model.account import Account
+from fairpost.model.transport import UnknownTransport
 
 SHARED = "a shared account"
 
@@ -57,8 +58,7 @@ def own_reason(reason: str | None, caller: Caller) -> str | None:
 
 
 def as_known(account: Account, caller: Caller) -> Account:
-    """The same account with no more of it than the workspace may know."""
-    own = own_account(account.name, caller)
-    if own is not None:
-        return replace(account, name=own)
-    return replace(account, name=SHARED, status_reason=None)
+    """The same account with no more of it than the workspace may know. Its own keep the whole of their names."""
+    if own_account(account.name, caller) is not None:
+        return account
+    return replace(account, name=SHARED, status_reason=None, transport=UnknownTransport("shared"))

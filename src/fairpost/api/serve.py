@@ -23,7 +23,7 @@ from uvicorn.supervisors import Multiprocess
 from fairpost.api.clients import ClientLimits, Clients
 from fairpost.api.protocol import GuardedProtocol
 from fairpost.model.errors import FairpostError
-from fairpost.postgres.outage import patiently
+from fairpost.store.outage import patiently
 from fairpost.system.listening import listening
 
 if TYPE_CHECKING:

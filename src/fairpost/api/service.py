@@ -10,22 +10,22 @@ from typing import Annotated, TypeVar
 from dns.asyncresolver import Resolver
 from fastapi import Depends, Request
 
-from fairpost.api.crowd import TRIALS_MAX, Crowd
+from fairpost.api.concurrency import TRIALS_MAX, Crowd
 from fairpost.api.live import Doorkeeper, Live, Pass
+from fairpost.auth import sessions
+from fairpost.auth.mails import ServiceMail
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, NotFound
 from fairpost.observe.recent import Recents
-from fairpost.people import sessions
-from fairpost.people.mails import ServiceMail
 from fairpost.policy.senders import SenderPolicy
 from fairpost.portals import Kept
-from fairpost.postgres import workspaces
-from fairpost.postgres.directory import region_of
-from fairpost.postgres.store import Store
-from fairpost.postgres.trouble import DRIVER_ERRORS
 from fairpost.regions.directory import HOME
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings
 from fairpost.smtp.guard import NetworkGuard
+from fairpost.store import workspaces
+from fairpost.store.directory import region_of
+from fairpost.store.store import Store
+from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.vault.vault import Vault
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from fairpost.campaigns.diff import Change, diff
 from fairpost.campaigns.file import CampaignFile, FileStep
 from fairpost.model.campaign import Campaign, CampaignState, Step
 from fairpost.model.errors import FairpostError
-from fairpost.postgres import campaigns, schedules, templates
-from fairpost.postgres.campaigns import Draft
-from fairpost.postgres.store import Store
+from fairpost.store import campaigns, schedules, templates
+from fairpost.store.campaigns import Draft
+from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
 
 OWN_NAME_MAX = 91  # with .step-100, a template's name has a hundred characters

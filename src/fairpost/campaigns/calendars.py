@@ -3,24 +3,21 @@
 from datetime import datetime
 
 from fairpost.model.campaign import Schedule
-from fairpost.model.errors import FairpostError
+from fairpost.model.errors import FairpostError, Refusal
 from fairpost.policy.calendar import HORIZON, openings, problem_of_schedule, quota_days
 from fairpost.policy.windows import is_zone, local_day
-from fairpost.postgres import schedules
-from fairpost.postgres.store import Store
+from fairpost.store import schedules
+from fairpost.store.store import Store
 
 TRIES_MAX = 20
 
 
-class BadSchedule(FairpostError):
-    """A schedule that cannot be used; nothing was changed."""
-
-
 async def set_schedule(store: Store, workspace: str, schedule: Schedule, *, now: datetime) -> None:
-    """From now on, for everything of the workspace's campaigns, also what is queued already. Raises BadSchedule."""
+    """From now on, for everything of the workspace's campaigns, also what is queued already. Raises Refusal."""
     problem = problem_of_schedule(schedule, now)
     if problem is not None:
-        raise BadSchedule(f"{problem}. Nothing was changed.")
+        field, _, why = problem.partition(" ")
+        raise Refusal("schedule.invalid", field=field, problem=why)
     await schedules.write_schedule(store, workspace, schedule)
     await lay(store, workspace, now=now)
 

@@ -22,10 +22,10 @@ from fairpost.policy.forecast import (
     none_in_writing,
     read_kept,
 )
-from fairpost.postgres import campaigns, courses, schedules
-from fairpost.postgres.blocks import read_blocks
-from fairpost.postgres.store import Store
-from fairpost.postgres.trouble import DRIVER_ERRORS
+from fairpost.store import campaigns, courses, schedules
+from fairpost.store.blocks import read_blocks
+from fairpost.store.store import Store
+from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 

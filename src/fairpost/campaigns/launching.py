@@ -1,7 +1,7 @@
 """From a draft to e-mails: everything is checked first, then every prospect gets a row and a key for every step."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -9,12 +9,12 @@ from fairpost.campaigns.calendars import lay
 from fairpost.campaigns.forecasting import remember
 from fairpost.campaigns.subjects import subjects_of
 from fairpost.model.campaign import Campaign, CampaignState
-from fairpost.model.errors import FairpostError
+from fairpost.model.errors import Refusal
 from fairpost.policy.windows import is_zone
-from fairpost.postgres import campaigns
-from fairpost.postgres.campaigns import LaunchStep
-from fairpost.postgres.store import Store
-from fairpost.postgres.templates import StoredTemplate, template_named
+from fairpost.store import campaigns
+from fairpost.store.campaigns import LaunchStep
+from fairpost.store.store import Store
+from fairpost.store.templates import StoredTemplate, template_named
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 from fairpost.templates.rendering import Compiled, Template, compile_template
@@ -23,26 +23,6 @@ BATCH = 5000  # prospects a commit
 INCOMPLETE_NAMED = 10
 ERRORS_KEPT = 100
 ALWAYS_KNOWN = frozenset({"email"})
-
-
-class NotLaunched(FairpostError):
-    """Why a campaign cannot be launched as it is; nothing was changed."""
-
-
-class NobodyListed(NotLaunched):
-    """Its lists are empty."""
-
-
-class NoSender(NotLaunched):
-    """There is no account that could send it."""
-
-
-class Incomplete(NotLaunched):
-    """So many of its prospects lack a field; `first`: some of them, by their addresses, and what they lack."""
-
-    def __init__(self, message: str, count: int, first: Mapping[str, Sequence[str]]) -> None:
-        super().__init__(message)
-        self.count, self.first = count, first
 
 
 @dataclass(slots=True)
@@ -60,7 +40,7 @@ class SchedulingResult:
 
 
 async def launch(store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime) -> Campaign:
-    """Checked and set going. Raises NotLaunched. Whoever launches it twice gets the same campaign; schedule it next."""
+    """Checked and set going. Raises Refusal. Whoever launches it twice gets the same campaign; schedule it next."""
     launched = await set_going(store, campaign, skip_incomplete=skip_incomplete, by=by, now=now)
     if campaign.state is CampaignState.DRAFT:
         await remember(store, launched, now=now)
@@ -85,7 +65,7 @@ async def set_going(store: Store, campaign: Campaign, *, skip_incomplete: bool, 
 async def schedule_anew(
     store: Store, campaign: Campaign, *, now: datetime, progress: Callable[[int], None] = lambda done: None
 ) -> SchedulingResult:
-    """Whoever came onto its lists since the launch. Raises FairpostError where it is not under way."""
+    """Whoever came onto its lists since the launch. Raises Refusal where it is not under way."""
     already = await begin_anew(store, campaign, now=now)
     return await schedule(store, campaign, already=already, progress=progress)
 
@@ -94,9 +74,7 @@ async def begin_anew(store: Store, campaign: Campaign, *, now: datetime) -> int:
     """From its first prospect on; schedule it next. How many e-mails it has already."""
     already = (await campaigns.planning(store, campaign)).scheduled
     if not await campaigns.plan_anew(store, campaign.id, await _zones(store, campaign)):
-        raise FairpostError(
-            f"Campaign {campaign.name} is {campaign.state}; only one that is running can be scheduled. Nothing was changed."
-        )
+        raise wrong_state(campaign, "schedule")
     await lay(store, campaign.workspace, now=now)
     return already
 
@@ -167,9 +145,7 @@ async def _steps(store: Store, campaign: Campaign) -> tuple[list[LaunchStep], li
             )
         )
     if not steps:
-        raise NotLaunched(
-            f"Sequence {campaign.sequence} has no steps. Give it some: fairpost sequence set {campaign.sequence} --help"
-        )
+        raise Refusal("campaign.no_steps", sequence=campaign.sequence)
     return steps, sorted(required - ALWAYS_KNOWN)
 
 
@@ -183,15 +159,12 @@ def _has_places(parts: Iterable[str | None]) -> bool:
 
 async def _check(store: Store, campaign: Campaign, required: list[str], *, skip_incomplete: bool) -> None:
     if not await campaigns.members(store, campaign):
-        raise NobodyListed(
-            f"Nobody is on {' or '.join(campaign.lists)}. Bring people in: fairpost prospects import --help"
-        )
+        raise Refusal("campaign.no_recipients", lists=campaign.lists)
     accounts = await store.accounts(serving=[campaign.route])
     if not accounts:
-        where = (
-            f"account {campaign.route[1:]}" if campaign.route.startswith("@") else f"account in pool {campaign.route}"
-        )
-        raise NoSender(f"There is no {where} that could send it. Add one: fairpost account add --help")
+        if campaign.route.startswith("@"):
+            raise Refusal("campaign.no_account", account=campaign.route[1:])
+        raise Refusal("campaign.empty_pool", pool=campaign.route)
     if required and not skip_incomplete:
         await _check_fields(store, campaign, required)
 
@@ -200,21 +173,22 @@ async def _check_fields(store: Store, campaign: Campaign, required: list[str]) -
     count, first = await campaigns.incomplete(store, campaign, required, most=INCOMPLETE_NAMED)
     if not count:
         return
-    lacking = {address: _missing(fields, required) for address, fields in first}
-    named = [f"  {address} lacks {', '.join(names)}" for address, names in lacking.items()]
-    more = [f"  and {count - len(first):,} more"] if count > len(first) else []
-    raise Incomplete(
-        "\n".join(
-            [
-                f"{count:,} of its prospects lack a field that the templates need, and nothing was changed:",
-                *named,
-                *more,
-                "Fill the fields in (fairpost prospects import), write a fallback into the template "
-                f'({{{{ {required[0]} or "something else" }}}}), or leave these people out: --skip-incomplete',
-            ]
-        ),
-        count,
-        lacking,
+    raise Refusal(
+        "campaign.missing_fields",
+        name=campaign.name,
+        workspace=campaign.workspace,
+        count=count,
+        first=[{"address": address, "lacks": _missing(fields, required)} for address, fields in first],
+    )
+
+
+def wrong_state(campaign: Campaign, action: str) -> Refusal:
+    return Refusal(
+        "campaign.wrong_state",
+        name=campaign.name,
+        workspace=campaign.workspace,
+        state=str(campaign.state),
+        action=action,
     )
 
 

@@ -12,8 +12,8 @@ from fairpost.model.email import Content, Mailbox, Outgoing, Recipient
 from fairpost.model.ids import EmailId
 from fairpost.model.prospect import Prospect
 from fairpost.model.states import DoubtPolicy, EmailClass
-from fairpost.postgres import campaigns
-from fairpost.postgres.store import Store
+from fairpost.store import campaigns
+from fairpost.store.store import Store
 from fairpost.templates.rendering import Rendered, Template, compile_template
 
 NOBODY = Mailbox(address="nobody@localhost")  # where no account is there to send it

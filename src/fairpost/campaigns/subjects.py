@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from fairpost.model.campaign import Campaign
-from fairpost.postgres import campaigns
-from fairpost.postgres.store import Store
+from fairpost.store import campaigns
+from fairpost.store.store import Store
 
 _REPLY = re.compile(r"\s*re\s*:\s*", re.IGNORECASE)
 

@@ -12,7 +12,7 @@ import typer
 from fairpost import __version__
 from fairpost.cli.commands import Commands
 from fairpost.cli.output import error_line
-from fairpost.model.errors import FairpostError
+from fairpost.model.errors import FairpostError, Refusal
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -21,6 +21,11 @@ class Program(Commands):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except Refusal as error:
+            from fairpost.cli.acting import in_words
+
+            error_line(in_words(error.reason))
+            raise typer.Exit(1) from error
         except FairpostError as error:
             error_line(str(error))
             raise typer.Exit(1) from error
@@ -38,7 +43,7 @@ def _in_plain_words(error: Exception) -> FairpostError | None:
     """What the database's driver raises where nobody else has put it into words. None: it is a bug."""
     if "asyncpg" not in sys.modules:
         return None
-    from fairpost.postgres.trouble import trouble_of
+    from fairpost.store.trouble import trouble_of
 
     trouble = None if isinstance(error, OSError) else trouble_of(error)
     return trouble.as_error() if trouble else None

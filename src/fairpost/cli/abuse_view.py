@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fairpost.cli.output import print_table
-from fairpost.simulate.abuse import AbuseFigures, KindFigures, Way
+from fairpost.dev.simulate.abuse import AbuseFigures, KindFigures, Way
 
 WORDS = {
     "false_positive_rate": "honest senders who were throttled",

@@ -8,17 +8,15 @@ import typer
 from fairpost.cli.account_blocks import blocks_facts, print_blocks, unblock
 from fairpost.cli.account_share import share
 from fairpost.cli.account_view import account_facts, print_account, print_accounts
-from fairpost.cli.gmail_options import GmailGiven, GmailOptions, given_gmail, with_gmail
+from fairpost.cli.acting import act, act_on
 from fairpost.cli.limit_options import LimitOptions, chosen_limits, given_limits, limits_in_words, with_given
-from fairpost.cli.oauth_options import OauthOptions, given_grant, require_plain_secret, with_grant, with_kept_grant
 from fairpost.cli.option_groups import expanded
 from fairpost.cli.output import AsJson, print_json, print_table
-from fairpost.cli.passwords import ServerOptions, given_password
+from fairpost.cli.server_options import ServerOptions, given_server
 from fairpost.cli.session import with_store
-from fairpost.cli.trial import advice, has_passed, print_trial, trial_facts
+from fairpost.cli.trial import print_trial, trial_facts
 from fairpost.model.account import AccountStatus, Limits
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.model.transport import ServerSettings, SmtpSettings, write_transport
 from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
@@ -26,10 +24,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fairpost.model.account import Account
-    from fairpost.model.oauth import OauthSettings
-    from fairpost.policy.diagnosis import Post
-    from fairpost.postgres.store import Removal, Store
-    from fairpost.transport.trial import Tried
+    from fairpost.model.transport import ServerSettings
+    from fairpost.policy.facts import AccountRuntime
+    from fairpost.store.store import Store
+    from fairpost.transports.kind import Given
+    from fairpost.transports.port import Tried
+
 
 app = typer.Typer(no_args_is_help=True, help="Add, change, verify, pause, resume and remove sender accounts.")
 
@@ -48,8 +48,6 @@ def add(
     name: Name,
     from_: Annotated[str, typer.Option("--from", metavar="ADDRESS", help="The address it sends from.")],
     server: ServerOptions,
-    oauth: OauthOptions,
-    gmail: GmailOptions,
     pool: Annotated[str, typer.Option(help="The pool it serves.")] = "default",
     workspace: Annotated[
         str | None, typer.Option(help="To whom it belongs: it becomes WORKSPACE/NAME, in a pool of that workspace's.")
@@ -71,27 +69,17 @@ def add(
     _require_pool(pool)
     if workspace is not None:
         name, pool = f"{workspace}/{name}", f"{workspace}/{pool}"
-    smtp, password, granted = _server(server, oauth)
-    api = given_gmail(name, gmail, beside=bool(smtp or password))
-    whole, preset = chosen_limits(from_, limits, is_api=api is not None, home=settings.home)
+    kind, given = given_server(name, server, is_new=True)
+    whole, preset = chosen_limits(from_, limits, kind=kind, home=settings.home)
     facts = {"pool": pool, "display_name": _display_name(display_name), "limits": whole, "provider": preset}
     id_ = with_store(
-        lambda store: _add(
-            store,
-            settings,
-            name,
-            address=from_,
-            server=with_gmail(None, api, name=name) if api else smtp,
-            password=api.secret if api else password,
-            granted=granted,
-            facts=facts,
-        ),
+        lambda store: _add(store, settings, name, address=from_, given=given, facts=facts),
         settings=settings,
     )
     if as_json:
         print_json({"id": id_, "name": name, "provider": preset})
     else:
-        then = f"try its server: fairpost account verify {name}" if smtp or api else "it has no server yet"
+        then = f"try its server: fairpost account verify {name}" if given else "it has no server yet"
         whose = f", as {preset} begins" if preset else ""
         typer.echo(f"added {name}, which serves the pool {pool} ({limits_in_words(whole)}{whose}); {then}")
 
@@ -103,8 +91,6 @@ def set_(
     name: Name,
     from_: Annotated[str | None, typer.Option("--from", metavar="ADDRESS", help="The address it sends from.")] = None,
     server: ServerOptions,
-    oauth: OauthOptions,
-    gmail: GmailOptions,
     pool: Annotated[str | None, typer.Option(help="The pool it serves.")] = None,
     display_name: DisplayName = None,
     limits: LimitOptions,
@@ -120,28 +106,25 @@ def set_(
     if pool is not None:
         _require_pool(pool)
         pool = _pool_of(name, pool)
-    smtp, password, granted = _server(server, oauth, has_one=True)
-    api = given_gmail(name, gmail, beside=bool(smtp or password))
+    kind, given = given_server(name, server, is_new=False)
     changes = given_limits(limits)
     if limits.provider is not None or limits.look_up_mx:
         address = from_ or with_store(lambda store: store.account_named(name), settings=settings).address
-        whole, preset = chosen_limits(address, limits, is_api=api is not None, home=settings.home)
+        whole, preset = chosen_limits(address, limits, kind=kind, home=settings.home)
         changes = {**asdict(whole), "provider": preset}
     if pool is not None:
         changes["pool"] = pool
     if display_name is not None:
         changes["display_name"] = _display_name(display_name)
-    if not (changes or from_ is not None or smtp or password or api):
+    if not (changes or from_ is not None or given):
         raise FairpostError(f"Nothing to change. Give an option: fairpost account set {name} --help")
     is_kept = with_store(
-        lambda store: _change(
-            store, settings, name, changes, address=from_, server=smtp, password=password, granted=granted, api=api
-        ),
+        lambda store: _change(store, settings, name, changes, address=from_, given=given),
         settings=settings,
     )
-    then = f"; try its server: fairpost account verify {name}" if smtp or password or api else ""
+    then = f"; try its server: fairpost account verify {name}" if given else ""
     typer.echo(f"changed {name}{then}")
-    if is_kept and (from_ is not None or display_name is not None or password or limits.batch_size is not None):
+    if is_kept and (from_ is not None or display_name is not None or given or limits.batch_size is not None):
         typer.echo("It comes from the environment: the next engine that starts goes by FAIRPOST_SMTP_… again")
 
 
@@ -197,8 +180,8 @@ def show(name: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost account show sales
     """
-    from fairpost.postgres.blocks import read_blocks
     from fairpost.regions.sharing import share_of
+    from fairpost.store.blocks import read_blocks
 
     posts, now = with_store(_read_posts)
     post = next((post for post in posts if post.account.name == name), None)
@@ -246,7 +229,9 @@ def pause(name: Name, reason: Annotated[str, typer.Option(help="Why: shown by `f
     \b
     Example: fairpost account pause sales --reason "new password on Monday"
     """
-    with_store(lambda store: _set_status(store, name, AccountStatus.PAUSED, reason))
+    from fairpost.actions import accounts as actions
+
+    act(actions.pause, actions.PauseAccount(name=name, reason=reason))
     typer.echo(f"paused {name}")
 
 
@@ -291,11 +276,9 @@ def remove(
     """
     if not yes:
         typer.confirm(f"Remove the account {name} and its password?", abort=True, err=True)
-    done = with_store(lambda store: store.remove_account(name))
-    if not done.known:
-        raise _no_account(name)
-    if not done.removed:
-        raise FairpostError(_why_not_removed(name, done))
+    from fairpost.actions import accounts as actions
+
+    act(actions.remove, actions.AccountNamed(name=name))
     typer.echo(f"removed {name}")
 
 
@@ -303,44 +286,37 @@ app.command()(unblock)
 app.command()(share)
 
 
-def _server(
-    options: ServerOptions, oauth: OauthOptions, *, has_one: bool = False
-) -> "tuple[SmtpSettings | None, str | None, OauthSettings | None]":
-    """The server that was given, the secret to seal, and how it logs in by OAuth, each None where it was not.
-    `has_one`: the account may have a server."""
-    from fairpost.transport.urls import parse_smtp_url
-
-    url = parse_smtp_url(options.smtp) if options.smtp is not None else None
-    password = given_password(options, in_url=url.password if url else None)
-    grant = given_grant(oauth, password)
-    if grant is not None:
-        if url is None and not has_one:
-            raise FairpostError("--oauth needs a server. Give it: --smtp smtp+starttls://HOST")
-        return (url.settings if url else None), grant.secret, grant.settings
-    if url is None and password is not None and not has_one:
-        raise FairpostError("A password needs a server. Give it: --smtp smtp+starttls://USER@HOST")
-    if url is not None and url.settings.user is None and password is not None:
-        raise FairpostError("A password needs a user. Write it into the URL: --smtp smtp+starttls://USER@HOST")
-    if url is not None and url.settings.user is not None and password is None and not has_one:
-        raise FairpostError("The URL has a user, so a password is needed. Add: --ask-password")
-    return (url.settings if url else None), password, None
-
-
 def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | None]":
     """The steps, and what to type next where one failed."""
     import asyncio
 
-    from fairpost.app import vault_of
-    from fairpost.transport.account_trial import try_account
+    from fairpost.startup.parts import network_guard, vault_of
+    from fairpost.transports.verify import advice, try_account
 
-    tried = asyncio.run(try_account(account, vault_of(settings)))
-    return tried, None if has_passed(tried) else advice(tried, account.transport, account.name)
+    guard = network_guard(settings) if account.workspace is not None else None
+    tried = asyncio.run(try_account(account, vault_of(settings), guard=guard))
+    return tried, advice(tried, account.transport, account.name)
 
 
-async def _read_posts(store: "Store", workspace: str | None = None) -> "tuple[list[Post], datetime]":
-    from fairpost.observe.status import read_posts
+async def _require_allowed(name: str, server: "ServerSettings | None", settings: Settings) -> None:
+    """What an engine would refuse to use is not stored. The operator's own accounts may go anywhere."""
+    from fairpost.startup.parts import network_guard
+    from fairpost.transports.guarded import server_refusal
 
-    return await read_posts(store, workspace=workspace), await store.value("SELECT clock_timestamp()")
+    if server is None or "/" not in name:
+        return
+    refused = await server_refusal(server, network_guard(settings))
+    if refused is not None:
+        raise FairpostError(
+            f"Account {name} may not use this server: {refused}. Nothing was changed. "
+            "To allow it, set FAIRPOST_ALLOWED_NETWORKS or FAIRPOST_ALLOWED_PORTS for engines and commands"
+        )
+
+
+async def _read_posts(store: "Store", workspace: str | None = None) -> "tuple[list[AccountRuntime], datetime]":
+    from fairpost.observe.status import read_accounts
+
+    return await read_accounts(store, workspace=workspace), await store.value("SELECT clock_timestamp()")
 
 
 async def _add(
@@ -349,32 +325,28 @@ async def _add(
     name: str,
     *,
     address: str,
-    server: ServerSettings | None,
-    password: str | None,
-    granted: "OauthSettings | None",
+    given: "Given | None",
     facts: "Mapping[str, Any]",
 ) -> int:
-    from asyncpg import UniqueViolationError
-
-    from fairpost.app import vault_of
+    from fairpost.actions import accounts as actions
+    from fairpost.startup.parts import vault_of
     from fairpost.vault.rotation import write_sealed
 
     mailbox = await _parsed(store, address)
     await _require_workspace(store, name)
-    facts = {**facts, "address": mailbox, "id_": (id_ := await store.next_account_id())}
-    if isinstance(server, SmtpSettings) and granted is not None:
-        server = with_grant(server, granted, mailbox=mailbox)
+    id_ = await store.next_account_id()
+    server = given.server(name, None, mailbox=mailbox) if given else None
+    await _require_allowed(name, server, settings)
 
     async def write(sealed: str | None, keys: "Sequence[str] | None") -> None:
-        await store.add_account(name, **facts, transport=server and replace(server, secret=sealed), keys=keys)
+        kept = server and replace(server, secret=sealed)
+        request = actions.AddAccount(id=id_, name=name, address=mailbox, server=kept, keys=keys, **facts)
+        await act_on(store, actions.add, request)
 
-    try:
-        if password is None:
-            await write(None, None)
-        else:
-            await write_sealed(store, vault_of(settings), password, account_id=id_, write=write)
-    except UniqueViolationError:
-        raise FairpostError(f"There is an account {name} already. See: fairpost account list") from None
+    if given is None or given.secret is None:
+        await write(None, None)
+    else:
+        await write_sealed(store, vault_of(settings), given.secret, account_id=id_, write=write)
     return id_
 
 
@@ -385,88 +357,50 @@ async def _change(
     changes: dict[str, Any],
     *,
     address: str | None,
-    server: SmtpSettings | None,
-    password: str | None,
-    granted: "OauthSettings | None",
-    api: GmailGiven | None,
+    given: "Given | None",
 ) -> bool:
     """Whether it is one that engines keep as their environment has it."""
-    from fairpost.environment import is_of_environment
+    from fairpost.startup.environment import is_of_environment
+    from fairpost.transports.registry import write_transport
 
     account = await store.account_named(name)
     with_given(account.limits, {name: changes[name] for name in {f.name for f in fields(Limits)} & set(changes)})
     if address is not None:
         changes["address"] = await _parsed(store, address)
-    if api is not None:
-        changes["transport"] = write_transport(with_gmail(account.transport, api, name=name))
-        await _write_secret(store, settings, account, changes, api.secret)
-        return False
-    server = _with_login(account, server, password, granted, mailbox=changes.get("address", account.address))
+    mailbox = changes.get("address", account.address)
+    server = given.server(name, account.transport, mailbox=mailbox) if given else None
+    await _require_allowed(name, server, settings)
     if server is not None:
-        changes["transport"] = write_transport(server)
-        if server.user is None:
-            changes["secret"] = None
-    if password is None:
-        _require_password(account, server)
-    else:
-        _require_user(account, server)
-    await _write_secret(store, settings, account, changes, password)
-    return "transport" not in changes and is_of_environment(account)
+        changes["transport"] = write_transport(replace(server, secret=None))
+        if server.secret is None:
+            changes["secret"] = None  # unless a new one is sealed
+    await _write_secret(store, settings, account, changes, server, given.secret if given else None)
+    return server is None and is_of_environment(account)
 
 
 async def _write_secret(
-    store: "Store", settings: Settings, account: "Account", changes: dict[str, Any], secret: str | None
+    store: "Store",
+    settings: Settings,
+    account: "Account",
+    changes: dict[str, Any],
+    server: "ServerSettings | None",
+    secret: str | None,
 ) -> None:
     """The changes, with the secret sealed beside them. None: what is sealed stays."""
-    from fairpost.app import vault_of
+    from fairpost.actions import accounts as actions
+    from fairpost.startup.parts import vault_of
     from fairpost.vault.rotation import write_sealed
 
+    request = actions.ChangeAccount(name=account.name, changes=changes, server=server)
     if secret is None:
-        await _write_changes(store, account.name, changes)
+        await act_on(store, actions.change, request)
         return
 
     async def write(sealed: str, keys: "Sequence[str]") -> None:
-        await _write_changes(store, account.name, {**changes, "secret": sealed}, keys=keys)
+        sealed_too = {**changes, "secret": sealed}
+        await act_on(store, actions.change, replace(request, changes=sealed_too, keys=keys, has_new_secret=True))
 
     await write_sealed(store, vault_of(settings), secret, account_id=account.id, write=write)
-
-
-def _with_login(
-    account: "Account",
-    server: SmtpSettings | None,
-    password: str | None,
-    granted: "OauthSettings | None",
-    *,
-    mailbox: str,
-) -> SmtpSettings | None:
-    """The server with how it logs in by OAuth, where that was given or stays."""
-    if granted is None:
-        if server is None and password is not None:
-            require_plain_secret(account)
-        return with_kept_grant(account, server, password)
-    kept = server or account.transport
-    if not isinstance(kept, SmtpSettings):
-        raise FairpostError(f"Account {account.name} has no SMTP server. Add: --smtp smtp+starttls://HOST")
-    return with_grant(kept, granted, mailbox=mailbox)
-
-
-def _require_password(account: "Account", server: SmtpSettings | None) -> None:
-    """What was given for one server is not handed to another by mistake."""
-    if server is None or server.user is None:
-        return
-    old = account.transport
-    is_same = isinstance(old, SmtpSettings) and (old.host, old.user) == (server.host, server.user)
-    if not (is_same and isinstance(old, SmtpSettings) and old.secret):
-        raise FairpostError("Another host or user needs its password with it. Add: --ask-password")
-
-
-def _require_user(account: "Account", server: SmtpSettings | None) -> None:
-    kept = server or account.transport
-    if not isinstance(kept, SmtpSettings) or kept.user is None:
-        raise FairpostError(
-            f"Account {account.name} has no server with a user, so a password is of no use. "
-            f"Give both: fairpost account set {account.name} --smtp smtp+starttls://USER@HOST --ask-password"
-        )
 
 
 async def _parsed(store: "Store", address: str) -> str:
@@ -476,46 +410,17 @@ async def _parsed(store: "Store", address: str) -> str:
     return parsed
 
 
-async def _set_status(store: "Store", name: str, status: AccountStatus, reason: str | None) -> None:
-    await _write_changes(store, name, {"status": status, "status_reason": reason})
-
-
 async def _resume(store: "Store", name: str) -> int:
     """How many are blocked on it."""
-    from fairpost.postgres.blocks import read_blocks
+    from fairpost.actions import accounts as actions
+    from fairpost.store.blocks import read_blocks
 
-    await _set_status(store, name, AccountStatus.ACTIVE, None)
+    await act_on(store, actions.resume, actions.AccountNamed(name=name))
     return len(await read_blocks(store, now=await store.now(), account=name))
-
-
-async def _write_changes(
-    store: "Store", name: str, changes: "Mapping[str, Any]", *, keys: "Sequence[str] | None" = None
-) -> None:
-    if await store.change_account(name, changes, keys=keys) is None:
-        raise _no_account(name)
 
 
 def _no_account(name: str) -> NotFound:
     return NotFound(f"There is no account {name}. See: fairpost account list")
-
-
-def _why_not_removed(name: str, done: "Removal") -> str:
-    parts = [
-        f"{_emails(done.in_hand)} in its hands: pause it (fairpost account pause {name} --reason removing) and wait"
-        if done.in_hand
-        else "",
-        f"{_emails(done.in_doubt)} in doubt: fairpost email list --state in_doubt, then fairpost email resolve ID --as …"
-        if done.in_doubt
-        else "",
-        f"{_emails(done.pinned)} waiting for it alone: let it send them, or fairpost email cancel ID"
-        if done.pinned
-        else "",
-    ]
-    return f"Account {name} cannot be removed yet: {'; '.join(part for part in parts if part)}."
-
-
-def _emails(n: int) -> str:
-    return "1 e-mail is" if n == 1 else f"{n:,} e-mails are"
 
 
 def _require_name(name: str) -> None:
@@ -533,7 +438,7 @@ def _require_name(name: str) -> None:
 
 
 async def _require_workspace(store: "Store", name: str) -> None:
-    from fairpost.postgres.workspaces import workspace_named
+    from fairpost.store.workspaces import workspace_named
 
     workspace, slash, _ = name.partition("/")
     if slash:

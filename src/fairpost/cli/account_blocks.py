@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairpost.cli.acting import act
 from fairpost.cli.output import print_table, when
-from fairpost.cli.session import with_store
 from fairpost.model.errors import NotFound
 from fairpost.model.fault import fault_code, write_fault
 
@@ -51,13 +51,11 @@ def unblock(
     \b
     Example: fairpost account unblock sales --workspace acme
     """
-    from fairpost.postgres.blocks import unblock as end
+    from fairpost.actions import accounts as actions
 
     if (workspace is None) != all_:
         raise typer.BadParameter("give --workspace or --all, one of the two")
-    ended = with_store(lambda store: end(store, name, workspace))
-    if ended is None:
-        raise NotFound(f"There is no account {name}. See: fairpost account list")
+    ended = act(actions.unblock, actions.Unblock(name=name, workspace=workspace))
     if not ended:
         who = f"Workspace {workspace} is not blocked" if workspace else "No workspace is blocked"
         raise NotFound(f"{who} on account {name}. See: fairpost account show {name}")

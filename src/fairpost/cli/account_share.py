@@ -49,9 +49,9 @@ def share(
 
 
 async def _share(settings: Settings, name: str, percents: dict[str, int], *, anew: bool, dry_run: bool) -> "Plan":
-    from fairpost.app import directory_of, prepare_database, vault_of
     from fairpost.regions import sharing
     from fairpost.regions.stores import RegionStores
+    from fairpost.startup.parts import directory_of, prepare_database, vault_of
 
     await prepare_database(settings)
     async with RegionStores(directory_of(settings)) as stores:

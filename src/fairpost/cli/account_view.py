@@ -3,20 +3,20 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from fairpost.cli.gmail_options import gmail_facts, gmail_in_full, gmail_in_short
 from fairpost.cli.limit_options import limits_in_words
 from fairpost.cli.output import print_pairs, print_table, when
-from fairpost.model.transport import GmailSettings, SmtpSettings, TransportSettings
+from fairpost.model.transport import ServerSettings, TransportSettings
+from fairpost.transports.registry import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from fairpost.model.account import Limits, Patience, Rest
-    from fairpost.policy.diagnosis import Post
+    from fairpost.policy.facts import AccountRuntime
 
 
-def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
+def account_facts(post: "AccountRuntime", now: "datetime") -> dict[str, Any]:
     """One account, for JSON."""
     account = post.account
     may_send_at, why = post.may_send(now)
@@ -50,7 +50,7 @@ def account_facts(post: "Post", now: "datetime") -> dict[str, Any]:
     }
 
 
-def print_accounts(posts: "Sequence[Post]", now: "datetime") -> None:
+def print_accounts(posts: "Sequence[AccountRuntime]", now: "datetime") -> None:
     columns = (
         "account",
         "workspace",
@@ -68,7 +68,7 @@ def print_accounts(posts: "Sequence[Post]", now: "datetime") -> None:
     print_table(columns, (_row(post, now) for post in posts), title="Accounts")
 
 
-def _row(post: "Post", now: "datetime") -> tuple[object, ...]:
+def _row(post: "AccountRuntime", now: "datetime") -> tuple[object, ...]:
     account, limits = post.account, post.account.limits
     hour, day = post.used(now)
     may_send_at, why = post.may_send(now)
@@ -118,16 +118,11 @@ def _server_facts(server: TransportSettings | None) -> dict[str, Any] | None:
     """All but the password, not even sealed."""
     if server is None:
         return None
-    if isinstance(server, GmailSettings):
-        return gmail_facts(server)
-    if not isinstance(server, SmtpSettings):
-        return {"kind": server.kind}
-    shown = {name: value for name, value in asdict(server).items() if name not in ("secret", "origin")}
-    return {"kind": "smtp", **shown, "has_password": server.secret is not None}
+    return kind_of(server).facts(server) if isinstance(server, ServerSettings) else {"kind": server.kind}
 
 
 def _origin(server: TransportSettings | None) -> str | None:
-    return server.origin if isinstance(server, SmtpSettings) else None
+    return server.origin if isinstance(server, ServerSettings) else None
 
 
 def _origin_in_words(server: TransportSettings | None) -> str | None:
@@ -139,29 +134,23 @@ def _origin_in_words(server: TransportSettings | None) -> str | None:
 def _server_in_short(server: TransportSettings | None) -> str:
     if server is None:
         return "no server"
-    if isinstance(server, GmailSettings):
-        return gmail_in_short(server)
-    return f"{server.host}:{server.port}" if isinstance(server, SmtpSettings) else f"unknown ({server.kind})"
+    return kind_of(server).in_short(server) if isinstance(server, ServerSettings) else f"unknown ({server.kind})"
 
 
 def _server_in_full(server: TransportSettings | None) -> str:
-    from fairpost.transport.urls import url_of
-
-    if isinstance(server, GmailSettings):
-        return gmail_in_full(server)
-    return url_of(server) if isinstance(server, SmtpSettings) else _server_in_short(server)
+    return kind_of(server).in_full(server) if isinstance(server, ServerSettings) else _server_in_short(server)
 
 
 def _password_in_words(server: TransportSettings | None) -> str | None:
-    if isinstance(server, GmailSettings):
-        return f"sealed with the key {server.secret.split(':')[1]}" if server.secret else "none"
-    if not isinstance(server, SmtpSettings) or server.user is None:
+    if not isinstance(server, ServerSettings) or not server.takes_secret:
         return None
-    what = f"{server.oauth.kind}, " if server.oauth is not None else ""
-    return f"{what}sealed with the key {server.secret.split(':')[1]}" if server.secret else "none"
+    if server.secret is None:
+        return "none"
+    what = kind_of(server).secret_in_short(server)
+    return f"{f'{what}, ' if what else ''}sealed with the key {server.secret.split(':')[1]}"
 
 
-def print_account(post: "Post", now: "datetime") -> None:
+def print_account(post: "AccountRuntime", now: "datetime") -> None:
     account, limits = post.account, post.account.limits
     hour, day = post.used(now)
     may_send_at, why = post.may_send(now)

@@ -6,12 +6,12 @@ import typer
 
 from fairpost.cli import people_view
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
-from fairpost.cli.session import who, with_home_store
+from fairpost.cli.session import with_home_store
 from fairpost.model.person import Role
 
 if TYPE_CHECKING:
     from fairpost.model.person import Person, Session
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Invite the people who run the service, let them in, keep them out.")
 
@@ -39,7 +39,7 @@ def list_(as_json: AsJson = False) -> None:
     \b
     Example: fairpost admin list
     """
-    from fairpost.people.membership import people
+    from fairpost.auth.membership import people
 
     found = with_home_store(lambda home: people(home, None))
     people_view.show_people(found, nobody="there is no admin; see: fairpost admin invite --help", as_json=as_json)
@@ -66,10 +66,10 @@ def link(address: Address, as_json: AsJson = False) -> None:
     \b
     Example: fairpost admin link ann@example.com
     """
-    from fairpost.people.signing_in import offer_entry
+    from fairpost.actions import members
 
-    offered = people_view.with_person(None, address, lambda store, person: offer_entry(store, person.id, by=who()))
-    people_view.show_entry(people_view.accepted(offered), as_json=as_json)
+    offered = people_view.act_where_known(None, members.link, members.NamedPerson(workspace=None, address=address))
+    people_view.show_entry(offered, as_json=as_json)
 
 
 @app.command()
@@ -117,7 +117,7 @@ def sessions(
     \b
     Example: fairpost admin sessions ann@example.com --revoke
     """
-    from fairpost.people.sessions import revoke_sessions, sessions_of
+    from fairpost.auth.sessions import revoke_sessions, sessions_of
 
     async def work(store: "Store", person: "Person") -> "tuple[list[Session], int]":
         found = await sessions_of(store, person.id)

@@ -23,7 +23,7 @@ def api(
     Example: fairpost api --listen 127.0.0.1:8080 --processes 2
     """
     from fairpost.api.serve import ServerOptions
-    from fairpost.service import document, run_service
+    from fairpost.startup.service import document, run_service
 
     if openapi:
         print_json(document())

@@ -22,7 +22,7 @@ def audit(
     \b
     Example: fairpost audit acme --limit 20
     """
-    from fairpost.postgres import workspaces
+    from fairpost.store import workspaces
 
     on_store = with_home_store if workspace is None else with_store
     found = on_store(lambda store: workspaces.audit(store, workspace, before=before, most=limit))

@@ -178,7 +178,7 @@ def claim(as_json: AsJson = False) -> None:
 
     Example: fairpost bench claim --json
     """
-    from fairpost.bench.claim import bench_claim
+    from fairpost.dev.bench.claim import bench_claim
 
     _run(bench_claim, as_json)
 
@@ -191,7 +191,7 @@ def fairness(as_json: AsJson = False) -> None:
     """
     from functools import partial
 
-    from fairpost.bench.fairness import bench_fairness
+    from fairpost.dev.bench.fairness import bench_fairness
     from fairpost.observe.fairness import read_fairness
 
     _run(partial(bench_fairness, look=read_fairness), as_json)
@@ -203,7 +203,7 @@ def enqueue(as_json: AsJson = False) -> None:
 
     Example: fairpost bench enqueue
     """
-    from fairpost.bench.enqueue import bench_enqueue
+    from fairpost.dev.bench.enqueue import bench_enqueue
 
     _run(bench_enqueue, as_json)
 
@@ -214,7 +214,7 @@ def schedule(as_json: AsJson = False) -> None:
 
     Example: fairpost bench schedule --json
     """
-    from fairpost.bench.schedule import bench_schedule
+    from fairpost.dev.bench.schedule import bench_schedule
 
     _run(bench_schedule, as_json)
 
@@ -225,7 +225,7 @@ def send(as_json: AsJson = False) -> None:
 
     Example: fairpost bench send --json
     """
-    from fairpost.bench.send import bench_send
+    from fairpost.dev.bench.send import bench_send
 
     _run(bench_send, as_json)
 
@@ -250,10 +250,10 @@ def plans(
     """
     from functools import partial
 
-    from fairpost.app import server_url
-    from fairpost.bench.plans import bench_plans
     from fairpost.cli.progress import progress
+    from fairpost.dev.bench.plans import bench_plans
     from fairpost.settings import read_settings
+    from fairpost.startup.parts import server_url
 
     measure = partial(bench_plans, seconds=seconds, rounds=rounds, emails=emails, held_s=held)
 
@@ -272,7 +272,7 @@ def pickup(as_json: AsJson = False) -> None:
 
     Example: fairpost bench pickup --json
     """
-    from fairpost.bench.pickup import bench_pickup
+    from fairpost.dev.bench.pickup import bench_pickup
 
     _run(bench_pickup, as_json)
 
@@ -283,7 +283,7 @@ def memory(as_json: AsJson = False) -> None:
 
     Example: fairpost bench memory --json
     """
-    from fairpost.bench.memory import bench_memory
+    from fairpost.dev.bench.memory import bench_memory
 
     _run(bench_memory, as_json)
 
@@ -294,7 +294,7 @@ def compose(as_json: AsJson = False) -> None:
 
     Example: fairpost bench compose --json
     """
-    from fairpost.bench.compose import bench_compose
+    from fairpost.dev.bench.compose import bench_compose
 
     _report(bench_compose, as_json)
 
@@ -305,7 +305,7 @@ def render(as_json: AsJson = False) -> None:
 
     Example: fairpost bench render
     """
-    from fairpost.bench.render import bench_render
+    from fairpost.dev.bench.render import bench_render
 
     _run(bench_render, as_json)
 
@@ -324,7 +324,7 @@ def api(
     """
     from functools import partial
 
-    from fairpost.bench.api import bench_api
+    from fairpost.dev.bench.api import bench_api
 
     _run(partial(bench_api, seconds=seconds, processes=processes, connections=connections), as_json)
 
@@ -341,7 +341,7 @@ def pages(
     """
     from functools import partial
 
-    from fairpost.bench.pages import bench_pages
+    from fairpost.dev.bench.pages import bench_pages
     from fairpost.observe.emails import list_emails
 
     _run(partial(bench_pages, look=list_emails, emails=emails), as_json)
@@ -360,7 +360,7 @@ def dashboard(
     """
     from functools import partial
 
-    from fairpost.bench.dashboard import bench_dashboard
+    from fairpost.dev.bench.dashboard import bench_dashboard
 
     _run(partial(bench_dashboard, emails=emails, watchers=watchers), as_json)
 
@@ -377,7 +377,7 @@ def smtp(
 
     Example: fairpost bench smtp --json
     """
-    from fairpost.bench.smtp import bench_smtp
+    from fairpost.dev.bench.smtp import bench_smtp
 
     where = _host_and_port(server) if server else None
     _report(lambda progress: asyncio.run(bench_smtp(progress, server=where)), as_json)
@@ -410,8 +410,8 @@ def _print(figures: Figures, as_json: bool) -> None:
 
 
 async def _measure(bench: Bench, progress: Callable[[str], None]) -> Figures:
-    from fairpost.app import server_url
     from fairpost.settings import read_settings
+    from fairpost.startup.parts import server_url
 
     return await bench(await server_url(read_settings(os.environ)), progress)
 

@@ -6,28 +6,27 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from fairpost.cli.acting import act, act_on
 from fairpost.cli.arguments import moment
 from fairpost.cli.campaign_mail import preview, retry, send_test, who
 from fairpost.cli.campaign_session import Name, Workspace, count, tell_next, with_campaign
 from fairpost.cli.names import require_name
 from fairpost.cli.output import AsJson, plain, print_json, print_table
 from fairpost.cli.session import with_store
-from fairpost.model.errors import FairpostError
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
+    from fairpost.actions.campaigns import Launched
     from fairpost.campaigns.launching import SchedulingResult
     from fairpost.model.campaign import Campaign, Gap
     from fairpost.observe.campaigns import CampaignView
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 T = TypeVar("T")
 
 app = typer.Typer(
     no_args_is_help=True, help="Write, launch, pause and watch campaigns; see who got what, and retry the rest."
 )
-
-BY = "command line"
 
 
 # ── made ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -73,9 +72,9 @@ def new(
     \b
     Example: fairpost campaign new spring --list customers --template hello
     """
-    from fairpost.model.campaign import HUMAN_GAP, Step
-    from fairpost.postgres import campaigns, templates
-    from fairpost.postgres.campaigns import Draft
+    from fairpost.actions.campaigns import PutDraft, put
+    from fairpost.model.campaign import HUMAN_GAP
+    from fairpost.store.campaigns import Draft
 
     require_name("CAMPAIGN", name)
     _require_names(pool=pool, user=user)
@@ -84,25 +83,18 @@ def new(
     pause = _gap(gap) if gap is not None else (HUMAN_GAP if sequence else None)
     where = workspace or read_settings().workspace
 
-    async def work(store: "Store") -> "Campaign":
-        if template is not None:
-            await templates.put_sequence(store, where, name, [Step(template=template)], is_own=True)
-        return await campaigns.put_draft(
-            store,
-            Draft(
-                workspace=where,
-                name=name,
-                sequence=sequence or name,
-                lists=tuple(list_),
-                route=f"@{account}" if account else pool,
-                gap=pause,
-                by_recipients_clock=recipients_clock,
-                user=user,
-                starts_at=start,
-            ),
-        )
-
-    made = with_store(work)
+    draft = Draft(
+        workspace=where,
+        name=name,
+        sequence=sequence or name,
+        lists=tuple(list_),
+        route=f"@{account}" if account else pool,
+        gap=pause,
+        by_recipients_clock=recipients_clock,
+        user=user,
+        starts_at=start,
+    )
+    made = act(put, PutDraft(draft=draft, template=template)).campaign
     typer.echo(f"campaign {made.name} is a draft with {count(len(made.steps), 'step')} for {', '.join(made.lists)}")
     tell_next(f"fairpost campaign preview {_named(made)}", f"fairpost campaign launch {_named(made)}")
 
@@ -121,18 +113,19 @@ def apply(
     \b
     Example: fairpost campaign apply spring.toml --dry-run
     """
-    from fairpost.campaigns.applying import Applied
-    from fairpost.campaigns.applying import apply as applied
+    from fairpost.actions import campaigns as actions
+    from fairpost.campaigns import applying
     from fairpost.campaigns.diff import in_lines
     from fairpost.campaigns.file import read_campaign_file
 
-    async def work(store: "Store") -> "tuple[Applied, SchedulingResult | None]":
-        now = await store.value("SELECT clock_timestamp()")
-        done = await applied(store, read_campaign_file(file, now=now), dry_run=dry_run, now=now)
-        is_wanted = launch_ and not dry_run and done.campaign is not None
-        return done, await _launched(
-            store, done.campaign, skip_incomplete=False
-        ) if is_wanted and done.campaign else None
+    async def work(store: "Store") -> "tuple[applying.Applied, SchedulingResult | None]":
+        now = await store.now()
+        wanted = read_campaign_file(file, now=now)
+        if dry_run:
+            return await applying.apply(store, wanted, dry_run=True, now=now), None
+        done = await act_on(store, actions.apply, wanted)
+        assert done.campaign is not None  # it was not only looked at
+        return done, await _launched(store, done.campaign.workspace, done.campaign.name) if launch_ else None
 
     done, result = with_store(work)
     if as_json:
@@ -173,14 +166,9 @@ def remove(name: Name, workspace: Workspace = None) -> None:
     \b
     Example: fairpost campaign remove spring
     """
-    from fairpost.postgres import campaigns
+    from fairpost.actions import campaigns as actions
 
-    async def work(store: "Store", campaign: "Campaign") -> str | None:
-        return None if await campaigns.remove_draft(store, campaign) else str(campaign.state)
-
-    state = with_campaign(name, workspace, work)
-    if state is not None:
-        raise FairpostError(f"Campaign {name} is {state}, and only a draft can be removed. Nothing was changed.")
+    act(actions.remove, actions.Named(workspace=_where(workspace), name=name))
     typer.echo(f"removed {name}")
 
 
@@ -205,10 +193,10 @@ def launch(
     Example: fairpost campaign launch spring
     """
 
-    async def work(store: "Store", campaign: "Campaign") -> "SchedulingResult":
-        return await _launched(store, campaign, skip_incomplete=skip_incomplete)
+    async def work(store: "Store") -> "SchedulingResult":
+        return await _launched(store, _where(workspace), name, skip_incomplete=skip_incomplete)
 
-    result = with_campaign(name, workspace, work)
+    result = with_store(work)
     if as_json:
         print_json(result)
         return
@@ -228,16 +216,13 @@ def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -
     \b
     Example: fairpost campaign schedule spring
     """
-    from fairpost.campaigns.launching import schedule_anew
-    from fairpost.cli.progress import progress
-    from fairpost.postgres import campaigns
+    from fairpost.actions import campaigns as actions
 
-    async def work(store: "Store", campaign: "Campaign") -> "SchedulingResult":
-        now = await store.value("SELECT clock_timestamp()")
-        with progress("scheduling", await campaigns.members(store, campaign)) as reach:
-            return await schedule_anew(store, campaign, now=now, progress=reach)
+    async def work(store: "Store") -> "SchedulingResult":
+        begun = await act_on(store, actions.schedule, actions.Named(workspace=_where(workspace), name=name))
+        return await _planned(store, begun)
 
-    result = with_campaign(name, workspace, work)
+    result = with_store(work)
     if as_json:
         print_json(result)
     else:
@@ -255,15 +240,10 @@ def pause(
     \b
     Example: fairpost campaign pause spring --reason "wrong price"
     """
-    from fairpost.postgres import campaigns
+    from fairpost.actions import campaigns as actions
 
-    async def work(store: "Store", campaign: "Campaign") -> "tuple[bool, str]":
-        return await campaigns.pause(store, campaign, reason=reason, by=BY), str(campaign.state)
-
-    is_moved, state = with_campaign(name, workspace, work)
-    if not is_moved and state != "paused":
-        raise FairpostError(f"Campaign {name} is {state}, and cannot be paused. Nothing was changed.")
-    typer.echo(f"paused {name}" if is_moved else f"{name} was paused already")
+    moved = act(actions.pause, actions.Because(workspace=_where(workspace), name=name, reason=reason))
+    typer.echo(f"paused {name}" if moved.changed else f"{name} was paused already")
     tell_next(f"fairpost campaign resume {_with_workspace(name, workspace)}")
 
 
@@ -274,15 +254,10 @@ def resume(name: Name, workspace: Workspace = None) -> None:
     \b
     Example: fairpost campaign resume spring
     """
-    from fairpost.postgres import campaigns
+    from fairpost.actions import campaigns as actions
 
-    async def work(store: "Store", campaign: "Campaign") -> "tuple[bool, str]":
-        return await campaigns.resume(store, campaign, by=BY), str(campaign.state)
-
-    is_moved, state = with_campaign(name, workspace, work)
-    if not is_moved and state not in ("running", "scheduled"):
-        raise FairpostError(f"Campaign {name} is {state}, and cannot be resumed. Nothing was changed.")
-    typer.echo(f"resumed {name}" if is_moved else f"{name} was not paused")
+    moved = act(actions.resume, actions.Named(workspace=_where(workspace), name=name))
+    typer.echo(f"resumed {name}" if moved.changed else f"{name} was not paused")
 
 
 @app.command()
@@ -296,17 +271,12 @@ def cancel(
     \b
     Example: fairpost campaign cancel spring --reason "product recalled"
     """
-    from fairpost.postgres import campaigns
+    from fairpost.actions import campaigns as actions
 
-    async def work(store: "Store", campaign: "Campaign") -> "tuple[bool, str]":
-        return await campaigns.cancel(store, campaign, reason=reason, by=BY), str(campaign.state)
-
-    is_moved, state = with_campaign(name, workspace, work)
-    if not is_moved and state != "cancelled":
-        raise FairpostError(f"Campaign {name} is {state}: there is nothing left to cancel. Nothing was changed.")
+    moved = act(actions.cancel, actions.Because(workspace=_where(workspace), name=name, reason=reason))
     typer.echo(
         f"cancelled {name}; an engine takes what waited out of the queue"
-        if is_moved
+        if moved.changed
         else f"{name} was cancelled already"
     )
 
@@ -323,15 +293,11 @@ def stop(
     \b
     Example: fairpost campaign stop spring ann@example.com --reason "has replied"
     """
-    from fairpost.postgres import campaigns
-    from fairpost.postgres.prospects import known_by
+    from fairpost.actions import campaigns as actions
 
-    async def work(store: "Store", campaign: "Campaign") -> int:
-        prospect = await known_by(store, campaign.workspace, address)
-        return await campaigns.stop(store, prospect.id, campaign, reason=reason)
-
-    stopped = with_campaign(name, workspace, work)
-    typer.echo(f"{address} gets nothing more of {name}: {count(stopped, 'e-mail')} cancelled")
+    request = actions.StopRecipient(workspace=_where(workspace), name=name, address=address, reason=reason)
+    stopped = act(actions.stop, request)
+    typer.echo(f"{address} gets nothing more of {name}: {count(stopped.cancelled, 'e-mail')} cancelled")
 
 
 # ── looked at ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -350,7 +316,8 @@ def list_campaigns(
     Example: fairpost campaign list
     """
     from fairpost.observe.campaigns import view_campaign
-    from fairpost.postgres import campaigns
+    from fairpost.reasons.rendering import sentence
+    from fairpost.store import campaigns
 
     where = None if everywhere else workspace or read_settings().workspace
 
@@ -367,7 +334,7 @@ def list_campaigns(
                 view.campaign.name,
                 view.campaign.state,
                 f"{view.progress.count('sent'):,} of {_emails_of(view):,}",
-                view.waiting.words,
+                sentence(view.waiting.reason, view.timezone),
             )
             for view in views
         )
@@ -422,20 +389,20 @@ for name, command in (("who", who), ("retry", retry), ("preview", preview), ("se
 # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _launched(store: "Store", campaign: "Campaign", *, skip_incomplete: bool) -> "SchedulingResult":
-    from fairpost.campaigns import launching
-    from fairpost.cli.progress import progress
-    from fairpost.postgres import campaigns
+async def _launched(store: "Store", workspace: str, name: str, *, skip_incomplete: bool = False) -> "SchedulingResult":
+    from fairpost.actions import campaigns as actions
 
-    now = await store.value("SELECT clock_timestamp()")
-    launched = await launching.launch(store, campaign, skip_incomplete=skip_incomplete, by=BY, now=now)
-    if launched.state in ("failed", "cancelled"):
-        raise FairpostError(
-            f"Campaign {campaign.name} is {launched.state}, and cannot be launched. Nothing was changed."
-        )
-    with progress("scheduling", await campaigns.members(store, launched)) as reach:
-        already = 0 if campaign.state == "draft" else None  # an engine may have begun before we do
-        return await launching.schedule(store, launched, already=already, progress=reach)
+    request = actions.Launch(workspace=workspace, name=name, skip_incomplete=skip_incomplete)
+    return await _planned(store, await act_on(store, actions.launch, request))
+
+
+async def _planned(store: "Store", launched: "Launched") -> "SchedulingResult":
+    from fairpost.actions.campaigns import plan
+    from fairpost.cli.progress import progress
+    from fairpost.store import campaigns
+
+    with progress("scheduling", await campaigns.members(store, launched.campaign)) as reach:
+        return await plan(store, launched, progress=reach)
 
 
 def _tell_scheduled(result: "SchedulingResult") -> None:
@@ -457,6 +424,8 @@ def _numbered(steps: list[int]) -> str:
 
 
 def _facts(view: "CampaignView") -> dict[str, object]:
+    from fairpost.reasons.rendering import sentence
+
     campaign, progress = view.campaign, view.progress
     return {
         "id": campaign.id,
@@ -464,7 +433,8 @@ def _facts(view: "CampaignView") -> dict[str, object]:
         "name": campaign.name,
         "state": campaign.state,
         "reason": campaign.reason,
-        "waits_for": view.waiting.words,
+        "waits_for": sentence(view.waiting.reason, view.timezone),
+        "condition": view.waiting.code,
         "waits_until": view.waiting.until,
         "sequence": campaign.sequence,
         "lists": campaign.lists,
@@ -508,6 +478,10 @@ def _require_names(*, pool: str, user: str) -> None:
             check(given)
         except ValueError as error:
             raise typer.BadParameter(f"{option} {error}") from error
+
+
+def _where(workspace: str | None) -> str:
+    return workspace or read_settings().workspace
 
 
 def _named(campaign: "Campaign") -> str:

@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act
 from fairpost.cli.campaign_session import Name, Workspace, count, tell_next, with_campaign
 from fairpost.cli.output import AsJson, note, plain, print_json, print_table
 from fairpost.model.errors import FairpostError
+from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from fairpost.campaigns.preview import Preview
     from fairpost.model.campaign import Campaign
-    from fairpost.postgres.campaigns import Receipt
-    from fairpost.postgres.store import Store
+    from fairpost.store.campaigns import Receipt
+    from fairpost.store.store import Store
 
 NOT_SENT = ("failed", "bounced", "suppressed", "cancelled", "in_doubt")
 STATES = ("sent", *NOT_SENT, "ready", "scheduled", "to follow", "parked", "claimed", "sending")
@@ -40,7 +42,7 @@ def who(
     shown = limit or (None if as_json else 100)
 
     async def work(store: "Store", campaign: "Campaign") -> "list[Receipt]":
-        from fairpost.postgres import campaigns
+        from fairpost.store import campaigns
 
         rows, ids = [], await store.public_ids()
         async for receipt in campaigns.receipts(store, campaign, states=states, most=shown):
@@ -86,17 +88,10 @@ def retry(
     if wrong := [each for each in states if each not in ("failed", "bounced", "cancelled", "suppressed")]:
         raise typer.BadParameter(f"--state must be failed, bounced, cancelled or suppressed, got {wrong[0]}")
 
-    async def work(store: "Store", campaign: "Campaign") -> int:
-        from fairpost.model.ids import EmailId
-        from fairpost.postgres import campaigns
+    from fairpost.actions import campaigns as actions
 
-        if campaign.state == "cancelled":
-            raise FairpostError(f"Campaign {campaign.name} is cancelled, and stays so. Nothing was changed.")
-        ids = [EmailId(r.email_id) async for r in campaigns.receipts(store, campaign, states=states)]
-        pages = [ids[at : at + campaigns.PAGE] for at in range(0, len(ids), campaigns.PAGE)]
-        return sum([await campaigns.retry(store, page) for page in pages])
-
-    again = with_campaign(name, workspace, work)
+    where = workspace or read_settings().workspace
+    again = act(actions.retry, actions.Retry(workspace=where, name=name, states=states)).retried
     if as_json:
         print_json({"retried": again})
     else:
@@ -192,8 +187,8 @@ def send_test(
 
 async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step: int) -> "Preview":
     from fairpost.campaigns.preview import preview as previewed
-    from fairpost.postgres import campaigns
-    from fairpost.postgres.prospects import known_by
+    from fairpost.store import campaigns
+    from fairpost.store.prospects import known_by
 
     address = to or await campaigns.first_member(store, campaign)
     if address is None:

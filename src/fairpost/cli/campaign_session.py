@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from fairpost.model.campaign import Campaign
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ def with_campaign(name: str, workspace: str | None, work: "Callable[[Store, Camp
     where = workspace or read_settings().workspace
 
     async def run(store: "Store") -> T:
-        from fairpost.postgres.campaigns import campaign_named
+        from fairpost.store.campaigns import campaign_named
 
         return await work(store, await campaign_named(store, where, name))
 

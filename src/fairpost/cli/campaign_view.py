@@ -25,12 +25,13 @@ COLUMNS = (
 
 def print_campaign(view: "CampaignView") -> None:
     from fairpost.campaigns.words import duration_in_words, gap_in_words
+    from fairpost.reasons.rendering import command, told
 
     campaign, progress = view.campaign, view.progress
     typer.secho(plain(f"{campaign.name}: {campaign.state}"), bold=True)
-    typer.echo(plain(view.waiting.words))
-    if view.waiting.then:
-        typer.echo(f"next: {view.waiting.then}")
+    typer.echo(plain(told(view.waiting, view.timezone)))
+    if following := command(view.waiting.reason):
+        typer.echo(f"next: {following}")
     typer.echo()
     print_pairs(
         (

@@ -17,11 +17,14 @@ EVEN = 0.02  # of what was foreseen: nobody calls that late
 
 def course_facts(view: "CourseView") -> dict[str, Any]:
     """For JSON."""
+    from fairpost.reasons.rendering import sentence
+
     standing = view.standing
     return {
         "campaign": view.campaign.name,
         "state": view.campaign.state,
-        "waits_for": view.waiting.words,
+        "waits_for": sentence(view.waiting.reason, view.timezone),
+        "condition": view.waiting.code,
         "waits_until": view.waiting.until,
         "counted_at": standing.at if standing else None,
         "sent": standing.sent if standing else 0,
@@ -60,9 +63,9 @@ def print_course(view: "CourseView") -> None:
 def course_in_words(view: "CourseView") -> "Iterator[str]":
     """Sent 420 of 1,000; the forecast at the launch said 500 by then."""
     from fairpost.policy.forecast import Unforeseen
-    from fairpost.policy.waiting import local
+    from fairpost.reasons.rendering import local, sentence
 
-    yield view.waiting.words
+    yield sentence(view.waiting.reason, view.timezone)
     standing = view.standing
     if standing is None:
         yield (
@@ -100,7 +103,7 @@ def _drift(view: "CourseView") -> str:
 def _print_points(view: "CourseView") -> None:
     from fairpost.cli.forecast_view import bar
     from fairpost.policy.forecast import Foreseen, foreseen_by
-    from fairpost.policy.waiting import local
+    from fairpost.reasons.rendering import local
 
     last = len(view.points) - 1
     places = sorted({n * last // (ROWS_MAX - 1) for n in range(ROWS_MAX)}) if last >= ROWS_MAX else range(last + 1)

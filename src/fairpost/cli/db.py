@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
 
+from fairpost.cli.acting import act, act_on
 from fairpost.cli.output import AsJson, print_json, print_pairs, print_table
 from fairpost.model.errors import EmbeddedServerError, FairpostError
 from fairpost.model.rights import how_to_grant, names
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     import asyncpg
 
     from fairpost.model.retention import DroppedMonth, OldMonth
-    from fairpost.postgres.applications import Application
-    from fairpost.postgres.migrations import Applied
-    from fairpost.postgres.store import Store
+    from fairpost.store.applications import Application
+    from fairpost.store.migrations import Applied
+    from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Start, stop, migrate and look at the database.")
 
@@ -51,7 +52,7 @@ def start(as_json: AsJson = False) -> None:
     \b
     Example: fairpost db start
     """
-    from fairpost.app import embedded, home_database_url
+    from fairpost.startup.parts import embedded, home_database_url
 
     settings = read_settings().at_home()  # it is no region's
     if settings.database_url:
@@ -74,7 +75,7 @@ def stop() -> None:
     \b
     Example: fairpost db stop
     """
-    from fairpost.app import embedded
+    from fairpost.startup.parts import embedded
 
     settings = read_settings().at_home()  # it is no region's
     if settings.database_url:
@@ -126,21 +127,13 @@ def grant(
     \b
     Example: fairpost db grant partner --workspace acme
     """
-    from fairpost.cli.session import with_store
-    from fairpost.postgres import applications
-    from fairpost.postgres import workspaces as rooms
+    from fairpost.actions import logins
+    from fairpost.store.applications import ALL_WORKSPACES
 
     if all_workspaces and workspaces:
         raise FairpostError("--workspace names some, and --all-workspaces is all of them. Give one of the two")
-    wanted = [applications.ALL_WORKSPACES] if all_workspaces else workspaces or ["default"]
-
-    async def work(store: "Store") -> None:
-        async with store.together() as one:
-            await applications.grant(one, login, wanted)
-            detail = {"workspaces": wanted}
-            await rooms.write_audit(one, workspace=None, who="cli", action="login.grant", subject=login, detail=detail)
-
-    with_store(work)
+    wanted = [ALL_WORKSPACES] if all_workspaces else workspaces or ["default"]
+    act(logins.grant, logins.GrantLogin(login=login, workspaces=wanted))
     if as_json:
         print_json({"login": login, "workspaces": wanted})
     else:
@@ -159,16 +152,9 @@ def revoke(
     \b
     Example: fairpost db revoke partner
     """
-    from fairpost.cli.session import with_store
-    from fairpost.postgres import applications
-    from fairpost.postgres import workspaces as rooms
+    from fairpost.actions import logins
 
-    async def work(store: "Store") -> None:
-        async with store.together() as one:
-            await applications.revoke(one, login)
-            await rooms.write_audit(one, workspace=None, who="cli", action="login.revoke", subject=login)
-
-    with_store(work)
+    act(logins.revoke, logins.NamedLogin(login=login))
     if as_json:
         print_json({"login": login, "workspaces": []})
     else:
@@ -183,7 +169,7 @@ def logins(as_json: AsJson = False) -> None:
     Example: fairpost db logins
     """
     from fairpost.cli.session import with_store
-    from fairpost.postgres.applications import ALL_WORKSPACES, applications
+    from fairpost.store.applications import ALL_WORKSPACES, applications
 
     found = with_store(applications)
     if as_json:
@@ -215,7 +201,7 @@ def shell(
     """
     import asyncio
 
-    from fairpost.app import server_url
+    from fairpost.startup.parts import server_url
 
     program = _psql()
     where, environment = _without_secret(asyncio.run(server_url(read_settings())))
@@ -361,7 +347,7 @@ async def _retained(
 ) -> "tuple[list[OldMonth] | list[DroppedMonth], list[OldMonth]]":
     import asyncpg
 
-    from fairpost.postgres import retention
+    from fairpost.store import retention
 
     before = await store.now() - timedelta(days=days)
     if dry_run:
@@ -390,7 +376,7 @@ def _schema_in_words(found: DatabaseStatus) -> str | None:
 def _app_url(settings: Settings) -> str:
     import asyncio
 
-    from fairpost.app import embedded
+    from fairpost.startup.parts import embedded
 
     if settings.database_url:
         raise FairpostError(
@@ -405,33 +391,29 @@ def _app_url(settings: Settings) -> str:
 
 
 async def _make_app_login(url: str) -> None:
-    """On the embedded server alone: whoever reaches its socket is this machine's user, and needs no password."""
-    from fairpost.postgres import applications
-    from fairpost.postgres.store import Store
+    from fairpost.actions import logins
+    from fairpost.store.store import Store
 
-    async with Store.open(url) as store, store.together() as one:
-        if not await one.value("SELECT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = $1)", APP_LOGIN):
-            await one.value(f"CREATE ROLE {APP_LOGIN} LOGIN")
-            await one.value(f"GRANT USAGE, CREATE ON SCHEMA public TO {APP_LOGIN}")
-            await applications.grant(one, APP_LOGIN, [applications.ALL_WORKSPACES])
+    async with Store.open(url) as store:
+        await act_on(store, logins.create, logins.NamedLogin(login=APP_LOGIN))
 
 
 def _url(settings: Settings) -> str:
-    from fairpost.app import embedded
+    from fairpost.startup.parts import embedded
 
     return settings.database_url or embedded(settings).url
 
 
 async def _migrate(settings: Settings) -> "Applied":
-    from fairpost.app import connect, server_url
-    from fairpost.postgres.migrations import migrate as bring_up_to_date
+    from fairpost.startup.parts import connect, server_url
+    from fairpost.store.migrations import migrate as bring_up_to_date
 
     async with connect(await server_url(settings)) as conn:
         return await bring_up_to_date(conn)
 
 
 async def _status(settings: Settings) -> DatabaseStatus:
-    from fairpost.app import connect, embedded
+    from fairpost.startup.parts import connect, embedded
 
     if settings.database_url:
         async with connect(settings.database_url) as conn:
@@ -454,7 +436,7 @@ async def _status(settings: Settings) -> DatabaseStatus:
 
 
 async def _inside(conn: "asyncpg.Connection") -> dict[str, Any]:
-    from fairpost.postgres.migrations import pending
+    from fairpost.store.migrations import pending
 
     todo = await pending(conn)
     has_ledger = await conn.fetchval("SELECT to_regclass('fairpost.migrations') IS NOT NULL")
@@ -469,7 +451,7 @@ async def _inside(conn: "asyncpg.Connection") -> dict[str, Any]:
 def _psql() -> str:
     import shutil
 
-    from fairpost.postgres.binaries import find_binaries
+    from fairpost.store.binaries import find_binaries
 
     try:
         ours = find_binaries().directory / "psql"

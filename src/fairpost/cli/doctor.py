@@ -11,9 +11,9 @@ from fairpost.settings import Settings, read_settings, read_settings_file
 if TYPE_CHECKING:
     import asyncpg
 
-    from fairpost.policy.checkup import Check
+    from fairpost.observe.checkup import Check
     from fairpost.policy.findings import Environment, Findings, Machine
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
     from fairpost.vault.vault import Vault
 
 
@@ -27,7 +27,7 @@ def doctor(as_json: AsJson = False) -> None:
     """
     import asyncio
 
-    from fairpost.policy.checkup import Grade, check_up
+    from fairpost.observe.checkup import Grade, check_up
 
     checks = check_up(asyncio.run(_examine(read_settings())))
     problems = sum(check.grade is Grade.PROBLEM for check in checks)
@@ -54,8 +54,8 @@ async def _examine(settings: Settings) -> "Findings":
 
     import asyncpg
 
-    from fairpost.app import connect, embedded, vault_of
     from fairpost.policy.findings import Findings
+    from fairpost.startup.parts import connect, embedded, vault_of
 
     vault = vault_of(settings)
     nothing_yet = Findings(machine=_machine(settings, vault))
@@ -73,7 +73,7 @@ async def _inside(conn: "asyncpg.Connection", findings: "Findings", settings: Se
     from dataclasses import replace
 
     from fairpost.observe.doctor import read_engine, read_schema, read_server
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
     findings = replace(findings, server=await read_server(conn), schema=await read_schema(conn))
     if findings.schema is None or not findings.schema.is_usable:
@@ -91,9 +91,9 @@ async def _inside(conn: "asyncpg.Connection", findings: "Findings", settings: Se
 
 
 def _machine(settings: Settings, vault: "Vault") -> "Machine":
-    from fairpost.app import embedded
     from fairpost.observe.doctor import disks_of, mode_of
     from fairpost.policy.findings import Machine
+    from fairpost.startup.parts import embedded
 
     places = [("FAIRPOST_HOME", settings.home)]
     if settings.database_url is None:
@@ -126,8 +126,8 @@ def _key(vault: "Vault") -> tuple[str | None, str | None]:
 
 
 async def _environment(store: "Store", settings: Settings, vault: "Vault") -> "Environment | None":
-    from fairpost.environment import as_stored, changes_to, find, given_account, in_words, is_of_environment
     from fairpost.policy.findings import Environment
+    from fairpost.startup.environment import as_stored, changes_to, find, given_account, in_words, is_of_environment
 
     try:
         given = given_account(settings)

@@ -4,18 +4,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act, outcome_of, value_of
 from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.cli.session import with_store
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import FairpostError
 
 if TYPE_CHECKING:
     from fairpost.model.workspace import Domain
-    from fairpost.postgres.store import Store
-    from fairpost.providers.domain_proof import Proof
+    from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Add, check, grant, list and remove domains of workspaces.")
 
-BY = "cli"
+ARGUMENTS = {"domain": "DOMAIN"}
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
 Name = Annotated[str, typer.Argument(metavar="DOMAIN", help="The domain, in any script.")]
 
@@ -27,9 +27,10 @@ def add(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost domain add acme acme.example
     """
+    from fairpost.actions import domains
     from fairpost.providers.domain_proof import proof_record
 
-    found = with_store(lambda store: _claimed(store, workspace, domain))
+    found = act(domains.claim, domains.NamedDomain(workspace=workspace, domain=domain), fields=ARGUMENTS).domain
     record = proof_record(found.domain, found.token)
     if as_json:
         print_json({"domain": found, "record": {"name": record.name, "type": "TXT", "value": record.value}})
@@ -45,22 +46,10 @@ def check(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost domain check acme acme.example
     """
-    from fairpost.postgres import workspaces
-    from fairpost.providers.domain_proof import find_proof, provable_domain
+    from fairpost.actions.domains import CheckDomain
+    from fairpost.actions.domains import check as checked
 
-    async def work(store: "Store") -> "Proof":
-        claimed = await workspaces.domain_named(store, workspace, provable_domain(domain))
-        proof = await find_proof(claimed.domain, claimed.token)
-        async with store.together() as one:
-            by = "dns" if proof.is_proven else None
-            await workspaces.domain_checked(one, workspace, claimed.domain, proven_by=by)
-            if proof.is_proven and claimed.proven_at is None:
-                await workspaces.write_audit(
-                    one, workspace=workspace, who=BY, action="domain.prove", subject=claimed.domain
-                )
-        return proof
-
-    proof = with_store(work)
+    proof = act(checked, CheckDomain(workspace=workspace, domain=domain), fields=ARGUMENTS).proof
     if as_json:
         print_json({"domain": proof.domain, "found": proof.found, "words": proof.words})
     elif proof.is_proven:
@@ -76,17 +65,9 @@ def grant(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost domain grant acme acme.example
     """
-    from fairpost.postgres import workspaces
+    from fairpost.actions import domains
 
-    async def work(store: "Store") -> "Domain":
-        async with store.together() as one:
-            claimed = await _claimed(one, workspace, domain)
-            await workspaces.write_audit(
-                one, workspace=workspace, who=BY, action="domain.grant", subject=claimed.domain
-            )
-            return await workspaces.domain_checked(one, workspace, claimed.domain, proven_by="the operator")
-
-    found = with_store(work)
+    found = act(domains.grant, domains.NamedDomain(workspace=workspace, domain=domain), fields=ARGUMENTS)
     if as_json:
         print_json(found)
     else:
@@ -100,7 +81,7 @@ def list_domains(workspace: Workspace, as_json: AsJson = False) -> None:
     \b
     Example: fairpost domain list acme
     """
-    from fairpost.postgres import workspaces
+    from fairpost.store import workspaces
 
     async def work(store: "Store") -> "list[Domain]":
         await workspaces.workspace_named(store, workspace)
@@ -125,34 +106,15 @@ def remove(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost domain remove acme acme.example
     """
-    from fairpost.postgres import workspaces
-    from fairpost.providers.domain_proof import provable_domain
+    from fairpost.actions import domains
+    from fairpost.actions.acting import Refused
 
-    name = provable_domain(domain)
-
-    async def work(store: "Store") -> bool:
-        async with store.together() as one:
-            removed = await workspaces.remove_domain(one, workspace, name)
-            if removed:
-                await workspaces.write_audit(one, workspace=workspace, who=BY, action="domain.remove", subject=name)
-            return removed
-
-    removed = with_store(work)
+    outcome = outcome_of(domains.remove, domains.NamedDomain(workspace=workspace, domain=domain))
+    if as_json and isinstance(outcome, Refused) and outcome.reason.code == "domain.unknown":
+        print_json({"removed": False})
+        return
+    removed = value_of(outcome, fields=ARGUMENTS)
     if as_json:
-        print_json({"removed": removed})
-    elif removed:
-        typer.echo(f"{workspace} writes as {name} no more")
+        print_json({"removed": True})
     else:
-        raise NotFound(f"There is no domain {name} in workspace {workspace}. See: fairpost domain list {workspace}")
-
-
-async def _claimed(store: "Store", workspace: str, domain: str) -> "Domain":
-    from fairpost.postgres import workspaces
-    from fairpost.providers.domain_proof import provable_domain
-
-    name = provable_domain(domain)
-    async with store.together() as one:
-        await workspaces.workspace_named(one, workspace)
-        if name not in {each.domain for each in await workspaces.domains(one, workspace)}:
-            await workspaces.write_audit(one, workspace=workspace, who=BY, action="domain.add", subject=name)
-        return await workspaces.add_domain(one, workspace, name)
+        typer.echo(f"{workspace} writes as {removed.domain} no more")

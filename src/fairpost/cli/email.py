@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fairpost.cli.acting import act_on, actor, value_of
 from fairpost.cli.arguments import email_id, email_state, moment
 from fairpost.cli.output import AsJson, error_line, iso, jsonable, note, plain, print_json, print_pairs, print_table
 from fairpost.cli.progress import progress
@@ -22,20 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from fairpost.accept.enqueue import Attachment, EmailFields, Enqueued
-    from fairpost.cli.progress import Reach
     from fairpost.model.public_ids import PublicIds
     from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail, Stop
     from fairpost.observe.life import Life, Moment, Obstacle
     from fairpost.observe.search import Found, Matches
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
-    Act = Callable[[Store, EmailId], Awaitable[str]]
+    Act = Callable[[Store, EmailId, str], Awaitable[str]]
 
 app = typer.Typer(no_args_is_help=True, help="Send, list, find, show, retry, cancel and resolve e-mails.")
 
 ATTACHMENT_BYTES_MAX = 26_214_400  # of all together; the database checks the sum
 BODY_LINES_SHOWN_MAX = 20
-RETRIED_AT_ONCE = 500
 
 Id = Annotated[str, typer.Argument(parser=email_id, metavar="ID", help="The e-mail's id, public or not.")]
 Ids = Annotated[list[str], typer.Argument(parser=email_id, metavar="ID...", help="One id or more.")]
@@ -251,25 +251,18 @@ def retry(
 
 
 def _retry_all(reason: str, workspace: str | None, account: str | None, *, is_dry: bool, as_json: bool) -> None:
-    from fairpost.postgres.pinned import retry_failed
+    from fairpost.actions.emails import FailedRetried, RetryFailed, retry_failed
 
-    async def walk(store: "Store", *, dry: bool, reach: "Reach" = lambda done: None) -> tuple[int, int]:
-        retried = left = 0
-        async for batch in retry_failed(
-            store, reason, workspace=workspace, account=account, is_dry=dry, at_once=RETRIED_AT_ONCE
-        ):
-            retried, left = retried + batch.retried, left + batch.still_suspended
-            reach(retried)
-        return retried, left
-
-    async def work(store: "Store") -> tuple[int, int]:
-        found = await walk(store, dry=True)
-        if is_dry or not found[0]:
+    async def work(store: "Store") -> FailedRetried:
+        wanted = RetryFailed(reason=reason, workspace=workspace, account=account, is_dry=True)
+        found = await act_on(store, retry_failed, wanted)
+        if is_dry or not found.retried:
             return found
-        with progress("retrying", found[0]) as reach:
-            return await walk(store, dry=False, reach=reach)
+        with progress("retrying", found.retried) as reach:
+            return await act_on(store, retry_failed, replace(wanted, is_dry=False, progress=reach))
 
-    retried, left = with_store(work)
+    done = with_store(work)
+    retried, left = done.retried, done.still_suspended
     if as_json:
         print_json(
             {"retried": 0 if is_dry else retried, "would_retry": retried if is_dry else 0, "still_suspended": left}
@@ -304,12 +297,12 @@ def resolve(
     Example: fairpost email resolve 1861234567890123456 --as resend
     """
 
+    from fairpost.actions.emails import ResolveEmail
+    from fairpost.actions.emails import resolve as resolved
+
     async def work(store: "Store") -> None:
-        email = await _meant(store, id_)
-        if await store.resolve(email, decision, by="operator") is None:
-            with _called(id_):
-                state = await _state_of(store, email)
-            raise FairpostError(f"E-mail {id_} is not in doubt: it is {state} ({MEANING[state]}).")
+        request = ResolveEmail(id=await _meant(store, id_), decision=decision)
+        value_of(await resolved(actor(), request, store), id=id_)
 
     with_store(work)
     typer.echo(f"resolved {id_}: {'it waits to be sent again' if decision == 'resend' else decision}")
@@ -319,7 +312,7 @@ def _enqueue(fields: "EmailFields") -> "tuple[Enqueued, str]":
     import asyncio
 
     from fairpost.accept.enqueue import enqueue
-    from fairpost.app import connect, prepare_database
+    from fairpost.startup.parts import connect, prepare_database
 
     async def run() -> "tuple[Enqueued, str]":
         async with connect(await prepare_database(read_settings())) as conn:
@@ -359,43 +352,25 @@ def _for_each(ids: Sequence[str], act: "Act") -> None:
 
 async def _outcome(act: "Act", store: "Store", id_: str) -> str | FairpostError:
     try:
-        with _called(id_):
-            return await act(store, await _meant(store, id_))
+        return await act(store, await _meant(store, id_), id_)
     except FairpostError as error:
         return error
 
 
-async def _retry(store: "Store", id_: EmailId) -> str:
-    before = await _state_of(store, id_)
-    if before not in (State.FAILED, State.BOUNCED):
-        raise FairpostError(
-            f"E-mail {id_} is {before} ({MEANING[before]}); only failed and bounced ones can be retried."
-        )
-    await store.retry(id_)
-    if before is State.BOUNCED:
+async def _retry(store: "Store", email: EmailId, id_: str) -> str:
+    from fairpost.actions.emails import RetryEmail, retry
+
+    moved = value_of(await retry(actor(), RetryEmail(id=email), store), id=id_)
+    if moved.before is State.BOUNCED:
         return f"retried {id_}; its address is on the suppression list until you type: fairpost unsuppress ADDRESS"
     return f"retried {id_}"
 
 
-async def _cancel(store: "Store", id_: EmailId) -> str:
-    state = await store.cancel(id_, reason="cancelled by the operator")
-    if state is None:
-        raise _unknown(id_)
-    if state != State.CANCELLED:
-        raise FairpostError(
-            f"E-mail {id_} cannot be cancelled: it is {state} ({MEANING[State(state)]}).{_advice(state)}"
-        )
+async def _cancel(store: "Store", email: EmailId, id_: str) -> str:
+    from fairpost.actions.emails import CancelEmail, cancel
+
+    value_of(await cancel(actor(), CancelEmail(id=email), store), id=id_)
     return f"cancelled {id_}"
-
-
-def _advice(state: str) -> str:
-    return " Decide: fairpost email resolve ID --as sent|failed|resend" if state == State.IN_DOUBT else ""
-
-
-async def _state_of(store: "Store", id_: EmailId) -> State:
-    from fairpost.observe.emails import show_email
-
-    return (await show_email(store, id_)).state
 
 
 async def _meant(store: "Store", text: str) -> EmailId:

@@ -11,9 +11,9 @@ from fairpost.model.errors import FairpostError
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from fairpost.emulate.app import Served
-    from fairpost.emulate.faults import Fault
-    from fairpost.emulate.server import EmulatorOptions, GmailEmulator
+    from fairpost.dev.emulate.app import Served
+    from fairpost.dev.emulate.faults import Fault
+    from fairpost.dev.emulate.server import EmulatorOptions, GmailEmulator
 
 app = typer.Typer(no_args_is_help=True, help="Services that mail goes out through, played on this machine.")
 
@@ -61,9 +61,9 @@ def gmail(
     """
     import asyncio
 
-    from fairpost.emulate.mailbox import MessageIds, Rules
-    from fairpost.emulate.quota import Limits
-    from fairpost.emulate.server import EmulatorOptions
+    from fairpost.dev.emulate.mailbox import MessageIds, Rules
+    from fairpost.dev.emulate.quota import Limits
+    from fairpost.dev.emulate.server import EmulatorOptions
 
     options = EmulatorOptions(
         port=port,
@@ -79,7 +79,7 @@ def gmail(
 def _script(path: Path) -> "list[Fault]":
     import json
 
-    from fairpost.emulate.faults import parse_all
+    from fairpost.dev.emulate.faults import parse_all
 
     try:
         if path.stat().st_size > FAULT_BYTES_MAX:
@@ -93,8 +93,8 @@ async def _play(options: "EmulatorOptions", *, users: list[str], script: "list[F
     import asyncio
     import signal
 
-    from fairpost.emulate.keys import made_or_reused
-    from fairpost.emulate.server import GmailEmulator
+    from fairpost.dev.emulate.keys import made_or_reused
+    from fairpost.dev.emulate.server import GmailEmulator
 
     over = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):

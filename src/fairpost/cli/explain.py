@@ -148,7 +148,7 @@ def _explained(reply: Reply, *, phase: Phase, channel: Channel | None, enhanced:
         reply, channel = error.reply, channel or error.channel
     if channel is None and phase.is_api:
         is_graphs = reply.text.partition(":")[0].strip().lower() in BY_GRAPH_CODE
-        channel = Channel.GRAPH if is_graphs else Channel.GMAIL
+        channel = Channel.GRAPH if is_graphs else Channel.GOOGLE
     channel = channel or Channel.SMTP
     return Explained(reply, phase, channel, meaning(reply, phase=phase.step, channel=channel, enhanced=enhanced))
 
@@ -253,7 +253,7 @@ class Follows(NamedTuple):
 def _follows(explained: Explained) -> Follows:
     """By the same judgement as in the engine, for an e-mail to one recipient that has tries left."""
     from fairpost.model.verdict import Bounced, Deferred, Failed, Retry, Sent, Untouched
-    from fairpost.policy.verdicts import is_about_our_pace, judge, suspicion
+    from fairpost.policy.verdicts import is_about_our_pace, judge, suspend_reason
 
     report = _report(explained)
     verdict = judge(_an_email(), report, attempts=1, now=datetime(2030, 1, 1, tzinfo=UTC), roll=0)
@@ -266,7 +266,7 @@ def _follows(explained: Explained) -> Follows:
             return Follows("failed", True, "goes_on")
         case Retry():
             return Follows("retried", True, "goes_on")
-        case Deferred() | Untouched() if suspicion(report):
+        case Deferred() | Untouched() if suspend_reason(report):
             return Follows("deferred", False, "suspended")
         case Untouched() if not is_about_our_pace(report):
             return Follows("deferred", False, "rests_seconds")

@@ -274,7 +274,7 @@ def _time(seconds: float | None) -> str:
 
 
 def _spark(served: "Served") -> str:
-    from fairpost.cli.fairness_view import sparkline
+    from fairpost.cli.plots import sparkline
 
     most = max(served.hours)
     return sparkline([n / most for n in served.hours], len(served.hours)) if most else ""

@@ -1,13 +1,10 @@
 """How `fairpost simulate fairness` shows what came out: the figures, each group of senders, and their slots over time."""
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 
 from fairpost.cli.output import print_table
-from fairpost.simulate.fairness import TITLES, Course, Figures, GroupFigures
-
-LEVELS = "▁▂▃▄▅▆▇█"
-SPARK_WIDTH = 24
+from fairpost.cli.plots import sparkline
+from fairpost.dev.simulate.fairness import TITLES, Course, Figures, GroupFigures
 
 WORDS = {
     "jain": "Jain's index, worst ten minutes (1: fair)",
@@ -46,14 +43,6 @@ def show(courses: Mapping[str, Course], figures: Mapping[str, Figures]) -> None:
         ),
         title=f"\nshare of the slots, from minute 0 to {scenario.minutes}",
     )
-
-
-def sparkline(shares: Sequence[float], width: int = SPARK_WIDTH) -> str:
-    """From nothing (blank) to all (a full block), in so many columns at most."""
-    width = min(width, len(shares))
-    edges = [len(shares) * n // width for n in range(width + 1)]
-    means = [sum(shares[a:b]) / (b - a) for a, b in pairwise(edges)]
-    return "".join(LEVELS[min(len(LEVELS) - 1, int(mean * len(LEVELS)))] if mean > 0 else " " for mean in means)
 
 
 def _name(group: str, figures: Mapping[str, Figures]) -> str:

@@ -36,7 +36,7 @@ def with_connection(work: "Callable[[asyncpg.Connection], Awaitable[T]]") -> T:
     """For what is one long transaction of its own."""
     import asyncio
 
-    from fairpost.app import connect, prepare_database
+    from fairpost.startup.parts import connect, prepare_database
 
     async def run() -> T:
         async with connect(await prepare_database(read_settings())) as conn:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairpost.cli.output import AsJson, print_json
-from fairpost.cli.plots import Plot, require_plottable
+from fairpost.cli.plots import Plot, require_plottable, save
 from fairpost.cli.schedule_options import (
     parse_day,
     parse_duration,
@@ -150,15 +150,15 @@ def _tell_known(name: str, workspace: str | None, *, plot: Path | None, as_json:
 
 def _tell(asked: Asked, *, plot: Path | None, as_json: bool, more: "Mapping[str, Any] | None" = None) -> None:
     """The forecast and what would help, in the form that was asked for. `more` goes beside it into JSON."""
+    from fairpost.cli.forecast_plot import draw_forecast
     from fairpost.cli.forecast_view import facts, show
     from fairpost.policy.forecast import forecast as foresee
     from fairpost.policy.forecast import suggestions
-    from fairpost.simulate.forecast_plot import plot_forecast
 
     found = foresee(asked.plan, asked.senders, now=asked.now)
     helpful = suggestions(asked.plan, asked.senders, now=asked.now, found=found)
     if plot is not None:
-        plot_forecast(found, plot, timezone=asked.plan.schedule.timezone)
+        save(draw_forecast(found, timezone=asked.plan.schedule.timezone), plot)
     if as_json:
         print_json({**facts(found, helpful), **(more or {})})
     else:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fairpost.campaigns.forecasting import Question
     from fairpost.model.campaign import Campaign
     from fairpost.policy.forecast import Foreseen
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Known:
 
 def known_campaign(name: str, workspace: str | None) -> Known:
     from fairpost.campaigns.forecasting import asked, foreseen
-    from fairpost.postgres import campaigns
+    from fairpost.store import campaigns
 
     async def work(store: "Store") -> Known:
         now = await store.value("SELECT clock_timestamp()")
@@ -74,7 +74,7 @@ def reality_facts(known: Known) -> dict[str, Any]:
 
 def show_reality(known: Known) -> None:
     from fairpost.policy.forecast import foreseen_by
-    from fairpost.policy.waiting import local
+    from fairpost.reasons.rendering import local
 
     reality = known.reality
     if reality is None:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act
 from fairpost.cli.arguments import moment, span
-from fairpost.cli.session import with_store
-from fairpost.model.errors import FairpostError, NotFound
 
 if TYPE_CHECKING:
-    from fairpost.postgres.store import Level, Store
+    from fairpost.actions.senders import Name
+    from fairpost.store.store import Level
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
 Domain = Annotated[str | None, typer.Option(metavar="NAME", help="Only this sending domain.")]
@@ -40,18 +40,12 @@ def hold(
     """
     if length is not None and until is not None:
         raise typer.BadParameter("give --for or --until, not both")
-    level, key = _name(domain, user, stream)
+    from fairpost.actions.senders import Hold
+    from fairpost.actions.senders import hold as held
 
-    async def work(store: "Store") -> datetime | None:
-        now = await store.value("SELECT clock_timestamp()")
-        end: datetime | None = now + length if length else until
-        if end is not None and end <= now:
-            raise FairpostError(f"--until must lie in the future, got {end.isoformat()}")
-        await store.hold(workspace, level, key, until=end, reason=reason)
-        return end
-
-    end = with_store(work)
-    typer.echo(f"held {_in_words(workspace, level, key)} until {f'{end:%Y-%m-%d %H:%M:%S %Z}' if end else 'released'}")
+    name = _name(workspace, domain, user, stream)
+    end = act(held, Hold(name=name, reason=reason, length=length, until=until))
+    typer.echo(f"held {_in_words(name)} until {f'{end:%Y-%m-%d %H:%M:%S %Z}' if end else 'released'}")
 
 
 def release(workspace: Workspace, domain: Domain = None, user: User = None, stream: Stream = None) -> None:
@@ -60,13 +54,17 @@ def release(workspace: Workspace, domain: Domain = None, user: User = None, stre
     \b
     Example: fairpost release acme --user ann
     """
-    level, key = _name(domain, user, stream)
-    if not with_store(lambda store: store.release(workspace, level, key)):
-        raise NotFound(f"There is no hold on {_in_words(workspace, level, key)}. See: fairpost status")
-    typer.echo(f"released {_in_words(workspace, level, key)}")
+    from fairpost.actions.senders import Release
+    from fairpost.actions.senders import release as released
+
+    name = _name(workspace, domain, user, stream)
+    act(released, Release(name=name))
+    typer.echo(f"released {_in_words(name)}")
 
 
-def _name(domain: str | None, user: str | None, stream: str | None) -> "tuple[Level, str]":
+def _name(workspace: str, domain: str | None, user: str | None, stream: str | None) -> "Name":
+    from fairpost.actions.senders import Name
+
     given: list[tuple[Level, str]] = []
     if domain is not None:
         given.append(("domain", domain.lower()))
@@ -76,8 +74,11 @@ def _name(domain: str | None, user: str | None, stream: str | None) -> "tuple[Le
         given.append(("stream", stream))
     if len(given) > 1:
         raise typer.BadParameter("give one of --domain, --user and --stream")
-    return given[0] if given else ("workspace", "")
+    level, key = given[0] if given else ("workspace", "")
+    return Name(workspace=workspace, level=level, key=key)
 
 
-def _in_words(workspace: str, level: "Level", key: str) -> str:
-    return f"workspace {workspace}" if level == "workspace" else f"{level} {key!r} of workspace {workspace}"
+def _in_words(name: "Name") -> str:
+    if name.level == "workspace":
+        return f"workspace {name.workspace}"
+    return f"{name.level} {name.key!r} of workspace {name.workspace}"

@@ -14,13 +14,13 @@ from fairpost.settings import read_settings
 if TYPE_CHECKING:
     import ssl
 
-    from fairpost.inbox.checks.check import Checked
-    from fairpost.inbox.faults import Fault
-    from fairpost.inbox.mails import AttachedFile, Mail, MailId
-    from fairpost.inbox.reading import Reading
-    from fairpost.inbox.server import InboxServer, ServerOptions
+    from fairpost.dev.inbox.checks.check import Checked
+    from fairpost.dev.inbox.faults import Fault
+    from fairpost.dev.inbox.mails import AttachedFile, Mail, MailId
+    from fairpost.dev.inbox.reading import Reading
+    from fairpost.dev.inbox.server import InboxServer, ServerOptions
     from fairpost.model.email import Attachment
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="A mail server for development: keeps every mail, sends none on.")
 
@@ -43,7 +43,7 @@ def _mail_id_or_latest(text: str) -> int:
 
 
 def _fault(text: str) -> "Fault":
-    from fairpost.inbox.faults import parse
+    from fairpost.dev.inbox.faults import parse
 
     try:
         return parse(text)
@@ -61,7 +61,7 @@ PemFile = Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_o
 
 
 def _provider(name: str) -> Any:
-    from fairpost.simulate.zoo import ZOO
+    from fairpost.dev.simulate.zoo import ZOO
     from fairpost.system import chance
 
     minds = {each.name: each.smtp for each in ZOO.values() if each.smtp is not None}
@@ -97,7 +97,7 @@ def serve(
     """
     import asyncio
 
-    from fairpost.inbox.server import ServerOptions, is_loopback
+    from fairpost.dev.inbox.server import ServerOptions, is_loopback
 
     options = ServerOptions(
         host=host or "127.0.0.1",
@@ -230,8 +230,8 @@ def check_(
     \b
     Example: fairpost inbox check latest
     """
-    from fairpost.inbox.checks.check import check
-    from fairpost.inbox.reading import read
+    from fairpost.dev.inbox.checks.check import check
+    from fairpost.dev.inbox.reading import read
 
     mail, raw = _open(LATEST if id_ is None else id_)
     checked = check(raw, read(raw))
@@ -285,9 +285,9 @@ async def _serve(options: "ServerOptions") -> None:
     import asyncio
     import signal
 
-    from fairpost.app import kept, open_store
-    from fairpost.inbox.mails import prune
-    from fairpost.inbox.server import InboxServer
+    from fairpost.dev.inbox.mails import prune
+    from fairpost.dev.inbox.server import InboxServer
+    from fairpost.startup.parts import kept, open_store
 
     over = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
@@ -333,7 +333,7 @@ def _say(line: str, *, err: bool = False) -> None:
 
 
 def _print_list(*, limit: int, as_json: bool, **which: Any) -> None:
-    from fairpost.inbox.mails import list_mails
+    from fairpost.dev.inbox.mails import list_mails
 
     found = with_store(lambda store: list_mails(store, most=limit, **which))
     if as_json:
@@ -359,7 +359,7 @@ def _to(mail: "Mail") -> str:
 
 
 def _open(id_: int) -> tuple["Mail", bytes]:
-    from fairpost.inbox.mails import open_mail
+    from fairpost.dev.inbox.mails import open_mail
 
     async def work(store: "Store") -> tuple["Mail", bytes]:
         return await open_mail(store, await _resolved(store, id_))
@@ -368,21 +368,21 @@ def _open(id_: int) -> tuple["Mail", bytes]:
 
 
 def _read(id_: int) -> tuple["Mail", "Reading"]:
-    from fairpost.inbox.reading import read
+    from fairpost.dev.inbox.reading import read
 
     mail, raw = _open(id_)
     return mail, read(raw)
 
 
 async def _resolved(store: "Store", id_: int) -> "MailId":
-    from fairpost.inbox.mails import MailId, newest
+    from fairpost.dev.inbox.mails import MailId, newest
 
     return await newest(store) if id_ == LATEST else MailId(id_)
 
 
 def _delete(ids: Sequence[int] | None) -> tuple[int, list[str]]:
     """How many are gone, and which were not there."""
-    from fairpost.inbox.mails import delete_mails
+    from fairpost.dev.inbox.mails import delete_mails
 
     async def work(store: "Store") -> tuple[int, list[str]]:
         wanted = None if not ids else [await _resolved(store, id_) for id_ in ids]
@@ -458,7 +458,7 @@ def _tamed(text: str) -> str:
 
 def _save(files: "Sequence[Attachment]", folder: Path, *, force: bool) -> list[Path]:
     """All or none, as far as a file system lets us know beforehand. Never through a link that lies there."""
-    from fairpost.inbox.filenames import safe_names
+    from fairpost.dev.inbox.filenames import safe_names
 
     paths = [folder / name for name in safe_names([file.filename for file in files])]
     taken = [path for path in paths if path.is_symlink() or path.exists()]

@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act
 from fairpost.cli.arguments import span
 from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.cli.session import with_store
-from fairpost.model.errors import NotFound
 from fairpost.model.person import Role
 from fairpost.model.workspace import Scope
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
+    from fairpost.auth.key_makers import MadeKey
     from fairpost.model.workspace import ApiKey
-    from fairpost.people.key_makers import MadeKey
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Add, list and revoke keys of the HTTP API.")
 
-BY = "cli"
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
 
 
@@ -46,35 +45,18 @@ def add(
     \b
     Example: fairpost key add acme --name shop --scope send
     """
-    from fairpost.postgres import workspaces
+    from fairpost.actions import keys
 
-    region = read_settings().region_name
-
-    async def work(store: "Store") -> "tuple[ApiKey, str]":
-        now = await store.now()
-        async with store.together() as one:
-            await workspaces.workspace_named(one, workspace)
-            key, text = await workspaces.add_key(
-                one,
-                workspace,
-                region=region,
-                name=name,
-                scopes=scopes or (Scope.READ, Scope.SEND),
-                by=BY,
-                per_minute=per_minute,
-                expires_at=now + expires if expires else None,
-            )
-            await workspaces.write_audit(
-                one,
-                workspace=workspace,
-                who=BY,
-                action="key.add",
-                subject=key.id,
-                detail={"name": name, "scopes": key.scopes},
-            )
-            return key, text
-
-    key, text = with_store(work)
+    request = keys.AddKey(
+        workspace=workspace,
+        region=read_settings().region_name,
+        name=name,
+        scopes=scopes or (Scope.READ, Scope.SEND),
+        per_minute=per_minute,
+        lasts=expires,
+    )
+    done = act(keys.add, request)
+    key, text = done.key, done.text
     if as_json:
         print_json(
             {
@@ -94,8 +76,8 @@ def list_keys(workspace: Workspace, as_json: AsJson = False) -> None:
     \b
     Example: fairpost key list acme
     """
-    from fairpost.people.key_makers import made_keys
-    from fairpost.postgres import workspaces
+    from fairpost.auth.key_makers import made_keys
+    from fairpost.store import workspaces
 
     async def work(store: "Store") -> "list[MadeKey]":
         await workspaces.workspace_named(store, workspace)
@@ -137,17 +119,9 @@ def revoke(
     \b
     Example: fairpost key revoke acme q7x2m0c8f4ab
     """
-    from fairpost.postgres import workspaces
+    from fairpost.actions import keys
 
-    async def work(store: "Store") -> "ApiKey":
-        async with store.together() as one:
-            key = await workspaces.revoke_key(one, workspace, key_id)
-            if key is None:
-                raise NotFound(f"There is no key {key_id} in workspace {workspace}. See: fairpost key list {workspace}")
-            await workspaces.write_audit(one, workspace=workspace, who=BY, action="key.revoke", subject=key_id)
-            return key
-
-    key = with_store(work)
+    key = act(keys.revoke, keys.RevokeKey(workspace=workspace, key=key_id))
     if as_json:
         print_json(key)
     else:

@@ -13,6 +13,7 @@ from fairpost.model.errors import FairpostError
 
 if TYPE_CHECKING:
     from fairpost.providers.presets import Preset, Presets
+    from fairpost.transports.kind import TransportKind
 
 Provider = Annotated[
     str | None,
@@ -100,10 +101,12 @@ def given_limits(options: LimitOptions) -> dict[str, Any]:
     return given
 
 
-def chosen_limits(address: str, options: LimitOptions, *, is_api: bool, home: Path) -> tuple[Limits, str | None]:
-    """The provider's numbers with those given in their place, and the provider's name."""
+def chosen_limits(
+    address: str, options: LimitOptions, *, kind: "TransportKind[Any] | None", home: Path
+) -> tuple[Limits, str | None]:
+    """The provider's numbers with those given in their place, and the provider's name. `kind`: of the server that is given with them."""
     given = given_limits(options)
-    preset = _preset(address, options, is_api=is_api, has_own=bool(given), home=home)
+    preset = _preset(address, options, kind, has_own=bool(given), home=home)
     return with_given(preset.limits if preset else Limits(), given), preset.name if preset else None
 
 
@@ -116,7 +119,9 @@ def with_given(limits: Limits, given: Mapping[str, Any]) -> Limits:
         raise FairpostError(f"These limits do not go together: {error}. See: fairpost account add --help") from error
 
 
-def _preset(address: str, options: LimitOptions, *, is_api: bool, has_own: bool, home: Path) -> "Preset | None":
+def _preset(
+    address: str, options: LimitOptions, kind: "TransportKind[Any] | None", *, has_own: bool, home: Path
+) -> "Preset | None":
     from fairpost.providers.presets import CUSTOM, NONE, by_domain, by_mx, read_presets
 
     presets = read_presets(home / "providers.toml")
@@ -126,8 +131,8 @@ def _preset(address: str, options: LimitOptions, *, is_api: bool, has_own: bool,
         return named_preset(presets, options.provider)
     domain = address.rpartition("@")[2].rstrip(">")
     known = by_domain(presets, domain)
-    if is_api:
-        return presets["gmail-api"] if known and known.name == "gmail" else presets["workspace"]
+    if kind is not None and kind.preset is not None:
+        return presets[kind.presets.get(known.name if known else "", kind.preset)]
     if known is None and options.look_up_mx:
         from fairpost.providers.mx import mx_hosts
 

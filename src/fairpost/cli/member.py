@@ -1,6 +1,5 @@
 """`fairpost member`: the people who sign in to a workspace."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,30 +11,16 @@ from fairpost.cli.session import with_store
 from fairpost.model.person import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fairpost.model.person import Person, Refused
-    from fairpost.model.workspace import ApiKey
-    from fairpost.postgres.store import Store
+    from fairpost.actions.members import Lowered
 
 app = typer.Typer(no_args_is_help=True, help="Invite the people who sign in to a workspace, and say what they may do.")
 
 MEMBER_ROLES = ", ".join(role for role in Role if role is not Role.ADMIN)
 
-BY = "cli"
-
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
 RevokeKeys = Annotated[
     bool, typer.Option("--revoke-keys", help="Revoke the keys that the member made, too, unless still a manager.")
 ]
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """`keys`: made by this member, and open until now."""
-
-    person: "Person"
-    keys: "list[ApiKey]"
 
 
 def _role(text: str) -> Role:
@@ -70,7 +55,7 @@ def list_(workspace: Workspace, as_json: AsJson = False) -> None:
     \b
     Example: fairpost member list acme
     """
-    from fairpost.people.membership import people
+    from fairpost.auth.membership import people
 
     found = with_store(lambda store: people(store, workspace))
     people_view.show_people(found, nobody=plain(f"workspace {workspace} has no members"), as_json=as_json)
@@ -91,12 +76,10 @@ def role(
     \b
     Example: fairpost member role acme bob@example.com manager
     """
-    from fairpost.people import membership
+    from fairpost.actions import members
 
-    async def change(store: "Store", person: "Person") -> "Person | Refused":
-        return await membership.change_role(store, person.id, new_role)
-
-    changed = _lowered(workspace, address, change, "member.role", revoke_keys=revoke_keys)
+    request = members.ChangeRole(workspace=workspace, address=address, role=new_role, revoke_keys=revoke_keys)
+    changed = people_view.act_where_known(workspace, members.change_role, request)
     said = f"{changed.person.address} is {changed.person.role} of workspace {workspace}"
     _show_lowered(changed, said, revoke_keys=revoke_keys, as_json=as_json)
 
@@ -134,12 +117,10 @@ def disable(workspace: Workspace, address: Address, revoke_keys: RevokeKeys = Fa
     \b
     Example: fairpost member disable acme bob@example.com --revoke-keys
     """
-    from fairpost.people import membership
+    from fairpost.actions import members
 
-    async def change(store: "Store", person: "Person") -> "Person | Refused":
-        return await membership.disable_person(store, person.id)
-
-    changed = _lowered(workspace, address, change, "member.disable", revoke_keys=revoke_keys)
+    request = members.Disable(workspace=workspace, address=address, revoke_keys=revoke_keys)
+    changed = people_view.act_where_known(workspace, members.disable_member, request)
     said = f"disabled: {changed.person.role} {changed.person.address} of workspace {workspace}; all sessions are ended"
     _show_lowered(changed, said, revoke_keys=revoke_keys, as_json=as_json)
 
@@ -154,30 +135,7 @@ def enable(workspace: Workspace, address: Address) -> None:
     people_view.enable(workspace=workspace, address=address)
 
 
-def _lowered(
-    workspace: str,
-    address: str,
-    change: "Callable[[Store, Person], Awaitable[Person | Refused]]",
-    action: str,
-    *,
-    revoke_keys: bool,
-) -> Lowered:
-    from fairpost.people import key_makers
-    from fairpost.postgres import workspaces
-
-    async def work(store: "Store", person: "Person") -> Lowered:
-        async with store.together() as one:
-            changed = people_view.accepted(await change(one, person))
-            detail = {"role": changed.role} if action == "member.role" else None
-            await workspaces.write_audit(
-                one, workspace=workspace, who=BY, action=action, subject=changed.address, detail=detail
-            )
-            return Lowered(changed, await key_makers.keys_left_by(one, changed, revoke=revoke_keys, who=BY))
-
-    return people_view.with_person(workspace, address, work)
-
-
-def _show_lowered(changed: Lowered, said: str, *, revoke_keys: bool, as_json: bool) -> None:
+def _show_lowered(changed: "Lowered", said: str, *, revoke_keys: bool, as_json: bool) -> None:
     if as_json:
         ids = [key.id for key in changed.keys]
         kept, revoked = ([], ids) if revoke_keys else (ids, [])

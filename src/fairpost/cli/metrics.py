@@ -13,8 +13,8 @@ from fairpost.settings import Settings, read_settings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from fairpost.postgres.store import Store
     from fairpost.regions.stores import RegionStores
+    from fairpost.store.store import Store
 
 FIGURES_S_MAX = 8.0  # of a region: Prometheus waits for ten
 
@@ -57,7 +57,7 @@ async def _look_at_all(stores: "RegionStores", window: timedelta) -> bytes:
     from fairpost.model.errors import FairpostError
     from fairpost.observe.exposition import exposition_of_regions
     from fairpost.observe.fairness import FairnessReport, read_fairness
-    from fairpost.postgres.trouble import DRIVER_ERRORS
+    from fairpost.store.trouble import DRIVER_ERRORS
 
     async def look(region: str) -> FairnessReport | None:
         try:
@@ -73,8 +73,8 @@ async def _look_at_all(stores: "RegionStores", window: timedelta) -> bytes:
 @asynccontextmanager
 async def _opened(settings: Settings, window: timedelta) -> "AsyncIterator[Callable[[], Awaitable[bytes]]]":
     """A look at the region that is chosen, or at all of them where none is."""
-    from fairpost.app import open_store
     from fairpost.regions.stores import RegionStores
+    from fairpost.startup.parts import open_store
 
     if settings.regions is not None and settings.region is None:
         async with RegionStores(settings.regions, answer_s_max=FIGURES_S_MAX) as stores:
@@ -93,8 +93,8 @@ async def _serve(host: str, port: int, *, window: timedelta) -> None:
     import asyncio
     import signal
 
-    from fairpost.app import kept
     from fairpost.observe.scrape import served
+    from fairpost.startup.parts import kept
 
     over = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):

@@ -1,29 +1,41 @@
 """Options that several commands share: written once, as the fields of a dataclass, and handed to a command as one value."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
+
+
+@dataclass(frozen=True)
+class Groups:
+    """In an annotation: the parameter is a mapping of several groups, each by its name."""
+
+    by_name: Mapping[str, type]
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Each parameter of the command that is a dataclass stands for an option per field, in its place."""
-    groups: dict[str, type] = {}
+    """Each parameter of the command that is a dataclass, or `Groups` of them, stands for an option per field, in its place."""
+    groups: dict[str, type | Groups] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if is_dataclass(parameter.annotation) and isinstance(parameter.annotation, type):
             groups[parameter.name] = parameter.annotation
             parameters += _options_of(parameter.annotation)
+        elif several := next((each for each in get_args(parameter.annotation)[1:] if isinstance(each, Groups)), None):
+            groups[parameter.name] = several
+            parameters += [option for group in several.by_name.values() for option in _options_of(group)]
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @wraps(command)
     def gathered(**given: Any) -> None:
-        values = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
+        def gather(group: type | Groups) -> Any:
+            if isinstance(group, Groups):
+                return {name: gather(each) for name, each in group.by_name.items()}
+            return group(**{field.name: given.pop(field.name) for field in fields(group)})
+
+        values = {name: gather(group) for name, group in groups.items()}
         command(**given, **values)
 
     gathered.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

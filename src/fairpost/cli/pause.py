@@ -1,17 +1,13 @@
 """`fairpost pause` and `resume`: nothing more is begun, of anybody or of one workspace. Costs the same with a million waiting."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from fairpost.cli.acting import act
 from fairpost.cli.arguments import moment
 from fairpost.cli.output import AsJson, iso, plain, print_json
-from fairpost.cli.session import who, with_store
-from fairpost.model.errors import FairpostError
-
-if TYPE_CHECKING:
-    from fairpost.postgres.store import Store
 
 All = Annotated[bool, typer.Option("--all", help="Everything, of everybody.")]
 Workspace = Annotated[str | None, typer.Option(metavar="NAME", help="Only this workspace.")]
@@ -35,19 +31,16 @@ def pause(
     \b
     Example: fairpost pause --all --reason "wrong prices in the newsletter"
     """
-    from fairpost.postgres import pauses
+    from fairpost.actions import senders
 
     name = _name(everything, workspace)
-
-    async def work(store: "Store") -> dict[str, Any]:
-        await _require_future(store, until)
-        asked = {"paused": name, "until": until, "reason": reason}
-        if workspace is not None:
-            return {**asked, "was_paused": await store.value(_PAUSE_WORKSPACE, workspace, reason, until)}
-        was_paused = await pauses.pause_everything(store, reason=reason, by=who(), until=until)
-        return {**asked, "was_paused": was_paused, **(await pauses.pause_now(store) or {})}
-
-    done = with_store(work)
+    done: dict[str, Any] = {"paused": name, "until": until, "reason": reason}
+    if workspace is not None:
+        request = senders.PauseWorkspace(workspace=workspace, reason=reason, until=until)
+        done["was_paused"] = act(senders.pause_workspace, request)
+    else:
+        now = act(senders.pause, senders.Pause(reason=reason, until=until))
+        done |= {"was_paused": not now.changed, **(now.pause or {})}
     if as_json:
         print_json(done)
         return
@@ -64,24 +57,21 @@ def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson
     \b
     Example: fairpost resume --all
     """
-    from fairpost.postgres import pauses
+    from fairpost.actions import senders
+    from fairpost.actions.acting import Done
+    from fairpost.cli.acting import outcome_of
 
     name = _name(everything, workspace)
-
-    async def work(store: "Store") -> dict[str, Any]:
-        if workspace is not None:
-            return {"name": name, "resumed": await store.release(workspace, "workspace")}
-        ended = await pauses.resume_everything(store, by=who())
-        return {"name": name, "resumed": ended is not None, "pause": ended}
-
-    done = with_store(work)
+    if workspace is not None:
+        outcome = outcome_of(senders.release, senders.Release(name=senders.Name(workspace=workspace)))
+        done: dict[str, Any] = {"name": name, "resumed": isinstance(outcome, Done)}
+    else:
+        ended = act(senders.resume, senders.Resume())
+        done = {"name": name, "resumed": ended.changed, "pause": ended.ended}
     if as_json:
         print_json(done)
     else:
         typer.echo(f"resumed: {name}" if done["resumed"] else f"was not paused: {name}")
-
-
-_PAUSE_WORKSPACE = "SELECT fairpost.pause_workspace($1, $2, coalesce($3, 'infinity'::timestamptz))"
 
 
 def _name(everything: bool, workspace: str | None) -> str:
@@ -94,8 +84,3 @@ def _command(workspace: str | None) -> str:
     import shlex
 
     return f"fairpost resume {'--all' if workspace is None else f'--workspace {shlex.quote(workspace)}'}"
-
-
-async def _require_future(store: "Store", until: datetime | None) -> None:
-    if until is not None and until <= await store.value("SELECT clock_timestamp()"):
-        raise FairpostError(f"--until must lie in the future, got {until.isoformat()}")

@@ -4,43 +4,44 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from fairpost.cli.acting import act, act_at_home
 from fairpost.cli.output import iso, plain, print_json, print_table
 from fairpost.cli.session import with_home_store, with_store
-from fairpost.model.errors import FairpostError, NotFound
-from fairpost.model.person import Offered, Person, Refused, Role
+from fairpost.model.errors import FairpostError, Refusal
+from fairpost.model.person import Offered, Person, Role
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from fairpost.people.mails import Page
-    from fairpost.postgres.store import Store
+    from fairpost.actions.acting import Action
+    from fairpost.auth.mails import Page
+    from fairpost.store.store import Store
 
+R = TypeVar("R")
 T = TypeVar("T")
 
+ARGUMENTS = {"address": "ADDRESS", "workspace": "WORKSPACE"}
 
-def accepted(outcome: "T | Refused") -> T:
-    """What is refused here is an error of whoever typed it."""
-    if isinstance(outcome, Refused):
-        raise FairpostError(outcome.message)
-    return outcome
+
+def act_where_known(workspace: str | None, action: "Action[R, T]", request: "R") -> T:
+    return (
+        act_at_home(action, request, fields=ARGUMENTS) if workspace is None else act(action, request, fields=ARGUMENTS)
+    )
 
 
 def with_person(workspace: str | None, address: str, work: "Callable[[Store, Person], Awaitable[T]]") -> T:
-    """Where this person is known: an admin at home, a member in the region. Raises NotFound."""
-    from fairpost.people.membership import person_named
+    """Where this person is known: an admin at home, a member in the region. Raises Refusal."""
+    from fairpost.auth.membership import person_named
 
     async def run(store: "Store") -> T:
         person = await person_named(store, workspace, address)
         if person is None:
-            raise NotFound(_nobody(workspace, address))
+            kind = "admin" if workspace is None else "member"
+            raise Refusal(f"{kind}.unknown", address=address, workspace=workspace)
         return await work(store, person)
 
-    return _where_known(workspace, run)
-
-
-def _where_known(workspace: str | None, work: "Callable[[Store], Awaitable[T]]") -> T:
-    return with_home_store(work) if workspace is None else with_store(work)
+    return with_home_store(run) if workspace is None else with_store(run)
 
 
 def _region(workspace: str | None) -> str:
@@ -51,7 +52,7 @@ def _region(workspace: str | None) -> str:
 
 def show_code(workspace: str | None, address: str, *, as_json: bool) -> None:
     """For the newest sign-in that waits for its code."""
-    from fairpost.people.signing_in import make_local_code
+    from fairpost.auth.signing_in import make_local_code
 
     made = with_person(workspace, address, lambda store, person: make_local_code(store, person.id))
     if made is None:
@@ -68,43 +69,42 @@ def show_code(workspace: str | None, address: str, *, as_json: bool) -> None:
 def invite(*, workspace: str | None, address: str, name: str, role: Role, send: bool, as_json: bool) -> None:
     from dataclasses import replace
 
-    from fairpost.app import service_mail
-    from fairpost.people import membership
-    from fairpost.postgres.workspaces import workspace_named
+    from fairpost.actions import members
+    from fairpost.startup.parts import service_mail
 
     region = _region(workspace)
-    mail = replace(service_mail(read_settings()), region=region) if send else None
-
-    async def work(store: "Store") -> "Offered | Refused":
-        if workspace is not None and region:
-            await workspace_named(store, workspace)  # elsewhere, nobody would find this member
-        return await membership.invite(store, workspace=workspace, address=address, name=name, role=role, mail=mail)
-
-    invited = _where_known(workspace, work)
-    if isinstance(invited, Refused) and invited.kind == "known":
-        command = _command("reset", workspace, address)
-        raise FairpostError(f"{invited.message} For another password: {command}")
-    show_offered(accepted(invited), "invitation", as_json=as_json)
+    request = members.Invite(
+        workspace=workspace,
+        address=address,
+        name=name,
+        role=role,
+        mail=replace(service_mail(read_settings()), region=region) if send else None,
+        must_be_registered=bool(region),
+    )
+    action = members.invite_admin if workspace is None else members.invite_member
+    show_offered(act_where_known(workspace, action, request), "invitation", as_json=as_json)
 
 
 def reset(*, workspace: str | None, address: str, as_json: bool) -> None:
-    from fairpost.people import membership
+    from fairpost.actions import members
 
-    offered = with_person(workspace, address, lambda store, person: membership.offer_reset(store, person.id))
-    show_offered(accepted(offered), "reset", as_json=as_json)
+    action = members.reset_admin if workspace is None else members.reset_member
+    offered = act_where_known(workspace, action, members.Reset(workspace=workspace, address=address))
+    show_offered(offered, "reset", as_json=as_json)
 
 
 def disable_admin(address: str) -> None:
-    from fairpost.people import membership
+    from fairpost.actions import members
 
-    outcome = with_person(None, address, lambda store, person: membership.disable_person(store, person.id))
-    typer.echo(plain(f"disabled: {_whole(accepted(outcome))}; all sessions are ended"))
+    done = act_where_known(None, members.disable_admin, members.Disable(workspace=None, address=address))
+    typer.echo(plain(f"disabled: {_whole(done.person)}; all sessions are ended"))
 
 
 def enable(*, workspace: str | None, address: str) -> None:
-    from fairpost.people import membership
+    from fairpost.actions import members
 
-    person = with_person(workspace, address, lambda store, person: membership.enable_person(store, person.id))
+    action = members.enable_admin if workspace is None else members.enable_member
+    person = act_where_known(workspace, action, members.NamedPerson(workspace=workspace, address=address))
     typer.echo(plain(f"enabled: {_whole(person)}"))
 
 
@@ -117,7 +117,7 @@ def show_entry(offered: Offered, *, as_json: bool) -> None:
 
 
 def _show_link(offered: Offered, page: "Page", does: str, *, as_json: bool) -> None:
-    from fairpost.people.mails import link
+    from fairpost.auth.mails import link
 
     url = link(read_settings().public_url, page, offered.token, region=_region(offered.person.workspace))
     if as_json:
@@ -164,16 +164,3 @@ def _seen(person: Person) -> str | None:
 def _whole(person: Person) -> str:
     where = "" if person.workspace is None else f" of workspace {person.workspace}"
     return f"{person.role} {person.address}{where}"
-
-
-def _nobody(workspace: str | None, address: str) -> str:
-    if workspace is None:
-        return f"There is no admin {address}. See: fairpost admin list"
-    return f"Workspace {workspace} has no member {address}. See: {_command('list', workspace)}"
-
-
-def _command(verb: str, workspace: str | None, address: str = "") -> str:
-    import shlex
-
-    words = ["fairpost", "admin" if workspace is None else "member", verb, workspace or "", address]
-    return shlex.join(word for word in words if word)

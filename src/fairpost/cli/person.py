@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairpost.cli.acting import act_on
 from fairpost.cli.files import STANDARD, created
 from fairpost.cli.output import AsJson, plain, print_json, print_pairs
 from fairpost.cli.progress import progress
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fairpost.model.retention import Erasure
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Hand out or erase what is stored about one person.")
 
@@ -50,7 +51,8 @@ def erase(
     \b
     Example: fairpost person erase ann@example.com --all-workspaces
     """
-    from fairpost.postgres import persons
+    from fairpost.actions import privacy
+    from fairpost.store import privacy as persons
 
     where = _scope(workspace, all_workspaces)
     if not yes and not dry_run:
@@ -60,7 +62,8 @@ def erase(
         with progress("reading history", await persons.history_bytes(store)) as reach:
             if dry_run:
                 return await persons.foresee(store, address, workspace=where, reach=reach)
-            return await persons.erase(store, address, workspace=where, keep_sendable=keep_sendable, reach=reach)
+            request = privacy.Erase(address=address, workspace=where, keep_sendable=keep_sendable, progress=reach)
+            return await act_on(store, privacy.erase, request, fields={"address": "ADDRESS"})
 
     done = with_store(work)
     if as_json:
@@ -108,7 +111,7 @@ def export(
     \b
     Example: fairpost person export ann@example.com --all-workspaces --output ann.json
     """
-    from fairpost.postgres import persons
+    from fairpost.store import privacy as persons
 
     where = _scope(workspace, all_workspaces)
 

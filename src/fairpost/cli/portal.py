@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act
 from fairpost.cli.files import STANDARD, read_text
 from fairpost.cli.names import Workspace, checked_workspace, chosen
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
-from fairpost.cli.session import who, with_store
-from fairpost.model.errors import FairpostError
+from fairpost.cli.session import with_store
+from fairpost.model.errors import FairpostError, Refusal
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from fairpost.portals import Override, Saved, WorkspacePortals
-    from fairpost.postgres.store import Store
+    from fairpost.portals import Override, WorkspacePortals
+    from fairpost.store.store import Store
     from fairpost.templates.portals import Portals, PortalTemplate
 
 app = typer.Typer(
@@ -181,16 +182,11 @@ def override(
         raise typer.BadParameter(
             "give at least one of --subject, --subject-file, --preheader, --text-file and --html-file"
         )
-    portals, where = _portals(), chosen(workspace)
+    from fairpost.actions import portals
 
-    async def work(store: "Store") -> "Saved":
-        from dataclasses import replace
-
-        desk = _desk(store, portals)
-        words = replace(await desk.words(where, portal, mail_type), **given)
-        return await desk.put_override(where, portal, mail_type, words, by=who())
-
-    saved = with_store(work)
+    where = chosen(workspace)
+    request = portals.OverridePortal(workspace=where, portal=portal, type=mail_type, portals=_portals(), parts=given)
+    saved = act(portals.override, request).saved
     if as_json:
         print_json(
             {
@@ -215,12 +211,12 @@ def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = None) 
     \b
     Example: fairpost portal reset hub welcome --workspace shop
     """
-    portals, where = _portals(), chosen(workspace)
-    if not with_store(lambda store: _desk(store, portals).remove_override(where, portal, mail_type)):
-        raise FairpostError(
-            f"Workspace {where} has no words of its own for {portal}/{mail_type}. Nothing was changed."
-            f" See: fairpost portal list --workspace {quote(where)}"
-        )
+    from fairpost.actions import portals
+
+    where = chosen(workspace)
+    named = portals.NamedPortal(workspace=where, portal=portal, type=mail_type, portals=_portals())
+    if not act(portals.reset, named):
+        raise Refusal("portal.not_overridden", workspace=where, portal=portal, type=mail_type)
     typer.echo(f"workspace {where} has the words of the files for {portal}/{mail_type} again")
 
 

@@ -4,18 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairpost.cli.files import opened, tell_bad_lines, watched, with_connection
-from fairpost.cli.names import require_name
+from fairpost.cli.acting import act
+from fairpost.cli.files import opened, tell_bad_lines, watched
+from fairpost.cli.names import chosen, require_name
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError
-from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    import asyncpg
-
-    from fairpost.model.prospect import ImportedProspects, Prospect
-    from fairpost.postgres.store import Store
+    from fairpost.model.prospect import Prospect
 
 app = typer.Typer(no_args_is_help=True, help="Import, list, pause and remove the people you write to.")
 
@@ -54,24 +51,17 @@ def import_(
     \b
     Example: fairpost prospects import spring leads.csv --column "Vorname=first_name"
     """
-    from fairpost.postgres.prospects import BadProspects, import_prospects
+    from fairpost.actions.prospects import ImportProspects
+    from fairpost.actions.prospects import import_ as imported_by
     from fairpost.prospects.csv_reader import read_prospects
 
     require_name("LIST", list_name)
-    where = workspace or read_settings().workspace
-
-    async def work(conn: "asyncpg.Connection") -> "ImportedProspects":
-        with opened(file) as source:
-            lines = read_prospects(source, mapping=_mapping(column), encoding=encoding, delimiter=delimiter)
-            return await import_prospects(
-                conn, watched(lines, source), workspace=where, list_name=list_name, skip_bad=skip_bad
-            )
-
-    try:
-        imported = with_connection(work)
-    except BadProspects as error:
-        tell_bad_lines(error.imported.bad, error.imported.bad_lines)
-        raise
+    with opened(file) as source:
+        lines = read_prospects(source, mapping=_mapping(column), encoding=encoding, delimiter=delimiter)
+        request = ImportProspects(
+            workspace=chosen(workspace), list_name=list_name, lines=watched(lines, source), skip_bad=skip_bad
+        )
+        imported = act(imported_by, request)
     if as_json:
         print_json(imported)
         return
@@ -120,9 +110,9 @@ def list_(
     \b
     Example: fairpost prospects list --list spring --search berlin
     """
-    from fairpost.postgres.prospects import listed
+    from fairpost.store.prospects import listed
 
-    where = workspace or read_settings().workspace
+    where = chosen(workspace)
     found = with_store(
         lambda store: listed(store, workspace=where, list_name=list_name, search=search, after=after, most=limit)
     )
@@ -142,9 +132,9 @@ def lists(workspace: Workspace = None, as_json: AsJson = False) -> None:
     \b
     Example: fairpost prospects lists
     """
-    from fairpost.postgres.prospects import lists as all_lists
+    from fairpost.store.prospects import lists as all_lists
 
-    where = workspace or read_settings().workspace
+    where = chosen(workspace)
     found = with_store(lambda store: all_lists(store, where))
     if as_json:
         print_json([{"name": name, "prospects": n, "created_at": created_at} for name, n, created_at in found])
@@ -161,7 +151,9 @@ def show(address: Address, workspace: Workspace = None, as_json: AsJson = False)
     \b
     Example: fairpost prospects show ann@example.com
     """
-    prospect = with_store(lambda store: _known(store, workspace, address))
+    from fairpost.store.prospects import known_by
+
+    prospect = with_store(lambda store: known_by(store, chosen(workspace), address))
     if as_json:
         print_json(prospect)
         return
@@ -180,7 +172,7 @@ def pause(address: Address, workspace: Workspace = None) -> None:
     \b
     Example: fairpost prospects pause ann@example.com
     """
-    with_store(lambda store: _pause(store, workspace, address, is_paused=True))
+    _set_paused(address, workspace, is_paused=True)
     typer.echo(f"paused {address}; end it with: fairpost prospects resume {address}")
 
 
@@ -191,7 +183,7 @@ def resume(address: Address, workspace: Workspace = None) -> None:
     \b
     Example: fairpost prospects resume ann@example.com
     """
-    with_store(lambda store: _pause(store, workspace, address, is_paused=False))
+    _set_paused(address, workspace, is_paused=False)
     typer.echo(f"resumed {address}")
 
 
@@ -204,25 +196,16 @@ def remove(address: Address, workspace: Workspace = None) -> None:
     \b
     Example: fairpost prospects remove ann@example.com
     """
-    from fairpost.postgres.prospects import remove as removed
+    from fairpost.actions import prospects
 
-    async def work(store: "Store") -> None:
-        await removed(store, [await _known(store, workspace, address)])
-
-    with_store(work)
+    act(prospects.remove, prospects.NamedProspect(workspace=chosen(workspace), address=address))
     typer.echo(f"removed {address}")
 
 
-async def _known(store: "Store", workspace: str | None, address: str) -> "Prospect":
-    from fairpost.postgres.prospects import known_by
+def _set_paused(address: str, workspace: str | None, *, is_paused: bool) -> None:
+    from fairpost.actions.prospects import ChangeProspect, change
 
-    return await known_by(store, workspace or read_settings().workspace, address)
-
-
-async def _pause(store: "Store", workspace: str | None, address: str, *, is_paused: bool) -> None:
-    from fairpost.postgres.prospects import pause as set_paused
-
-    await set_paused(store, await _known(store, workspace, address), is_paused=is_paused)
+    act(change, ChangeProspect(workspace=chosen(workspace), address=address, is_paused=is_paused))
 
 
 def _mapping(columns: list[str] | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fairpost.cli.output import note, print_table
-from fairpost.simulate.providers import WHALES, Case, Result
+from fairpost.dev.simulate.providers import WHALES, Case, Result
 
 
 def show_results(results: Sequence[Result], *, again: str = "fairpost simulate providers --only '{}'") -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act_at_home
 from fairpost.cli.output import AsJson, iso, note, print_json, print_table
 from fairpost.cli.session import with_home_store
 from fairpost.settings import read_settings
@@ -27,8 +28,8 @@ def list_(as_json: AsJson = False) -> None:
     """
     import asyncio
 
-    from fairpost.app import directory_of
     from fairpost.regions.survey import survey
+    from fairpost.startup.parts import directory_of
 
     found = asyncio.run(survey(directory_of(read_settings())))
     if as_json:
@@ -52,11 +53,12 @@ def place(
     \b
     Example: fairpost region place acme eu
     """
-    from fairpost.app import directory_of
-    from fairpost.postgres.directory import place as write
+    from fairpost.actions import workspaces
+    from fairpost.startup.parts import directory_of
 
     directory_of(read_settings()).region(region)
-    with_home_store(lambda home: write(home, workspace, region=region))
+    request = workspaces.Place(workspace=workspace, region=region)
+    act_at_home(workspaces.place, request, fields={"name": "WORKSPACE"})
     typer.echo(f"{workspace} lives in {region}")
 
 
@@ -67,7 +69,7 @@ def of(workspace: Workspace) -> None:
     \b
     Example: fairpost region of acme
     """
-    from fairpost.postgres.directory import region_of
+    from fairpost.store.directory import region_of
 
     typer.echo(with_home_store(lambda home: region_of(home, workspace)))
 
@@ -83,7 +85,7 @@ def workspaces(
     \b
     Example: fairpost region workspaces --region eu
     """
-    from fairpost.postgres.directory import PLACEMENTS_MAX, placements
+    from fairpost.store.directory import PLACEMENTS_MAX, placements
 
     found = with_home_store(lambda home: placements(home, region=region, after=after))
     if as_json:

@@ -5,18 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from fairpost.cli.acting import act_on
 from fairpost.cli.arguments import limit
 from fairpost.cli.names import Workspace, chosen
 from fairpost.cli.output import AsJson, plain, print_json
 from fairpost.cli.session import with_store
-from fairpost.model.errors import FairpostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fairpost.cli.schedule_view import ShownSchedule
-    from fairpost.model.campaign import Schedule
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 T = TypeVar("T")
 
@@ -84,16 +83,25 @@ def set_(
         raise typer.BadParameter(
             "give at least one of --timezone, --days, --hours, --any-time, --holiday, --no-holidays, --quota and --ramp-up"
         )
-    changes = {
-        "timezone": _read("--timezone", _timezone, timezone),
-        "days": _read("--days", words.weekdays, days),
-        "hours": _read("--hours", words.hours, hours),
-        "holidays": _read("--holiday", _holidays, holiday),
-        "ramp_up": _read("--ramp-up", words.ramp_up, ramp_up),
-        "quota": quota,
-    }
-    where = chosen(workspace)
-    shown, began_anew = with_store(lambda store: _set(store, where, changes, drops_holidays=no_holidays))
+    from fairpost.actions.schedules import SetSchedule
+    from fairpost.actions.schedules import set_ as set_schedule
+
+    request = SetSchedule(
+        workspace=chosen(workspace),
+        timezone=_read("--timezone", _timezone, timezone),
+        days=_read("--days", words.weekdays, days),
+        hours=_read("--hours", words.hours, hours),
+        holidays=_read("--holiday", _holidays, holiday) or frozenset(),
+        drops_holidays=no_holidays,
+        daily_max=quota,
+        ramp_up=_read("--ramp-up", words.ramp_up, ramp_up),
+    )
+
+    async def work(store: "Store") -> "tuple[ShownSchedule, bool]":
+        done = await act_on(store, set_schedule, request, fields=IN_OPTIONS)
+        return await _shown(store, request.workspace), done.began_anew
+
+    shown, began_anew = with_store(work)
     if as_json:
         print_json(shown.facts())
         return
@@ -119,68 +127,13 @@ def show(workspace: Workspace = None, as_json: AsJson = False) -> None:
         shown.print()
 
 
-async def _set(
-    store: "Store", workspace: str, changes: dict[str, Any], *, drops_holidays: bool
-) -> "tuple[ShownSchedule, bool]":
-    from fairpost.campaigns.calendars import BadSchedule, set_schedule
-    from fairpost.postgres.schedules import schedule_of
-
-    now = await store.now()
-    before = await schedule_of(store, workspace)
-    after = _changed(before.schedule, changes, drops_holidays=drops_holidays)
-    try:
-        await set_schedule(store, workspace, after, now=now)
-    except BadSchedule as error:
-        what, _, why = str(error).partition(" ")
-        raise FairpostError(f"{IN_OPTIONS.get(what, what)} {why} See: fairpost schedule set --help") from error
-    began_anew = before.first_day is not None and _ramp_up(before.schedule) != _ramp_up(after) != (0, ())
-    return await _shown(store, workspace), began_anew
-
-
 async def _shown(store: "Store", workspace: str) -> "ShownSchedule":
     from fairpost.cli.schedule_view import ShownSchedule
-    from fairpost.postgres.schedules import quota_days, schedule_of
+    from fairpost.store.schedules import quota_days, schedule_of
 
     now = await store.now()
     today = await quota_days(store, workspace, since=now, until=now)
     return ShownSchedule(await schedule_of(store, workspace), today[-1] if today else None, now)
-
-
-def _changed(before: "Schedule", changes: dict[str, Any], *, drops_holidays: bool) -> "Schedule":
-    """With what was named in the place of what it was. A window that is always open is none."""
-    from fairpost.campaigns.values import HOLIDAYS_MAX
-    from fairpost.campaigns.words import EVERY_DAY, WHOLE_DAY
-    from fairpost.model.campaign import Schedule
-    from fairpost.model.window import Quota, SendingWindow
-
-    old = before.window or SendingWindow(timezone="", days=EVERY_DAY, start=WHOLE_DAY[0], end=WHOLE_DAY[1])
-    timezone = changes["timezone"] or before.timezone
-    start, end = changes["hours"] or (old.start, old.end)
-    kept = frozenset[date]() if drops_holidays else old.holidays
-    days, holidays = changes["days"] or old.days, kept | (changes["holidays"] or frozenset())
-    if len(holidays) > HOLIDAYS_MAX:
-        raise FairpostError(
-            f"A schedule has at most {HOLIDAYS_MAX:,} holidays, got {len(holidays):,}. Nothing was changed. "
-            "Begin anew with --no-holidays."
-        )
-    window = SendingWindow(timezone=timezone, days=days, start=start, end=end, holidays=holidays)
-    is_always_open = days == EVERY_DAY and start == end and not holidays
-    daily_max = before.quota.daily_max if changes["quota"] is None else changes["quota"] or None
-    ramp_up = changes["ramp_up"] or _ramp_up(before)
-    if daily_max is None and changes["ramp_up"] is None and ramp_up != (0, ()):
-        raise FairpostError(
-            "There is a ramp-up, and it needs a quota to grow to. Nothing was changed. "
-            "To take both away: fairpost schedule set --quota none --ramp-up none"
-        )
-    return Schedule(
-        timezone=timezone,
-        window=None if is_always_open else window,
-        quota=Quota(daily_max=daily_max, ramp_up_days=ramp_up[0], ramp_up_percents=ramp_up[1]),
-    )
-
-
-def _ramp_up(schedule: "Schedule") -> tuple[int, tuple[int, ...]]:
-    return schedule.quota.ramp_up_days, schedule.quota.ramp_up_percents
 
 
 # ── how it is written ─────────────────────────────────────────────────────────────────────────────────────

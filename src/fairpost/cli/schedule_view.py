@@ -17,7 +17,7 @@ from fairpost.policy.windows import Span
 
 if TYPE_CHECKING:
     from fairpost.model.window import Quota, SendingWindow
-    from fairpost.postgres.schedules import QuotaUsed, StoredSchedule
+    from fairpost.store.schedules import QuotaUsed, StoredSchedule
 
 DAYS_AHEAD = 7
 HOLIDAYS_NAMED = 10

@@ -34,7 +34,7 @@ def rotate_(
     \b
     Example: fairpost secrets rotate
     """
-    from fairpost.app import vault_of
+    from fairpost.startup.parts import vault_of
     from fairpost.vault.rotation import rotate
 
     settings = read_settings()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairpost.cli.acting import act
 from fairpost.cli.names import Workspace, checked_name, chosen
 from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
@@ -14,8 +15,8 @@ from fairpost.model.errors import FairpostError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairpost.postgres.store import Store
-    from fairpost.postgres.templates import StoredSequence, StoredTemplate
+    from fairpost.store.store import Store
+    from fairpost.store.templates import StoredSequence, StoredTemplate
 
 app = typer.Typer(no_args_is_help=True, help="Put templates in a row: a first e-mail, and those that follow it.")
 
@@ -46,15 +47,11 @@ def set_(
     \b
     Example: fairpost sequence set spring --step welcome --step "reminder after 3d" --step "last-call after 1w"
     """
-    from fairpost.postgres.templates import put_sequence, sequence_named
+    from fairpost.actions.templates import PutSequence, put_sequence
 
-    where, steps = chosen(workspace), _steps(step)
-
-    async def work(store: "Store") -> "tuple[bool, StoredSequence]":
-        is_new = await put_sequence(store, where, name, steps)
-        return is_new, await sequence_named(store, where, name)
-
-    is_new, stored = with_store(work)
+    request = PutSequence(workspace=chosen(workspace), name=name, steps=_steps(step))
+    done = act(put_sequence, request, fields={f"steps.{n}.template": "--step" for n in range(len(step))})
+    stored, is_new = done.sequence, done.is_new
     if as_json:
         print_json({**_facts(stored), "is_new": is_new})
         return
@@ -70,7 +67,7 @@ def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
     \b
     Example: fairpost sequence list
     """
-    from fairpost.postgres.templates import sequences
+    from fairpost.store.templates import sequences
 
     found = with_store(lambda store: sequences(store, chosen(workspace)))
     if as_json:
@@ -89,7 +86,7 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
     \b
     Example: fairpost sequence show spring
     """
-    from fairpost.postgres.templates import sequence_named, templates
+    from fairpost.store.templates import sequence_named, templates
 
     where = chosen(workspace)
 
@@ -126,12 +123,9 @@ def remove(name: Name, workspace: Workspace = None) -> None:
     \b
     Example: fairpost sequence remove spring
     """
-    from fairpost.postgres.templates import remove_sequence, sequence_named
+    from fairpost.actions.templates import Named, remove_sequence
 
-    async def work(store: "Store") -> None:
-        await remove_sequence(store, await sequence_named(store, chosen(workspace), name))
-
-    with_store(work)
+    act(remove_sequence, Named(workspace=chosen(workspace), name=name))
     typer.echo(f"removed sequence {name}; its templates stay")
 
 

@@ -7,7 +7,7 @@ from fairpost.settings import Settings, read_settings
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ def with_store(
     """Runs the work and returns what came of it; printing is for afterwards."""
     import asyncio
 
-    from fairpost.app import open_store
+    from fairpost.startup.parts import open_store
 
     async def run() -> T:
         async with open_store(settings or read_settings(), connections_max=connections_max) as store:
@@ -31,7 +31,7 @@ def with_home_store(work: "Callable[[Store], Awaitable[T]]") -> T:
     """The same on the home database, whichever region is chosen."""
     import asyncio
 
-    from fairpost.app import open_home
+    from fairpost.startup.parts import open_home
 
     async def run() -> T:
         async with open_home(read_settings()) as home:

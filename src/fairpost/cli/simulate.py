@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairpost.cli.output import AsJson, note, print_json, print_pairs
-from fairpost.cli.plots import Plot, require_plottable
+from fairpost.cli.plots import Plot, require_plottable, save
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from fairpost.simulate.accounts import Outcome
-    from fairpost.simulate.fairness import Course
-    from fairpost.simulate.providers import Result
+    from fairpost.dev.simulate.accounts import Outcome
+    from fairpost.dev.simulate.fairness import Course
+    from fairpost.dev.simulate.providers import Result
 
 app = typer.Typer(no_args_is_help=True, help="Let days pass in minutes, beside what is real. No mail leaves.")
 
@@ -42,10 +42,10 @@ def accounts(
     """
     import asyncio
 
-    from fairpost.app import prepare_database
-    from fairpost.bench.workload import bench_database
-    from fairpost.postgres.store import Store
-    from fairpost.simulate.accounts import simulate_accounts
+    from fairpost.dev.bench.workload import bench_database
+    from fairpost.dev.simulate.accounts import simulate_accounts
+    from fairpost.startup.parts import prepare_database
+    from fairpost.store.store import Store
     from fairpost.system import clock
 
     async def run() -> "tuple[Outcome, float]":
@@ -96,14 +96,14 @@ def fairness(
     import itertools
     from dataclasses import asdict
 
-    from fairpost.app import prepare_database
-    from fairpost.bench.workload import bench_database
     from fairpost.cli.fairness_view import show
     from fairpost.cli.progress import progress
-    from fairpost.postgres.store import Store
-    from fairpost.simulate.fairness import TITLES, compare, figures
-    from fairpost.simulate.plot import plot as draw
-    from fairpost.simulate.scenarios import scenario as scenario_of
+    from fairpost.dev.bench.workload import bench_database
+    from fairpost.dev.simulate.fairness import TITLES, compare, figures
+    from fairpost.dev.simulate.plot import draw
+    from fairpost.dev.simulate.scenarios import scenario as scenario_of
+    from fairpost.startup.parts import prepare_database
+    from fairpost.store.store import Store
 
     require_plottable(plot)
     chosen = scenario_of(scenario, seed=seed, scale=scale)
@@ -117,7 +117,7 @@ def fairness(
     courses = asyncio.run(run())
     measured = {name: figures(course) for name, course in courses.items()}
     if plot is not None:
-        draw(courses, plot)
+        save(draw(courses), plot)
     if as_json:
         algorithms = {name: asdict(each) for name, each in measured.items()}
         print_json({"scenario": scenario.value, "seed": seed, "scale": scale, "algorithms": algorithms})
@@ -148,9 +148,9 @@ def abuse(
 
     from fairpost.cli.abuse_view import show
     from fairpost.cli.progress import progress
-    from fairpost.simulate.abuse import Way, abuse_figures, simulate_abuse
-    from fairpost.simulate.abuse_plot import plot_abuse
-    from fairpost.simulate.senders import senders_of
+    from fairpost.dev.simulate.abuse import Way, abuse_figures, simulate_abuse
+    from fairpost.dev.simulate.abuse_plot import draw_abuse
+    from fairpost.dev.simulate.senders import senders_of
 
     require_plottable(plot)
     drawn = senders_of(seed, senders=senders, days=days)
@@ -159,7 +159,7 @@ def abuse(
         stories = {way: simulate_abuse(drawn, way, days=days, progress=lambda: reach(next(done))) for way in Way}
     measured = {way: abuse_figures(each, days=days) for way, each in stories.items()}
     if plot is not None:
-        plot_abuse(stories, measured, plot)
+        save(draw_abuse(stories, measured), plot)
     if as_json:
         ours, hourly = asdict(measured[Way.EVENTS]), asdict(measured[Way.HOURLY])
         print_json({"seed": seed, "senders": senders, "days": days, **ours, "hourly": hourly})
@@ -189,13 +189,13 @@ def providers(
     """
     import asyncio
 
-    from fairpost.app import prepare_database
-    from fairpost.bench.workload import bench_database
     from fairpost.cli.progress import progress
     from fairpost.cli.providers_view import show_cases, show_results
-    from fairpost.simulate.providers import CASES, START, as_facts, simulate_providers
-    from fairpost.simulate.providers_plot import plot_providers
-    from fairpost.simulate.virtual_time import run_virtually
+    from fairpost.dev.bench.workload import bench_database
+    from fairpost.dev.simulate.providers import CASES, START, as_facts, simulate_providers
+    from fairpost.dev.simulate.providers_plot import draw_providers
+    from fairpost.dev.simulate.virtual_time import run_virtually
+    from fairpost.startup.parts import prepare_database
 
     require_plottable(plot)
     cases = [case for case in CASES if not only or any(text in case.name for text in only)]
@@ -213,7 +213,7 @@ def providers(
 
     results = run_virtually(START, run)
     if plot is not None:
-        plot_providers(results, plot)
+        save(draw_providers(results), plot)
     if as_json:
         print_json({"seed": seed, "cases": [as_facts(each) for each in results]})
     else:

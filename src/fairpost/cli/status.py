@@ -11,7 +11,8 @@ from fairpost.model.states import FINAL, State
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from fairpost.policy.diagnosis import Facts, Reason
+    from fairpost.policy.facts import Facts
+    from fairpost.reasons.rendering import Shown
 
 
 def status(as_json: AsJson = False) -> None:
@@ -23,11 +24,12 @@ def status(as_json: AsJson = False) -> None:
     Example: fairpost status
     """
     from fairpost.observe.status import read_facts
-    from fairpost.policy.diagnosis import diagnose
+    from fairpost.policy.conditions import diagnose
+    from fairpost.reasons.rendering import shown
 
     settings = read_settings()
     facts = with_store(read_facts, settings=settings)
-    reasons = diagnose(facts)
+    reasons = [shown(each) for each in diagnose(facts)]
     if as_json:
         print_json({**_as_json(facts, reasons), "redirect_all": settings.redirect_all})
         return
@@ -37,10 +39,11 @@ def status(as_json: AsJson = False) -> None:
 
 def _shout(facts: "Facts", *, redirect_all: str | None) -> None:
     """What nobody may overlook stands above everything else."""
-    from fairpost.policy.diagnosis import paused
+    from fairpost.policy.conditions import of_pause
+    from fairpost.reasons.rendering import shown
 
     if facts.pause:
-        reason = paused(facts.pause)
+        reason = shown(of_pause(facts.pause))
         typer.secho(f"PAUSED. {plain(reason.text)}", fg=typer.colors.RED, bold=True)
         typer.echo(f"next: {reason.then}\n")
     if redirect_all:
@@ -52,7 +55,7 @@ def redirection(address: str) -> str:
     return f"Every e-mail goes to {address}, and none to its recipients (FAIRPOST_REDIRECT_ALL)."
 
 
-def _as_json(facts: "Facts", reasons: "list[Reason]") -> dict[str, Any]:
+def _as_json(facts: "Facts", reasons: "list[Shown]") -> dict[str, Any]:
     total = facts.total()
     next_at = _next_at(facts)
     return {
@@ -67,7 +70,7 @@ def _as_json(facts: "Facts", reasons: "list[Reason]") -> dict[str, Any]:
         },
         "finished_24h": {state: facts.finished.get(state, 0) for state in State if state in FINAL},
         "routes": facts.routes,
-        "accounts": [account_facts(post, facts.now) for post in facts.posts],
+        "accounts": [account_facts(post, facts.now) for post in facts.accounts],
         "holds": facts.holds,
         "reasons": reasons,
     }
@@ -77,7 +80,7 @@ def _next_at(facts: "Facts") -> Any:
     return min((route.next_at for route in facts.routes if route.next_at), default=None)
 
 
-def _print(facts: "Facts", reasons: "list[Reason]") -> None:
+def _print(facts: "Facts", reasons: "list[Shown]") -> None:
     total = facts.total()
     waiting = sum(route.waiting for route in facts.routes)
     print_table(
@@ -90,12 +93,12 @@ def _print(facts: "Facts", reasons: "list[Reason]") -> None:
     columns = [f">{state}" for state in finals]
     print_table(columns, [[f"{facts.finished.get(s, 0):,}" for s in finals]], title="Finished in the last 24 h")
     _print_routes(facts)
-    if facts.posts:
+    if facts.accounts:
         typer.echo()
-        print_accounts(facts.posts, facts.now)
+        print_accounts(facts.accounts, facts.now)
     _print_holds(facts)
     typer.echo()
-    _print_reasons(reasons, waiting=waiting)
+    _print_reasons(facts, reasons)
 
 
 def _print_routes(facts: "Facts") -> None:
@@ -122,11 +125,15 @@ def _print_holds(facts: "Facts") -> None:
         print_table(("workspace", "held", "until", ">waiting", "reason"), rows, title="Holds")
 
 
-def _print_reasons(reasons: "list[Reason]", *, waiting: int) -> None:
+def _print_reasons(facts: "Facts", reasons: "list[Shown]") -> None:
+    from fairpost.policy.conditions import headline
+    from fairpost.reasons.rendering import told
+
     if not reasons:
-        typer.echo("Nothing is waiting." if not waiting else "Nothing stands in the way: mail is going out.")
+        typer.echo(plain(told(headline(facts, [], per_s=0))))
         return
     typer.secho("Why nothing, or not everything, is sending", bold=True)
     for reason in reasons:
         typer.secho(f"- {plain(reason.text)}", fg=typer.colors.YELLOW)
-        typer.echo(f"  next: {plain(reason.then)}")
+        if reason.then:
+            typer.echo(f"  next: {plain(reason.then)}")

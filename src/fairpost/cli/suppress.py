@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from fairpost.cli.acting import act
 from fairpost.cli.files import STANDARD, TOLD_EVERY, created, opened, tell_bad_lines, watched, with_connection
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
 from fairpost.cli.progress import progress
 from fairpost.cli.session import with_store
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import FairpostError
 from fairpost.model.suppression import EVERYBODY, Stops, SuppressionKind
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     import asyncpg
 
-    from fairpost.model.suppression import Imported
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 
 class AddressOrCommand(TyperGroup):
@@ -42,6 +42,7 @@ Address = Annotated[
     ),
 ]
 Workspace = Annotated[str | None, typer.Option(help="For this workspace. [default: FAIRPOST_WORKSPACE]")]
+ARGUMENTS = {"address": "ADDRESS"}
 Everywhere = Annotated[bool, typer.Option("--everywhere", help="For all workspaces.")]
 OnlyWorkspace = Annotated[str | None, typer.Option("--workspace", help="Only what counts for this workspace.")]
 OnlyKind = Annotated[SuppressionKind | None, typer.Option("--kind", help="Only those of this kind.")]
@@ -62,13 +63,11 @@ def add(
     \b
     Example: fairpost suppress ann@example.com --reason "asked us to stop"
     """
+    from fairpost.actions import suppressions
+
     where = _scope(workspace, everywhere)
-
-    async def work(store: "Store") -> bool:
-        sql = "SELECT fairpost.suppress($1, $2, $3, p_kind => $4)"
-        return bool(await store.value(sql, where, await _checked(store, address), reason, kind))
-
-    is_new = with_store(work)
+    request = suppressions.Suppress(workspace=where, address=address, reason=reason, kind=kind)
+    is_new = act(suppressions.add, request, fields=ARGUMENTS).is_new
     typer.echo(f"{'suppressed' if is_new else 'already suppressed'}: {address} in {_in_words(where)}")
 
 
@@ -88,7 +87,7 @@ def list_(
     \b
     Example: fairpost suppress list --workspace acme --kind complaint --json
     """
-    from fairpost.postgres.suppressions import erased, listed
+    from fairpost.store.suppressions import erased, listed
 
     async def work(store: "Store") -> Any:
         found = await listed(store, workspace=workspace, kind=kind, search=search, after=after or "", most=limit)
@@ -117,7 +116,7 @@ def show(address: Address, as_json: AsJson = False) -> None:
     \b
     Example: fairpost suppress show ann@example.com
     """
-    from fairpost.postgres.suppressions import known_of, soft_bounces_max
+    from fairpost.store.suppressions import known_of, soft_bounces_max
 
     async def work(store: "Store") -> Any:
         return *await known_of(store, await _checked(store, address)), await soft_bounces_max(store)
@@ -151,9 +150,10 @@ def soft_bounces(
     \b
     Example: fairpost suppress soft-bounces --max 3
     """
-    from fairpost.postgres.suppressions import soft_bounces_max
+    from fairpost.actions.suppressions import SetSoftBounces, set_soft_bounces
+    from fairpost.store.suppressions import soft_bounces_max
 
-    holds = with_store(lambda store: soft_bounces_max(store, most))
+    holds = with_store(soft_bounces_max) if most is None else act(set_soft_bounces, SetSoftBounces(most=most))
     if as_json:
         print_json({"soft_bounces_max": holds})
     else:
@@ -179,22 +179,15 @@ def import_(
     \b
     Example: fairpost suppress import bounces.csv --kind hard_bounce
     """
+    from fairpost.actions.suppressions import ImportSuppressions
+    from fairpost.actions.suppressions import import_ as imported_by
     from fairpost.cli.suppress_csv import Defaults, read_list
-    from fairpost.postgres.suppressions import BadList, import_list
 
     defaults = Defaults(workspace=_scope(workspace, everywhere), kind=kind, reason=reason)
     name = "standard input" if file == STANDARD else file
-
-    async def work(conn: "asyncpg.Connection") -> "Imported":
-        with opened(file) as source:
-            lines = read_list(source, name=name, defaults=defaults)
-            return await import_list(conn, watched(lines, source), skip_bad=skip_bad)
-
-    try:
-        imported = with_connection(work)
-    except BadList as error:
-        tell_bad_lines(error.imported.bad, error.imported.bad_lines)
-        raise
+    with opened(file) as source:
+        lines = watched(read_list(source, name=name, defaults=defaults), source)
+        imported = act(imported_by, ImportSuppressions(lines=lines, kind=kind, reason=reason, skip_bad=skip_bad))
     if as_json:
         print_json(imported)
         return
@@ -217,8 +210,8 @@ def export(
     Example: fairpost suppress export suppressions.csv --workspace acme
     """
     from fairpost.cli.suppress_csv import cells, rows_into
-    from fairpost.postgres.suppressions import count
-    from fairpost.postgres.suppressions import export as exported
+    from fairpost.store.suppressions import count
+    from fairpost.store.suppressions import export as exported
 
     async def work(conn: "asyncpg.Connection") -> int:
         total, written = await count(conn, workspace=workspace, kind=kind), 0
@@ -241,14 +234,10 @@ def unsuppress(address: Address, workspace: Workspace = None, everywhere: Everyw
     \b
     Example: fairpost unsuppress ann@example.com
     """
+    from fairpost.actions.suppressions import Unsuppress, remove
+
     where = _scope(workspace, everywhere)
-
-    async def work(store: "Store") -> bool:
-        sql = "SELECT fairpost.unsuppress($1, $2)"
-        return bool(await store.value(sql, where, await _checked(store, address)))
-
-    if not with_store(work):
-        raise NotFound(f"{address} is not suppressed in {_in_words(where)}. See: fairpost suppress list")
+    act(remove, Unsuppress(workspace=where, address=address))
     typer.echo(f"no longer suppressed: {address} in {_in_words(where)}")
 
 

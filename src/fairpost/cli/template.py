@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairpost.cli.acting import act, actor, value_of
 from fairpost.cli.files import STANDARD, read_text
 from fairpost.cli.names import Workspace, checked_name, chosen
 from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json, print_pairs, print_table
@@ -19,7 +20,6 @@ from fairpost.cli.template_view import (
     outcome,
     parts_of,
     rendered_for,
-    require_no_mistake,
     roots,
     sample,
     short,
@@ -27,13 +27,15 @@ from fairpost.cli.template_view import (
     user_in_words,
     uses,
     values_in_words,
+    with_places,
 )
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import FairpostError
 
 if TYPE_CHECKING:
-    from fairpost.postgres.store import Store
-    from fairpost.postgres.templates import StoredSequence, StoredTemplate
-    from fairpost.templates.rendering import Template
+    from fairpost.actions.acting import Done, Refused
+    from fairpost.actions.templates import TemplatePut
+    from fairpost.store.store import Store
+    from fairpost.store.templates import StoredSequence, StoredTemplate
 
 app = typer.Typer(no_args_is_help=True, help="Write, check, preview and remove what e-mails say.")
 
@@ -73,30 +75,28 @@ def set_(
     \b
     Example: fairpost template set welcome --subject 'Hello {{ first_name or "there" }}' --text-file welcome.txt
     """
+    from fairpost.actions.templates import PutTemplate, put
+    from fairpost.store.templates import sequences
+
     if text_file == html_file == STANDARD:
         raise typer.BadParameter("standard input can be read only once: give the text or the HTML as a file")
     given = _given(subject, _body("text", text, text_file, no_text), _body("html", html, html_file, no_html))
     where = chosen(workspace)
 
-    async def work(store: "Store") -> "tuple[StoredTemplate | None, Template, list[StoredSequence]]":
-        from fairpost.postgres.templates import put_template, sequences
+    async def work(store: "Store") -> "tuple[TemplatePut, bool]":
+        done = _put(await put(actor(), PutTemplate(workspace=where, name=name, parts=given), store), given)
+        users = [each for each in await sequences(store, where) if uses(each, name)]
+        return done, any(each.is_launched for each in users)
 
-        before = await _find(store, where, name)
-        after = _merged(before, given, where, name)
-        require_no_mistake(after, name)
-        if before is None or parts_of(before) != parts_of(after):
-            await put_template(store, where, name, **parts_of(after))
-        return before, after, [each for each in await sequences(store, where) if uses(each, name)]
-
-    before, after, users = with_store(work)
-    changed = [part for part in PARTS if before is None or parts_of(before)[part] != parts_of(after)[part]]
+    done, is_launched = with_store(work)
+    before, after, changed = done.before, template_of(done.after), done.changed
     if as_json:
         print_json({"name": name, "workspace": where, "is_new": before is None, "changed": changed, **fields_of(after)})
         return
-    typer.echo(outcome(name, before, after, changed))
+    typer.echo(outcome(name, before, done.after, changed))
     for line in field_lines(after):
         typer.echo(plain(line))
-    if changed and any(each.is_launched for each in users):
+    if changed and is_launched:
         typer.echo("campaigns that were launched with it keep the words they had")
     if "\\n" in (text or ""):
         typer.echo('the text has "\\n" in it, letter by letter; line breaks come with --text-file')
@@ -110,7 +110,7 @@ def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
     \b
     Example: fairpost template list
     """
-    from fairpost.postgres.templates import templates
+    from fairpost.store.templates import templates
 
     found = with_store(lambda store: templates(store, chosen(workspace)))
     if as_json:
@@ -129,7 +129,7 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
     \b
     Example: fairpost template show welcome
     """
-    from fairpost.postgres.templates import sequences, template_named
+    from fairpost.store.templates import sequences, template_named
 
     where = chosen(workspace)
 
@@ -183,8 +183,8 @@ def preview(
     own, where = _own_fields(field or []), chosen(workspace)
 
     async def work(store: "Store") -> "tuple[StoredTemplate, dict[str, Any] | None]":
-        from fairpost.postgres.prospects import known_by
-        from fairpost.postgres.templates import template_named
+        from fairpost.store.prospects import known_by
+        from fairpost.store.templates import template_named
 
         found = await template_named(store, where, name)
         if prospect is None:
@@ -220,12 +220,9 @@ def remove(name: Name, workspace: Workspace = None) -> None:
     \b
     Example: fairpost template remove welcome
     """
-    from fairpost.postgres.templates import remove_template, template_named
+    from fairpost.actions import templates
 
-    async def work(store: "Store") -> None:
-        await remove_template(store, await template_named(store, chosen(workspace), name))
-
-    with_store(work)
+    act(templates.remove, templates.Named(workspace=chosen(workspace), name=name))
     typer.echo(f"removed template {name}")
 
 
@@ -234,8 +231,8 @@ def remove(name: Name, workspace: Workspace = None) -> None:
 TAKEN_OUT = ""  # a part that is to be there no more: what is given is never empty
 
 
-def _given(subject: str | None, text: str | None, html: str | None) -> dict[str, str]:
-    given = {part: value for part, value in zip(PARTS, (subject, text, html), strict=True) if value is not None}
+def _given(subject: str | None, text: str | None, html: str | None) -> dict[str, str | None]:
+    given = {part: value or None for part, value in zip(PARTS, (subject, text, html), strict=True) if value is not None}
     if not given:
         raise typer.BadParameter("give at least one of --subject, --text, --text-file, --html and --html-file")
     if subject is not None and not subject.strip():
@@ -256,29 +253,12 @@ def _body(part: str, words: str | None, file: str | None, is_out: bool) -> str |
     return body
 
 
-def _merged(before: "StoredTemplate | None", given: dict[str, str], where: str, name: str) -> "Template":
-    from fairpost.templates.rendering import Template
+def _put(outcome: "Done[TemplatePut] | Refused", given: dict[str, str | None]) -> "TemplatePut":
+    from fairpost.actions.acting import Refused
 
-    parts = (parts_of(before) if before else dict.fromkeys(PARTS)) | {k: v or None for k, v in given.items()}
-    if parts["text"] is None and parts["html"] is None and before is not None:
-        raise FairpostError(
-            f"Template {name} would have neither text nor HTML. Nothing was changed. Give it the other one as well."
-        )
-    if parts["subject"] is None or (parts["text"] is None and parts["html"] is None):
-        raise FairpostError(
-            f"There is no template {name} in workspace {where} yet, and a new one needs a subject and a text (or HTML). "
-            f"Nothing was changed. Type: fairpost template set {name} --subject … --text-file …"
-        )
-    return Template(subject=parts["subject"], text=parts["text"], html=parts["html"])
-
-
-async def _find(store: "Store", where: str, name: str) -> "StoredTemplate | None":
-    from fairpost.postgres.templates import template_named
-
-    try:
-        return await template_named(store, where, name)
-    except NotFound:
-        return None
+    if isinstance(outcome, Refused) and outcome.reason.code == "template.broken":
+        raise FairpostError(with_places(outcome.reason, given))
+    return value_of(outcome)
 
 
 def _own_fields(given: list[str]) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from fairpost.cli.output import plain
 from fairpost.model.errors import FairpostError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
-    from fairpost.postgres.templates import StoredSequence, StoredTemplate
-    from fairpost.templates.reader import TemplateError
+    from fairpost.model.reason import Reason
+    from fairpost.store.templates import StoredSequence, StoredTemplate
     from fairpost.templates.rendering import Compiled, Rendered, Template
 
 PARTS = ("subject", "text", "html")
@@ -24,42 +24,19 @@ SUBJECT_SHOWN = 60  # characters
 # ── mistakes ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def require_no_mistake(template: "Template", name: str) -> None:
-    mistakes = [_mistake_in_words(error, parts_of(template)[error.part] or "") for error in _mistakes(template)]
-    if mistakes:
-        raise FairpostError(
-            "\n".join(
-                [
-                    f"Template {name} cannot be used as it is, and nothing was changed:",
-                    *mistakes,
-                    "What can stand in braces: fairpost template set --help",
-                ]
-            )
-        )
+def with_places(reason: "Reason", parts: "Mapping[str, str | None]") -> str:
+    """Each mistake with the line where it is, as it was written."""
+    from fairpost.reasons.rendering import command, mistake_in_words, mistakes, sentence
+
+    lines = [f"{mistake_in_words(each)}\n{_pointed(parts[each['field']] or '', each)}" for each in mistakes(reason)]
+    return "\n".join([sentence(reason), *lines, f"Nothing was changed. Next: {command(reason)}"])
 
 
-def _mistakes(template: "Template") -> "Iterator[TemplateError]":
-    """Of each part the first: compiling ends with the first of all."""
-    from fairpost.templates.reader import TemplateError
-    from fairpost.templates.rendering import Template, compile_template
-
-    alone = (Template(subject=template.subject), Template(subject="", text=template.text))
-    for each in (*alone, Template(subject="", html=template.html)):
-        try:
-            compile_template(each)
-        except TemplateError as error:
-            yield error
-
-
-def _mistake_in_words(error: "TemplateError", source: str) -> str:
-    return f"{error.part}, line {error.line}, column {error.column}: {error.message}\n{_pointed(source, error)}"
-
-
-def _pointed(source: str, error: "TemplateError") -> str:
+def _pointed(source: str, mistake: dict[str, Any]) -> str:
     """The line, or the piece of it around the place, and a caret below the place."""
     from rich.cells import cell_len
 
-    line, at = source.split("\n")[error.line - 1], error.column - 1
+    line, at = source.split("\n")[mistake["line"] - 1], mistake["column"] - 1
     start, end = max(0, at - SHOWN_BEFORE), at + SHOWN_AFTER
     before = ("…" if start else "") + _of_one_line(line[start:at])
     after = _of_one_line(line[at:end]) + ("…" if end < len(line) else "")
@@ -128,7 +105,7 @@ def rendered_for(compiled: "Compiled", values: dict[str, Any], name: str, prospe
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def outcome(name: str, before: "StoredTemplate | None", after: "Template", changed: list[str]) -> str:
+def outcome(name: str, before: "StoredTemplate | None", after: "StoredTemplate", changed: list[str]) -> str:
     if not changed:
         return f"template {name} is the same as before"
     has = [part for part in PARTS if parts_of(after)[part] is not None]

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import asyncio
     import socket
 
-    from fairpost.demo.first_act import FirstAct, Progress
-    from fairpost.demo.second_act import SecondAct
-    from fairpost.inbox.server import InboxServer
-    from fairpost.postgres.store import Store
+    from fairpost.dev.demo.background import SecondAct
+    from fairpost.dev.demo.burst import FirstAct, Progress
+    from fairpost.dev.inbox.server import InboxServer
+    from fairpost.store.store import Store
 
 FRAMES_EVERY_S = 0.2
 LINES_EVERY_S = 1.0
@@ -60,7 +60,7 @@ def up(
     """
     import asyncio
 
-    from fairpost.environment import given_account
+    from fairpost.startup.environment import given_account
 
     settings = read_settings()
     given_account(settings)
@@ -88,7 +88,7 @@ def _has_desktop() -> bool:
 
 async def _up(settings: Settings, demo_emails: int, with_browser: bool) -> None:
     """`demo_emails`: 0 for no demonstration."""
-    from fairpost.app import embedded
+    from fairpost.startup.parts import embedded
 
     over = _until_a_signal()
     with _alone(settings.home):
@@ -96,7 +96,7 @@ async def _up(settings: Settings, demo_emails: int, with_browser: bool) -> None:
         typer.echo("starting the database …" if not was_running else "looking at the database …")
         try:
             url = await _database(settings, over)
-            if url is not None:
+            if url is not None and not over.is_set():
                 await _run(settings, url, demo_emails, with_browser, over)
         finally:
             if not was_running:
@@ -108,8 +108,8 @@ async def _database(settings: Settings, over: "asyncio.Event") -> str | None:
     """The URL of one that answers; None: it is over before that."""
     import asyncio
 
-    from fairpost.app import prepare_database
-    from fairpost.postgres.outage import patiently
+    from fairpost.startup.parts import prepare_database
+    from fairpost.store.outage import patiently
 
     opening = asyncio.create_task(patiently(lambda: prepare_database(settings), note))
     if settings.database_url:  # the embedded one is not left half started
@@ -121,9 +121,9 @@ async def _database(settings: Settings, over: "asyncio.Event") -> str | None:
 
 
 async def _run(settings: Settings, url: str, demo_emails: int, with_browser: bool, over: "asyncio.Event") -> None:
-    from fairpost.app import kept, open_home, open_store
-    from fairpost.demo.stage import put_workspaces
-    from fairpost.people.membership import first_admin_link, local_operator_link
+    from fairpost.auth.membership import first_admin_link, local_operator_link
+    from fairpost.dev.demo.stage import put_workspaces
+    from fairpost.startup.parts import kept, open_home, open_store
 
     async with AsyncExitStack() as stack:
         stack.enter_context(kept(settings.at_home(), note))
@@ -152,7 +152,7 @@ async def _run(settings: Settings, url: str, demo_emails: int, with_browser: boo
 @contextmanager
 def _spared_by_trouble() -> Iterator[None]:
     """A demonstration is not worth ending everything else for: what the database's trouble cuts off is left out."""
-    from fairpost.postgres.trouble import DRIVER_ERRORS, is_trouble
+    from fairpost.store.trouble import DRIVER_ERRORS, is_trouble
 
     try:
         yield
@@ -194,7 +194,7 @@ def _alone(home: Path) -> Iterator[None]:
 
 @asynccontextmanager
 async def _inbox(store: "Store") -> "AsyncIterator[InboxServer]":
-    from fairpost.inbox.server import InboxServer, ServerOptions
+    from fairpost.dev.inbox.server import InboxServer, ServerOptions
 
     for port in INBOX_PORTS:
         server = InboxServer(store, ServerOptions(port=port))
@@ -213,7 +213,7 @@ async def _inbox(store: "Store") -> "AsyncIterator[InboxServer]":
 @asynccontextmanager
 async def _cleared_stage(store: "Store") -> AsyncIterator[None]:
     """Clears the demonstration away after the engine has ended: until then some of it may be on its way out."""
-    from fairpost.demo import second_act
+    from fairpost.dev.demo import background as second_act
 
     try:
         yield
@@ -227,7 +227,7 @@ async def _api(settings: Settings) -> AsyncIterator[str]:
     """The HTTP API, in this process; gives its URL."""
     from fairpost.api.app import build_app
     from fairpost.api.serve import serving
-    from fairpost.service import client_limits, open_service
+    from fairpost.startup.service import client_limits, open_service
 
     log = settings.home / "api.log"
     with log.open("a", encoding="utf-8", buffering=1) as file:
@@ -342,10 +342,11 @@ def _open(link: str) -> None:
 
 
 async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over: "asyncio.Event", emails: int) -> None:
-    from fairpost.demo.first_act import FirstAct
-    from fairpost.demo.second_act import LASTS_S, SecondAct, clear
-    from fairpost.model.transport import Security, SmtpSettings
+    from fairpost.dev.demo.background import LASTS_S, SecondAct, clear
+    from fairpost.dev.demo.burst import FirstAct
+    from fairpost.model.transport import Security
     from fairpost.system import chance
+    from fairpost.transports.smtp.settings import SmtpSettings
 
     server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
     first = FirstAct(store, server, flood=emails)

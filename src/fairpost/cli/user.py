@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act, act_on
 from fairpost.cli.arguments import limit, moment, span
-from fairpost.cli.output import AsJson, iso, note, plain, print_json
+from fairpost.cli.output import AsJson, note, plain, print_json
 from fairpost.cli.session import with_store
 from fairpost.cli.user_view import (
     clock_time,
     emails,
-    names_of,
     next_steps,
     print_sender,
     print_senders,
@@ -20,7 +20,6 @@ from fairpost.cli.user_view import (
     stop_lines,
     tier_name,
 )
-from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.sender import SenderId, SenderLevel
 from fairpost.settings import read_settings
 
@@ -28,15 +27,12 @@ if TYPE_CHECKING:
     from fairpost.model.sender import Sender
     from fairpost.observe.emails import Stop
     from fairpost.observe.senders import ShownSender
-    from fairpost.policy.senders import Decided
-    from fairpost.postgres.senders import Active
-    from fairpost.postgres.store import Store
+    from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Register users, see who is throttled and why, throttle and lift by hand.")
 
 NAME_MAX = 200
 PLAN_MAX = 100
-THROTTLED_FOR = timedelta(days=1)
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
 User = Annotated[str | None, typer.Argument(metavar="[USER]", help="One of its users; without: the workspace itself.")]
@@ -84,33 +80,22 @@ def set_(
         raise typer.BadParameter("--home is of a user: name one")
     if plan is not None and len(plan) > PLAN_MAX:
         raise typer.BadParameter(f"a plan has {PLAN_MAX} characters at most")
-    from fairpost.app import sender_policy
-    from fairpost.policy.senders import look
-    from fairpost.postgres import senders
+    from fairpost.actions.senders import SetUser, set_user
     from fairpost.providers.domain_proof import provable_domain
+    from fairpost.startup.parts import sender_policy
 
     settings = read_settings()
-    policy = sender_policy(settings)
-    new_home = None if home is None else provable_domain(home)
-
-    async def work(store: "Store") -> "Sender":
-        now = await store.value("SELECT clock_timestamp()")
-        if since is not None and since > now:
-            raise FairpostError(f"--since must not lie in the future, got {iso(since)}")
-        named = await senders.named(store, id_)
-        (known,) = await senders.with_activity(store, [named])
-        before = known.sender
-        if plan is not None or since is not None or new_home is not None:
-            new_plan = before.plan if plan is None else plan or None
-            await senders.set_sender(store, named, plan=new_plan, since=since or before.since, home=new_home)
-            await senders.settle_homes(store)  # or an engine does, within a second
-        if daily_max is not None or waiting_max is not None:
-            daily = before.daily_max if daily_max is None else daily_max or None
-            waiting = before.waiting_max if waiting_max is None else waiting_max or None
-            await senders.set_limits(store, named, daily_max=daily, waiting_max=waiting)
-        return await senders.decide_now(store, named, lambda a, now: look(a.sender, a.hours, a.days, policy, now=now))
-
-    found = with_store(work, settings=settings)
+    request = SetUser(
+        sender=id_,
+        policy=sender_policy(settings),
+        plan=plan,
+        since=since,
+        daily_max=daily_max,
+        waiting_max=waiting_max,
+        home=None if home is None else provable_domain(home),
+    )
+    found = act(set_user, request, settings=settings)
+    assert found is not None  # a policy was given
     typer.echo(plain(f"set {id_}: {_known_in_words(found)}"))
 
 
@@ -123,9 +108,9 @@ def show(workspace: Workspace, user: User = None, as_json: AsJson = False) -> No
     \b
     Example: fairpost user show acme ann
     """
-    from fairpost.app import sender_policy
     from fairpost.observe.senders import show_sender
-    from fairpost.postgres.senders import named
+    from fairpost.startup.parts import sender_policy
+    from fairpost.store.senders import named
 
     id_, settings = _id(workspace, user), read_settings()
     policy = sender_policy(settings)
@@ -154,7 +139,7 @@ def list_(
     \b
     Example: fairpost user list --throttled
     """
-    from fairpost.postgres.senders import known
+    from fairpost.store.senders import known
 
     found = with_store(lambda store: known(store, workspace=workspace, throttled=throttled, most=most))
     if as_json:
@@ -190,23 +175,17 @@ def throttle(
     """
     if length is not None and until is not None:
         raise typer.BadParameter("give --for or --until, not both")
-    from fairpost.app import sender_policy
+    from fairpost.actions.senders import Throttle
+    from fairpost.actions.senders import throttle as throttled
     from fairpost.observe.senders import waiting_behind
-    from fairpost.policy.senders import impose
-    from fairpost.postgres.senders import decide_now, named
+    from fairpost.startup.parts import sender_policy
 
     id_, settings = _id(workspace, user), read_settings()
-    policy = sender_policy(settings)
-
-    def decide(active: "Active", now: datetime) -> "Decided":
-        end = until or now + (length or THROTTLED_FOR)
-        if end <= now:
-            raise FairpostError(f"--until must lie in the future, got {iso(end)}")
-        return impose(active.sender, until=end, reason=reason, policy=policy, now=now)
+    request = Throttle(sender=id_, reason=reason, policy=sender_policy(settings), length=length, until=until)
 
     async def work(store: "Store") -> "tuple[Sender, int]":
-        known = await named(store, id_)
-        return await decide_now(store, known, decide), await waiting_behind(store, known)
+        found = await act_on(store, throttled, request)
+        return found, await waiting_behind(store, found.id)
 
     found, waiting = with_store(work, settings=settings)
     assert found.throttle is not None
@@ -229,26 +208,19 @@ def lift(
     \b
     Example: fairpost user lift acme ann
     """
-    from fairpost.app import sender_policy
+    from fairpost.actions.senders import Unthrottle, unthrottle
     from fairpost.observe.emails import stops_on
     from fairpost.observe.senders import waiting_behind
     from fairpost.policy.senders import IMMUNE_FOR
-    from fairpost.policy.senders import lift as lifted
-    from fairpost.postgres.senders import decide_now, named
+    from fairpost.startup.parts import sender_policy
 
     id_, settings = _id(workspace, user), read_settings()
-    policy = sender_policy(settings)
-
-    def decide(active: "Active", now: datetime) -> "Decided":
-        if active.sender.throttle is None:
-            raise NotFound(f"There is no throttle on {id_}. See: fairpost user show {names_of(id_)}")
-        return lifted(active.sender, policy=policy, now=now, immune_for=immune_for or IMMUNE_FOR)
+    request = Unthrottle(sender=id_, policy=sender_policy(settings), immune_for=immune_for or IMMUNE_FOR)
 
     async def work(store: "Store") -> "tuple[Sender, int, list[Stop]]":
-        known = await named(store, id_)
-        found = await decide_now(store, known, decide)
-        stops = await stops_on(store, known.workspace, user=known.name if user is not None else None)
-        return found, await waiting_behind(store, known), stops
+        found = await act_on(store, unthrottle, request)
+        stops = await stops_on(store, found.id.workspace, user=found.id.name if user is not None else None)
+        return found, await waiting_behind(store, found.id), stops
 
     found, waiting, stops = with_store(work, settings=settings)
     assert found.immune_until is not None

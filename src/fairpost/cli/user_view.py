@@ -1,6 +1,7 @@
 """How senders are shown, in tables and as JSON, and what holds their mail back."""
 
 import shlex
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -201,9 +202,12 @@ def stop_lines(stops: "Sequence[Stop]") -> Pairs:
 
 def next_steps(stops: "Sequence[Stop]") -> list[str]:
     """What to type to end them."""
-    from fairpost.policy.diagnosis import how_to_end
+    from fairpost.policy.conditions import of_hold
+    from fairpost.policy.facts import Hold
+    from fairpost.reasons.rendering import command
 
-    return [how_to_end(stop.workspace, stop.level, stop.key, is_throttle=stop.is_throttle) for stop in stops]
+    conditions = [of_hold(Hold(**asdict(stop), waiting=0)) for stop in stops]
+    return [following for each in conditions if (following := command(each.reason))]
 
 
 def _stop_in_words(stop: "Stop") -> str:

@@ -37,8 +37,8 @@ def work(
     \b
     Example: fairpost work --accounts-per-process 50
     """
-    from fairpost.app import require_region
-    from fairpost.environment import given_account
+    from fairpost.startup.environment import given_account
+    from fairpost.startup.parts import require_region
 
     settings = read_settings()
     settings = settings.at(region) if region else settings
@@ -47,7 +47,7 @@ def work(
     if not settings.engine:
         _send_nothing(ends_with_stdin=ends_with_stdin)
         return
-    from fairpost.engine import EngineOptions, run_engine  # an engine that is off costs no memory
+    from fairpost.startup.engine import EngineOptions, run_engine  # an engine that is off costs no memory
 
     options = EngineOptions(
         accounts_per_process=accounts_per_process,

@@ -1,23 +1,28 @@
 """`fairpost workspace`: those who share this installation."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act, act_on
 from fairpost.cli.output import AsJson, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
-from fairpost.model.errors import FairpostError
+from fairpost.model.errors import FairpostError, Refusal
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairpost.model.workspace import ApiKey, Domain, Loan, Workspace
-    from fairpost.postgres.store import Store
+    from fairpost.actions.lending import Lent, Operator
+    from fairpost.actions.workspaces import WorkspaceAdded, WorkspaceMoved
+    from fairpost.model.workspace import ApiKey, Domain, Workspace
+    from fairpost.settings import Settings
+    from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Add, list, show, suspend and readmit workspaces.")
 
-BY = "cli"
+ARGUMENTS = {"name": "WORKSPACE"}
 Name = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
 Pools = Annotated[
     list[str] | None,
@@ -41,29 +46,20 @@ def add(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
     \b
     Example: fairpost workspace add acme --pool relay=acme.com
     """
-    from fairpost.app import open_home
-    from fairpost.lending import first_loans
-    from fairpost.postgres import workspaces
-    from fairpost.postgres.directory import place
+    from fairpost.actions import workspaces
+    from fairpost.startup.parts import open_home
 
-    settings = read_settings()
-    workspaces.require_name(name)
-    loans = first_loans(name, settings) if pools is None else _loans(pools, name)
+    settings, lent = read_settings(), None if pools is None else _lent(pools)
+    wanted = workspaces.AddWorkspace(name=name, pools=lent, operator=_operator(settings), region=settings.region_name)
 
-    async def work(store: "Store") -> "tuple[bool, Workspace]":
-        if settings.regions is not None:
-            async with open_home(settings) as home:
-                await place(home, name, region=settings.region_name)
-        async with store.together() as one:
-            is_new = await workspaces.add_workspace(one, name, loans=loans)
-            if is_new:
-                detail = {"pools": [str(loan) for loan in loans]}
-                await workspaces.write_audit(
-                    one, workspace=name, who=BY, action="workspace.add", subject=name, detail=detail
-                )
-            return is_new, await workspaces.workspace_named(one, name)
+    async def work(store: "Store") -> "WorkspaceAdded":
+        if settings.regions is None:
+            return await act_on(store, workspaces.add, wanted, fields=_fields(pools))
+        async with open_home(settings) as home:
+            return await act_on(store, workspaces.add, replace(wanted, home=home), fields=_fields(pools))
 
-    is_new, found = with_store(work)
+    done = with_store(work, settings=settings)
+    found, is_new = done.workspace, done.is_new
     if as_json:
         print_json(found)
     else:
@@ -82,7 +78,7 @@ def list_workspaces(
     \b
     Example: fairpost workspace list
     """
-    from fairpost.postgres import workspaces
+    from fairpost.store import workspaces
 
     found = with_store(lambda store: workspaces.workspaces(store, after=after, most=limit))
     if as_json:
@@ -103,7 +99,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost workspace show acme
     """
-    from fairpost.postgres import workspaces
+    from fairpost.store import workspaces
 
     async def work(store: "Store") -> "tuple[Workspace, list[ApiKey], list[Domain]]":
         found = await workspaces.workspace_named(store, name)
@@ -140,25 +136,16 @@ def pools(
     \b
     Example: fairpost workspace pools acme --pool relay=acme.com,news@acme.org
     """
-    from fairpost.postgres import workspaces
+    from fairpost.actions.workspaces import SetPools, set_pools
+    from fairpost.store.workspaces import workspace_named
 
     if none and pools:
         raise FairpostError("Give --pool or --none, not both. Nothing was changed.")
-
-    async def work(store: "Store") -> "Workspace":
-        async with store.together() as one:
-            before = await workspaces.workspace_named(one, name)
-            if not (pools or none):
-                return before
-            loans = _loans(pools or [], name, before=before.loans)
-            await workspaces.set_loans(one, name, loans)
-            detail = {"pools": [str(loan) for loan in loans]}
-            await workspaces.write_audit(
-                one, workspace=name, who=BY, action="workspace.pools", subject=name, detail=detail
-            )
-            return await workspaces.workspace_named(one, name)
-
-    found = with_store(work)
+    if pools or none:
+        request = SetPools(name=name, operator=_operator(read_settings()), pools=_lent(pools or []))
+        found = act(set_pools, request, fields=_fields(pools))
+    else:
+        found = with_store(lambda store: workspace_named(store, name))
     if as_json:
         print_json(found)
     elif found.loans:
@@ -182,19 +169,9 @@ def rate(
     \b
     Example: fairpost workspace rate acme 30000
     """
-    from fairpost.postgres import workspaces
+    from fairpost.actions.workspaces import SetRate, set_rate
 
-    async def work(store: "Store") -> "Workspace":
-        async with store.together() as one:
-            await workspaces.workspace_named(one, name)
-            await workspaces.set_rate(one, name, per_minute)
-            detail = {"per_minute": per_minute}
-            await workspaces.write_audit(
-                one, workspace=name, who=BY, action="workspace.rate", subject=name, detail=detail
-            )
-            return await workspaces.workspace_named(one, name)
-
-    found = with_store(work)
+    found = act(set_rate, SetRate(name=name, per_minute=per_minute))
     if as_json:
         print_json(found)
     else:
@@ -214,7 +191,9 @@ def suspend(
     \b
     Example: fairpost workspace suspend acme --reason "unpaid since May"
     """
-    _move(name, suspended=True, reason=reason, as_json=as_json)
+    from fairpost.actions import workspaces
+
+    _show_moved(act(workspaces.suspend, workspaces.Suspend(name=name, reason=reason)), as_json=as_json)
 
 
 @app.command()
@@ -224,41 +203,41 @@ def readmit(name: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost workspace readmit acme
     """
-    _move(name, suspended=False, reason=None, as_json=as_json)
+    from fairpost.actions import workspaces
+
+    _show_moved(act(workspaces.readmit, workspaces.Readmit(name=name)), as_json=as_json)
 
 
-def _move(name: str, *, suspended: bool, reason: str | None, as_json: bool) -> None:
-    from fairpost.postgres import workspaces
-
-    async def work(store: "Store") -> "tuple[bool, Workspace]":
-        async with store.together() as one:
-            await workspaces.workspace_named(one, name)
-            if suspended:
-                moved = await workspaces.suspend_workspace(one, name, reason=reason)
-            else:
-                moved = await workspaces.readmit_workspace(one, name)
-            if moved:
-                action = "workspace.suspend" if suspended else "workspace.readmit"
-                detail = {"reason": reason} if reason else None
-                await workspaces.write_audit(one, workspace=name, who=BY, action=action, subject=name, detail=detail)
-            return moved, await workspaces.workspace_named(one, name)
-
-    moved, found = with_store(work)
+def _show_moved(moved: "WorkspaceMoved", *, as_json: bool) -> None:
+    found = moved.workspace
     if as_json:
         print_json(found)
-    elif moved:
-        typer.echo(f"{name} is {_state(found)}")
+    elif moved.changed:
+        typer.echo(f"{found.name} is {_state(found)}")
     else:
-        raise FairpostError(f"Workspace {name} is {_state(found)} already. Nothing was changed.")
+        is_suspended = found.suspended_at is not None
+        raise Refusal("workspace.already_suspended" if is_suspended else "workspace.not_suspended", name=found.name)
 
 
-def _loans(written: "Sequence[str]", workspace: str, *, before: "Sequence[Loan]" = ()) -> "list[Loan]":
-    from fairpost.lending import read_loan, require_lendable
+def _lent(written: "Sequence[str]") -> "list[Lent]":
+    """`fast` or `fast=acme.com,news@acme.org`. Without an =, what the workspace has proven may stand in From."""
+    from fairpost.actions.lending import Lent
 
-    loans = {loan.pool: loan for loan in map(read_loan, written)}
-    for loan in loans.values():
-        require_lendable(loan, workspace, read_settings(), before=before)
-    return list(loans.values())
+    pairs = [each.partition("=") for each in written]
+    return [
+        Lent(pool.strip(), [each.strip() for each in senders.split(",")]) if equals else Lent(pool.strip())
+        for pool, equals, senders in pairs
+    ]
+
+
+def _fields(pools: "Sequence[str] | None") -> dict[str, str]:
+    return {**ARGUMENTS, **{f"pools.{number}": "--pool" for number in range(len(pools or ()))}}
+
+
+def _operator(settings: "Settings") -> "Operator":
+    from fairpost.actions.lending import Operator
+
+    return Operator(workspace=settings.workspace, service_pool=settings.service_pool)
 
 
 def _state(workspace: "Workspace") -> str:

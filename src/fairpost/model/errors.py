@@ -5,11 +5,21 @@ Expected outcomes (a refused recipient, a full quota) are values, not errors: th
 
 from datetime import datetime
 
+from fairpost.model.reason import Reason, Value
+
 
 class FairpostError(Exception):
     """Base of all our errors. The message says what happened and what to type next."""
 
     passes = False  # by itself, so that waiting helps
+
+
+class Refusal(FairpostError):
+    """Something cannot be done as things are, and nothing was changed. Its reason is put into words at the edge."""
+
+    def __init__(self, code: str, /, **params: Value) -> None:
+        super().__init__(code)
+        self.reason = Reason(code, **params)
 
 
 class EmbeddedServerError(FairpostError):
@@ -41,6 +51,10 @@ class MigrationError(FairpostError):
 
 class Outgrown(MigrationError):
     """The database was made by a newer version than this one."""
+
+
+class NotInstalled(FairpostError):
+    """A part of Fairpost is asked for whose packages are not installed. The message has the line that installs them."""
 
 
 class NotFound(FairpostError):

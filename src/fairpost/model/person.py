@@ -62,10 +62,10 @@ Refusal = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """`message`: for the person who tried."""
+    """`message`: for the person who tried; empty where others decided, and the kind is told them as a reason."""
 
     kind: Refusal
-    message: str
+    message: str = ""
     retry_after_s: int = 0
     tries_left: int = 0
     workspaces: tuple[str | None, ...] = ()

@@ -37,7 +37,7 @@ class Channel(StrEnum):
     """Whose codes a reply speaks in."""
 
     SMTP = "smtp"
-    GMAIL = "gmail"  # HTTP status codes; the text begins with Google's reason: "rateLimitExceeded: …"
+    GOOGLE = "gmail"  # HTTP status codes; the text begins with Google's reason: "rateLimitExceeded: …"
     GRAPH = "graph"  # HTTP status codes; the text begins with Microsoft's code: "ErrorSendAsDenied: …"
 
 
@@ -60,4 +60,5 @@ class Report:
     thread_id: str | None = None
     response_ms: int | None = None
     retry_at: datetime | None = None  # the server asked not to be asked again before
+    is_barred: bool = False  # the operator does not let the account go there
     is_silent: bool = False  # it ended because nothing came in time

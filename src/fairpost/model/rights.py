@@ -1,4 +1,4 @@
-"""A right in the database that a part of Fairpost needs and does not have. Which are needed is in postgres/rights.py."""
+"""A right in the database that a part of Fairpost needs and does not have. Which are needed is in store/rights.py."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

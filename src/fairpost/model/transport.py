@@ -1,12 +1,11 @@
-"""What an account sends through: its server, as it is stored. Passwords are here only as sealed text."""
+"""What an account sends through, as all kinds of servers have it. What a kind has of its own is in its folder of transports/.
+Passwords are here only as sealed text."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import ClassVar
 
 from fairpost.model.ids import AccountId
-from fairpost.model.oauth import OauthSettings, read_oauth, write_oauth
 
 
 class Security(StrEnum):
@@ -22,25 +21,35 @@ ENVIRONMENT = "environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SmtpSettings:
+class MailboxLogin:
+    """Under which name an account signs in, and where. `is_verified`: the server's certificate is checked for this host."""
+
     host: str
-    port: int
-    security: Security = Security.STARTTLS
-    user: str | None = None  # None: no login
-    secret: str | None = field(default=None, repr=False)  # sealed
-    ca_file: str | None = None
-    hello_name: str | None = None
-    oauth: OauthSettings | None = None  # None: the secret is a password
-    origin: str | None = None  # ENVIRONMENT: engines keep it as their environment has it; None: people do
+    user: str
+    is_verified: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GmailSettings:
-    """The Gmail API. A service account acts for the mailbox `oauth.subject`; None: the account's own address."""
+class ServerSettings:
+    """Of one account. Each kind of transport has a class of its own."""
 
-    oauth: OauthSettings
-    base_url: str | None = None  # None: Google
-    secret: str | None = field(default=None, repr=False)  # sealed: the key file, or the refresh token with its client's
+    kind: ClassVar[str]
+    secret: str | None = field(default=None, repr=False)  # sealed
+    origin: str | None = None  # ENVIRONMENT: engines keep it as their environment has it; None: people do
+
+    @property
+    def place(self) -> str:
+        """Where it leads, for people: mail.example.com:587."""
+        return self.kind
+
+    @property
+    def takes_secret(self) -> bool:
+        return True
+
+    @property
+    def login(self) -> MailboxLogin | None:
+        """None: nothing that would prove whose mailbox it is."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,6 @@ class UnknownTransport:
     kind: str
 
 
-ServerSettings = SmtpSettings | GmailSettings
 TransportSettings = ServerSettings | UnknownTransport
 
 
@@ -63,39 +71,3 @@ class SealedSecret:
     @property
     def key_id(self) -> str:
         return self.sealed.split(":")[1] if self.sealed.count(":") else ""
-
-
-def read_transport(data: Mapping[str, Any]) -> TransportSettings | None:
-    """None: no server. Whatever else the database holds is read without an error."""
-    if not data:
-        return None
-    kind = str(data.get("kind"))
-    if kind not in ("smtp", "gmail"):
-        return UnknownTransport(kind)
-    given = {name: value for name, value in data.items() if name != "kind"}
-    try:
-        if given.get("oauth") is not None:
-            given["oauth"] = read_oauth(given["oauth"])
-        return _read_gmail(given) if kind == "gmail" else _read_smtp(given)
-    except (KeyError, TypeError, ValueError):
-        return UnknownTransport(f"{kind}, damaged")
-
-
-def _read_smtp(given: Mapping[str, Any]) -> SmtpSettings:
-    return SmtpSettings(**{**given, "port": int(given["port"]), "security": Security(given["security"])})
-
-
-def _read_gmail(given: Mapping[str, Any]) -> GmailSettings:
-    if not isinstance(given["oauth"], OauthSettings) or not given["oauth"].kind.is_google:
-        raise ValueError("Gmail takes Google's tokens")
-    if not all(isinstance(value, str) for name, value in given.items() if name != "oauth"):
-        raise ValueError("all else is text")
-    return GmailSettings(**given)
-
-
-def write_transport(settings: ServerSettings | None) -> dict[str, Any]:
-    if settings is None:
-        return {}
-    kind = "gmail" if isinstance(settings, GmailSettings) else "smtp"
-    given = {**asdict(settings), "oauth": write_oauth(settings.oauth) if settings.oauth else None}
-    return {"kind": kind, **{name: value for name, value in given.items() if value is not None}}

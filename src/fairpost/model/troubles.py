@@ -16,6 +16,7 @@ class Troubles:
     answer: str | None = None
     refused: tuple[EmailId, ...] = ()
     last: EmailId | None = None
+    is_barred: bool = False  # the operator does not let it go to its server
     has_passed: bool = True  # something, since the last trouble
     put_off: Mapping[EmailId, int] = field(default_factory=dict)
 

@@ -4,20 +4,25 @@ Costs the number of accounts, never that of e-mails.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fairpost.model.account import AccountStatus, Patience, RestReason
+from fairpost.model.account import Account, Patience
 from fairpost.model.ids import EmailId
 from fairpost.model.report import Channel, Reply
-from fairpost.model.transport import GmailSettings, Security, SmtpSettings, TransportSettings
-from fairpost.observe.status import read_posts
-from fairpost.policy.diagnosis import PACE_WORTH_TELLING, Post
-from fairpost.policy.limits import NotBefore, Reason, standing
+from fairpost.model.transport import ServerSettings, TransportSettings
+from fairpost.observe import status
+from fairpost.observe.status import read_engines
+from fairpost.policy.conditions import Condition, of_account
+from fairpost.policy.facts import AccountRuntime, Facts, Route
 from fairpost.policy.replies import meaning
-from fairpost.postgres.store import Store
+from fairpost.reasons.rendering import Shown, shown
+from fairpost.store.store import Store
+from fairpost.transports.registry import kind_of
+
+Show = Callable[[Condition], Shown]
 
 LISTED_MAX = 100
 FAILURES_MAX = 5
@@ -35,23 +40,22 @@ class Situation(StrEnum):
     ACTIVE = "active"
 
 
-_BY_STATUS = {
-    AccountStatus.SUSPENDED: Situation.SUSPENDED,
-    AccountStatus.PAUSED: Situation.PAUSED,
-    AccountStatus.PAUSED_LIMIT_REACHED: Situation.LIMIT_REACHED,
-}
-_SECURITY = {
-    Security.IMPLICIT: "TLS",
-    Security.STARTTLS: "STARTTLS",
-    Security.OFFERED: "encrypted where the server offers it",
-    Security.NONE: "not encrypted",
+_SITUATIONS = {
+    "account.suspended": Situation.SUSPENDED,
+    "account.no_server": Situation.NO_SERVER,
+    "account.paused": Situation.PAUSED,
+    **dict.fromkeys(("account.server_unreachable", "account.server_forbidden"), Situation.RESTING),
+    **dict.fromkeys(("account.server_hangs", "account.provider_pause"), Situation.RESTING),
+    **dict.fromkeys(("account.delay", "account.hourly_limit"), Situation.LIMIT_REACHED),
+    **dict.fromkeys(("account.daily_limit", "account.warm_up_limit"), Situation.LIMIT_REACHED),
+    "account.api_quota": Situation.LIMIT_REACHED,
 }
 _RANK = {situation: n for n, situation in enumerate(Situation)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountNow:
-    """`waits_for`: why not before `may_send_at`; neither is set for one that may send now. `driven_by`: the engine, where whoever looks may know it."""
+    """`may_send_at`: None for one that may send now, or not before a person does something. `driven_by`: the engine, where whoever looks may know it."""
 
     name: str
     workspace: str | None
@@ -59,7 +63,7 @@ class AccountNow:
     pool: str
     provider: str | None
     situation: Situation
-    reason: str | None
+    condition: Shown
     hour_used: int
     hour_max: int | None
     day_used: int
@@ -71,7 +75,6 @@ class AccountNow:
     bounce_sample_min: int
     sent_total: int
     may_send_at: datetime | None
-    waits_for: str | None
     is_driven: bool
     driven_by: str | None
     patience: Patience | None  # while it is suspended
@@ -99,10 +102,28 @@ class Failure:
     why: str | None
 
 
-async def read_accounts(store: Store, *, now: datetime, workspace: str | None = None) -> list[AccountNow]:
-    """Those with trouble first, then by name."""
-    found = [account_now(post, now) for post in await read_posts(store, workspace=workspace)]
+async def read_accounts(store: Store, *, workspace: str | None = None, shown: Show = shown) -> list[AccountNow]:
+    """Those with trouble first, then by name. `shown`: conditions as whoever looks may know them."""
+    facts = await read_account_facts(store, workspace=workspace)
+    found = [account_now(each, facts, shown) for each in facts.accounts]
     return sorted(found, key=lambda each: (_RANK[each.situation], each.name))
+
+
+async def read_account_facts(store: Store, *, workspace: str | None, name: str | None = None) -> Facts:
+    """What the conditions of accounts follow from: of one, of a workspace's, or of all."""
+    now = await store.now()
+    if workspace is None:
+        routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
+    else:
+        routes = await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
+    return Facts(
+        now=now,
+        engines=await read_engines(store),
+        accounts=[await status.read_account(store, name)]
+        if name is not None
+        else await status.read_accounts(store, workspace=workspace),
+        routes=[Route(**row) for row in routes],
+    )
 
 
 def chosen(
@@ -119,83 +140,53 @@ def chosen(
     )
 
 
-async def read_failures(store: Store, post: Post) -> list[Failure]:
+async def read_failures(store: Store, account: Account) -> list[Failure]:
     """The newest, among the last attempts of all accounts."""
-    rows = await store.fetch(_FAILURES, post.account.id, ATTEMPTS_SEEN_MAX, FAILURES_MAX)
-    channel = Channel.GMAIL if isinstance(post.account.transport, GmailSettings) else Channel.SMTP
+    rows = await store.fetch(_FAILURES, account.id, ATTEMPTS_SEEN_MAX, FAILURES_MAX)
+    server = account.transport
+    channel = kind_of(server).channel if isinstance(server, ServerSettings) else Channel.SMTP
     return [Failure(**row, why=_why(row["code"], row["reply"], channel)) for row in rows]
 
 
-def account_now(post: Post, now: datetime) -> AccountNow:
-    account, limits = post.account, post.account.limits
-    hour_used, day_used = post.used(now)
-    barrier = _barrier(post, now)
-    is_driven = post.is_driven(now)
+def account_now(runtime: AccountRuntime, facts: Facts, shown: Show = shown) -> AccountNow:
+    account, limits, now = runtime.account, runtime.account.limits, facts.now
+    hour_used, day_used = runtime.used(now)
+    condition = condition_of(runtime, facts)
+    is_driven = facts.is_driven(runtime)
     return AccountNow(
         name=account.name,
         workspace=account.workspace,
         address=account.address,
         pool=account.pool,
         provider=account.provider,
-        situation=_situation(post, barrier, now),
-        reason=account.status_reason if not account.is_active(now) else None,
+        situation=_SITUATIONS.get(condition.code, Situation.ACTIVE),
+        condition=shown(condition),
         hour_used=hour_used,
         hour_max=limits.hourly_max,
         day_used=day_used,
-        day_max=post.day_max(now),
+        day_max=runtime.day_max(now),
         day_bounces=account.usage.day_bounces if day_used else 0,
-        day_errors=post.day_errors(now),
+        day_errors=runtime.day_errors(now),
         last_used_at=account.usage.last_begun_at,
         bounce_percent_max=limits.bounce_percent_max,
         bounce_sample_min=limits.bounce_sample_min,
-        sent_total=post.sent_total,
-        may_send_at=barrier.moment if barrier else None,
-        waits_for=_in_words(barrier) if barrier else None,
+        sent_total=runtime.sent_total,
+        may_send_at=condition.until,
         is_driven=is_driven,
-        driven_by=post.owner if is_driven else None,
+        driven_by=runtime.owner if is_driven else None,
         patience=account.patience,
     )
 
 
+def condition_of(runtime: AccountRuntime, facts: Facts) -> Condition:
+    own = {runtime.account.pool, f"@{runtime.account.name}"}
+    return of_account(runtime, facts, has_mail=any(route.due and route.route in own for route in facts.routes))
+
+
 def server_in_words(server: TransportSettings | None) -> str | None:
-    match server:
-        case None:
-            return None
-        case SmtpSettings():
-            return f"{server.host}:{server.port}, {_SECURITY[server.security]}" + (
-                f", as {server.user}" if server.user else ""
-            )
-        case GmailSettings():
-            return "the Gmail API"
-        case _:
-            return f"unknown ({server.kind})"
-
-
-def _barrier(post: Post, now: datetime) -> NotBefore | None:
-    """The pace of an account at work is none."""
-    admitted = standing(post.account, now=now)
-    if not isinstance(admitted, NotBefore):
+    if server is None:
         return None
-    is_pace = admitted.reason is Reason.DELAY and admitted.moment and admitted.moment - now < PACE_WORTH_TELLING
-    return None if is_pace else admitted
-
-
-def _situation(post: Post, barrier: NotBefore | None, now: datetime) -> Situation:
-    account = post.account
-    if not account.is_active(now):
-        return _BY_STATUS[account.status]
-    if account.transport is None:
-        return Situation.NO_SERVER
-    if barrier is None or barrier.reason is Reason.DELAY:
-        return Situation.ACTIVE
-    is_rest = barrier.reason.value in (RestReason.BACK_OFF, RestReason.UNREACHABLE)
-    return Situation.RESTING if is_rest else Situation.LIMIT_REACHED
-
-
-def _in_words(barrier: NotBefore) -> str:
-    if barrier.reason is Reason.STATUS:
-        return barrier.detail or ""
-    return f"{barrier.reason}: {barrier.detail}" if barrier.detail else barrier.reason
+    return kind_of(server).in_words(server) if isinstance(server, ServerSettings) else f"unknown ({server.kind})"
 
 
 def _fits(account: AccountNow, having: str) -> bool:

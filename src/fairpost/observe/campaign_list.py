@@ -9,9 +9,10 @@ from typing import NamedTuple
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.courses import AT_ONCE_MAX, UNDER_WAY, waiting_of
-from fairpost.policy.waiting import Standing, Waiting, why_waiting
-from fairpost.postgres import campaigns, courses, schedules
-from fairpost.postgres.store import Store
+from fairpost.policy.campaign_condition import CampaignFacts, of_campaign
+from fairpost.policy.conditions import Condition
+from fairpost.store import campaigns, courses
+from fairpost.store.store import Store
 
 SHOWN_MAX = 100
 ASKED_MAX = 5  # of those that run: why each waits is asked in turn, as it takes some milliseconds
@@ -25,7 +26,7 @@ class Line:
     emails: int
     sent: int
     missed: int
-    waiting: Waiting
+    waiting: Condition
     ends_at: datetime | None
 
 
@@ -49,7 +50,7 @@ class CampaignsWatch:
         self._store = store
         self._workspace = workspace
         self._called = called
-        self._waiting: dict[int, Waiting] = {}  # of those that run; whom we asked about last comes last
+        self._waiting: dict[int, Condition] = {}  # of those that run; whom we asked about last comes last
 
     async def look(self) -> tuple[list[Line], bool]:
         """And whether there are more, older ones."""
@@ -68,13 +69,9 @@ class CampaignsWatch:
             self._waiting.pop(id_, None)
             self._waiting[id_] = await self._why(by_id[id_], now)
 
-    async def _why(self, campaign: Campaign, now: datetime) -> Waiting:
+    async def _why(self, campaign: Campaign, now: datetime) -> Condition:
         standing = await courses.standing(self._store, campaign)
-        zone = await self._timezone(campaign)
-        return await waiting_of(self._store, campaign, standing, timezone=zone, now=now, called=self._called)
-
-    async def _timezone(self, campaign: Campaign) -> str:
-        return (await schedules.schedule_of(self._store, campaign.workspace)).schedule.timezone
+        return await waiting_of(self._store, campaign, standing, now=now, called=self._called)
 
     async def _counted(self, shown: Sequence[Campaign]) -> dict[int, _Counted]:
         """As an engine did it last; small ones that run at this moment, as many as can be in some milliseconds."""
@@ -101,26 +98,13 @@ class CampaignsWatch:
             emails=counted.emails,
             sent=counted.sent,
             missed=counted.missed,
-            waiting=self._waiting.get(campaign.id) or await self._at_rest(campaign, now),
+            waiting=self._waiting.get(campaign.id) or self._at_rest(campaign),
             ends_at=campaign.finished_at or (counted.expected_at if campaign.state in UNDER_WAY else None),
         )
 
-    async def _at_rest(self, campaign: Campaign, now: datetime) -> Waiting:
+    def _at_rest(self, campaign: Campaign) -> Condition:
         """Nothing of its e-mails needs to be known."""
-        zone = await self._timezone(campaign) if campaign.state is CampaignState.SCHEDULED else "UTC"
-        at = Standing(
-            campaign=campaign,
-            timezone=zone,
-            members=None,
-            planned=0,
-            ready=0,
-            in_hand=0,
-            in_doubt=0,
-            parked=0,
-            to_follow=0,
-            next_due_at=None,
-        )
-        return why_waiting(at, now=now)
+        return of_campaign(CampaignFacts(campaign=campaign))
 
 
 def _small(emails: Mapping[int, int]) -> list[int]:

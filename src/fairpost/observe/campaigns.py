@@ -1,26 +1,28 @@
 """Reads how campaigns stand: how far they have come, and what they wait for. A look at each part after the other."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign
 from fairpost.observe.emails import stops_on
-from fairpost.policy.blame import in_words
-from fairpost.policy.waiting import Gate, Standing, Waiting, why_waiting
-from fairpost.postgres import campaigns, schedules
-from fairpost.postgres.blocks import read_blocks
-from fairpost.postgres.campaigns import Progress
-from fairpost.postgres.store import Store
+from fairpost.observe.status import read_accounts, read_engines
+from fairpost.policy.campaign_condition import CampaignFacts, Gate, of_campaign
+from fairpost.policy.conditions import Condition, of_blocks, of_hold, of_pause, of_route
+from fairpost.policy.facts import BlockedMail, Facts, Hold, Pause, Route
+from fairpost.store import campaigns, schedules
+from fairpost.store.blocks import read_blocks
+from fairpost.store.campaigns import Progress
+from fairpost.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignView:
     campaign: Campaign
     progress: Progress
-    waiting: Waiting
+    waiting: Condition
     timezone: str
 
 
@@ -66,7 +68,7 @@ async def view_campaign(
         routes=tuple(found["routes"]),
     )
     timezone = schedule.schedule.timezone
-    waiting = await why_it_waits(store, campaign, counts, timezone=timezone, now=now, called=called)
+    waiting = await why_it_waits(store, campaign, counts, now=now, called=called)
     return CampaignView(campaign=campaign, progress=progress, waiting=waiting, timezone=timezone)
 
 
@@ -75,60 +77,63 @@ async def why_it_waits(
     campaign: Campaign,
     counts: Counts,
     *,
-    timezone: str,
     now: datetime,
     called: Callable[[Account], Account],
-) -> Waiting:
+) -> Condition:
     streams = await store.fetch(
-        """SELECT s.stream, s.timezone, g.until, g.why FROM fairpost.campaign_streams s, fairpost.gate_of(s.workspace, s.stream, $2) g
+        """SELECT s.stream, g.until, g.why FROM fairpost.campaign_streams s, fairpost.gate_of(s.workspace, s.stream, $2) g
            WHERE s.campaign_id = $1""",
         *(campaign.id, now),
     )
-    found = await store.row(
-        """SELECT (SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at > $2 AND q.due_at < 'infinity' AND q.waiting) AS next_due_at,
-                  (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - interval '10 seconds') AS engines,
-                  (SELECT p.reason FROM fairpost.pauses p WHERE p.until > $2) AS pause""",
+    next_due_at = await store.value(
+        "SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at > $2 AND q.due_at < 'infinity' AND q.waiting",
         *(campaign.id, now),
     )
-    accounts = await store.accounts(serving=counts.routes or [campaign.route])
-    at = Standing(
+    facts, routes = await _facts(store, campaign, counts, now=now, called=called)
+    found = CampaignFacts(
         campaign=campaign,
-        timezone=timezone,
         members=counts.members,
         planned=counts.planned,
         ready=counts.ready,
         in_hand=counts.in_hand,
         in_doubt=counts.in_doubt,
         parked=counts.parked,
-        to_follow=counts.to_follow,
-        next_due_at=found["next_due_at"],
-        gates=tuple(
-            Gate(until=row["until"], why=row["why"], timezone=row["timezone"]) for row in streams if row["until"]
-        ),
+        next_due_at=next_due_at,
+        gates=tuple(Gate(until=row["until"], why=row["why"]) for row in streams if row["until"]),
         is_open_somewhere=any(row["until"] is None for row in streams),
-        held=await _held(store, campaign, found, streams, now) or await _blocked(store, campaign, accounts, now),
-        accounts=[called(a) for a in accounts],
-        engines=found["engines"],
+        held=await _held(store, campaign, facts, streams),
+        routes=[of_route(Route(route=route, waiting=0), facts) for route in routes],
     )
-    return why_waiting(at, now=now)
+    return of_campaign(found)
 
 
-async def _blocked(store: Store, campaign: Campaign, accounts: Sequence[Account], now: datetime) -> str | None:
-    """Where no account may send for its workspace."""
-    blocks = {block.account_id: block for block in await read_blocks(store, now=now, workspace=campaign.workspace)}
-    if not accounts or any(account.id not in blocks for account in accounts):
-        return None
-    return f"the workspace is blocked on every account: {in_words(blocks[accounts[0].id].fault)}"
+async def _facts(
+    store: Store, campaign: Campaign, counts: Counts, *, now: datetime, called: Callable[[Account], Account]
+) -> tuple[Facts, list[str]]:
+    """Of the accounts that its mail goes through, as whoever looks may know them; and its routes in those names."""
+    serving = counts.routes or (campaign.route,)
+    runtimes = await read_accounts(store, serving=serving)
+    pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
+    blocks = await read_blocks(store, now=now, workspace=campaign.workspace)
+    names = {f"@{each.account.name}": f"@{called(each.account).name}" for each in runtimes}
+    facts = Facts(
+        now=now,
+        pause=Pause(**pause) if pause else None,
+        engines=await read_engines(store),
+        accounts=[replace(each, account=called(each.account)) for each in runtimes],
+        blocked=[BlockedMail(route=Route(route=campaign.route, waiting=0), block=each) for each in blocks],
+        shut={each.account_id for each in blocks},
+    )
+    return facts, [names.get(route, route) for route in serving]
 
 
-async def _held(store: Store, campaign: Campaign, found: Any, streams: list[Any], now: datetime) -> str | None:
-    """By a person or a throttle; the gates of its streams are told apart."""
-    if found["pause"] is not None:
-        return f"everything is paused: {found['pause']}"
+async def _held(store: Store, campaign: Campaign, facts: Facts, streams: list[Any]) -> Condition | None:
+    """By a person, a throttle or a block on every account; the gates of its streams are told apart."""
+    if facts.pause is not None:
+        return of_pause(facts.pause)
     stream = streams[0]["stream"] if streams else None
-    for stop in await stops_on(store, campaign.workspace, domain="", user=campaign.user, stream=stream, now=now):
-        if stop.level == "stream" and stop.is_throttle:
-            continue
-        name = f"{stop.level} {stop.key}".strip()
-        return f"{name} is {'throttled' if stop.is_throttle else 'held'}: {stop.reason or 'no reason given'}"
-    return None
+    for stop in await stops_on(store, campaign.workspace, domain="", user=campaign.user, stream=stream, now=facts.now):
+        if not (stop.level == "stream" and stop.is_throttle):
+            return of_hold(Hold(**asdict(stop), waiting=0))
+    is_shut = facts.accounts and all(each.account.id in facts.shut for each in facts.accounts)
+    return next(of_blocks(facts), None) if is_shut else None

@@ -7,11 +7,11 @@ from datetime import datetime
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaigns import Counts, why_it_waits
+from fairpost.policy.conditions import Condition
 from fairpost.policy.forecast import Foreseen, Unforeseen, foreseen_by, read_kept
-from fairpost.policy.waiting import Waiting
-from fairpost.postgres import campaigns, courses, schedules
-from fairpost.postgres.courses import CountedStanding, CoursePoint
-from fairpost.postgres.store import Store
+from fairpost.store import campaigns, courses, schedules
+from fairpost.store.courses import CountedStanding, CoursePoint
+from fairpost.store.store import Store
 
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
 CUT_SHORT = (CampaignState.FAILED, CampaignState.CANCELLED)
@@ -39,7 +39,7 @@ class CourseView:
     by_account: list[AccountShare]
     foretold: Foreseen | Unforeseen | None  # at the launch
     outlook: Foreseen | Unforeseen | None  # of what is left; None: nothing is under way, or nobody has looked yet
-    waiting: Waiting
+    waiting: Condition
 
     @property
     def expected(self) -> int | None:
@@ -92,9 +92,7 @@ async def view_course(
         by_account=await _shares(store, standing) if standing else [],
         foretold=read_kept(kept) if kept is not None else None,
         outlook=read_kept(standing.outlook) if standing and standing.outlook and is_under_way else None,
-        waiting=await waiting_of(
-            store, campaign, standing, timezone=schedule.schedule.timezone, now=now, called=called
-        ),
+        waiting=await waiting_of(store, campaign, standing, now=now, called=called),
     )
 
 
@@ -103,12 +101,11 @@ async def waiting_of(
     campaign: Campaign,
     standing: CountedStanding | None,
     *,
-    timezone: str,
     now: datetime,
     called: Callable[[Account], Account],
-) -> Waiting:
+) -> Condition:
     counts = await _counts(store, campaign, standing, now)
-    return await why_it_waits(store, campaign, counts, timezone=timezone, now=now, called=called)
+    return await why_it_waits(store, campaign, counts, now=now, called=called)
 
 
 async def _shares(store: Store, standing: CountedStanding) -> list[AccountShare]:

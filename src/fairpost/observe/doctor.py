@@ -16,12 +16,12 @@ from fairpost.model.errors import MigrationError
 from fairpost.observe.guard import standing_of
 from fairpost.observe.status import read_facts
 from fairpost.policy.findings import Disk, Engine, Environment, Holdback, Schema, Server
-from fairpost.postgres import workspaces
-from fairpost.postgres.applications import applications
-from fairpost.postgres.connections import leads_through_pooler
-from fairpost.postgres.migrations import pending
-from fairpost.postgres.rights import missing_rights
-from fairpost.postgres.store import Store
+from fairpost.store import workspaces
+from fairpost.store.applications import applications
+from fairpost.store.connections import leads_through_pooler
+from fairpost.store.migrations import pending
+from fairpost.store.rights import missing_rights
+from fairpost.store.store import Store
 from fairpost.system import clock
 
 if TYPE_CHECKING:
@@ -180,7 +180,6 @@ async def read_engine(
     standing, sees_identity = await standing_of(store, home)
     return Engine(
         facts=facts,
-        running=await store.value(_RUNNING),
         standing=standing,
         sees_identity=sees_identity,
         unopenable=unopenable,
@@ -189,6 +188,3 @@ async def read_engine(
         borrowers=[name for name in await workspaces.borrowers(store, service_pool) if name != own_workspace],
         service_pool=service_pool,
     )
-
-
-_RUNNING = "SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - interval '10 seconds'"

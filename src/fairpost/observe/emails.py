@@ -10,7 +10,7 @@ from fairpost.model.email import Attachment, Mailbox, Recipient
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
 from fairpost.model.states import DoubtPolicy, EmailClass, SequenceWord, State, wanted_states
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 
 FIELDS_CHARS_MAX = 4_000  # of one e-mail among many: a long list can take long to go through
 

@@ -16,8 +16,8 @@ from fairpost.model.sender import Priority, Tier
 from fairpost.policy.health import adaptive_limits, health
 from fairpost.policy.inequality import Waits, gini, jain, largest_share
 from fairpost.policy.ledger import Measure
-from fairpost.postgres import senders
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.store import Store
 from fairpost.system import clock
 
 HOUR = timedelta(hours=1)

@@ -26,7 +26,7 @@ from fairpost.policy.restored import (
     judge_newcomer,
     why_paused,
 )
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from fairpost.system import memory as notes
 
 # What PostgreSQL makes once and never again, in a data directory.

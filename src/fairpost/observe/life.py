@@ -5,23 +5,24 @@ name is told the rest.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from fairpost.model.account import Account
-from fairpost.model.fault import Block
 from fairpost.model.public_ids import PublicIds
 from fairpost.model.report import Channel, Reply, Step
 from fairpost.model.states import FINAL, MEANING, DoubtPolicy, EmailClass, State, reason_in_words
 from fairpost.observe.emails import Attempt, ShownEmail, Stop, stops_of
-from fairpost.policy.blame import in_words
-from fairpost.policy.limits import Go, NotBefore, standing
+from fairpost.observe.status import read_accounts, read_engines
+from fairpost.policy.conditions import Condition, of_blocks, of_route
+from fairpost.policy.facts import BlockedMail, Facts, Route
 from fairpost.policy.replies import meaning
 from fairpost.policy.reply_rules import BY_REASON
-from fairpost.postgres.blocks import read_blocks
-from fairpost.postgres.store import Store
+from fairpost.reasons.rendering import told
+from fairpost.store.blocks import read_blocks
+from fairpost.store.store import Store
 
 WAITING = (State.SCHEDULED, State.READY)
 
@@ -106,9 +107,8 @@ class Background:
     stops: tuple[Stop, ...] = ()
     paused: str | None = None
     paused_until: datetime | None = None
-    engines: int = 1
     accounts: tuple[Account, ...] = ()
-    blocks: tuple[Block, ...] = ()  # of its workspace, on these accounts and others
+    route: Condition | None = None  # of its accounts, while it is ready
     name_in_headers: str = ""
 
 
@@ -126,18 +126,18 @@ async def life_of(
     ids: PublicIds,
     now: datetime | None = None,
     called: Callable[[Account], Account] = lambda account: account,
+    told: Callable[[Condition], str] = told,
 ) -> Life:
-    """`called`: the accounts as whoever looks may know them."""
+    """`called`, `told`: accounts and conditions as whoever looks may know them."""
     now = now or await store.value("SELECT clock_timestamp()")
-    behind = await _background(store, email, now)
-    known = tuple(map(called, behind.accounts))
-    return tell(email, replace(behind, accounts=known, name_in_headers=ids.name_in_headers(email.id)), now=now)
+    behind = await _background(store, email, now, called)
+    return tell(email, replace(behind, name_in_headers=ids.name_in_headers(email.id)), told=told)
 
 
-def tell(email: ShownEmail, behind: Background, *, now: datetime) -> Life:
+def tell(email: ShownEmail, behind: Background, *, told: Callable[[Condition], str] = told) -> Life:
     return Life(
         moments=tuple(_moments(email, behind)),
-        stands_in_the_way=tuple(_obstacles(email, behind, now)) if email.state in WAITING else (),
+        stands_in_the_way=tuple(_obstacles(email, behind, told)) if email.state in WAITING else (),
         doubt=_doubt(email, behind) if email.state is State.IN_DOUBT else None,
     )
 
@@ -218,7 +218,7 @@ def _meaning(code: int | None, text: str | None, phase: Step | None = None) -> s
         return None
     reason, colon, _ = (text or "").partition(":")
     is_google = bool(colon) and reason.strip().casefold() in BY_REASON
-    channel = Channel.GMAIL if is_google else Channel.SMTP
+    channel = Channel.GOOGLE if is_google else Channel.SMTP
     return meaning(Reply(code, text or ""), phase=phase, channel=channel).why
 
 
@@ -254,10 +254,10 @@ def _last(email: ShownEmail) -> Moment:
             return Moment(kind=kind, at=email.finished_at, words=words, account=email.account)
 
 
-def _obstacles(email: ShownEmail, behind: Background, now: datetime) -> list[Obstacle]:
+def _obstacles(email: ShownEmail, behind: Background, told: Callable[[Condition], str]) -> list[Obstacle]:
     found = [*_of_time(email, behind), *_of_people(behind)]
     if email.state is State.READY and not found:
-        found = list(_of_accounts(behind, now)) or [Obstacle(kind="turn", words="its turn among what is ready")]
+        found = list(_of_accounts(behind, told)) or [Obstacle(kind="turn", words="its turn among what is ready")]
     return [*found, *_of_patience(email, behind)]
 
 
@@ -282,31 +282,12 @@ def _of_people(behind: Background) -> Iterator[Obstacle]:
         yield Obstacle(kind="throttle" if stop.is_throttle else "hold", words=words, until=stop.until)
 
 
-def _of_accounts(behind: Background, now: datetime) -> Iterator[Obstacle]:
-    if not behind.engines:
-        yield Obstacle(kind="engine", words="no engine is running")
-    blocks = {block.account_id: block for block in behind.blocks}
-    free = [account for account in behind.accounts if account.id not in blocks]
-    stands = [standing(account, now=now) for account in free]
-    if behind.accounts and not free:
-        yield _blocked([blocks[account.id] for account in behind.accounts])
-    elif not stands:
-        yield Obstacle(kind="account", words="there is no account to send it")
-    elif not any(isinstance(stand, Go) for stand in stands):
-        barred = [stand for stand in stands if isinstance(stand, NotBefore)]
-        first = min(barred, key=lambda stand: (stand.moment is None, stand.moment or now))
-        why = first.detail or str(first.reason)
-        yield Obstacle(kind="account", words=f"no account may send just now: {why}", until=first.moment)
-
-
-def _blocked(blocks: Sequence[Block]) -> Obstacle:
-    first = min(blocks, key=lambda block: (block.until is None, block.until or block.since))
-    where = "the account" if len(blocks) == 1 else "every account"
-    return Obstacle(
-        kind="block",
-        words=f"the workspace is blocked on {where} that could send it: {in_words(first.fault)}",
-        until=first.until,
-    )
+def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterator[Obstacle]:
+    """What keeps the accounts of its route from sending it, as everywhere."""
+    if behind.route is None or not behind.route.keeps_mail_back:
+        return
+    kind = {"engine.none": "engine", "account.blocks_workspace": "block"}.get(behind.route.code, "account")
+    yield Obstacle(kind=kind, words=told(behind.route), until=behind.route.until)
 
 
 def _of_patience(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
@@ -364,7 +345,9 @@ def _policy(email: ShownEmail, *, can_be_asked: bool) -> str:
     return POLICIES["resend" if email.attempts < email.attempts_max else "exhausted"]
 
 
-async def _background(store: Store, email: ShownEmail, now: datetime) -> Background:
+async def _background(
+    store: Store, email: ShownEmail, now: datetime, called: Callable[[Account], Account]
+) -> Background:
     row = await store.row(
         """SELECT x.step, x.follows, x.evidence, c.name AS campaign,
                   x.parked_due IS NOT NULL OR x.due_at = 'infinity' AND coalesce(p.is_paused, false) AS is_parked
@@ -389,22 +372,34 @@ async def _background(store: Store, email: ShownEmail, now: datetime) -> Backgro
             is_parked=bool(row["is_parked"]) and email.due_at is None,
             evidence=json.loads(row["evidence"]) if row["evidence"] else None,
         )
-    return await _with_what_bars(store, email, known, now) if email.state in WAITING else known
+    return await _with_what_bars(store, email, known, now, called) if email.state in WAITING else known
 
 
-async def _with_what_bars(store: Store, email: ShownEmail, known: Background, now: datetime) -> Background:
-    row = await store.row(
-        """SELECT (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - interval '10 seconds') AS engines, p.reason, nullif(p.until, 'infinity') AS until
-           FROM (VALUES (1)) one LEFT JOIN fairpost.pauses p ON p.until > $1""",
-        now,
+def _condition(email: ShownEmail, facts: Facts) -> Condition:
+    is_shut = facts.accounts and all(each.account.id in facts.shut for each in facts.accounts)
+    found = next(of_blocks(facts), None) if is_shut else None
+    return found or of_route(Route(route=email.route, waiting=0), facts)
+
+
+async def _with_what_bars(
+    store: Store, email: ShownEmail, known: Background, now: datetime, called: Callable[[Account], Account]
+) -> Background:
+    pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
+    found = await read_accounts(store, serving=[email.route]) if email.state is State.READY else []
+    runtimes = [replace(each, account=called(each.account)) for each in found]
+    blocks = await read_blocks(store, now=now, workspace=email.workspace)
+    facts = Facts(
+        now=now,
+        engines=await read_engines(store),
+        accounts=runtimes,
+        blocked=[BlockedMail(route=Route(route=email.route, waiting=0), block=each) for each in blocks],
+        shut={each.account_id for each in blocks},
     )
-    accounts = await store.accounts(serving=[email.route]) if email.state is State.READY else []
     return replace(
         known,
         stops=tuple(await stops_of(store, email, now=now)),
-        paused=row["reason"],
-        paused_until=row["until"],
-        engines=row["engines"],
-        accounts=tuple(accounts),
-        blocks=tuple(await read_blocks(store, now=now, workspace=email.workspace)),
+        paused=pause["reason"] if pause else None,
+        paused_until=pause["until"] if pause else None,
+        accounts=tuple(each.account for each in runtimes),
+        route=_condition(email, facts) if email.state is State.READY else None,
     )

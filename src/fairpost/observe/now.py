@@ -10,11 +10,11 @@ from fairpost.model.account import Account
 from fairpost.model.ids import AccountId
 from fairpost.model.states import EmailClass
 from fairpost.observe.fairness import QueueHealth, read_health
-from fairpost.observe.status import read_blocked, read_facts, read_holds, read_posts
-from fairpost.policy.diagnosis import Facts, InHand, Pause, Reason, Route, diagnose
-from fairpost.policy.headline import Headline, headline
-from fairpost.postgres.blocks import read_blocks
-from fairpost.postgres.store import Store
+from fairpost.observe.status import read_accounts, read_blocked, read_engines, read_facts, read_holds
+from fairpost.policy.conditions import Condition, diagnose, headline
+from fairpost.policy.facts import Facts, InHand, Pause, Route
+from fairpost.store.blocks import read_blocks
+from fairpost.store.store import Store
 
 HISTORY = timedelta(minutes=10)
 PACE_OVER = timedelta(seconds=5)  # a pace is that of so long
@@ -55,8 +55,8 @@ class Now:
 
     now: datetime
     workspace: str | None
-    headline: Headline
-    reasons: Sequence[Reason]
+    headline: Condition
+    reasons: Sequence[Condition]
     per_s: float
     waiting: int
     claimed: int
@@ -81,13 +81,11 @@ class NowWatch:
         workspace: str | None = None,
         *,
         called: Callable[[Account], Account] = lambda account: account,
-        told: Callable[[str], str] = lambda words: words,
     ) -> None:
-        """`called`: accounts as whoever looks may know them; `told`: words about them, likewise."""
+        """`called`: accounts as whoever looks may know them."""
         self._store = store
         self._workspace = workspace
         self._called = called
-        self._told = told
         self._history: deque[Moment] = deque()
         self._hours: list[Hour] = []
         self._slow_at: datetime | None = None
@@ -106,8 +104,6 @@ class NowWatch:
             store.fetch("SELECT * FROM fairpost.waiting_by_class($1)", workspace), self._health(now)
         )
         reasons = diagnose(facts)
-        if workspace is not None:  # its people have no command line here
-            reasons = [replace(each, text=self._told(each.text), then="") for each in reasons]
         per_s = self._per_s()
         total = facts.total()
         return Now(
@@ -177,13 +173,15 @@ class NowWatch:
         ]
         pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
         in_hand = await store.row(_OWN_IN_HAND, workspace)
-        posts = await read_posts(store, workspace=workspace, serving={route.route for route in routes})
-        names = {post.account.name: self._called(post.account).name for post in posts}
+        found = await read_accounts(store, workspace=workspace, serving={route.route for route in routes})
+        names = {each.account.name: self._called(each.account).name for each in found}
         blocked = await read_blocked(store, now=now, workspace=workspace)
         return Facts(
             now=now,
+            workspace=workspace,
             pause=Pause(**{**pause, "paused_by": "the operator"}) if pause else None,
-            posts=[replace(post, account=self._called(post.account)) for post in posts],
+            engines=await read_engines(store),
+            accounts=[replace(each, account=self._called(each.account)) for each in found],
             routes=[_renamed(route, names) for route in routes],
             holds=await read_holds(store, now=now, workspace=workspace),
             blocked=[replace(each, route=_renamed(each.route, names)) for each in blocked],
@@ -219,10 +217,10 @@ def _renamed(route: Route, names: Mapping[str, str]) -> Route:
 
 
 def _at_work(facts: Facts) -> AtWork:
-    active = [post for post in facts.posts if post.account.status == "active"]
+    active = [each for each in facts.accounts if each.account.status == "active"]
     return AtWork(
-        all=len(facts.posts),
+        all=len(facts.accounts),
         active=len(active),
-        driven=sum(post.is_driven(facts.now) for post in facts.posts),
-        free=sum(post.may_send(facts.now)[0] is None for post in active),
+        driven=sum(map(facts.is_driven, facts.accounts)),
+        free=sum(each.may_send(facts.now)[0] is None for each in active),
     )

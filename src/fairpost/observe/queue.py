@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fairpost.model.states import EmailClass
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from fairpost.system import clock
 
 READY_MAX = 10_000  # of a class; counted one by one, and not further

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from fairpost.model.errors import FairpostError
 from fairpost.observe.recent import Recent
-from fairpost.postgres.trouble import DRIVER_ERRORS
+from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system.listening import listening
 
 KEPT_S = 1.0  # however many ask: one look a second

@@ -9,7 +9,7 @@ from enum import StrEnum
 from fairpost.model.ids import EmailId
 from fairpost.model.states import SequenceWord, State, wanted_states
 from fairpost.observe.emails import ListedEmail, list_emails, listed_by_ids
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

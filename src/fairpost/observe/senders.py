@@ -8,8 +8,8 @@ from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel
 from fairpost.observe.emails import Stop, stops_on
 from fairpost.policy.abuse import Day, Score, last_day
 from fairpost.policy.senders import SenderPolicy, activity_of, score_of
-from fairpost.postgres import senders
-from fairpost.postgres.store import Store
+from fairpost.store import senders
+from fairpost.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

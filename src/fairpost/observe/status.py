@@ -1,18 +1,19 @@
 """Reads what `fairpost status` shows and diagnoses. Costs the same with ten e-mails waiting or ten million."""
 
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from fairpost.model.account import Account
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
-from fairpost.policy.diagnosis import BlockedMail, Facts, Hold, InHand, Pause, Post, Route
-from fairpost.postgres.blocks import blocked_for_all, read_blocked_mail
-from fairpost.postgres.store import Store
+from fairpost.policy.facts import AccountRuntime, BlockedMail, Facts, Hold, InHand, Pause, Route
+from fairpost.store.blocks import blocked_for_all, read_blocked_mail
+from fairpost.store.store import Store
 
 FINISHED_WITHIN = timedelta(hours=24)
+ALIVE = timedelta(seconds=5)  # engines say every two to four seconds that they are here
 HOLDS_MAX = 20
 HOLDS_SEEN_MAX = 1_000  # throttles and gates among them
 
@@ -29,7 +30,8 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
     return Facts(
         now=now,
         pause=Pause(**pause) if pause else None,
-        posts=await read_posts(store),
+        engines=await read_engines(store),
+        accounts=await read_accounts(store),
         routes=[Route(**row) for row in routes],
         holds=holds,
         blocked=await read_blocked(store, now=now),
@@ -51,24 +53,39 @@ async def read_blocked(store: Store, *, now: datetime, workspace: str | None = N
     return [BlockedMail(route=Route(route=route, waiting=waiting), block=block) for route, block, waiting in found]
 
 
-async def read_posts(
+async def read_engines(store: Store) -> frozenset[str]:
+    """Those that are alive."""
+    rows = await store.fetch(
+        "SELECT e.id FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - $1::interval", ALIVE
+    )
+    return frozenset(row["id"] for row in rows)
+
+
+async def read_accounts(
     store: Store,
     *,
     workspace: str | None = None,
     serving: Collection[str] | None = None,
     after: str = "",
     most: int | None = None,
-) -> list[Post]:
+) -> list[AccountRuntime]:
     """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
     accounts = await store.accounts(workspace=workspace, serving=serving, after=after, most=most)
     leases = {row["account_id"]: row for row in await store.fetch(_LEASES, [account.id for account in accounts])}
-    return [_post(account, leases[account.id]) for account in accounts if account.id in leases]
+    return [_runtime(await _charged(store, each), leases[each.id]) for each in accounts if each.id in leases]
 
 
-async def read_post(store: Store, name: str) -> Post:
+async def read_account(store: Store, name: str) -> AccountRuntime:
     account = await store.account_named(name)
     (lease,) = await store.fetch(_LEASES, [account.id])
-    return _post(account, lease)
+    return _runtime(await _charged(store, account), lease)
+
+
+async def _charged(store: Store, account: Account) -> Account:
+    """With its single sends, where a limit counts them back from the moment itself."""
+    if not account.limits.needs_charges:
+        return account
+    return replace(account, usage=replace(account.usage, charges=await store.charges(account.id)))
 
 
 # What is held both by a person and by a throttle is what holds it longer.
@@ -78,13 +95,19 @@ _HOLDS = """
     ORDER BY h.waiting DESC, h.workspace, h.level, h.key"""
 _IN_HAND = "SELECT * FROM fairpost.in_hand()"
 _LEASES = """
-    SELECT l.account_id, l.owner, CASE WHEN isfinite(l.until) THEN l.until END AS until, l.sent_total
-    FROM fairpost.leases l WHERE l.account_id = ANY ($1::bigint[])"""
+    SELECT l.account_id, l.owner, CASE WHEN isfinite(l.until) THEN l.until END AS until, l.sent_total, w.begun_at
+    FROM fairpost.leases l LEFT JOIN fairpost.on_the_wire($1) w ON w.account_id = l.account_id WHERE l.account_id = ANY ($1::bigint[])"""
 
 
 def _in_hand(row: Any) -> InHand:
     return InHand(**{name: row[name] for name in asdict(InHand())})
 
 
-def _post(account: Account, lease: Any) -> Post:
-    return Post(account=account, owner=lease["owner"], until=lease["until"], sent_total=lease["sent_total"])
+def _runtime(account: Account, lease: Any) -> AccountRuntime:
+    return AccountRuntime(
+        account=account,
+        owner=lease["owner"],
+        until=lease["until"],
+        sent_total=lease["sent_total"],
+        begun_at=lease["begun_at"],
+    )

@@ -39,13 +39,13 @@ def read_error(body: str, *, status: int = NO_CODE) -> ApiError | None:
         return ApiError(Reply(status, f"{_graph_code(error)}: {message}"), Channel.GRAPH)
     code = error.get("code")
     own_status = code if isinstance(code, int) and 0 < code < 1_000 else NO_CODE
-    return ApiError(Reply(status or own_status, f"{_google_reason(error)}: {message}"), Channel.GMAIL)
+    return ApiError(Reply(status or own_status, f"{_google_reason(error)}: {message}"), Channel.GOOGLE)
 
 
 def _of_the_token_endpoint(error: str, given: dict[str, Any], status: int) -> ApiError:
     description = _text(given.get("error_description"))
     is_microsofts = "AADSTS" in description
-    return ApiError(Reply(status, f"{error}: {description}"), Channel.GRAPH if is_microsofts else Channel.GMAIL)
+    return ApiError(Reply(status, f"{error}: {description}"), Channel.GRAPH if is_microsofts else Channel.GOOGLE)
 
 
 def _graph_code(error: dict[str, Any]) -> str:

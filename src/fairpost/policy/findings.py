@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairpost.model.rights import MissingRight, RightKind
-from fairpost.policy.diagnosis import Facts
+from fairpost.policy.facts import Facts
 from fairpost.policy.restored import Sound, Standing
 
 
@@ -92,7 +92,6 @@ class Engine:
     """What is known when the schema can be read."""
 
     facts: Facts
-    running: int = 0  # engines that were heard of just now
     standing: Standing = field(default_factory=Sound)
     sees_identity: bool = True
     unopenable: Sequence[str] = ()  # accounts whose password is sealed with a key that is not here

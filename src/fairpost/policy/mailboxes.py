@@ -6,10 +6,9 @@ Nothing is tried here: whoever asks logs in, and remembers what came of it.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fairpost.model.transport import Security, ServerSettings, SmtpSettings
+from fairpost.model.transport import MailboxLogin
 
 GOOGLE = frozenset({"gmail.com", "googlemail.com"})  # one mailbox under both, whatever dots are in it
-VERIFIED = frozenset({Security.IMPLICIT, Security.STARTTLS})  # the certificate must be the server's own
 
 
 class Unfit(StrEnum):
@@ -30,17 +29,17 @@ class Doubt:
     field: str
 
 
-def doubt_about(address: str, server: ServerSettings | None, provider_host: str | None) -> Doubt | None:
+def doubt_about(address: str, login: MailboxLogin | None, provider_host: str | None) -> Doubt | None:
     """None: who can log in at this server with this name has this mailbox. `provider_host`: the server for mailboxes of the address's domain."""
     if provider_host is None:
         return Doubt(Unfit.NO_PROVIDER, "address")
-    if not isinstance(server, SmtpSettings) or server.user is None:
+    if login is None:
         return Doubt(Unfit.NO_LOGIN, "smtp")
-    if server.host.rstrip(".").lower() != provider_host.lower():
+    if login.host.rstrip(".").lower() != provider_host.lower():
         return Doubt(Unfit.OTHER_HOST, "smtp.host")
-    if server.security not in VERIFIED or server.ca_file is not None:
+    if not login.is_verified:
         return Doubt(Unfit.NOT_VERIFIED, "smtp.security")
-    if server.user.casefold() != address.casefold():
+    if login.user.casefold() != address.casefold():
         return Doubt(Unfit.OTHER_USER, "smtp.user")
     return None
 

@@ -142,7 +142,7 @@ def _by_api(code: int, text: str, channel: Channel) -> Finding:
 
 
 _API_TABLES: dict[Channel, tuple[dict[str, Finding], ...]] = {
-    Channel.GMAIL: (rules.BY_REASON, rules.BY_STATUS_NAME),
+    Channel.GOOGLE: (rules.BY_REASON, rules.BY_STATUS_NAME),
     Channel.GRAPH: (rules.BY_GRAPH_CODE, rules.BY_REASON),
 }
 

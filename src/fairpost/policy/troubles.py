@@ -136,7 +136,7 @@ def _rested(
         met = replace(troubles, told_off=troubles.told_off + 1)
         reason, delay = RestReason.BACK_OFF, back_off_delay(times=met.told_off, roll=roll)
     else:
-        met = replace(troubles, unreachable=troubles.unreachable + 1)
+        met = replace(troubles, unreachable=troubles.unreachable + 1, is_barred=report.is_barred)
         reason, delay = RestReason.UNREACHABLE, unreachable_delay(times=met.unreachable, roll=roll)
     met = replace(met, has_passed=False, last=email.id if email is not None else met.last)
     words = f"{report.reply.code} {report.reply.text}" if report.reply else report.error

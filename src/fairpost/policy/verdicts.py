@@ -45,7 +45,7 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
             assert_never(report.reached)
 
 
-def suspicion(report: Report) -> str | None:
+def suspend_reason(report: Report) -> str | None:
     """Why the account must be suspended: its server knows it no more. None: it may just wait."""
     found = about(report)
     if found is None or found.class_ is not ReplyClass.AUTH or found.retry:
@@ -54,7 +54,7 @@ def suspicion(report: Report) -> str | None:
     return f"its server refused the login: {report.reply.code} {report.reply.text}"
 
 
-def grievance(report: Report) -> str | None:
+def account_rejection(report: Report) -> str | None:
     """A refusal of who we are or how we send, which meets every e-mail alike. None: there is none."""
     found = about(report)
     is_one = found is not None and found.class_ is ReplyClass.POLICY_SENDER and report.reply is not None
@@ -129,7 +129,7 @@ def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime
     is_about_us = is_about_our_pace(report) or is_login or _is_about_the_server(report, ended)
     if is_about_us and not {_Fate.DEAD, _Fate.NEVER} & set(each.values()):
         return Deferred(requested_pause(report, now=now))
-    if suspicion(report) is not None and not report.recipients:
+    if suspend_reason(report) is not None and not report.recipients:
         return Deferred(None)
     if end is not _Fate.GOT_IT:  # who was accepted before the end did not get it either
         each = {a: end if fate is _Fate.GOT_IT else fate for a, fate in each.items()}

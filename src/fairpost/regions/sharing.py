@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 from fairpost.model.account import Account, DailyMode, Limits, WarmUp
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.model.transport import UnknownTransport, write_transport
+from fairpost.model.transport import UnknownTransport
 from fairpost.policy.slices import sliced
-from fairpost.postgres.store import Store
 from fairpost.regions.stores import RegionStores
+from fairpost.store.store import Store
+from fairpost.transports.registry import write_transport
 from fairpost.vault.rotation import write_sealed
 from fairpost.vault.vault import Unopenable, Vault
 

@@ -11,12 +11,12 @@ from typing import Self
 import asyncpg
 
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError, RegionUnavailable
-from fairpost.postgres.connections import connect
-from fairpost.postgres.migrations import pending
-from fairpost.postgres.store import Store
-from fairpost.postgres.tenants import require_tenant
-from fairpost.postgres.trouble import DRIVER_ERRORS, in_a_line, is_away
 from fairpost.regions.directory import Directory, Region
+from fairpost.store.connections import connect
+from fairpost.store.migrations import pending
+from fairpost.store.store import Store
+from fairpost.store.tenants import require_tenant
+from fairpost.store.trouble import DRIVER_ERRORS, in_a_line, is_away
 from fairpost.system import clock
 
 ANSWER_S_MAX = 3.0

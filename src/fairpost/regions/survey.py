@@ -7,11 +7,11 @@ from datetime import timedelta
 import asyncpg
 
 from fairpost.model.errors import MigrationError
-from fairpost.postgres.connections import connect
-from fairpost.postgres.migrations import pending
-from fairpost.postgres.trouble import DRIVER_ERRORS, trouble_of
 from fairpost.regions.directory import Directory, Region
 from fairpost.regions.stores import ANSWER_S_MAX
+from fairpost.store.connections import connect
+from fairpost.store.migrations import pending
+from fairpost.store.trouble import DRIVER_ERRORS, trouble_of
 
 ENGINE_AGE_MAX = timedelta(seconds=5)
 

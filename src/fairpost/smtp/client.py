@@ -71,6 +71,9 @@ class Unready(Exception):
 class Barred(Unready):
     """The operator does not allow the server's network or port."""
 
+    def report(self) -> Report:
+        return replace(super().report(), is_barred=True)
+
 
 class Pipe(asyncio.Protocol):
     """Bytes to and from the socket. One waits at a time, for something to read or for room to write."""

@@ -4,27 +4,26 @@ Here an account has the name that its workspace gave it.
 """
 
 import math
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from ipaddress import ip_address
 from typing import Annotated, Any
 
-import asyncpg
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field
 
-from fairpost.api import verifying
+from fairpost.actions import accounts as actions
+from fairpost.api import verification
 from fairpost.api.access import TRYING, Caller, Manages, Reads
+from fairpost.api.acting import act
 from fairpost.api.answers import (
     Answer,
-    Given,
-    Model,
     Moment,
     Name,
     Page,
     Removed,
+    RequestModel,
+    ResponseModel,
     Text,
     When,
     failures,
@@ -34,35 +33,28 @@ from fairpost.api.limits import LimitsIn, LimitsOut, with_given
 from fairpost.api.names import full_name, own_name
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.servers import (
-    GmailIn,
-    GmailOut,
-    OtherServer,
-    SmtpIn,
-    SmtpOut,
-    changed_server,
-    in_short,
-    new_server,
+    AnyServer,
+    check_server,
+    given_kind,
+    given_server,
     server_out,
+    with_servers,
 )
 from fairpost.api.service import Service, TheService
-from fairpost.api.verifying import Verified
+from fairpost.api.verification import Verified
 from fairpost.api.versions import WITH_TAG, IfMatch, changed_meanwhile, revision_to_change, tag_of
 from fairpost.model.account import Account, AccountStatus, Limits, Rest
 from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
 from fairpost.model.report import Step
-from fairpost.model.transport import (
-    ServerSettings,
-    SmtpSettings,
-    write_transport,
-)
-from fairpost.observe.status import read_post, read_posts
-from fairpost.policy.diagnosis import Post
+from fairpost.model.transport import ServerSettings
+from fairpost.observe.status import read_account, read_accounts
+from fairpost.policy.facts import AccountRuntime
 from fairpost.policy.mailboxes import Unfit, doubt_about, same_mailbox
-from fairpost.postgres import workspaces
 from fairpost.providers.presets import CUSTOM, NONE, Preset, by_domain, read_presets
+from fairpost.store import workspaces
 from fairpost.system import clock
-from fairpost.transport.guarded import server_refusal
+from fairpost.transports.registry import write_transport
 from fairpost.vault.rotation import write_sealed
 
 TAG = {"name": "accounts", "description": "The mailboxes that the workspace sends from."}
@@ -70,13 +62,11 @@ router = APIRouter(prefix="/api/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # of a workspace
 LOGINS_PER_MINUTE = 10  # that prove an address: nobody guesses passwords of a provider's through us
-_HOST = re.compile(r"(?=.{1,253}$)(?!-)[0-9A-Za-z_-]{1,63}(\.[0-9A-Za-z_-]{1,63})*")
-_NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 
 AccountName = Annotated[Name, Path(description="The account's name.")]
 
 
-class UsageOut(Model):
+class UsageOut(ResponseModel):
     hour_used: int
     day_used: int
     day_max: Annotated[int | None, Field(description="Today's, as the warm-up has it; null: no limit.")]
@@ -88,7 +78,7 @@ class UsageOut(Model):
     sent_total: int
 
 
-class RestOut(Model):
+class RestOut(ResponseModel):
     """Until when it sends nothing, because its server asked for a pause or could not be reached."""
 
     until: Moment
@@ -96,14 +86,14 @@ class RestOut(Model):
     detail: Annotated[str | None, Field(description="What the server said.")]
 
 
-class PatienceOut(Model):
+class PatienceOut(ResponseModel):
     """Until when mail waits that only this account may send. Then it fails."""
 
     urgent: Moment
     bulk: Moment
 
 
-class AccountOut(Model):
+class AccountOut(ResponseModel):
     name: str
     address: str
     display_name: str | None
@@ -114,7 +104,7 @@ class AccountOut(Model):
     status_until: Annotated[Moment | None, Field(description="When it is active again by itself.")]
     rest: Annotated[RestOut | None, Field(description="Null: it does not rest.")]
     patience: Annotated[PatienceOut | None, Field(description="Null: it is not suspended.")]
-    server: Annotated[SmtpOut | GmailOut | OtherServer | None, Field(description="Null: none, so it cannot send.")]
+    server: Annotated[AnyServer | None, Field(description="Null: none, so it cannot send.")]
     limits: LimitsOut
     usage: UsageOut
     may_send_at: Annotated[Moment | None, Field(description="Null: now, or nobody knows; then `waits_for` says why.")]
@@ -122,7 +112,8 @@ class AccountOut(Model):
     is_driven: Annotated[bool, Field(description="Whether an engine is at work for it just now.")]
 
 
-class AccountIn(Given):
+@with_servers
+class AccountIn(RequestModel):
     name: Name
     address: Annotated[
         Text,
@@ -137,11 +128,10 @@ class AccountIn(Given):
         Name | None, Field(description="Whose limits to begin with, or `none`. Left out: by the address's domain.")
     ] = None
     limits: LimitsIn | None = None
-    smtp: SmtpIn | None = None
-    gmail: GmailIn | None = None
 
 
-class AccountChange(Given):
+@with_servers
+class AccountChange(RequestModel):
     """What is left out stays. A server's password stays with it as long as host and user are the same."""
 
     address: Annotated[Text, Field(max_length=500)] = ""
@@ -151,11 +141,9 @@ class AccountChange(Given):
         Name | None, Field(description="Its limits take the place of all those that are not given with it.")
     ] = None
     limits: LimitsIn | None = None
-    smtp: SmtpIn | None = None
-    gmail: GmailIn | None = None
 
 
-class Pause(Given):
+class Pause(RequestModel):
     reason: Annotated[Text, Field(min_length=1, max_length=500)]
     until: Annotated[
         When | None, Field(description="It is active again by itself then; null: when somebody says so.")
@@ -168,7 +156,7 @@ class Pause(Given):
 @router.get("", summary="By name", responses=failures())
 async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AccountOut]]:
     after = full_name(name_at(cursor) or "", caller)
-    found = await read_posts(caller.store, workspace=caller.workspace, after=after, most=limit + 1)
+    found = await read_accounts(caller.store, workspace=caller.workspace, after=after, most=limit + 1)
     now = clock.now()
     return page_of(
         found,
@@ -198,38 +186,28 @@ async def shown(name: AccountName, caller: Reads, response: Response) -> Answer[
 )
 async def add(given: AccountIn, caller: Manages, service: TheService, response: Response) -> Answer[AccountOut]:
     address = await _address(caller, service, given.address)
-    server, secret = new_server(given.smtp, given.gmail, mailbox=address)
-    await _check_server(server, service)
+    server, secret = given_server(given, None, mailbox=address)
+    await check_server(server, service.guard)
     mailbox = await _proven_mailbox(caller, service, address, server, secret)
     limits, provider = _begun_limits(given, address, service)
     id_ = await caller.owner.next_account_id()
 
     async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
-        async with caller.store.together() as one:
-            if await one.value(_HOW_MANY, caller.workspace) >= ACCOUNTS_MAX:
-                raise ApiError("conflict", f"A workspace has at most {ACCOUNTS_MAX:,} accounts. Nothing was changed.")
-            await one.add_account(
-                full_name(given.name, caller),
-                address=address,
-                pool=full_name(given.pool, caller),
-                display_name=_line(given.display_name),
-                limits=limits,
-                provider=provider,
-                transport=server and replace(server, secret=sealed),
-                id_=id_,
-                keys=keys,
-            )
-            await workspaces.put_mailbox(one, caller.workspace, id_, mailbox=mailbox, address=address)
-            await caller.audit(
-                one, "account.add", f"account {given.name}", address=address, pool=given.pool, server=in_short(server)
-            )
+        request = actions.AddAccount(
+            id=id_,
+            name=full_name(given.name, caller),
+            address=address,
+            pool=full_name(given.pool, caller),
+            display_name=_line(given.display_name),
+            limits=limits,
+            provider=provider,
+            server=server and replace(server, secret=sealed),
+            keys=keys,
+            mailbox=actions.Mailbox(name=mailbox, address=address),
+        )
+        await act(caller, actions.add, request)
 
-    try:
-        await _seal(caller, service, secret, id_, write)
-    except asyncpg.UniqueViolationError as error:
-        if error.table_name == "mailboxes":
-            raise _taken(address) from None
-        raise ApiError("conflict", f"There is an account {given.name} already. Nothing was changed.") from None
+    await _seal(caller, service, secret, id_, write)
     return await _look(caller, given.name, response)
 
 
@@ -249,50 +227,41 @@ async def change(
     account = (await _post(caller, name)).account
     revision = revision_to_change(account, if_match, caller.ids)
     address = await _address(caller, service, given.address) if "address" in given.model_fields_set else account.address
-    server, secret = changed_server(account.transport, given.smtp, given.gmail, mailbox=address)
-    await _check_server(server, service)
+    server, secret = given_server(given, account.transport, mailbox=address)
+    await check_server(server, service.guard)
     changes = _changes(given, account, address, caller, service)
     if server is not None:
-        changes["transport"] = write_transport(server)
-        if isinstance(server, SmtpSettings) and server.user is None:
-            changes["secret"] = None
+        changes["transport"] = write_transport(replace(server, secret=None))
+        if server.secret is None:
+            changes["secret"] = None  # unless a new one is sealed
     if not changes:
         return await _look(caller, name, response)
     is_another = server is not None or "address" in changes
     mailbox = await _proven_again(caller, service, name, address, server, secret) if is_another else None
 
     async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
-        with_secret = changes if sealed is None else {**changes, "secret": sealed}
-        async with caller.store.together() as one:
-            if await one.change_account(full_name(name, caller), with_secret, keys=keys, revision=revision) is None:
-                raise not_found("account", name)
-            if is_another:
-                await workspaces.put_mailbox(one, caller.workspace, account.id, mailbox=mailbox, address=address)
-            await caller.audit(
-                one,
-                "account.change",
-                f"account {name}",
-                changed=sorted(set(changes) - {"transport", "secret"}),
-                **({"server": in_short(server)} if server else {}),
-                **({"new_secret": True} if secret is not None else {}),
-            )
+        request = actions.ChangeAccount(
+            name=full_name(name, caller),
+            changes=changes if sealed is None else {**changes, "secret": sealed},
+            server=server,
+            has_new_secret=secret is not None,
+            keys=keys,
+            revision=revision,
+            mailbox=actions.Mailbox(name=mailbox, address=address) if is_another else None,
+        )
+        await act(caller, actions.change, request)
 
     try:
         await _seal(caller, service, secret, account.id, write)
     except ChangedMeanwhile:
         raise changed_meanwhile() from None
-    except asyncpg.UniqueViolationError:
-        raise _taken(address) from None
     return await _look(caller, name, response)
 
 
 @router.post("/{name}/pause", summary="Let it send nothing more", responses={200: WITH_TAG, **failures("not_found")})
 async def pause(name: AccountName, given: Pause, caller: Manages, response: Response) -> Answer[AccountOut]:
-    if given.until is not None and given.until <= clock.now():
-        raise invalid("until", "must lie in the future")
-    until = given.until.isoformat() if given.until else None
-    changes = {"status": AccountStatus.PAUSED, "status_reason": given.reason, "status_until": until}
-    await _set_status(caller, name, changes, "account.pause", reason=given.reason, until=until)
+    request = actions.PauseAccount(name=full_name(name, caller), reason=given.reason, until=given.until)
+    await act(caller, actions.pause, request)
     return await _look(caller, name, response)
 
 
@@ -302,7 +271,7 @@ async def pause(name: AccountName, given: Pause, caller: Manages, response: Resp
     responses={200: WITH_TAG, **failures("not_found")},
 )
 async def resume(name: AccountName, caller: Manages, response: Response) -> Answer[AccountOut]:
-    await _set_status(caller, name, {"status": AccountStatus.ACTIVE}, "account.resume")
+    await act(caller, actions.resume, actions.AccountNamed(name=full_name(name, caller)))
     return await _look(caller, name, response)
 
 
@@ -319,7 +288,7 @@ async def verify(name: AccountName, caller: Manages, service: TheService) -> Ans
         )  # with the sealed secret, which no tenant sees
     except NotFound:
         raise not_found("account", name) from None
-    tried = await verifying.verify(account, service)
+    tried = await verification.verify(account, service)
     if tried.steps and (tried.ok or tried.steps[-1].step == Step.AUTH):
         await workspaces.mailbox_tried(caller.owner, account.id, is_open=tried.ok)
     return Answer(data=tried)
@@ -332,25 +301,8 @@ async def verify(name: AccountName, caller: Manages, service: TheService) -> Ans
     responses=failures("not_found", "conflict"),
 )
 async def remove(name: AccountName, caller: Manages) -> Answer[Removed]:
-    async with caller.store.together() as one:
-        done = await one.remove_account(full_name(name, caller))
-        if not done.known:
-            raise not_found("account", name)
-        if not done.removed:
-            raise ApiError(
-                "conflict",
-                f"Account {name} still has e-mails. Nothing was changed.",
-                details={"in_hand": done.in_hand, "in_doubt": done.in_doubt, "pinned": done.pinned},
-            )
-        await caller.audit(one, "account.remove", f"account {name}")
+    await act(caller, actions.remove, actions.AccountNamed(name=full_name(name, caller)))
     return Answer(data=Removed())
-
-
-async def _set_status(caller: Caller, name: str, changes: Mapping[str, Any], action: str, **detail: Any) -> None:
-    async with caller.store.together() as one:
-        if await one.change_account(full_name(name, caller), changes) is None:
-            raise not_found("account", name)
-        await caller.audit(one, action, f"account {name}", **detail)
 
 
 async def _seal(
@@ -373,7 +325,6 @@ async def _seal(
 
 
 _SOON = {"Retry-After": "1"}
-_HOW_MANY = "SELECT count(*) FROM fairpost.accounts a WHERE a.workspace = $1"
 
 
 # ── what is given ─────────────────────────────────────────────────────────────────────────────────────────
@@ -403,12 +354,11 @@ async def _proven_mailbox(
     if await workspaces.owns_domain_of(caller.store, caller.workspace, address):
         return None
     host = _provider_host(service, address)
-    doubt = doubt_about(address, server, host)
+    doubt = doubt_about(address, server.login if server else None, host)
     if doubt is not None:
         words = _UNFIT[doubt.reason].format(domain=address.rpartition("@")[2], host=host, address=address)
         raise invalid(doubt.field, words)
-    assert isinstance(server, SmtpSettings), "what has no login is doubted"
-    assert server.user is not None, "what has no login is doubted"
+    assert server is not None, "what has no login is doubted"
     if secret is None:
         raise invalid("smtp.password", "is needed: the address is proven by a login")
     turn = await workspaces.take_turn(caller.owner, f"logins {caller.workspace}", LOGINS_PER_MINUTE)
@@ -416,7 +366,7 @@ async def _proven_mailbox(
         headers = {"Retry-After": str(math.ceil(turn.wait_s))}
         raise ApiError("rate_limited", f"A workspace tries {LOGINS_PER_MINUTE} logins a minute.", headers=headers)
     async with service.trying.one_more(caller.workspace):
-        tried = await verifying.log_in(server, server.user, secret, service)
+        tried = await verification.log_in(server, secret, address, service)
     if not tried.ok:
         raise invalid("smtp", f"could not log in, and so the address is not proven. {tried.words}")
     return same_mailbox(address)
@@ -427,20 +377,13 @@ async def _proven_again(
 ) -> str | None:
     """The same of an account that is there: what is not given is what it has."""
     known = await caller.owner.account_named(full_name(name, caller))  # with the sealed secret, which no tenant sees
-    old = known.transport if isinstance(known.transport, SmtpSettings) else None
-    if secret is None and old is not None and old.secret is not None:
+    old = known.transport if isinstance(known.transport, ServerSettings) else None
+    if secret is None and old is not None and old.secret is not None and (server or old).secret is not None:
         try:
             secret = service.vault.open(old.secret, account_id=known.id, name=known.name)
         except VaultError:
             secret = None  # to be given anew
     return await _proven_mailbox(caller, service, address, server or old, secret)
-
-
-def _taken(address: str) -> ApiError:
-    return ApiError(
-        "conflict",
-        f"The mailbox of {address} is used by another account, perhaps in another workspace. Nothing was changed.",
-    )
 
 
 _UNFIT: Mapping[Unfit, str] = {
@@ -450,26 +393,6 @@ _UNFIT: Mapping[Unfit, str] = {
     Unfit.NOT_VERIFIED: "must be implicit or starttls, with a certificate that can be verified",
     Unfit.OTHER_USER: "must be {address}: another login does not prove that it is yours",
 }
-
-
-async def _check_server(server: ServerSettings | None, service: Service) -> None:
-    """Refuses what leads into the operator's own network, or nowhere."""
-    if not isinstance(server, SmtpSettings):
-        return
-    is_name = _HOST.fullmatch(server.host) and not _NUMBER.fullmatch(server.host.rpartition(".")[2])
-    if not is_name and not _is_address(server.host):
-        raise invalid("smtp.host", "must be a name like smtp.example.com, or an IP address")
-    refused = await server_refusal(server, service.guard)
-    if refused is not None:
-        raise invalid("smtp.host", refused)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _line(name: str | None) -> str | None:
@@ -511,8 +434,9 @@ def _preset(given: AccountIn | AccountChange, domain: str, service: Service) -> 
             raise invalid("provider", f"must be none or one of {', '.join(sorted(presets))}")
         return presets[given.provider]
     known = by_domain(presets, domain)
-    if given.gmail is not None:
-        return presets["gmail-api"] if known and known.name == "gmail" else presets["workspace"]
+    kind = given_kind(given)
+    if kind is not None and kind.preset is not None:
+        return presets[kind.presets.get(known.name if known else "", kind.preset)]
     # Whoever gives numbers for a mailbox that nobody knows has thought of them, and wants no others.
     return known or (None if given.limits is not None else presets[CUSTOM])
 
@@ -520,9 +444,9 @@ def _preset(given: AccountIn | AccountChange, domain: str, service: Service) -> 
 # ── how it is shown ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _post(caller: Caller, name: str) -> Post:
+async def _post(caller: Caller, name: str) -> AccountRuntime:
     try:
-        return await read_post(caller.store, full_name(name, caller))
+        return await read_account(caller.store, full_name(name, caller))
     except NotFound:
         raise not_found("account", name) from None
 
@@ -533,12 +457,12 @@ async def _look(caller: Caller, name: str, response: Response) -> Answer[Account
     return Answer(data=_shown(post, caller, clock.now()))
 
 
-def _shown(post: Post, caller: Caller, now: datetime) -> AccountOut:
+def _shown(post: AccountRuntime, caller: Caller, now: datetime) -> AccountOut:
     shown = account_out(post, now)
     return shown.model_copy(update={"name": own_name(shown.name, caller), "pool": own_name(shown.pool, caller)})
 
 
-def account_out(post: Post, now: datetime) -> AccountOut:
+def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
     """By the names that the database has."""
     account = post.account
     hour_used, day_used = post.used(now)

@@ -1,28 +1,29 @@
 """For those who run the service: the accounts of all workspaces and their own, by the names that the database has."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
-from fairpost.api import verifying
-from fairpost.api.access import FEW_ADMINS, Admin, SignedIn
-from fairpost.api.answers import Answer, Given, Model, Moment, Page, Text, failures
-from fairpost.api.errors import invalid, not_found
-from fairpost.api.operating import RegionQuery, region_meant, store_meant, write_down
+from fairpost.actions import accounts as actions
+from fairpost.api import verification
+from fairpost.api.access import FEW_ADMINS, Admin
+from fairpost.api.acting import act_as_admin
+from fairpost.api.admin import RegionQuery, region_meant, store_meant
+from fairpost.api.answers import Answer, Moment, Page, RequestModel, ResponseModel, Text, failures
+from fairpost.api.errors import not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.routes.accounts import AccountOut, Pause, account_out
 from fairpost.api.service import TheService
-from fairpost.api.verifying import Verified
-from fairpost.model.account import Account, AccountStatus
+from fairpost.api.verification import Verified
+from fairpost.model.account import Account
 from fairpost.model.errors import NotFound
 from fairpost.model.fault import Block, fault_code, write_fault
-from fairpost.observe.status import read_post, read_posts
-from fairpost.policy.diagnosis import Post
-from fairpost.postgres import blocks
-from fairpost.postgres.store import Store
+from fairpost.observe.status import read_account, read_accounts
+from fairpost.policy.facts import AccountRuntime
+from fairpost.store import blocks
+from fairpost.store.store import Store
 from fairpost.system import clock
 
 router = APIRouter(prefix="/api/admin/accounts", tags=["operators"])
@@ -40,7 +41,7 @@ class AnyAccountOut(AccountOut):
     driven_until: Annotated[Moment | None, Field(description="When its lease ends, unless it is renewed.")]
 
 
-class BlockOut(Model):
+class BlockOut(ResponseModel):
     workspace: str
     since: Moment
     until: Annotated[Moment | None, Field(description="Null: until somebody unblocks it.")]
@@ -48,17 +49,17 @@ class BlockOut(Model):
     figures: Annotated[dict[str, Any], Field(description="The workspace's own, on this account.")]
 
 
-class Blocks(Model):
+class Blocks(ResponseModel):
     items: Annotated[list[BlockOut], Field(description="A hundred at the most.")]
 
 
-class Unblock(Given):
+class Unblock(RequestModel):
     workspace: Annotated[
         Text | None, Field(max_length=200, description="Null or left out: every one that is blocked.")
     ] = None
 
 
-class Unblocked(Model):
+class Unblocked(ResponseModel):
     workspaces: list[str]
 
 
@@ -73,7 +74,7 @@ async def listed(
 ) -> Answer[Page[AnyAccountOut]]:
     where = region_meant(service, region)
     store = await service.store_of(where)
-    found = await read_posts(store, workspace=workspace, after=name_at(cursor) or "", most=limit + 1)
+    found = await read_accounts(store, workspace=workspace, after=name_at(cursor) or "", most=limit + 1)
     now = clock.now()
     return page_of(found, limit, shown=lambda post: _shown(post, where, now), place=lambda post: post.account.name)
 
@@ -84,12 +85,9 @@ async def listed(
 async def pause(
     name: FullName, given: Pause, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[AnyAccountOut]:
-    if given.until is not None and given.until <= clock.now():
-        raise invalid("until", "must lie in the future")
-    until = given.until.isoformat() if given.until else None
-    changes = {"status": AccountStatus.PAUSED, "status_reason": given.reason, "status_until": until}
     store = await store_meant(service, region)
-    await _set_status(store, name, changes, admin, request, "account.pause", reason=given.reason, until=until)
+    asked = actions.PauseAccount(name=name, reason=given.reason, until=given.until)
+    await act_as_admin(admin, request, store, actions.pause, asked)
     return Answer(data=await _look(store, name, region_meant(service, region)))
 
 
@@ -100,7 +98,7 @@ async def resume(
     name: FullName, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[AnyAccountOut]:
     store = await store_meant(service, region)
-    await _set_status(store, name, {"status": AccountStatus.ACTIVE}, admin, request, "account.resume")
+    await act_as_admin(admin, request, store, actions.resume, actions.AccountNamed(name=name))
     return Answer(data=await _look(store, name, region_meant(service, region)))
 
 
@@ -122,15 +120,8 @@ async def unblock(
     name: FullName, given: Unblock, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[Unblocked]:
     store = await store_meant(service, region)
-    account = await _find(store, name)
-    async with store.together() as one:
-        ended = await blocks.unblock(one, name, given.workspace)
-        if ended is None:
-            raise not_found("account", name, where="")
-        await write_down(
-            one, admin, request, "account.unblock", f"account {name}", workspace=account.workspace, senders=ended
-        )
-    return Answer(data=Unblocked(workspaces=ended))
+    asked = actions.Unblock(name=name, workspace=given.workspace)
+    return Answer(data=Unblocked(workspaces=await act_as_admin(admin, request, store, actions.unblock, asked)))
 
 
 @router.post(
@@ -141,7 +132,7 @@ async def unblock(
 )
 async def verify(name: FullName, _: Admin, service: TheService, region: RegionQuery = None) -> Answer[Verified]:
     account = await _find(await store_meant(service, region), name)
-    return Answer(data=await verifying.verify(account, service))
+    return Answer(data=await verification.verify(account, service))
 
 
 def block_out(block: Block) -> BlockOut:
@@ -154,22 +145,6 @@ def block_out(block: Block) -> BlockOut:
     )
 
 
-async def _set_status(
-    store: Store,
-    name: str,
-    changes: Mapping[str, Any],
-    admin: SignedIn,
-    request: Request,
-    action: str,
-    **detail: object,
-) -> None:
-    account = await _find(store, name)
-    async with store.together() as one:
-        if await one.change_account(name, changes) is None:
-            raise not_found("account", name, where="")
-        await write_down(one, admin, request, action, f"account {name}", workspace=account.workspace, **detail)
-
-
 async def _find(store: Store, name: str) -> Account:
     try:
         return await store.account_named(name)
@@ -178,10 +153,10 @@ async def _find(store: Store, name: str) -> Account:
 
 
 async def _look(store: Store, name: str, region: str) -> AnyAccountOut:
-    return _shown(await read_post(store, name), region, clock.now())
+    return _shown(await read_account(store, name), region, clock.now())
 
 
-def _shown(post: Post, region: str, now: datetime) -> AnyAccountOut:
+def _shown(post: AccountRuntime, region: str, now: datetime) -> AnyAccountOut:
     told = account_out(post, now)
     usage, is_driven = told.usage, post.is_driven(now)
     return AnyAccountOut(

@@ -7,17 +7,18 @@ from fastapi import APIRouter, Path, Request, Response, status
 from pydantic import Field
 
 from fairpost.api.access import SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, client_of, place_of
-from fairpost.api.answers import Answer, Given, Model, Moment, Text, facts_of, failures
+from fairpost.api.answers import Answer, Moment, RequestModel, ResponseModel, Text, as_dict, failures
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import NO_ANSWER, Service, TheService
+from fairpost.auth import membership, sessions, signing_in
+from fairpost.auth.codes import CODE_LIFE, csrf_token_of
+from fairpost.auth.sessions import SESSION_LIFE
+from fairpost.auth.signing_in import Candidate
+from fairpost.extras import Extra, is_installed
 from fairpost.model.person import Person, Refused, Role, SignedIn, SignInBegun
-from fairpost.people import membership, sessions, signing_in
-from fairpost.people.codes import CODE_LIFE, csrf_token_of
-from fairpost.people.sessions import SESSION_LIFE
-from fairpost.people.signing_in import Candidate
-from fairpost.postgres import workspaces
-from fairpost.postgres.store import Store
 from fairpost.regions.directory import HOME
+from fairpost.store import workspaces
+from fairpost.store.store import Store
 
 TAG = {"name": "people", "description": "Signing in, and who may."}
 router = APIRouter(prefix="/api/auth", tags=["people"])
@@ -40,7 +41,7 @@ _STATUS = {
 }
 
 
-class PersonOut(Model):
+class PersonOut(ResponseModel):
     address: str
     name: str
     role: Role
@@ -51,7 +52,7 @@ class PersonOut(Model):
     has_password: Annotated[bool, Field(description="False: was invited, and has not come yet.")]
 
 
-class SignInIn(Given):
+class SignInIn(RequestModel):
     address: Address
     password: Password
     workspace: Annotated[
@@ -63,7 +64,7 @@ class SignInIn(Given):
     ] = None
 
 
-class CodeSent(Model):
+class CodeSent(ResponseModel):
     """A code was made. The cookie that came with this answer is needed for it."""
 
     expires_at: Moment
@@ -73,11 +74,11 @@ class CodeSent(Model):
     then: Annotated[str | None, Field(description="What to type on the server where it is not on its way.")]
 
 
-class CodeIn(Given):
+class CodeIn(RequestModel):
     code: Annotated[Text, Field(min_length=6, max_length=20)]
 
 
-class SessionBegun(Model):
+class SessionBegun(ResponseModel):
     person: PersonOut
     expires_at: Moment
     csrf_token: Annotated[str, Field(description="To be sent as X-CSRF-Token with every change.")]
@@ -89,9 +90,10 @@ class SessionNow(PersonOut):
         str, Field(description="The same as when the session began: for a page that was loaded again.")
     ]
     workspace_choice: Annotated[bool, Field(description="True: says with X-Workspace in which workspace to act.")]
+    has_inbox: Annotated[bool, Field(description="True: the development inbox is installed.")]
 
 
-class SessionOut(Model):
+class SessionOut(ResponseModel):
     id: str
     created_at: Moment
     seen_at: Moment
@@ -100,11 +102,11 @@ class SessionOut(Model):
     is_this: bool
 
 
-class Enter(Given):
+class Enter(RequestModel):
     token: Token
 
 
-class Accept(Given):
+class Accept(RequestModel):
     token: Token
     password: Password
     name: PersonName = ""
@@ -121,12 +123,12 @@ class AcceptedOut(PersonOut):
     csrf_token: str | None
 
 
-class NewPassword(Given):
+class NewPassword(RequestModel):
     old: Password
     new: Password
 
 
-class Done(Model):
+class Done(ResponseModel):
     done: bool = True
 
 
@@ -245,8 +247,9 @@ async def session(signed_in: SignedInPerson) -> Answer[SessionNow]:
         "expires_at": signed_in.session.expires_at,
         "csrf_token": csrf_token_of(signed_in.token),
         "workspace_choice": signed_in.person.workspace is None,
+        "has_inbox": is_installed(Extra.LOCAL),
     }
-    return Answer(data=SessionNow.model_validate(facts_of(signed_in.person) | now))
+    return Answer(data=SessionNow.model_validate(as_dict(signed_in.person) | now))
 
 
 @router.post("/sign-out", summary="End this session", responses=failures())
@@ -263,7 +266,7 @@ async def listed(signed_in: SignedInPerson, service: TheService) -> Answer[list[
     found = await sessions.sessions_of(store, signed_in.person.id)
     return Answer(
         data=[
-            SessionOut.model_validate({**facts_of(each), "is_this": each.id == signed_in.session.id}) for each in found
+            SessionOut.model_validate({**as_dict(each), "is_this": each.id == signed_in.session.id}) for each in found
         ]
     )
 
@@ -311,7 +314,7 @@ async def accept(given: Accept, request: Request, response: Response, service: T
         "expires_at": begun.expires_at if begun else None,
         "csrf_token": begun.csrf_token if begun else None,
     }
-    return Answer(data=AcceptedOut.model_validate(facts_of(person) | ends))
+    return Answer(data=AcceptedOut.model_validate(as_dict(person) | ends))
 
 
 @router.post(

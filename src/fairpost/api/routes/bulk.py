@@ -14,11 +14,11 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from fairpost.api.access import LONG, Caller, Sends
-from fairpost.api.answers import Answer, Id, Model, failures
+from fairpost.api.answers import Answer, Id, ResponseModel, failures
 from fairpost.api.errors import ApiError
+from fairpost.api.intake import Refused, Taken, followed, submit_json
 from fairpost.api.routes.emails import IdempotencyKey
 from fairpost.api.service import TheService
-from fairpost.api.submitting import Refused, Taken, followed, submit_json
 
 router = APIRouter(prefix="/api/emails", tags=["emails"])
 
@@ -30,13 +30,13 @@ IN_MEMORY_BYTES = 1_048_576  # the rest of a body lies on the disk
 KEY_CHARS_MAX = 480  # with the number of the line, a key of at most 500
 
 
-class LineError(Model):
+class LineError(ResponseModel):
     code: str
     field: str
     message: str
 
 
-class LineResult(Model):
+class LineResult(ResponseModel):
     """`id` and `new` of a line that was taken, `error` of one that was not."""
 
     id: Id | None = None
@@ -44,7 +44,7 @@ class LineResult(Model):
     error: LineError | None = None
 
 
-class BulkResult(Model):
+class BulkResult(ResponseModel):
     accepted: int
     duplicates: Annotated[int, Field(description="Of the accepted: whose idempotency key was known.")]
     rejected: int

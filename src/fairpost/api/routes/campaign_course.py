@@ -7,7 +7,8 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from fairpost.api.access import Caller, Reads
-from fairpost.api.answers import Answer, Model, Moment, failures
+from fairpost.api.answers import Answer, Moment, ResponseModel, failures
+from fairpost.api.conditions import shown
 from fairpost.api.errors import without_commands
 from fairpost.api.names import SHARED, as_known, own_account, own_words
 from fairpost.api.routes.campaigns import CampaignName, named, state_word
@@ -20,12 +21,12 @@ router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
 MISSED = ("failed", "bounced", "suppressed", "cancelled")
 
 
-class ExpectedPoint(Model):
+class ExpectedPoint(ResponseModel):
     at: Moment
     sent: Annotated[int, Field(description="So many by then.")]
 
 
-class ExpectedCourse(Model):
+class ExpectedCourse(ResponseModel):
     """At most 200 points. Between two of them, evenly."""
 
     made_at: Moment
@@ -35,13 +36,13 @@ class ExpectedCourse(Model):
     why_none: Annotated[str | None, Field(description="Why nothing could be foreseen.")]
 
 
-class RealPoint(Model):
+class RealPoint(ResponseModel):
     at: Moment
     sent: int
     missed: int
 
 
-class StepCourse(Model):
+class StepCourse(ResponseModel):
     step: int
     template: str
     sent: int
@@ -50,7 +51,7 @@ class StepCourse(Model):
     emails: Annotated[dict[str, int], Field(description="How many are in each state.")]
 
 
-class AccountCourse(Model):
+class AccountCourse(ResponseModel):
     account: Annotated[str | None, Field(description="Null: the operator's together, or nobody's: see `is_shared`.")]
     is_shared: Annotated[
         bool, Field(description="The operator's. False with no account: no account has these yet, or ever had.")
@@ -60,12 +61,13 @@ class AccountCourse(Model):
     waiting: int
 
 
-class CampaignCourse(Model):
+class CampaignCourse(ResponseModel):
     """`missed`: failed, bounced, suppressed or cancelled. `waiting`: all the rest, also what is in hand or in doubt."""
 
     id: str
     state: CampaignState
     waits_for: Annotated[str, Field(description="What it does or waits for, in words.")]
+    condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
     waits_until: Annotated[Moment | None, Field(description="Null: nobody can say, or it does not wait.")]
     counted_at: Annotated[Moment | None, Field(description="When the e-mails were counted. Null: not yet.")]
     sent: int
@@ -99,7 +101,8 @@ def course_of(view: CourseView, caller: Caller) -> CampaignCourse:
     return CampaignCourse(
         id=view.campaign.name,
         state=view.campaign.state,
-        waits_for=own_words(view.waiting.words, caller),
+        waits_for=shown(view.waiting, caller, zone=view.timezone).text,
+        condition=view.waiting.code,
         waits_until=view.waiting.until,
         counted_at=standing.at if standing else None,
         sent=standing.sent if standing else 0,

@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field, StrictInt
 
+from fairpost.actions import campaigns as actions
 from fairpost.api.access import LONG, Caller, Reads, Sends
-from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, failures
+from fairpost.api.acting import act
+from fairpost.api.answers import Answer, Id, Moment, Page, RequestModel, ResponseModel, Text, failures
 from fairpost.api.errors import ApiError, not_found, without_commands
 from fairpost.api.names import own_account, own_reason
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
@@ -27,25 +29,22 @@ from fairpost.api.routes.emails import MailboxOut
 from fairpost.api.routes.prospects import prospect_at
 from fairpost.api.routes.sequences import STEPS_MAX
 from fairpost.api.routes.templates import unfilled
-from fairpost.campaigns import forecasting, launching
+from fairpost.campaigns import forecasting
 from fairpost.campaigns import preview as previewing
 from fairpost.campaigns.forecasting import Question
-from fairpost.model.campaign import Campaign, CampaignState
+from fairpost.model.campaign import CampaignState
 from fairpost.model.errors import NotFound
-from fairpost.model.ids import EmailId
 from fairpost.policy.forecast import Bottleneck, Forecast, Foreseen, NoForecast, Suggestion, foreseen_by, suggestions
 from fairpost.policy.forecast import forecast as foresee
-from fairpost.postgres import campaigns
-from fairpost.postgres.campaigns import Receipt
-from fairpost.postgres.prospects import known_by
-from fairpost.system import clock
+from fairpost.store import campaigns
+from fairpost.store.campaigns import Receipt
+from fairpost.store.prospects import known_by
 from fairpost.templates.rendering import Unrenderable
 
 router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
 
 RETRYING_S_MAX = 10.0
 NUMBERED = "shared account"  # with a space, as no account's own name
-UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
 
 
 class ReceiptState(StrEnum):
@@ -65,7 +64,7 @@ class ReceiptState(StrEnum):
     SENDING = "sending"
 
 
-class PlanningOut(Model):
+class PlanningOut(ResponseModel):
     id: str
     state: CampaignState
     prospects: Annotated[int, Field(description="That were looked at, the last time.")]
@@ -77,36 +76,36 @@ class PlanningOut(Model):
     next_due_at: Annotated[Moment | None, Field(description="Of what waits; null: nothing waits for its time.")]
 
 
-class StepForecast(Model):
+class StepForecast(ResponseModel):
     step: int
     emails: int
     first_at: Moment | None
     last_at: Moment | None
 
 
-class AccountForecast(Model):
+class AccountForecast(ResponseModel):
     account: Annotated[str | None, Field(description="Null: the operator's, together.")]
     emails: int
 
 
-class DayForecast(Model):
+class DayForecast(ResponseModel):
     day: date
     emails: int
 
 
-class Hour(Model):
+class Hour(ResponseModel):
     starts_at: Moment
     emails: int
 
 
-class SuggestionOut(Model):
+class SuggestionOut(ResponseModel):
     change: str
     ends_at: Moment
     saves_s: float
     words: str
 
 
-class ForecastOut(Model):
+class ForecastOut(ResponseModel):
     emails: int
     starts_at: Moment
     ends_at: Moment
@@ -121,14 +120,14 @@ class ForecastOut(Model):
     suggestions: Annotated[list[SuggestionOut], Field(description="What would have it done sooner.")]
 
 
-class ForeseenOut(Model):
+class ForeseenOut(ResponseModel):
     made_at: Moment
     ends_at: Moment
     emails: int
     by_now: Annotated[int, Field(description="So many should have gone out by now.")]
 
 
-class CampaignForecast(Model):
+class CampaignForecast(ResponseModel):
     id: str
     state: CampaignState
     sent: int
@@ -141,14 +140,14 @@ class CampaignForecast(Model):
     forecast: Annotated[ForecastOut | None, Field(description="Of what is left. Null: nothing is.")]
 
 
-class CampaignPreviewIn(Given):
+class CampaignPreviewIn(RequestModel):
     to: Annotated[
         Text | None, Field(max_length=320, description="A prospect's address. Left out: the first on its lists.")
     ] = None
     step: Annotated[StrictInt, Field(ge=1, le=STEPS_MAX)] = 1
 
 
-class CampaignPreview(Model):
+class CampaignPreview(ResponseModel):
     step: int
     sender: Annotated[
         MailboxOut | None, Field(serialization_alias="from", description="Null: no account is there to send it.")
@@ -161,7 +160,7 @@ class CampaignPreview(Model):
     html: str | None
 
 
-class ReceiptOut(Model):
+class ReceiptOut(ResponseModel):
     email_id: Id
     step: int
     address: str
@@ -172,23 +171,23 @@ class ReceiptOut(Model):
     attempts: int
 
 
-class Retry(Given):
+class Retry(RequestModel):
     states: Annotated[
         tuple[Literal["failed", "bounced", "cancelled", "suppressed"], ...], Field(min_length=1, max_length=4)
     ] = ("failed",)
 
 
-class Retried(Model):
+class Retried(ResponseModel):
     retried: int
     is_done: Annotated[bool, Field(description="False: there were too many for one request. Ask again.")]
 
 
-class StopIn(Given):
+class StopIn(RequestModel):
     address: Annotated[Text, Field(max_length=320, description="Who gets nothing more of it.")]
     reason: Annotated[Text, Field(max_length=500)] = "stopped by request"
 
 
-class Stopped(Model):
+class Stopped(ResponseModel):
     address: str
     cancelled: Annotated[int, Field(description="E-mails that waited for this person.")]
 
@@ -204,13 +203,8 @@ class Stopped(Model):
     responses=failures("not_found", "conflict"),
 )
 async def schedule(name: CampaignName, caller: Sends) -> Answer[Scheduling]:
-    async with caller.store.together() as one:
-        campaign = await named(one, caller, name)
-        if campaign.state not in UNDER_WAY:
-            raise _not_running(campaign)
-        already = await launching.begin_anew(one, campaign, now=await one.now())
-        await caller.audit(one, "campaign.schedule", f"campaign {name}")
-    result = await launching.schedule(caller.store, campaign, already=already, seconds_max=PLANNING_S_MAX)
+    begun = await act(caller, actions.schedule, actions.Named(workspace=caller.workspace, name=name))
+    result = await actions.plan(caller.store, begun, seconds_max=PLANNING_S_MAX)
     return Answer(data=await scheduling(caller, name, result))
 
 
@@ -400,46 +394,16 @@ async def recipients(
 )
 async def retry(name: CampaignName, caller: Sends, given: Retry | None = None) -> Answer[Retried]:
     states = list(dict.fromkeys((given or Retry()).states))
-    campaign = await named(caller.store, caller, name)
-    if campaign.state in (CampaignState.DRAFT, CampaignState.CANCELLED):
-        raise ApiError(
-            "conflict",
-            f"Campaign {name} is {campaign.state}: there is nothing to try again. Nothing was changed.",
-            details={"state": campaign.state},
-        )
-    begun_s, retried, after = clock.monotonic(), 0, 0
-    while clock.monotonic() - begun_s <= RETRYING_S_MAX:
-        async with caller.store.together() as one:
-            ids = [
-                EmailId(each.email_id)
-                async for each in campaigns.receipts(one, campaign, states=states, after=after, most=campaigns.PAGE)
-            ]
-            again = await campaigns.retry(one, ids) if ids else 0
-            if again:
-                await caller.audit(one, "campaign.retry", f"campaign {name}", states=states, emails=again)
-        retried += again
-        if len(ids) < campaigns.PAGE:
-            return Answer(data=Retried(retried=retried, is_done=True))
-        after = ids[-1]
-    return Answer(data=Retried(retried=retried, is_done=False))
+    request = actions.Retry(workspace=caller.workspace, name=name, states=states, seconds_max=RETRYING_S_MAX)
+    done = await act(caller, actions.retry, request)
+    return Answer(data=Retried(retried=done.retried, is_done=done.is_done))
 
 
 @router.post("/{id}/stop", summary="Stop it for one prospect, for good", responses=failures("not_found"))
 async def stop(name: CampaignName, given: StopIn, caller: Sends) -> Answer[Stopped]:
-    async with caller.store.together() as one:
-        campaign = await named(one, caller, name)
-        prospect = await prospect_at(one, caller, given.address)
-        cancelled = await campaigns.stop(one, prospect.id, campaign, reason=given.reason)
-        await caller.audit(one, "campaign.stop", f"campaign {name}", address=prospect.address, reason=given.reason)
-    return Answer(data=Stopped(address=prospect.address, cancelled=cancelled))
-
-
-def _not_running(campaign: Campaign) -> ApiError:
-    return ApiError(
-        "conflict",
-        f"Campaign {campaign.name} is {campaign.state}: only one that is running can be scheduled. Nothing was changed.",
-        details={"state": campaign.state},
-    )
+    request = actions.StopRecipient(workspace=caller.workspace, name=name, address=given.address, reason=given.reason)
+    done = await act(caller, actions.stop, request)
+    return Answer(data=Stopped(address=done.prospect.address, cancelled=done.cancelled))
 
 
 def _stored(state: ReceiptState) -> str:

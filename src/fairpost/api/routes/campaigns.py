@@ -1,24 +1,26 @@
 """Campaigns: drafted, launched, paused, resumed, cancelled, and how they stand. What becomes of their e-mails is in campaign_mail."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, StrictBool
 
+from fairpost.actions import campaigns as actions
 from fairpost.api.access import LONG, WRITING, Caller, Manages, Reads, Sends
-from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Why, failures
+from fairpost.api.acting import act, refused
+from fairpost.api.answers import Answer, Moment, Name, Page, ReasonIn, Removed, RequestModel, ResponseModel, failures
+from fairpost.api.conditions import shown as condition
 from fairpost.api.drafts import CampaignIn, check, own_steps, write
-from fairpost.api.errors import ApiError, not_found
+from fairpost.api.errors import not_found
 from fairpost.api.names import as_known, own_route, own_words
 from fairpost.api.pages import Cursor, Limit, bad_cursor, name_at, page_of
-from fairpost.campaigns import forecasting, launching, values
-from fairpost.campaigns.launching import Incomplete, NobodyListed, NoSender, SchedulingResult
+from fairpost.campaigns import values
+from fairpost.campaigns.launching import SchedulingResult, wrong_state
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaigns import CampaignView, view_campaign
-from fairpost.postgres import campaigns, workspaces
-from fairpost.postgres.store import Store
+from fairpost.store import campaigns
+from fairpost.store.store import Store
 
 TAG = {"name": "campaigns", "description": "From a list of people and some words to e-mails that go out by themselves."}
 router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
@@ -28,12 +30,12 @@ PLANNING_S_MAX = 10.0  # of one request: the rest is left to an engine
 CampaignName = Annotated[Name, Path(alias="id", description="The campaign's name.")]
 
 
-class GapOut(Model):
+class GapOut(ResponseModel):
     min_s: float
     max_s: float
 
 
-class CampaignItem(Model):
+class CampaignItem(ResponseModel):
     id: Annotated[str, Field(description="Its name.")]
     state: CampaignState
     reason: Annotated[str | None, Field(description="Why it is in this state, where that needs a word.")]
@@ -49,18 +51,19 @@ class CampaignItem(Model):
     finished_at: Moment | None
 
 
-class StepProgress(Model):
+class StepProgress(ResponseModel):
     step: int
     template: str
     delay_s: int
     emails: Annotated[dict[str, int], Field(description="How many are in each state.")]
 
 
-class CampaignOut(Model):
+class CampaignOut(ResponseModel):
     id: Annotated[str, Field(description="Its name.")]
     state: CampaignState
     reason: Annotated[str | None, Field(description="Why it is in this state, where that needs a word.")]
     waits_for: Annotated[str, Field(description="What it does or waits for, in words.")]
+    condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
     waits_until: Annotated[Moment | None, Field(description="Null: nobody can say, or it does not wait.")]
     sequence: str
     steps: list[StepProgress]
@@ -81,7 +84,7 @@ class CampaignOut(Model):
     finished_at: Moment | None
 
 
-class Scheduling(Model):
+class Scheduling(ResponseModel):
     """`is_done` false: more is to be planned, and an engine does it."""
 
     id: str
@@ -97,13 +100,13 @@ class Scheduling(Model):
     is_done: bool
 
 
-class Launch(Given):
+class Launch(RequestModel):
     skip_incomplete: Annotated[
         StrictBool, Field(description="Leave out people who lack a field, instead of launching nothing.")
     ] = False
 
 
-class CampaignMoved(Model):
+class CampaignMoved(ResponseModel):
     """`state` is what the campaign is in now; `changed`: whether this request did it."""
 
     id: str
@@ -141,7 +144,7 @@ async def put(name: CampaignName, given: CampaignIn, caller: Manages, response: 
     async with caller.store.together() as one:
         before = await campaigns.find_campaign(one, caller.workspace, name)
         if before is not None and before.state is not CampaignState.DRAFT:
-            raise _refused(before, "changed: only a draft can be")
+            raise refused(wrong_state(before, "change").reason)
         after, is_changed = await write(one, caller, name, given, steps=steps, before=before, now=await one.now())
         if is_changed:
             action = "campaign.add" if before is None else "campaign.change"
@@ -158,13 +161,7 @@ async def shown(name: CampaignName, caller: Reads) -> Answer[CampaignOut]:
 
 @router.delete("/{id}", summary="Remove a draft", responses=failures("not_found", "conflict"))
 async def remove(name: CampaignName, caller: Manages) -> Answer[Removed]:
-    async with caller.store.together() as one:
-        campaign = await named(one, caller, name)
-        if not await campaigns.remove_draft(one, campaign):
-            raise _refused(
-                await named(one, caller, name), "removed: only a draft can be; what was launched is cancelled"
-            )
-        await caller.audit(one, "campaign.remove", f"campaign {name}")
+    await act(caller, actions.remove, actions.Named(workspace=caller.workspace, name=name))
     return Answer(data=Removed())
 
 
@@ -179,35 +176,18 @@ async def remove(name: CampaignName, caller: Manages) -> Answer[Removed]:
     responses=failures("not_found", "conflict"),
 )
 async def launch(name: CampaignName, caller: Sends, how: Launch | None = None) -> Answer[Scheduling]:
-    async with caller.store.together() as one:
-        before = await named(one, caller, name)
-        if before.state in (CampaignState.PAUSED, CampaignState.FAILED, CampaignState.CANCELLED):
-            raise _refused(before, "launched")
-        now = await one.now()
-        skips = (how or Launch()).skip_incomplete
-        launched = await _set_going(one, caller, before, skip_incomplete=skips, now=now)
-        is_draft = before.state is CampaignState.DRAFT
-        if is_draft:
-            await caller.audit(one, "campaign.launch", f"campaign {name}", skip_incomplete=skips)
-    if is_draft:
-        await forecasting.remember(caller.store, launched, now=now)
-    # An engine may have begun before we do.
-    result = await launching.schedule(
-        caller.store, launched, already=0 if is_draft else None, seconds_max=PLANNING_S_MAX
-    )
+    skips = (how or Launch()).skip_incomplete
+    request = actions.Launch(workspace=caller.workspace, name=name, skip_incomplete=skips)
+    launched = await act(caller, actions.launch, request)
+    result = await actions.plan(caller.store, launched, seconds_max=PLANNING_S_MAX)
     return Answer(data=await scheduling(caller, name, result))
 
 
 @router.post(
     "/{id}/pause", summary="Pause it, at once; what is in flight finishes", responses=failures("not_found", "conflict")
 )
-async def pause(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[CampaignMoved]:
-    reason = why.reason if why else None
-
-    async def move(store: Store, campaign: Campaign) -> bool:
-        return await campaigns.pause(store, campaign, reason=reason, by=caller.who)
-
-    return await _move(caller, name, move, "pause", "paused", so_before=("paused",), reason=reason)
+async def pause(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
+    return _moved(await act(caller, actions.pause, _because(caller, name, why)))
 
 
 @router.post(
@@ -216,10 +196,7 @@ async def pause(name: CampaignName, caller: Sends, why: Why | None = None) -> An
     responses=failures("not_found", "conflict"),
 )
 async def resume(name: CampaignName, caller: Sends) -> Answer[CampaignMoved]:
-    async def move(store: Store, campaign: Campaign) -> bool:
-        return await campaigns.resume(store, campaign, by=caller.who)
-
-    return await _move(caller, name, move, "resume", "resumed", so_before=("running", "scheduled"))
+    return _moved(await act(caller, actions.resume, actions.Named(workspace=caller.workspace, name=name)))
 
 
 @router.post(
@@ -227,13 +204,17 @@ async def resume(name: CampaignName, caller: Sends) -> Answer[CampaignMoved]:
     summary="Cancel it, at once and for good; what is in flight finishes",
     responses=failures("not_found", "conflict"),
 )
-async def cancel(name: CampaignName, caller: Sends, why: Why | None = None) -> Answer[CampaignMoved]:
-    reason = why.reason if why else None
+async def cancel(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
+    return _moved(await act(caller, actions.cancel, _because(caller, name, why)))
 
-    async def move(store: Store, campaign: Campaign) -> bool:
-        return await campaigns.cancel(store, campaign, reason=reason, by=caller.who)
 
-    return await _move(caller, name, move, "cancel", "cancelled", so_before=("cancelled",), reason=reason)
+def _because(caller: Caller, name: str, why: ReasonIn | None) -> actions.Because:
+    return actions.Because(workspace=caller.workspace, name=name, reason=why.reason if why else None)
+
+
+def _moved(moved: actions.CampaignMoved) -> Answer[CampaignMoved]:
+    campaign = moved.campaign
+    return Answer(data=CampaignMoved(id=campaign.name, state=campaign.state, changed=moved.changed))
 
 
 # ── for campaign_mail as well ─────────────────────────────────────────────────────────────────────────────
@@ -263,68 +244,6 @@ async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Sch
 def state_word(word: str) -> str:
     """Of an e-mail: `to follow` is one word here."""
     return word.replace(" ", "_")
-
-
-# ── done ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def _set_going(
-    store: Store, caller: Caller, campaign: Campaign, *, skip_incomplete: bool, now: datetime
-) -> Campaign:
-    """Raises ApiError where it cannot be launched as it is."""
-    pool, account = own_route(campaign.route, caller)
-    if not await workspaces.may_be_from(store, caller.workspace, campaign.route, None):
-        raise ApiError("conflict", f"Pool {pool} is not there for campaigns of this workspace. Nothing was changed.")
-    try:
-        return await launching.set_going(store, campaign, skip_incomplete=skip_incomplete, by=caller.who, now=now)
-    except NobodyListed:
-        raise ApiError("conflict", f"Nobody is on {' or '.join(campaign.lists)}. Nothing was changed.") from None
-    except NoSender:
-        where = f"account {account}" if account else f"account in pool {pool}"
-        raise ApiError("conflict", f"There is no {where} that could send it. Nothing was changed.") from None
-    except Incomplete as error:
-        raise _incomplete(error.count, error.first) from None
-
-
-def _incomplete(count: int, first: Mapping[str, Sequence[str]]) -> ApiError:
-    return ApiError(
-        "conflict",
-        f"{count:,} of its prospects lack a field that the templates need. Nothing was changed. Fill the fields in, write a "
-        "fallback into the template, or launch with skip_incomplete.",
-        details={
-            "incomplete": count,
-            "first": [{"address": address, "lacks": list(names)} for address, names in first.items()],
-        },
-    )
-
-
-async def _move(
-    caller: Caller,
-    name: str,
-    move: Callable[[Store, Campaign], Awaitable[bool]],
-    verb: str,
-    done: str,
-    *,
-    so_before: Sequence[str],
-    **detail: str | None,
-) -> Answer[CampaignMoved]:
-    """`so_before`: in these states there is nothing to do, and that is fine."""
-    async with caller.store.together() as one:
-        is_moved = await move(one, await named(one, caller, name))
-        campaign = await named(one, caller, name)
-        if not is_moved and campaign.state not in so_before:
-            raise _refused(campaign, done)
-        if is_moved:
-            await caller.audit(one, f"campaign.{verb}", f"campaign {name}", **detail)
-    return Answer(data=CampaignMoved(id=name, state=campaign.state, changed=is_moved))
-
-
-def _refused(campaign: Campaign, verb: str) -> ApiError:
-    return ApiError(
-        "conflict",
-        f"Campaign {campaign.name} is {campaign.state}, and cannot be {verb}. Nothing was changed.",
-        details={"state": campaign.state},
-    )
 
 
 # ── shown ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -370,7 +289,8 @@ async def _out(store: Store, campaign: Campaign, caller: Caller) -> CampaignOut:
         id=campaign.name,
         state=campaign.state,
         reason=_reason(campaign, caller),
-        waits_for=own_words(view.waiting.words, caller),
+        waits_for=condition(view.waiting, caller, zone=view.timezone).text,
+        condition=view.waiting.code,
         waits_until=view.waiting.until,
         sequence=campaign.sequence,
         steps=_steps(view),

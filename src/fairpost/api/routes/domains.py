@@ -5,28 +5,27 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field
 
-from fairpost.api.access import Caller, Manages, Reads
-from fairpost.api.answers import Answer, Model, Moment, Text, failures
-from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.actions import domains as actions
+from fairpost.api.access import Manages, Reads
+from fairpost.api.acting import act
+from fairpost.api.answers import Answer, Moment, ResponseModel, Text, failures
 from fairpost.api.service import TheService
-from fairpost.model.errors import NotFound
 from fairpost.model.workspace import Domain
-from fairpost.postgres import workspaces
-from fairpost.providers.domain_proof import WrongDomain, find_proof, proof_record, provable_domain
+from fairpost.providers.domain_proof import proof_record
+from fairpost.store import workspaces
 
 router = APIRouter(prefix="/api/domains", tags=["workspace"])
 
-DOMAINS_MAX = 1_000
 DomainPath = Annotated[Text, Path(max_length=260, description="The domain, in any script.")]
 
 
-class RecordOut(Model):
+class RecordOut(ResponseModel):
     name: str
     type: str = "TXT"
     value: str
 
 
-class DomainOut(Model):
+class DomainOut(ResponseModel):
     domain: str
     is_proven: bool
     proven_at: Moment | None
@@ -51,51 +50,23 @@ async def listed(caller: Reads) -> Answer[list[DomainOut]]:
     responses={200: {"model": Answer[DomainOut], "description": "It was claimed before."}, **failures("conflict")},
 )
 async def claim(domain: DomainPath, caller: Manages, response: Response) -> Answer[DomainOut]:
-    name = _name(domain)
-    async with caller.store.together() as one:
-        known = await workspaces.domains(one, caller.workspace)
-        if name in {each.domain for each in known}:
-            response.status_code = status.HTTP_200_OK
-        elif len(known) >= DOMAINS_MAX:
-            raise ApiError("conflict", f"A workspace has at most {DOMAINS_MAX:,} domains. Nothing was changed.")
-        else:
-            await caller.audit(one, "domain.add", name)
-        return Answer(data=_told(await workspaces.add_domain(one, caller.workspace, name)))
+    done = await act(caller, actions.claim, actions.NamedDomain(workspace=caller.workspace, domain=domain))
+    if not done.is_new:
+        response.status_code = status.HTTP_200_OK
+    return Answer(data=_told(done.domain))
 
 
 @router.post("/{domain}/check", summary="Ask the DNS for the record", responses=failures("not_found"))
 async def check(domain: DomainPath, caller: Manages, service: TheService) -> Answer[Checked]:
-    claimed = await _find(caller, domain)
-    proof = await find_proof(claimed.domain, claimed.token, resolver=service.resolver)
-    async with caller.store.together() as one:
-        by = "dns" if proof.is_proven else None
-        after = await workspaces.domain_checked(one, caller.workspace, claimed.domain, proven_by=by)
-        if proof.is_proven and claimed.proven_at is None:
-            await caller.audit(one, "domain.prove", claimed.domain)
-    return Answer(data=Checked(**_told(after).model_dump(), found=proof.found, words=proof.words))
+    asked = actions.CheckDomain(workspace=caller.workspace, domain=domain, resolver=service.resolver)
+    done = await act(caller, actions.check, asked)
+    return Answer(data=Checked(**_told(done.domain).model_dump(), found=done.proof.found, words=done.proof.words))
 
 
 @router.delete("/{domain}", summary="Write in its name no more", responses=failures("not_found"))
 async def remove(domain: DomainPath, caller: Manages) -> Answer[DomainOut]:
-    claimed = await _find(caller, domain)
-    async with caller.store.together() as one:
-        await workspaces.remove_domain(one, caller.workspace, claimed.domain)
-        await caller.audit(one, "domain.remove", claimed.domain)
-    return Answer(data=_told(claimed))
-
-
-async def _find(caller: Caller, domain: str) -> Domain:
-    try:
-        return await workspaces.domain_named(caller.store, caller.workspace, _name(domain))
-    except NotFound:
-        raise not_found("domain", domain) from None
-
-
-def _name(domain: str) -> str:
-    try:
-        return provable_domain(domain)
-    except WrongDomain as error:
-        raise invalid("domain", str(error)) from None
+    removed = await act(caller, actions.remove, actions.NamedDomain(workspace=caller.workspace, domain=domain))
+    return Answer(data=_told(removed))
 
 
 def _told(domain: Domain) -> DomainOut:

@@ -9,18 +9,34 @@ import asyncpg
 from fastapi import APIRouter, Header, Path, Query, Response, status
 from pydantic import Field, JsonValue
 
+from fairpost.actions import emails as actions
 from fairpost.api.access import Caller, Reads, Sends
-from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, Why, facts_of, failures
-from fairpost.api.errors import ApiError, invalid, not_found
-from fairpost.api.filling import Subjects, filled, filled_subjects
+from fairpost.api.acting import act, refused
+from fairpost.api.answers import (
+    Answer,
+    Id,
+    Moment,
+    Page,
+    ReasonIn,
+    RequestModel,
+    ResponseModel,
+    Text,
+    When,
+    as_dict,
+    failures,
+)
+from fairpost.api.conditions import shown as shown_condition
+from fairpost.api.errors import invalid
+from fairpost.api.intake import Refused, followed, submit
 from fairpost.api.names import as_known, full_name, own_account, own_reason
 from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of, sealed
+from fairpost.api.pictures import PICTURE_TYPES, PICTURES_BYTES_MAX, with_pictures
+from fairpost.api.rendering import Subjects, filled, filled_subjects
 from fairpost.api.service import Service, TheService
-from fairpost.api.submitting import Refused, followed, submit
-from fairpost.inbox.pictures import PICTURE_TYPES, PICTURES_BYTES_MAX, with_pictures
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
 from fairpost.model.outside import campaign_key_outside, is_like_campaigns, key_inside
+from fairpost.model.reason import Reason
 from fairpost.model.states import OUTBOX_WORDS, SequenceWord, State, sequence_word
 from fairpost.observe import emails as looking
 from fairpost.observe import search as searching
@@ -33,7 +49,6 @@ TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
 router = APIRouter(prefix="/api/emails", tags=["emails"])
 
 NOT_OWN = "FP004"  # as require_own says it
-CANCELLED = "cancelled by request"  # where nobody says why
 
 EmailIdPath = Annotated[Text, Path(max_length=100, description="The e-mail's id.")]
 IdempotencyKey = Annotated[
@@ -47,7 +62,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-class Mailbox(Given):
+class Mailbox(RequestModel):
     address: Text
     name: Text | None = None
 
@@ -56,14 +71,14 @@ Address = Text | Mailbox
 Addresses = Address | Annotated[list[Address], Field(max_length=50)]
 
 
-class Attachment(Given):
+class Attachment(RequestModel):
     filename: Text
     data: Annotated[str, Field(description="In base64.")]
     content_type: Text | None = None
     inline_id: Annotated[Text | None, Field(description="The html shows it as cid:<inline_id>.")] = None
 
 
-class EmailIn(Given):
+class EmailIn(RequestModel):
     """An e-mail to send. What is left out has the default of docs/enqueue.md."""
 
     to: Addresses
@@ -94,7 +109,7 @@ class EmailIn(Given):
     ] = None
 
 
-class Accepted(Model):
+class Accepted(ResponseModel):
     id: Id
     new: Annotated[bool, Field(description="False: its idempotency key was known, and this is the first e-mail's id.")]
 
@@ -104,18 +119,18 @@ KNOWN_BEFORE: dict[int | str, dict[str, Any]] = {
 }
 
 
-class MailboxOut(Model):
+class MailboxOut(ResponseModel):
     address: str
     name: str | None = None
 
 
-class Recipient(Model):
+class Recipient(ResponseModel):
     kind: str
     address: str
     name: str | None = None
 
 
-class EmailItem(Model):
+class EmailItem(ResponseModel):
     id: Id
     state: State
     status: Annotated[str, Field(description="pending, processing, sent, failed or cancelled")]
@@ -145,7 +160,7 @@ class EmailLine(EmailItem):
     ]
 
 
-class Attempt(Model):
+class Attempt(ResponseModel):
     n: int
     account: str | None
     begun_at: Moment
@@ -157,14 +172,14 @@ class Attempt(Model):
     recipients: dict[str, Any] | None
 
 
-class AttachedFile(Model):
+class AttachedFile(ResponseModel):
     filename: str
     content_type: str
     inline_id: str | None
     bytes: int
 
 
-class Said(Model):
+class Said(ResponseModel):
     subject: str
     text: str | None
     html: str | None
@@ -191,7 +206,7 @@ class EmailOut(EmailItem):
     attachments: list[AttachedFile]
 
 
-class EmailMoved(Model):
+class EmailMoved(ResponseModel):
     """`state` is what the e-mail is in now; `changed`: whether this request did it."""
 
     id: Id
@@ -349,20 +364,20 @@ async def attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]
     email = await _find(caller, email_id)
     return Answer(
         data=[
-            Attempt.model_validate({**facts_of(each), "account": own_account(each.account, caller)})
+            Attempt.model_validate({**as_dict(each), "account": own_account(each.account, caller)})
             for each in email.log
         ]
     )
 
 
-class Reply(Model):
+class Reply(ResponseModel):
     address: str
     code: int | None
     reply: str | None
     meaning: str | None
 
 
-class LifeMoment(Model):
+class LifeMoment(ResponseModel):
     """`kind`: accepted, due, claimed, begun, ended, decided, retried; of the last one, the e-mail's state. `at` null: nobody
     can say when. `meaning` says in words what the server's reply means."""
 
@@ -378,7 +393,7 @@ class LifeMoment(Model):
     recipients: list[Reply]
 
 
-class Obstacle(Model):
+class Obstacle(ResponseModel):
     kind: Annotated[
         str, Field(description="due, before, prospect, hold, throttle, pause, engine, block, account or turn")
     ]
@@ -386,12 +401,12 @@ class Obstacle(Model):
     until: Moment | None
 
 
-class Choice(Model):
+class Choice(ResponseModel):
     decision: str
     means: str
 
 
-class Doubt(Model):
+class Doubt(ResponseModel):
     """What is known, and what may be decided: the body of `resolve`."""
 
     attempt: int
@@ -405,7 +420,7 @@ class Doubt(Model):
     choices: list[Choice]
 
 
-class EmailLife(Model):
+class EmailLife(ResponseModel):
     id: Id
     state: State
     moments: list[LifeMoment]
@@ -413,7 +428,7 @@ class EmailLife(Model):
     doubt: Doubt | None
 
 
-class EmailNow(Model):
+class EmailNow(ResponseModel):
     """What of an e-mail may change, as the topic `email` tells it."""
 
     email: EmailItem
@@ -432,7 +447,13 @@ async def email_now(caller: Caller, email_id: EmailId) -> EmailNow:
 
 
 async def _life(caller: Caller, email: ShownEmail) -> EmailLife:
-    told = await life_of(caller.store, email, ids=caller.ids, called=lambda account: as_known(account, caller))
+    told = await life_of(
+        caller.store,
+        email,
+        ids=caller.ids,
+        called=lambda account: as_known(account, caller),
+        told=lambda condition: shown_condition(condition, caller).text,
+    )
     return EmailLife(
         id=caller.ids.email(email.id),
         state=email.state,
@@ -445,69 +466,39 @@ async def _life(caller: Caller, email: ShownEmail) -> EmailLife:
 @router.post(
     "/{email_id}/cancel", summary="Take it out before it is begun", responses=failures("not_found", "conflict")
 )
-async def cancel(email_id: EmailIdPath, caller: Sends, why: Why | None = None) -> Answer[EmailMoved]:
-    before = await _find(caller, email_id)
-    async with caller.store.together() as one:
-        state = await one.cancel(before.id, reason=(why and why.reason) or CANCELLED)
-        if state != "cancelled":
-            raise ApiError(
-                "conflict",
-                f"It is {state}, and cannot be cancelled any more. Nothing was changed.",
-                details={"state": state},
-            )
-        await caller.audit(one, "email.cancel", f"email {before.id}")
-    changed = before.state is not State.CANCELLED
-    return Answer(data=EmailMoved(id=caller.ids.email(before.id), state=State.CANCELLED, changed=changed))
+async def cancel(email_id: EmailIdPath, caller: Sends, why: ReasonIn | None = None) -> Answer[EmailMoved]:
+    request = actions.CancelEmail(id=_meant(caller, email_id), reason=why.reason if why else None)
+    return _moved(caller, await act(caller, actions.cancel, request))
 
 
 @router.post(
     "/{email_id}/retry", summary="Try one again that was given up", responses=failures("not_found", "conflict")
 )
 async def retry(email_id: EmailIdPath, caller: Sends) -> Answer[EmailMoved]:
-    before = await _find(caller, email_id)
-    if before.state not in (State.FAILED, State.BOUNCED):
-        raise ApiError(
-            "conflict",
-            f"It is {before.state}: only one that failed or bounced is tried again. Nothing was changed.",
-            details={"state": before.state},
-        )
-    async with caller.store.together() as one:
-        state = await one.retry(before.id)
-        if state != "waiting":
-            raise ApiError(
-                "conflict", f"It is {state}, and cannot be tried again. Nothing was changed.", details={"state": state}
-            )
-        await caller.audit(one, "email.retry", f"email {before.id}")
-    return Answer(data=EmailMoved(id=caller.ids.email(before.id), state=State.READY, changed=True))
+    return _moved(caller, await act(caller, actions.retry, actions.RetryEmail(id=_meant(caller, email_id))))
 
 
-class Resolution(Given):
-    decision: Annotated[Literal["sent", "failed", "resend"], Field(description="What is known of it, or what to do.")]
-
-
-DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.READY, State.SCHEDULED)}
+class Resolution(RequestModel):
+    decision: Annotated[actions.Decision, Field(description="What is known of it, or what to do.")]
 
 
 @router.post(
     "/{email_id}/resolve", summary="Decide on one that is in doubt", responses=failures("not_found", "conflict")
 )
 async def resolve(email_id: EmailIdPath, resolution: Resolution, caller: Sends) -> Answer[EmailMoved]:
-    id_ = (await _find(caller, email_id)).id
-    async with caller.store.together() as one:
-        state = await one.resolve(id_, resolution.decision, by=caller.who)
-        if state is None:
-            return _resolved_before(caller, await looking.show_email(one, id_), resolution)
-        await caller.audit(one, "email.resolve", f"email {id_}", decision=resolution.decision)
-    after = State.READY if state == "waiting" else State(state)
-    return Answer(data=EmailMoved(id=caller.ids.email(id_), state=after, changed=True))
+    request = actions.ResolveEmail(id=_meant(caller, email_id), decision=resolution.decision)
+    return _moved(caller, await act(caller, actions.resolve, request))
 
 
-def _resolved_before(caller: Caller, email: ShownEmail, resolution: Resolution) -> Answer[EmailMoved]:
-    """Who has lost the answer asks again, and hears that it is so."""
-    if email.state not in DECIDED[resolution.decision]:
-        words = f"It is {email.state}, and not in doubt. Nothing was changed."
-        raise ApiError("conflict", words, details={"state": email.state})
-    return Answer(data=EmailMoved(id=caller.ids.email(email.id), state=email.state, changed=False))
+def _moved(caller: Caller, moved: actions.EmailMoved) -> Answer[EmailMoved]:
+    return Answer(data=EmailMoved(id=caller.ids.email(moved.id), state=moved.state, changed=moved.changed))
+
+
+def _meant(caller: Caller, email_id: str) -> EmailId:
+    id_ = caller.email_id(email_id)
+    if id_ is None:
+        raise refused(Reason("email.unknown", id=email_id))
+    return id_
 
 
 async def _find(caller: Caller, email_id: str) -> ShownEmail:
@@ -518,7 +509,7 @@ async def _find(caller: Caller, email_id: str) -> ShownEmail:
             return await _own_email(caller, id_)
     except NotFound:
         pass
-    raise not_found("e-mail", email_id)
+    raise refused(Reason("email.unknown", id=email_id))
 
 
 async def _own_email(caller: Caller, id_: EmailId) -> ShownEmail:
@@ -546,7 +537,7 @@ async def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:
 
 def _own(told: Any, caller: Caller) -> dict[str, Any]:
     """Without what an operator's account is called and was told."""
-    facts = facts_of(told)
+    facts = as_dict(told)
     hidden = {"account": own_account} | dict.fromkeys(("words", "said"), own_reason)
     return {name: hidden[name](value, caller) if name in hidden else value for name, value in facts.items()}
 
@@ -557,7 +548,7 @@ def _line(email: ListedEmail, subjects: Subjects, caller: Caller) -> EmailLine:
 
 def _facts(email: ListedEmail | ShownEmail, caller: Caller) -> dict[str, Any]:
     return {
-        **facts_of(email),
+        **as_dict(email),
         "id": caller.ids.email(email.id),
         "status": OUTBOX_WORDS[email.state],
         "sequence_status": sequence_word(email.state, email.attempts),

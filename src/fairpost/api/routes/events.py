@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from fairpost.api.access import Caller, Reads
-from fairpost.api.answers import Answer, Id, Model, Moment, Page, Text, failures
+from fairpost.api.answers import Answer, Id, Moment, Page, ResponseModel, Text, failures
 from fairpost.api.names import own_name
 from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
 from fairpost.model.outside import detail_outside, subject_outside
@@ -17,7 +17,7 @@ TAG = {"name": "events", "description": "What happened, and why."}
 router = APIRouter(prefix="/api/events", tags=["events"])
 
 
-class Event(Model):
+class Event(ResponseModel):
     id: Id
     at: Moment
     kind: Annotated[str, Field(description="Like held, released, throttled, retried, account_paused.")]

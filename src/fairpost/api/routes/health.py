@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from fairpost.api.answers import Answer, Model, failures
+from fairpost.api.answers import Answer, ResponseModel, failures
 from fairpost.api.service import TheService
 
 TAG = {"name": "health", "description": "For load balancers."}
@@ -16,7 +16,7 @@ router = APIRouter(tags=["health"])
 HOME_S_MAX = 3.0
 
 
-class Health(Model):
+class Health(ResponseModel):
     status: str
 
 

@@ -8,11 +8,12 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from fairpost.api.access import Admin
-from fairpost.api.answers import Answer, Model, Moment, Page, facts_of, failures
+from fairpost.api.admin import RegionQuery, region_meant, store_meant
+from fairpost.api.answers import Answer, Moment, Page, ResponseModel, as_dict, failures
+from fairpost.api.conditions import shown
 from fairpost.api.errors import not_found
-from fairpost.api.filling import Subjects, filled_subjects
-from fairpost.api.operating import RegionQuery, region_meant, store_meant
 from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of, sealed
+from fairpost.api.rendering import Subjects, filled_subjects
 from fairpost.api.routes.campaigns import CampaignItem
 from fairpost.api.routes.emails import EmailIdPath, EmailLine, Known
 from fairpost.api.routes.metrics import Evenness, Waits
@@ -29,10 +30,11 @@ from fairpost.observe.emails import ListedEmail
 from fairpost.observe.fairness import read_fairness
 from fairpost.observe.search import Wanted, search_emails
 from fairpost.observe.status import read_facts
-from fairpost.policy.diagnosis import Cause, Facts, diagnose
-from fairpost.postgres import campaigns
-from fairpost.postgres.store import Store
+from fairpost.policy.conditions import Tone, diagnose
+from fairpost.policy.facts import Facts
 from fairpost.settings import ShownSetting, shown_settings
+from fairpost.store import campaigns
+from fairpost.store.store import Store
 
 router = APIRouter(prefix="/api/admin", tags=["operators"])
 
@@ -40,7 +42,7 @@ router = APIRouter(prefix="/api/admin", tags=["operators"])
 # ── status ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class QueueNow(Model):
+class QueueNow(ResponseModel):
     waiting: Annotated[int, Field(description="Scheduled and ready together.")]
     claimed: int
     sending: int
@@ -48,14 +50,14 @@ class QueueNow(Model):
     next_due_at: Annotated[Moment | None, Field(description="Null: something is due now, or nothing waits.")]
 
 
-class RouteNow(Model):
+class RouteNow(ResponseModel):
     route: Annotated[str, Field(description="A pool, or `@` and an account.")]
     waiting: int
     due: Annotated[bool, Field(description="Some of it may go out now.")]
     next_at: Moment | None
 
 
-class HoldNow(Model):
+class HoldNow(ResponseModel):
     workspace: str
     level: str
     key: str
@@ -65,14 +67,18 @@ class HoldNow(Model):
     is_throttle: bool
 
 
-class ReasonOut(Model):
-    cause: Cause
+class ConditionOut(ResponseModel):
+    """`code` is stable, `text` may change: see docs/conditions.md."""
+
+    code: str
+    tone: Tone
     text: str
-    then: Annotated[str, Field(description="What to type, or to do, next.")]
+    then: Annotated[str, Field(description="What to type next.")]
     until: Moment | None
+    waiting: Annotated[int, Field(description="How many e-mails it is about.")]
 
 
-class StatusOut(Model):
+class StatusOut(ResponseModel):
     """What `fairpost status` shows; the accounts one by one are in /api/admin/accounts."""
 
     region: str
@@ -85,7 +91,7 @@ class StatusOut(Model):
     driven: Annotated[int, Field(description="Of the accounts, those for which an engine is at work.")]
     holds: list[HoldNow]
     reasons: Annotated[
-        list[ReasonOut],
+        list[ConditionOut],
         Field(description="Why nothing, or not everything, is sending; none: nothing stands in the way."),
     ]
     redirect_all: Annotated[
@@ -118,10 +124,10 @@ def _status(facts: Facts, region: str, redirect_all: str | None) -> StatusOut:
         ),
         finished_24h={state: facts.finished.get(state, 0) for state in State if state in FINAL},
         routes=[RouteNow.model_validate(route) for route in facts.routes],
-        accounts=Counter(str(post.account.status) for post in facts.posts),
-        driven=sum(post.is_driven(facts.now) for post in facts.posts),
+        accounts=Counter(str(each.account.status) for each in facts.accounts),
+        driven=sum(map(facts.is_driven, facts.accounts)),
         holds=[HoldNow.model_validate(hold) for hold in facts.holds],
-        reasons=[ReasonOut.model_validate(reason) for reason in diagnose(facts)],
+        reasons=[ConditionOut.model_validate(shown(each)) for each in diagnose(facts)],
         redirect_all=redirect_all,
     )
 
@@ -129,7 +135,7 @@ def _status(facts: Facts, region: str, redirect_all: str | None) -> StatusOut:
 # ── fairness ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ModeNow(Model):
+class ModeNow(ResponseModel):
     fair_percent: Annotated[
         int, Field(description="Of the workspaces, in the fair queue; the others are served by arrival.")
     ]
@@ -139,7 +145,7 @@ class ModeNow(Model):
     is_scoring: bool
 
 
-class QueueHealth(Model):
+class QueueHealth(ResponseModel):
     queued: int
     queue_max: int
     oldest_wait_s: Annotated[float | None, Field(description="Of what is due and not held.")]
@@ -150,7 +156,7 @@ class QueueHealth(Model):
     ]
 
 
-class AnyPortion(Model):
+class AnyPortion(ResponseModel):
     """`name` is the domain or user, and empty of a workspace. `share` is of all that is counted here."""
 
     workspace: str
@@ -159,12 +165,12 @@ class AnyPortion(Model):
     share: float
 
 
-class TierWaits(Model):
+class TierWaits(ResponseModel):
     emails: int
     senders: int
 
 
-class AllWaiting(Model):
+class AllWaiting(ResponseModel):
     """Due or not, held or not. Domains are those of the workspaces listed."""
 
     emails: int
@@ -175,7 +181,7 @@ class AllWaiting(Model):
     top_users: list[AnyPortion]
 
 
-class AllServed(Model):
+class AllServed(ResponseModel):
     """What was sent, bounced or rejected; `hours` from the oldest to the one that runs."""
 
     emails: int
@@ -188,7 +194,7 @@ class AllServed(Model):
     users: Evenness
 
 
-class ThrottledNow(Model):
+class ThrottledNow(ResponseModel):
     workspace: str
     level: str
     name: str
@@ -203,7 +209,7 @@ class ThrottledNow(Model):
     ]
 
 
-class AllThrottled(Model):
+class AllThrottled(ResponseModel):
     """`stopped`: of those throttled, nothing goes out now. `observed`: they would be, if it counted. `held`: by a person."""
 
     throttled: int
@@ -213,7 +219,7 @@ class AllThrottled(Model):
     latest: list[ThrottledNow]
 
 
-class EngineNow(Model):
+class EngineNow(ResponseModel):
     id: str
     is_asleep: bool
     processes: int | None
@@ -221,7 +227,7 @@ class EngineNow(Model):
     rss_bytes: int | None
 
 
-class FairnessOfAll(Model):
+class FairnessOfAll(ResponseModel):
     """What `fairpost fairness` shows."""
 
     now: Moment
@@ -255,7 +261,7 @@ async def fairness(
 # ── settings ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class SettingOut(Model):
+class SettingOut(ResponseModel):
     variable: str
     value: Annotated[
         str | None, Field(description="Of a secret, `set` or `not set`; URLs have no passwords. Null: nothing is set.")
@@ -363,7 +369,7 @@ def _email(email: ListedEmail, subjects: Subjects, ids: PublicIds) -> AnyEmailIt
         "status": OUTBOX_WORDS[email.state],
         "sequence_status": sequence_word(email.state, email.attempts),
     }
-    return AnyEmailItem.model_validate(facts_of(email) | told)
+    return AnyEmailItem.model_validate(as_dict(email) | told)
 
 
 def _campaign(campaign: Campaign) -> AnyCampaignItem:
@@ -374,4 +380,4 @@ def _campaign(campaign: Campaign) -> AnyCampaignItem:
         "pool": None if is_pinned else campaign.route,
         "account": campaign.route[1:] if is_pinned else None,
     }
-    return AnyCampaignItem.model_validate(facts_of(campaign) | told)
+    return AnyCampaignItem.model_validate(as_dict(campaign) | told)

@@ -15,6 +15,7 @@ from fairpost.api.errors import ApiError, not_found
 from fairpost.api.live import OPERATORS, Pass
 from fairpost.api.service import Service, TheService
 from fairpost.api.topics import TOPICS, Asked, Watcher
+from fairpost.extras import Extra, require
 from fairpost.model.person import Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
@@ -23,6 +24,7 @@ TAG = {"name": "live", "description": "Streams of what is happening."}
 router = APIRouter(prefix="/api/live", tags=["live"])
 
 STREAM_S_MAX = 3_600.0  # then whoever watches comes again
+INBOX = "inbox"  # the one topic that may not be installed
 AGAIN = b"retry: 2000\n\n"
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -42,6 +44,8 @@ async def watch(
     asked: Annotated[Asked, Query()],
 ) -> StreamingResponse:
     watched = TOPICS.get(topic)
+    if topic == INBOX:
+        require(Extra.LOCAL, "The development inbox")
     if watched is None:
         raise not_found("topic", topic, where="")
     watcher = await _watcher(request, service, asked, is_for_admins=watched.is_for_admins)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from fairpost.api.access import Reads
-from fairpost.api.answers import Answer, Model, Moment, facts_of, failures
+from fairpost.api.answers import Answer, Moment, ResponseModel, as_dict, failures
 from fairpost.model.states import EmailClass
 from fairpost.observe import fairness
 from fairpost.observe.queue import READY_MAX, ClassQueue, read_queue
@@ -23,7 +23,7 @@ Ready = Annotated[
 OldestWait = Annotated[float | None, Field(description="How long the oldest has been due, held or not.")]
 
 
-class Outcomes(Model):
+class Outcomes(ResponseModel):
     """Hours count whole: `since` is the beginning of one."""
 
     since: Moment
@@ -33,7 +33,7 @@ class Outcomes(Model):
     failed: Annotated[int, Field(description="Given up; counted among the 10,000 newest.")]
 
 
-class Counts(Model):
+class Counts(ResponseModel):
     waiting: Annotated[int, Field(description="Scheduled or ready.")]
     ready: Ready
     scheduled: Annotated[
@@ -56,7 +56,7 @@ class QueueOut(Counts):
     last_day: Outcomes
 
 
-class Portion(Model):
+class Portion(ResponseModel):
     """`share` is of all that the workspace has here."""
 
     name: str
@@ -64,7 +64,7 @@ class Portion(Model):
     share: float
 
 
-class Evenness(Model):
+class Evenness(ResponseModel):
     senders: int
     emails: int
     gini: Annotated[float, Field(description="0: all have the same; towards 1: one has everything.")]
@@ -72,14 +72,14 @@ class Evenness(Model):
     largest_share: float
 
 
-class WaitingOut(Model):
+class WaitingOut(ResponseModel):
     emails: int
     users: Evenness
     top_users: list[Portion]
     top_domains: list[Portion]
 
 
-class ServedOut(Model):
+class ServedOut(ResponseModel):
     """What was sent, bounced or rejected; `hours` from the oldest to the one that runs."""
 
     emails: int
@@ -92,7 +92,7 @@ class ServedOut(Model):
     top_users: list[Portion]
 
 
-class Waits(Model):
+class Waits(ResponseModel):
     """In seconds, from due to begun."""
 
     count: int
@@ -101,7 +101,7 @@ class Waits(Model):
     p99_s: float
 
 
-class Throttled(Model):
+class Throttled(ResponseModel):
     """How many users nothing goes out of now, and how many names are held."""
 
     throttled: int
@@ -109,7 +109,7 @@ class Throttled(Model):
     held: int
 
 
-class FairnessOut(Model):
+class FairnessOut(ResponseModel):
     now: Moment
     since: Moment
     waiting: WaitingOut
@@ -145,7 +145,7 @@ async def shares(
             now=share.now,
             since=share.since,
             waiting=WaitingOut.model_validate(share.waiting),
-            served=ServedOut.model_validate({**facts_of(share.served), "top_users": share.served_users}),
+            served=ServedOut.model_validate({**as_dict(share.served), "top_users": share.served_users}),
             waits=Waits.model_validate(share.waits) if share.waits is not None else None,
             throttling=Throttled.model_validate(share.throttling),
         )

@@ -1,28 +1,37 @@
 """For those who run the service: workspaces, other admins, and who changed what. In a workspace they act with X-Workspace."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response, status
 from pydantic import Field
 
+from fairpost.actions import members
+from fairpost.actions import workspaces as actions
+from fairpost.actions.lending import SENDERS_MAX, Lent, Operator
 from fairpost.api.access import Admin
-from fairpost.api.answers import AddressPath, Answer, Given, Model, Moment, Page, Text, Why, failures
-from fairpost.api.errors import invalid, not_found
-from fairpost.api.operating import RegionQuery, region_meant, store_meant, write_down
+from fairpost.api.acting import act_as_admin
+from fairpost.api.admin import RegionQuery, region_meant, store_meant
+from fairpost.api.answers import (
+    AddressPath,
+    Answer,
+    Moment,
+    Page,
+    ReasonIn,
+    RequestModel,
+    ResponseModel,
+    Text,
+    failures,
+)
 from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of, sealed
-from fairpost.api.routes.auth import Address, PersonName, PersonOut, person_out
+from fairpost.api.routes.auth import Address, PersonName, PersonOut
 from fairpost.api.routes.members import OfferedOut, offered_out
 from fairpost.api.routes.pools import LoanOut, loan_out
 from fairpost.api.routes.workspace import AuditOut, audit_out
-from fairpost.api.service import Service, TheService
-from fairpost.lending import SENDERS_MAX, WrongLoan, first_loans, loan_of, require_lendable
-from fairpost.model.person import Person, Role
-from fairpost.model.workspace import PROVEN, SERVICE_WORKSPACE, WORKSPACE_NAME, Loan, Workspace
-from fairpost.people import membership
-from fairpost.postgres import workspaces
-from fairpost.postgres.directory import place
-from fairpost.postgres.store import Store
+from fairpost.api.service import TheService
+from fairpost.auth import membership
+from fairpost.model.person import Role
+from fairpost.model.workspace import WORKSPACE_NAME, Workspace
+from fairpost.store import workspaces
 
 TAG = {"name": "operators", "description": "For those who run the service."}
 router = APIRouter(prefix="/api/admin", tags=["operators"])
@@ -38,7 +47,7 @@ NAMES_MAX = 200
 PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
 
 
-class LoanIn(Given):
+class LoanIn(RequestModel):
     pool: PoolName
     from_: Annotated[
         list[Annotated[Text, Field(min_length=1, max_length=320)]],
@@ -51,7 +60,7 @@ class LoanIn(Given):
     ]
 
 
-class WorkspaceItem(Model):
+class WorkspaceItem(ResponseModel):
     name: str
     region: str
     pools: list[str]
@@ -61,14 +70,14 @@ class WorkspaceItem(Model):
     reason: str | None
 
 
-class WorkspaceSeen(Model):
+class WorkspaceSeen(ResponseModel):
     name: str
     is_registered: Annotated[
         bool, Field(description="False: applications or commands send from it, and it has no keys and no members.")
     ]
 
 
-class WorkspaceIn(Given):
+class WorkspaceIn(RequestModel):
     region: Annotated[
         Text | None, Field(max_length=31, description="Where it lives, for good. [default: the first]")
     ] = None
@@ -81,7 +90,7 @@ class WorkspaceIn(Given):
     ] = None
 
 
-class AdminIn(Given):
+class AdminIn(RequestModel):
     address: Address
     name: PersonName = ""
 
@@ -124,47 +133,42 @@ async def names(
 async def add(
     name: NamePath, given: WorkspaceIn, admin: Admin, service: TheService, request: Request, response: Response
 ) -> Answer[WorkspaceItem]:
-    if name == SERVICE_WORKSPACE:
-        raise invalid("name", f"cannot be {SERVICE_WORKSPACE}: that is the service's own")
     region = region_meant(service, given.region) if given.region is not None else await service.region_of(name)
-    store = await service.store_of(region)
-    await store.value("SELECT true")  # it answers: nothing is placed where it could not be added
-    if service.settings.regions is not None:
-        await place(service.home, name, region=region)
-    before = await workspaces.find_workspace(store, name)
-    loans = _loans(given, name, service, before)
-    async with store.together() as one:
-        is_new = await workspaces.add_workspace(one, name, loans=loans)
-        if not is_new:
-            response.status_code = status.HTTP_200_OK
-            if given.pools is not None:
-                await workspaces.set_loans(one, name, loans)
-        action = "workspace.add" if is_new else "workspace.pools"
-        await write_down(one, admin, request, action, name, workspace=name, pools=[str(loan) for loan in loans])
-        return Answer(data=_told(await workspaces.workspace_named(one, name), region))
+    store, pools = (
+        await service.store_of(region),
+        None if given.pools is None else [_lent(each) for each in given.pools],
+    )
+    operator = Operator(workspace=service.settings.workspace, service_pool=service.settings.service_pool)
+    home = None if service.settings.regions is None else service.home
+    wanted = actions.AddWorkspace(name=name, operator=operator, pools=pools, home=home, region=region)
+    done = await act_as_admin(admin, request, store, actions.add, wanted)
+    if done.is_new:
+        return Answer(data=_told(done.workspace, region))
+    response.status_code = status.HTTP_200_OK
+    if pools is None:
+        return Answer(data=_told(done.workspace, region))
+    asked = actions.SetPools(name=name, operator=operator, pools=pools)
+    return Answer(data=_told(await act_as_admin(admin, request, store, actions.set_pools, asked), region))
 
 
 @router.post(
     "/workspaces/{name}/suspend", summary="Its keys and people come in no more", responses=failures("not_found")
 )
 async def suspend(
-    name: NamePath, admin: Admin, service: TheService, request: Request, why: Why | None = None
+    name: NamePath, admin: Admin, service: TheService, request: Request, why: ReasonIn | None = None
 ) -> Answer[WorkspaceItem]:
-    region, store = await _where_is(service, name)
-    async with store.together() as one:
-        reason = why.reason if why else None
-        if await workspaces.suspend_workspace(one, name, reason=reason):
-            await write_down(one, admin, request, "workspace.suspend", name, workspace=name, reason=reason)
-        return Answer(data=_told(await workspaces.workspace_named(one, name), region))
+    region = await service.region_of(name)
+    asked = actions.Suspend(name=name, reason=why.reason if why else None)
+    moved = await act_as_admin(admin, request, await service.store_of(region), actions.suspend, asked)
+    return Answer(data=_told(moved.workspace, region))
 
 
 @router.post("/workspaces/{name}/readmit", summary="They come in again", responses=failures("not_found"))
 async def readmit(name: NamePath, admin: Admin, service: TheService, request: Request) -> Answer[WorkspaceItem]:
-    region, store = await _where_is(service, name)
-    async with store.together() as one:
-        if await workspaces.readmit_workspace(one, name):
-            await write_down(one, admin, request, "workspace.readmit", name, workspace=name)
-        return Answer(data=_told(await workspaces.workspace_named(one, name), region))
+    region = await service.region_of(name)
+    store = await service.store_of(region)
+    moved = await act_as_admin(admin, request, store, actions.readmit, actions.Readmit(name=name))
+    return Answer(data=_told(moved.workspace, region))
 
 
 @router.get("/people", summary="All admins", responses=failures())
@@ -176,40 +180,31 @@ async def people(_: Admin, service: TheService) -> Answer[list[PersonOut]]:
     "/people", status_code=status.HTTP_201_CREATED, summary="Invite an admin, by e-mail", responses=failures("conflict")
 )
 async def invite(given: AdminIn, admin: Admin, service: TheService, request: Request) -> Answer[OfferedOut]:
-    async with service.home.together() as one:
-        offered = offered_out(
-            await membership.invite(
-                one,
-                workspace=None,
-                address=given.address,
-                name=given.name,
-                role=Role.ADMIN,
-                inviter=admin.person.name or admin.person.address,
-                mail=service.mail,
-            )
-        )
-        await write_down(one, admin, request, "admin.invite", offered.address)
-    return Answer(data=offered)
+    asked = members.Invite(
+        workspace=None,
+        address=given.address,
+        name=given.name,
+        role=Role.ADMIN,
+        inviter=admin.person.name or admin.person.address,
+        mail=service.mail,
+    )
+    return Answer(data=offered_out(await act_as_admin(admin, request, service.home, members.invite_admin, asked)))
 
 
 @router.post(
     "/people/{address}/disable", summary="Keep an admin out, at once", responses=failures("not_found", "conflict")
 )
 async def disable(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
-    person = await _find(service, address)
-    async with service.home.together() as one:
-        changed = person_out(await membership.disable_person(one, person.id))
-        await write_down(one, admin, request, "admin.disable", person.address)
-    return Answer(data=changed)
+    asked = members.Disable(workspace=None, address=address)
+    lowered = await act_as_admin(admin, request, service.home, members.disable_admin, asked)
+    return Answer(data=PersonOut.model_validate(lowered.person))
 
 
 @router.post("/people/{address}/enable", summary="Let an admin in again", responses=failures("not_found"))
 async def enable(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
-    person = await _find(service, address)
-    async with service.home.together() as one:
-        changed = person_out(await membership.enable_person(one, person.id))
-        await write_down(one, admin, request, "admin.enable", person.address)
-    return Answer(data=changed)
+    named = members.NamedPerson(workspace=None, address=address)
+    enabled = await act_as_admin(admin, request, service.home, members.enable_admin, named)
+    return Answer(data=PersonOut.model_validate(enabled))
 
 
 @router.get("/audit", summary="Who changed what in the installation itself", responses=failures("not_found"))
@@ -222,33 +217,8 @@ async def audit(
     return page_of(found, limit, shown=lambda entry: audit_out(entry, ids), place=lambda entry: sealed(entry.id, ids))
 
 
-def _loans(given: WorkspaceIn, name: str, service: Service, before: Workspace | None) -> Sequence[Loan]:
-    if given.pools is None:
-        return before.loans if before else first_loans(name, service.settings)
-    loans: dict[str, Loan] = {}
-    for number, each in enumerate(given.pools):
-        try:
-            loan = loan_of(each, [PROVEN]) if isinstance(each, str) else loan_of(each.pool, each.from_)
-            require_lendable(loan, name, service.settings, before=before.loans if before else ())
-        except WrongLoan as error:
-            raise invalid(f"pools.{number}", str(error)) from None
-        loans[loan.pool] = loan
-    return list(loans.values())
-
-
-async def _where_is(service: Service, name: str) -> tuple[str, Store]:
-    region = await service.region_of(name)
-    store = await service.store_of(region)
-    if await workspaces.find_workspace(store, name) is None:
-        raise not_found("workspace", name, where="")
-    return region, store
-
-
-async def _find(service: Service, address: str) -> Person:
-    person = await membership.person_named(service.home, None, address)
-    if person is None:
-        raise not_found("admin", address, where="")
-    return person
+def _lent(given: str | LoanIn) -> Lent:
+    return Lent(given) if isinstance(given, str) else Lent(given.pool, given.from_)
 
 
 def _told(workspace: Workspace, region: str) -> WorkspaceItem:

@@ -6,27 +6,27 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from fairpost.api.access import Reads
-from fairpost.api.answers import Answer, Model, failures
+from fairpost.api.answers import Answer, ResponseModel, failures
 from fairpost.api.names import own_name
 from fairpost.model.account import AccountStatus
 from fairpost.model.workspace import Loan
-from fairpost.postgres.workspaces import workspace_named
+from fairpost.store.workspaces import workspace_named
 
 TAG = {"name": "pools", "description": "Accounts that share the work."}
 router = APIRouter(prefix="/api/pools", tags=["pools"])
 
 
-class PoolAccount(Model):
+class PoolAccount(ResponseModel):
     name: str
     status: AccountStatus
 
 
-class Pool(Model):
+class Pool(ResponseModel):
     name: str
     accounts: list[PoolAccount]
 
 
-class LoanOut(Model):
+class LoanOut(ResponseModel):
     pool: str
     senders: Annotated[
         list[str],
@@ -37,7 +37,7 @@ class LoanOut(Model):
     ]
 
 
-class Pools(Model):
+class Pools(ResponseModel):
     """`own` are the workspace's; `lent` are the names of the operator's that it may use beside them, and `loans` say in whose name."""
 
     own: list[Pool]

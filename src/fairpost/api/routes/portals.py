@@ -1,22 +1,24 @@
 """The product's own e-mails, by portal and type: sent, looked at, and put into a workspace's own words."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, JsonValue
 
+from fairpost.actions import portals as actions
 from fairpost.api.access import WRITING, Caller, Manages, Reads, Sends
-from fairpost.api.answers import Answer, Given, Model, Moment, Removed, Text, failures
-from fairpost.api.errors import DETAILS_MAX, ApiError, not_found
+from fairpost.api.acting import act
+from fairpost.api.answers import Answer, Moment, Removed, RequestModel, ResponseModel, Text, failures
+from fairpost.api.errors import ApiError, not_found
 from fairpost.api.routes.emails import KNOWN_BEFORE, Accepted, Address, Addresses, IdempotencyKey, hand_in
 from fairpost.api.routes.templates import TemplatePreview
 from fairpost.api.service import Service, TheService
+from fairpost.auth.mails import ADMIN_PORTAL
 from fairpost.model.errors import FairpostError
-from fairpost.people.mails import ADMIN_PORTAL
 from fairpost.portals import Override, WorkspacePortals
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.templates.folder import BrokenTemplates
 from fairpost.templates.portals import PortalTemplate, Words
@@ -37,7 +39,7 @@ Part = Annotated[Text, Field(max_length=WORDS_MAX)]
 Values = Annotated[dict[str, JsonValue], Field(max_length=200)]
 
 
-class PortalItem(Model):
+class PortalItem(ResponseModel):
     portal: str
     type: str
     fields: list[str]
@@ -47,14 +49,14 @@ class PortalItem(Model):
     problem: Annotated[str | None, Field(description="Why the workspace's own words are not used any more.")]
 
 
-class WordsIn(Given):
+class WordsIn(RequestModel):
     subject: Part
     text: Part
     html: Part
     preheader: Part | None = None
 
 
-class WordsOut(Model):
+class WordsOut(ResponseModel):
     portal: str
     type: str
     subject: str
@@ -64,7 +66,7 @@ class WordsOut(Model):
     warnings: Annotated[list[str], Field(default_factory=list)]
 
 
-class ValuesIn(Given):
+class ValuesIn(RequestModel):
     values: Annotated[Values, Field(default_factory=dict)]
 
 
@@ -120,25 +122,16 @@ async def override(
     service: TheService,
     response: Response,
 ) -> Answer[WordsOut]:
-    async with caller.store.together() as one:
-        desk = _desk(one, caller, service, portal)
-        try:
-            saved = await desk.put_override(caller.workspace, portal, type, _said(given), by=caller.who)
-        except BrokenTemplates as broken:
-            raise _broken(broken) from None
-        await caller.audit(one, "portal.override", f"{portal}/{type}")
-        told = _told(portal, type, await desk.words(caller.workspace, portal, type))
-    if not saved.is_new:
+    asked = actions.OverridePortal(**_named(caller, service, portal, type), parts=given.model_dump())
+    done = await act(caller, actions.override, asked)
+    if not done.saved.is_new:
         response.status_code = status.HTTP_200_OK
-    return Answer(data=told.model_copy(update={"warnings": [str(each) for each in saved.warnings]}))
+    return Answer(data=_told(portal, type, done.words, [str(each) for each in done.saved.warnings]))
 
 
 @router.delete("/{portal}/{type}", summary="Back to the words of the files", responses=failures("not_found"))
 async def reset(portal: PortalPath, type: TypePath, caller: Manages, service: TheService) -> Answer[Removed]:  # noqa: A002
-    async with caller.store.together() as one:
-        removed = await _desk(one, caller, service, portal).remove_override(caller.workspace, portal, type)
-        if removed:
-            await caller.audit(one, "portal.reset", f"{portal}/{type}")
+    removed = await act(caller, actions.reset, actions.NamedPortal(**_named(caller, service, portal, type)))
     return Answer(data=Removed(removed=removed))
 
 
@@ -162,7 +155,7 @@ async def preview(
         try:
             template = await desk.reworded(caller.workspace, portal, type, _said(given.words))
         except BrokenTemplates as broken:
-            raise _broken(broken, "words.") from None
+            raise actions.broken(broken, "words.") from None
     return Answer(data=await asyncio.to_thread(_rendered, template, {**template.sample, **given.values}))
 
 
@@ -208,6 +201,17 @@ def _desk(store: Store, caller: Caller, service: Service, portal: str) -> Worksp
     return WorkspacePortals(store, service.mail.portals, kept=service.kept[caller.region])
 
 
+def _named(caller: Caller, service: Service, portal: str, mail_type: str) -> dict[str, Any]:
+    kept = service.kept[caller.region]
+    return {
+        "workspace": caller.workspace,
+        "portal": portal,
+        "type": mail_type,
+        "portals": service.mail.portals,
+        "kept": kept,
+    }
+
+
 def _item(template: PortalTemplate, own: Override | None) -> PortalItem:
     return PortalItem(
         portal=template.portal.key,
@@ -232,16 +236,7 @@ def _said(given: WordsIn) -> Words:
     return Words(subject=given.subject, preheader=given.preheader, text=given.text, html=given.html)
 
 
-def _broken(broken: BrokenTemplates, place: str = "") -> ApiError:
-    """`place`: what the words are below."""
-    details = [
-        {"field": f"{place}{each.file}", "message": each.message, "line": each.line, "column": each.column}
-        for each in broken.problems[:DETAILS_MAX]
-    ]
-    return ApiError("invalid", str(broken.problems[0]), details=details)
-
-
-def _told(portal: str, mail_type: str, said: Words) -> WordsOut:
+def _told(portal: str, mail_type: str, said: Words, warnings: Sequence[str] = ()) -> WordsOut:
     return WordsOut(
         portal=portal,
         type=mail_type,
@@ -249,5 +244,5 @@ def _told(portal: str, mail_type: str, said: Words) -> WordsOut:
         preheader=said.preheader,
         text=said.text,
         html=said.html,
-        warnings=[],
+        warnings=list(warnings),
     )

@@ -5,25 +5,26 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 from tempfile import SpooledTemporaryFile
-from typing import Annotated, Any, BinaryIO, Literal, cast
+from typing import Annotated, BinaryIO, Literal, cast
 
-import asyncpg
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
+from fairpost.actions import prospects as actions
 from fairpost.api.access import LONG, Caller, Manages, Reads
+from fairpost.api.acting import act
 from fairpost.api.answers import (
     AddressPath,
     Answer,
-    Given,
     Id,
-    Model,
     Moment,
     Name,
     Page,
     Removed,
+    RequestModel,
+    ResponseModel,
     Text,
-    facts_of,
+    as_dict,
     failures,
 )
 from fairpost.api.errors import ApiError, invalid, not_found
@@ -31,12 +32,10 @@ from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of, seale
 from fairpost.model.errors import NotFound
 from fairpost.model.prospect import BadProspectLine, Prospect, ProspectLine
 from fairpost.model.public_ids import Kind
-from fairpost.postgres import prospects as stored
-from fairpost.postgres.prospects import BadProspects, ListInUse, TooManyFields
-from fairpost.postgres.store import Store
-from fairpost.prospects.csv_reader import EXTERNAL_ID_CHARS_MAX, UnreadableFile, is_timezone, read_prospects
+from fairpost.prospects.csv_reader import EXTERNAL_ID_CHARS_MAX, UnreadableFile, read_prospects
 from fairpost.prospects.json_reader import LIST_MAX, read_json_lines, read_json_list, text_of, wrong_fields
-from fairpost.system import clock
+from fairpost.store import prospects as stored
+from fairpost.store.store import Store
 
 TAG = {"name": "prospects", "description": "People to write to, in lists."}
 router = APIRouter(prefix="/api", tags=["prospects"])
@@ -50,13 +49,13 @@ FieldValue = Annotated[Text, Field(max_length=100_000)] | int | float | bool | N
 CSV, LINES, LIST = "text/csv", "application/x-ndjson", "application/json"
 
 
-class ListOut(Model):
+class ListOut(ResponseModel):
     name: str
     prospects: Annotated[int, Field(description="How many are on it.")]
     created_at: Moment
 
 
-class ProspectOut(Model):
+class ProspectOut(ResponseModel):
     id: Id
     address: str
     external_id: Annotated[str | None, Field(description="Your own id for this person.")]
@@ -67,13 +66,13 @@ class ProspectOut(Model):
     created_at: Moment
 
 
-class BadLineOut(Model):
+class BadLineOut(ResponseModel):
     line: int
     text: str
     why: str
 
 
-class ImportedOut(Model):
+class ImportedOut(ResponseModel):
     """What became of the lines: each is counted once. `bad_lines` are the first 100 of the bad ones."""
 
     added: int
@@ -84,7 +83,7 @@ class ImportedOut(Model):
     bad_lines: list[BadLineOut]
 
 
-class ProspectIn(Given):
+class ProspectIn(RequestModel):
     """One line, or one of the list."""
 
     address: Text
@@ -93,7 +92,7 @@ class ProspectIn(Given):
     fields: dict[str, FieldValue] | None = None
 
 
-class ProspectChange(Given):
+class ProspectChange(RequestModel):
     """What is left out stays."""
 
     is_paused: Annotated[bool, Field(description="Nothing goes to one who is paused; it waits.")] = False
@@ -179,19 +178,10 @@ async def upload(
         file = cast("BinaryIO", spool)
         try:
             lines = await asyncio.to_thread(_reader, kind, file, _mapping(column), encoding, delimiter)
-            async with caller.store.together() as one, one.connection() as conn:
-                imported = await stored.import_prospects(
-                    conn,
-                    _by_the_way(lines),
-                    workspace=caller.workspace,
-                    list_name=name,
-                    skip_bad=skip_bad,
-                    now=clock.stated(),
-                )
-                counts = {each: getattr(imported, each) for each in ("added", "changed", "same", "duplicates", "bad")}
-                await caller.audit(one, "prospects.import", f"list {name}", **counts)
-        except BadProspects as error:
-            raise _refusal(error) from None
+            asked = actions.ImportProspects(
+                workspace=caller.workspace, list_name=name, lines=_by_the_way(lines), skip_bad=skip_bad
+            )
+            imported = await act(caller, actions.import_, asked)
         except UnreadableFile as error:
             raise invalid("", str(error)) from None
     return Answer(data=ImportedOut.model_validate(imported))
@@ -204,13 +194,7 @@ async def upload(
     responses=failures("not_found", "conflict"),
 )
 async def remove_list(name: ListName, caller: Manages) -> Answer[Removed]:
-    async with caller.store.together() as one:
-        try:
-            if not await stored.remove_list(one, caller.workspace, name):
-                raise not_found("list", name)
-        except ListInUse as error:
-            raise ApiError("conflict", str(error), details={"campaigns": list(error.campaigns)}) from None
-        await caller.audit(one, "list.remove", f"list {name}")
+    await act(caller, actions.remove_list, actions.RemoveList(workspace=caller.workspace, name=name))
     return Answer(data=Removed())
 
 
@@ -252,16 +236,6 @@ async def _by_the_way(
             yield each
 
 
-def _refusal(error: BadProspects) -> ApiError:
-    imported = error.imported
-    first = imported.bad_lines[0]
-    return ApiError(
-        "invalid",
-        f"{imported.bad:,} lines are bad, and nothing was changed. The first is line {first.line}: {first.why}.",
-        details=[{"field": f"line {each.line}", "message": each.why, "text": each.text} for each in imported.bad_lines],
-    )
-
-
 # ── people ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -274,25 +248,16 @@ async def shown(address: AddressPath, caller: Reads) -> Answer[ProspectOut]:
     "/prospects/{address:path}", summary="Change, pause or resume one", responses=failures("not_found", "conflict")
 )
 async def change(address: AddressPath, given: ProspectChange, caller: Manages) -> Answer[ProspectOut]:
-    columns = _columns(given)
     if wrong := wrong_fields(given.fields):
         raise invalid("fields", wrong)
-    fields = {name: None if value is None else text_of(value) for name, value in given.fields.items()}
-    known = await prospect_at(caller.store, caller, address)
-    try:
-        async with caller.store.together() as one:
-            if fields or columns:
-                await stored.change(one, known, fields=fields, **columns)
-            if "is_paused" in given.model_fields_set:
-                await stored.pause(one, known, is_paused=given.is_paused)
-            await caller.audit(
-                one, "prospect.change", f"prospect {known.address}", changed=sorted(given.model_fields_set)
-            )
-    except asyncpg.UniqueViolationError:
-        raise ApiError("conflict", f"The id {given.external_id} belongs to another. Nothing was changed.") from None
-    except TooManyFields as error:
-        raise invalid("fields", str(error)) from None
-    return Answer(data=_prospect(await prospect_at(caller.store, caller, address), caller))
+    asked = actions.ChangeProspect(
+        workspace=caller.workspace,
+        address=address,
+        is_paused=given.is_paused if "is_paused" in given.model_fields_set else None,
+        fields={name: None if value is None else text_of(value) for name, value in given.fields.items()},
+        columns={name: getattr(given, name) or None for name in given.model_fields_set & {"timezone", "external_id"}},
+    )
+    return Answer(data=_prospect(await act(caller, actions.change, asked), caller))
 
 
 @router.delete(
@@ -303,20 +268,8 @@ async def change(address: AddressPath, given: ProspectChange, caller: Manages) -
     responses=failures("not_found"),
 )
 async def remove(address: AddressPath, caller: Manages) -> Answer[Removed]:
-    known = await prospect_at(caller.store, caller, address)
-    async with caller.store.together() as one:
-        await stored.remove(one, [known])
-        await caller.audit(one, "prospect.remove", f"prospect {known.address}")
+    await act(caller, actions.remove, actions.NamedProspect(workspace=caller.workspace, address=address))
     return Answer(data=Removed())
-
-
-def _columns(given: ProspectChange) -> dict[str, Any]:
-    if given.timezone and not is_timezone(given.timezone):
-        raise invalid("timezone", "must be a name like Europe/Berlin")
-    if given.external_id and (":" in given.external_id or not given.external_id.isprintable()):
-        raise invalid("external_id", 'must be on one line, without ":"')
-    named = given.model_fields_set & {"timezone", "external_id"}
-    return {name: getattr(given, name) or None for name in named}
 
 
 async def prospect_at(store: Store, caller: Caller, address: str) -> Prospect:
@@ -327,4 +280,4 @@ async def prospect_at(store: Store, caller: Caller, address: str) -> Prospect:
 
 
 def _prospect(prospect: Prospect, caller: Caller) -> ProspectOut:
-    return ProspectOut.model_validate({**facts_of(prospect), "id": caller.ids.public(Kind.PROSPECT, prospect.id)})
+    return ProspectOut.model_validate({**as_dict(prospect), "id": caller.ids.public(Kind.PROSPECT, prospect.id)})

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from fairpost.api.access import Reads
-from fairpost.api.answers import Answer, Model, failures
+from fairpost.api.answers import Answer, ResponseModel, failures
 from fairpost.api.limits import LimitsOut
 from fairpost.api.service import TheService
 from fairpost.model.transport import Security
@@ -16,13 +16,13 @@ from fairpost.providers.presets import Preset, read_presets
 router = APIRouter(prefix="/api/providers", tags=["accounts"])
 
 
-class ProviderServer(Model):
+class ProviderServer(ResponseModel):
     host: str
     port: int
     security: Security
 
 
-class Provider(Model):
+class Provider(ResponseModel):
     name: str
     title: str
     domains: Annotated[

@@ -7,20 +7,19 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BeforeValidator, Field, StrictInt, StringConstraints
 
-from fairpost.api.access import Caller, Manages, Reads
-from fairpost.api.answers import Answer, Given, Model, Moment, Text, failures
+from fairpost.actions import schedules as actions
+from fairpost.api.access import Manages, Reads
+from fairpost.api.acting import act
+from fairpost.api.answers import Answer, Moment, RequestModel, ResponseModel, Text, failures
 from fairpost.api.errors import invalid
-from fairpost.campaigns.calendars import BadSchedule, set_schedule
 from fairpost.campaigns.values import HOLIDAYS_MAX, WHOLE_MAX, YEARS
 from fairpost.campaigns.words import EVERY_DAY
-from fairpost.model.campaign import Schedule
-from fairpost.model.window import Quota, SendingWindow
+from fairpost.model.window import SendingWindow
 from fairpost.policy import windows
 from fairpost.policy.calendar import day_start
 from fairpost.policy.quotas import RAMP_UP_DAYS_MAX, allowed_on, day_number
-from fairpost.postgres import schedules
-from fairpost.postgres.schedules import QuotaUsed, StoredSchedule
-from fairpost.postgres.store import Store
+from fairpost.store import schedules
+from fairpost.store.schedules import QuotaUsed, StoredSchedule
 
 TAG = {"name": "schedule", "description": "When and how much a workspace sends in campaigns."}
 router = APIRouter(prefix="/api/schedule", tags=["schedule"])
@@ -47,7 +46,7 @@ Day = Annotated[date, BeforeValidator(_is_day)]
 Percent = Annotated[StrictInt, Field(ge=1, le=100)]
 
 
-class WindowIn(Given):
+class WindowIn(RequestModel):
     """From `start` to before `end` by the clock there. An end before the start is one of the next day; the same time twice is the whole day."""
 
     days: Annotated[tuple[Weekday, ...], Field(min_length=1, max_length=7)] = tuple(sorted(EVERY_DAY))
@@ -56,7 +55,7 @@ class WindowIn(Given):
     holidays: Annotated[tuple[Day, ...], Field(max_length=HOLIDAYS_MAX)] = ()
 
 
-class QuotaIn(Given):
+class QuotaIn(RequestModel):
     daily_max: Annotated[
         StrictInt | None, Field(ge=1, le=WHOLE_MAX, description="Of all campaigns together. Null: no quota.")
     ] = None
@@ -67,7 +66,7 @@ class QuotaIn(Given):
     ] = ()
 
 
-class ScheduleIn(Given):
+class ScheduleIn(RequestModel):
     """The whole schedule: what is left out has its default."""
 
     timezone: Annotated[Text, Field(max_length=100, examples=["Europe/Berlin"])] = "UTC"
@@ -75,20 +74,20 @@ class ScheduleIn(Given):
     quota: QuotaIn = QuotaIn()
 
 
-class WindowOut(Model):
+class WindowOut(ResponseModel):
     days: list[int]
     start: str
     end: str
     holidays: list[date]
 
 
-class QuotaOut(Model):
+class QuotaOut(ResponseModel):
     daily_max: int | None
     ramp_up_days: int
     ramp_up_percents: list[int]
 
 
-class ScheduleOut(Model):
+class ScheduleOut(ResponseModel):
     is_set: Annotated[bool, Field(description="False: nobody has set one, and mail goes out at any time.")]
     timezone: str
     window: WindowOut | None
@@ -103,12 +102,12 @@ class ScheduleOut(Model):
     is_sending: Annotated[bool, Field(description="Campaigns are under way.")]
 
 
-class Opening(Model):
+class Opening(ResponseModel):
     opens_at: Moment
     closes_at: Moment
 
 
-class QuotaDay(Model):
+class QuotaDay(ResponseModel):
     day: date
     starts_at: Moment
     ends_at: Moment
@@ -117,7 +116,7 @@ class QuotaDay(Model):
     used: Annotated[int, Field(description="Counted where there is a quota.")]
 
 
-class QuotaStatus(Model):
+class QuotaStatus(ResponseModel):
     """Days are those of the workspace's own clock; the first is today."""
 
     timezone: str
@@ -138,14 +137,8 @@ async def shown(caller: Reads) -> Answer[ScheduleOut]:
     responses=failures(),
 )
 async def put(schedule: ScheduleIn, caller: Manages) -> Answer[ScheduleOut]:
-    wanted = _schedule(schedule)
-    async with caller.store.together() as one:
-        now = await one.now()
-        before = await schedules.schedule_of(one, caller.workspace)
-        if not before.is_stored or before.schedule != wanted:
-            await _set(one, caller, wanted, now)
-            await caller.audit(one, "schedule.set", "schedule", **schedule.model_dump(mode="json"))
-        return Answer(data=_out(await schedules.schedule_of(one, caller.workspace), now))
+    done = await act(caller, actions.set_, _asked(schedule, caller.workspace), fields=PLACES)
+    return Answer(data=_out(done.after, await caller.store.now()))
 
 
 @router.get("/quota", summary="Today and the days to come: what is allowed, what is used", responses=failures())
@@ -165,40 +158,21 @@ async def quota(
     return Answer(data=status)
 
 
-async def _set(store: Store, caller: Caller, schedule: Schedule, now: datetime) -> None:
-    try:
-        await set_schedule(store, caller.workspace, schedule, now=now)
-    except BadSchedule as error:
-        what, _, why = str(error).removesuffix(". Nothing was changed.").partition(" ")
-        raise invalid(PLACES.get(what, what), why) from None
-
-
-def _schedule(given: ScheduleIn) -> Schedule:
-    return Schedule(
-        timezone=given.timezone,
-        window=_window(given.window, given.timezone) if given.window else None,
-        quota=Quota(
-            daily_max=given.quota.daily_max,
-            ramp_up_days=given.quota.ramp_up_days,
-            ramp_up_percents=given.quota.ramp_up_percents,
-        ),
-    )
-
-
-def _window(given: WindowIn, timezone: str) -> SendingWindow | None:
-    """One that is always open is none."""
-    for number, day in enumerate(given.holidays):
+def _asked(given: ScheduleIn, workspace: str) -> actions.SetSchedule:
+    window, quota = given.window or WindowIn(), given.quota
+    for number, day in enumerate(window.holidays):
         if day.year not in YEARS:
             raise invalid(f"window.holidays.{number}", f"must lie in the years {YEARS[0]}..{YEARS[-1]}")
-    window = SendingWindow(
-        timezone=timezone,
-        days=frozenset(given.days),
-        start=time.fromisoformat(given.start),
-        end=time.fromisoformat(given.end),
-        holidays=frozenset(given.holidays),
+    return actions.SetSchedule(
+        workspace=workspace,
+        timezone=given.timezone,
+        days=frozenset(window.days),
+        hours=(time.fromisoformat(window.start), time.fromisoformat(window.end)),
+        holidays=frozenset(window.holidays),
+        daily_max=quota.daily_max,
+        ramp_up=(quota.ramp_up_days, quota.ramp_up_percents),
+        is_whole=True,
     )
-    is_always_open = window.days == EVERY_DAY and window.start == window.end and not window.holidays
-    return None if is_always_open else window
 
 
 def _out(stored: StoredSchedule, now: datetime) -> ScheduleOut:

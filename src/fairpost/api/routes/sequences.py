@@ -6,16 +6,17 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, StrictBool, StrictInt
 
-from fairpost.api.access import Caller, Manages, Reads
-from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, failures
-from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.actions import templates as actions
+from fairpost.api.access import Manages, Reads
+from fairpost.api.acting import act
+from fairpost.api.answers import Answer, Moment, Name, Page, Removed, RequestModel, ResponseModel, Text, failures
+from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.campaigns.words import CHARS_MAX, DURATION_S_MAX, duration_in_words, duration_s
 from fairpost.model.campaign import Step
 from fairpost.model.errors import NotFound
-from fairpost.postgres import templates
-from fairpost.postgres.store import Store
-from fairpost.postgres.templates import StoredSequence
+from fairpost.store import templates
+from fairpost.store.templates import StoredSequence
 
 TAG = {"name": "sequences", "description": "Templates in a row: a first e-mail, and those that follow it."}
 router = APIRouter(prefix="/api/sequences", tags=["sequences"])
@@ -25,7 +26,7 @@ STEPS_MAX = 100
 SequenceName = Annotated[Name, Path(alias="name", description="The sequence's name.")]
 
 
-class Delayed(Given):
+class Delayed(RequestModel):
     """How long after the step before was really sent; not for the first."""
 
     delay: Annotated[Text | None, Field(max_length=CHARS_MAX, examples=["3d", "1d 12h"])] = None
@@ -43,11 +44,11 @@ class StepIn(Delayed):
     own_subject: OwnSubject = False
 
 
-class SequenceIn(Given):
+class SequenceIn(RequestModel):
     steps: Annotated[list[StepIn], Field(min_length=1, max_length=STEPS_MAX)]
 
 
-class StepOut(Model):
+class StepOut(ResponseModel):
     step: int
     template: str
     delay: Annotated[str, Field(description="As in 1d 12h.")]
@@ -55,7 +56,7 @@ class StepOut(Model):
     own_subject: Annotated[bool, Field(description="False: it has the subject of the first step.")]
 
 
-class SequenceOut(Model):
+class SequenceOut(ResponseModel):
     name: str
     steps: list[StepOut]
     created_at: Moment
@@ -72,7 +73,10 @@ async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Ans
 
 @router.get("/{name}", summary="A sequence and its campaigns", responses=failures("not_found"))
 async def shown(name: SequenceName, caller: Reads) -> Answer[SequenceOut]:
-    return Answer(data=_out(await _named(caller.store, caller, name)))
+    try:
+        return Answer(data=_out(await templates.sequence_named(caller.store, caller.workspace, name)))
+    except NotFound:
+        raise not_found("sequence", name) from None
 
 
 @router.put(
@@ -89,32 +93,15 @@ async def put(name: SequenceName, sequence: SequenceIn, caller: Manages, respons
         Step(template=step.template, delay_s=delay, own_subject=number > 0 and step.own_subject)
         for number, (step, delay) in enumerate(zip(sequence.steps, delays, strict=True))
     ]
-    async with caller.store.together() as one:
-        before = await _find(one, caller, name)
-        try:
-            is_new = await templates.put_sequence(one, caller.workspace, name, steps)
-        except NotFound:
-            raise await _unknown_template(one, caller, steps) from None
-        if before is None or list(before.steps) != steps:
-            action = "sequence.add" if is_new else "sequence.change"
-            await caller.audit(one, action, f"sequence {name}", templates=[step.template for step in steps])
-        response.status_code = status.HTTP_201_CREATED if is_new else status.HTTP_200_OK
-        return Answer(data=_out(await _named(one, caller, name)))
+    asked = actions.PutSequence(workspace=caller.workspace, name=name, steps=steps)
+    done = await act(caller, actions.put_sequence, asked)
+    response.status_code = status.HTTP_201_CREATED if done.is_new else status.HTTP_200_OK
+    return Answer(data=_out(done.sequence))
 
 
 @router.delete("/{name}", summary="Remove a sequence that no campaign has", responses=failures("not_found", "conflict"))
 async def remove(name: SequenceName, caller: Manages) -> Answer[Removed]:
-    async with caller.store.together() as one:
-        sequence = await _named(one, caller, name)
-        if sequence.campaigns:
-            raise ApiError(
-                "conflict",
-                f"Sequence {name} belongs to {', '.join(sequence.campaigns)}. Nothing was changed.",
-                details={"campaigns": sequence.campaigns},
-            )
-        if not await templates.remove_sequence(one, sequence):
-            raise ApiError("conflict", f"Somebody has begun to use sequence {name}. Nothing was changed.")
-        await caller.audit(one, "sequence.remove", f"sequence {name}")
+    await act(caller, actions.remove_sequence, actions.Named(workspace=caller.workspace, name=name))
     return Answer(data=Removed())
 
 
@@ -135,29 +122,6 @@ def _delay_s(step: Delayed, place: str, *, is_first: bool) -> int:
     if not is_first and seconds is None:
         raise invalid(f"{place}.delay", 'must be given, like "3d": how long after the step before')
     return seconds or 0
-
-
-async def _unknown_template(store: Store, caller: Caller, steps: Sequence[Step]) -> ApiError:
-    for number, step in enumerate(steps):
-        try:
-            await templates.template_named(store, caller.workspace, step.template)
-        except NotFound:
-            return invalid(f"steps.{number}.template", f"there is no template {step.template} in this workspace")
-    return ApiError("conflict", "A template came or went at the same moment. Nothing was changed.")
-
-
-async def _find(store: Store, caller: Caller, name: str) -> StoredSequence | None:
-    try:
-        return await templates.sequence_named(store, caller.workspace, name)
-    except NotFound:
-        return None
-
-
-async def _named(store: Store, caller: Caller, name: str) -> StoredSequence:
-    found = await _find(store, caller, name)
-    if found is None:
-        raise not_found("sequence", name)
-    return found
 
 
 def _out(sequence: StoredSequence) -> SequenceOut:

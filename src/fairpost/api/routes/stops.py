@@ -1,42 +1,40 @@
 """For those who run the service: everything paused; a workspace, a domain, a user or a stream held, throttled, and let go again."""
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from fairpost.api.access import Admin, SignedIn
-from fairpost.api.answers import Answer, Given, Model, Moment, Text, When, failures
-from fairpost.api.errors import ApiError, invalid
-from fairpost.api.operating import RegionQuery, region_meant, store_meant, write_down
+from fairpost.actions import senders
+from fairpost.api.access import Admin
+from fairpost.api.acting import act_as_admin
+from fairpost.api.admin import RegionQuery, region_meant, store_meant
+from fairpost.api.answers import Answer, Moment, RequestModel, ResponseModel, Text, When, failures
+from fairpost.api.errors import invalid
 from fairpost.api.routes.users import StopOut
 from fairpost.api.service import Service, TheService
 from fairpost.model.sender import SenderId, SenderLevel
 from fairpost.observe.emails import stops_on
 from fairpost.observe.senders import waiting_behind
-from fairpost.policy.senders import IMMUNE_FOR, Decided, impose
-from fairpost.policy.senders import lift as lifted
-from fairpost.postgres import pauses
-from fairpost.postgres.senders import Active, decide_now, named
-from fairpost.postgres.store import Level, Store
+from fairpost.policy.senders import IMMUNE_FOR
+from fairpost.store.senders import named
+from fairpost.store.store import Store
 
 router = APIRouter(prefix="/api/admin", tags=["operators"])
 
-THROTTLED_FOR = timedelta(days=1)
 MINUTES_MAX = 525_600  # a year
 
 Reason = Annotated[Text, Field(min_length=1, max_length=500)]
 Minutes = Annotated[int | None, Field(ge=1, le=MINUTES_MAX, description="How long; or say `until`.")]
 
 
-class PauseIn(Given):
+class PauseIn(RequestModel):
     reason: Reason
     until: Annotated[When | None, Field(description="It ends by itself then; null: when somebody resumes.")] = None
 
 
-class PauseOut(Model):
+class PauseOut(ResponseModel):
     """`restored`: this database is not the one it was, and waits for somebody who says that it is to be gone on with."""
 
     since: Moment
@@ -46,7 +44,7 @@ class PauseOut(Model):
     restored: bool
 
 
-class Paused(Model):
+class Paused(ResponseModel):
     """`pause` is what is so now; `changed`: whether this request did it."""
 
     region: str
@@ -54,7 +52,7 @@ class Paused(Model):
     changed: bool
 
 
-class Named(Given):
+class Named(RequestModel):
     workspace: Annotated[Text, Field(min_length=1, max_length=200)]
     level: Literal["workspace", "domain", "user", "stream"] = "workspace"
     name: Annotated[
@@ -68,7 +66,7 @@ class Hold(Named):
     until: Annotated[When | None, Field(description="Without it and `minutes`: until released.")] = None
 
 
-class SenderNamed(Given):
+class SenderNamed(RequestModel):
     workspace: Annotated[Text, Field(min_length=1, max_length=200)]
     level: Literal["workspace", "user"] = "user"
     name: Annotated[Text, Field(max_length=200, description="Of the user; a workspace has none here.")] = ""
@@ -87,7 +85,7 @@ class Lift(SenderNamed):
     ] = None
 
 
-class StopsNow(Model):
+class StopsNow(ResponseModel):
     """What is so now: `stops` of this name and of its workspace; none: nothing holds its mail back here."""
 
     workspace: str
@@ -106,11 +104,9 @@ async def pause(
     given: PauseIn, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[Paused]:
     store = await store_meant(service, region)
-    _require_future(given.until, await store.now())
-    async with store.together() as one:
-        was_paused = await pauses.pause_everything(one, reason=given.reason, by=admin.who, until=given.until)
-        await write_down(one, admin, request, "pause", "everything", reason=given.reason, until=given.until)
-    return Answer(data=await _pause_now(store, region_meant(service, region), changed=not was_paused))
+    asked = senders.Pause(reason=given.reason, until=given.until)
+    done = await act_as_admin(admin, request, store, senders.pause, asked)
+    return _paused(done, region_meant(service, region))
 
 
 @router.post(
@@ -121,16 +117,13 @@ async def pause(
 )
 async def resume(admin: Admin, service: TheService, request: Request, region: RegionQuery = None) -> Answer[Paused]:
     store = await store_meant(service, region)
-    async with store.together() as one:
-        ended = await pauses.resume_everything(one, by=admin.who)
-        if ended is not None:
-            await write_down(one, admin, request, "resume", "everything")
-    return Answer(data=await _pause_now(store, region_meant(service, region), changed=ended is not None))
+    done = await act_as_admin(admin, request, store, senders.resume, senders.Resume())
+    return _paused(done, region_meant(service, region))
 
 
-async def _pause_now(store: Store, region: str, *, changed: bool) -> Paused:
-    found = await pauses.pause_now(store)
-    return Paused(region=region, pause=PauseOut.model_validate(found) if found else None, changed=changed)
+def _paused(done: senders.Paused, region: str) -> Answer[Paused]:
+    pause = PauseOut.model_validate(done.pause) if done.pause else None
+    return Answer(data=Paused(region=region, pause=pause, changed=done.changed))
 
 
 # ── one name ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -140,26 +133,22 @@ async def _pause_now(store: Store, region: str, *, changed: bool) -> Paused:
 async def hold(
     given: Hold, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
-    key = _key(given)
+    name = _name(given)
+    length = _length(given.minutes, given.until)
     where, store = await _place(service, given.workspace, region)
-    until = _end(given.minutes, given.until, await store.now())
-    async with store.together() as one:
-        await one.hold(given.workspace, given.level, key, until=until, reason=given.reason)
-        await _note(admin, request, "sender.hold", given, reason=given.reason, until=until)(one)
-    return Answer(data=await _now(store, where, given.workspace, given.level, key))
+    asked = senders.Hold(name=name, reason=given.reason, length=length, until=given.until)
+    await act_as_admin(admin, request, store, senders.hold, asked)
+    return Answer(data=await _now(store, where, name))
 
 
 @router.post("/senders/release", summary="End a hold", responses=failures("not_found"))
 async def release(
     given: Named, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
-    key = _key(given)
+    name = _name(given)
     where, store = await _place(service, given.workspace, region)
-    async with store.together() as one:
-        if not await one.release(given.workspace, given.level, key):
-            raise ApiError("not_found", f"There is no hold on {_subject(given)} of workspace {given.workspace}.")
-        await _note(admin, request, "sender.release", given)(one)
-    return Answer(data=await _now(store, where, given.workspace, given.level, key))
+    await act_as_admin(admin, request, store, senders.release, senders.Release(name=name))
+    return Answer(data=await _now(store, where, name))
 
 
 @router.post(
@@ -170,17 +159,13 @@ async def release(
 async def throttle(
     given: ThrottleIn, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
-    _key(given)
+    name, length = _name(given), _length(given.minutes, given.until)
     where, store = await _place(service, given.workspace, region)
-    id_ = await named(store, _id(given))
-    until = _end(given.minutes, given.until, now := await store.now()) or now + THROTTLED_FOR
-
-    def decide(active: Active, now: datetime) -> Decided:
-        return impose(active.sender, until=until, reason=given.reason, policy=service.policy, now=now)
-
-    note = _note(admin, request, "sender.throttle", given, reason=given.reason, until=until)
-    await decide_now(store, id_, decide, also=note)
-    return Answer(data=await _now(store, where, given.workspace, given.level, id_.name))
+    asked = senders.Throttle(
+        sender=_id(given), reason=given.reason, policy=service.policy, length=length, until=given.until
+    )
+    await act_as_admin(admin, request, store, senders.throttle, asked)
+    return Answer(data=await _now(store, where, name))
 
 
 @router.post(
@@ -191,18 +176,12 @@ async def throttle(
 async def lift(
     given: Lift, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
-    _key(given)
+    name = _name(given)
     where, store = await _place(service, given.workspace, region)
-    id_ = await named(store, _id(given))
     immune_for = timedelta(minutes=given.immune_minutes) if given.immune_minutes else IMMUNE_FOR
-
-    def decide(active: Active, now: datetime) -> Decided:
-        if active.sender.throttle is None:
-            raise ApiError("not_found", f"There is no throttle on {id_}.")
-        return lifted(active.sender, policy=service.policy, now=now, immune_for=immune_for)
-
-    await decide_now(store, id_, decide, also=_note(admin, request, "sender.lift", given))
-    return Answer(data=await _now(store, where, given.workspace, given.level, id_.name))
+    asked = senders.Unthrottle(sender=_id(given), policy=service.policy, immune_for=immune_for)
+    await act_as_admin(admin, request, store, senders.unthrottle, asked)
+    return Answer(data=await _now(store, where, name))
 
 
 async def _place(service: Service, workspace: str, region: str | None) -> tuple[str, Store]:
@@ -210,42 +189,25 @@ async def _place(service: Service, workspace: str, region: str | None) -> tuple[
     return where, await service.store_of(where)
 
 
-def _key(given: Named | SenderNamed) -> str:
+def _name(given: Named | SenderNamed) -> senders.Name:
     if (given.level == "workspace") != (given.name == ""):
         raise invalid("name", "is of a domain, a user or a stream, and a workspace has none here")
-    return given.name.lower() if given.level == "domain" else given.name
+    key = given.name.lower() if given.level == "domain" else given.name
+    return senders.Name(workspace=given.workspace, level=given.level, key=key)
 
 
 def _id(given: SenderNamed) -> SenderId:
-    return SenderId(workspace=given.workspace, name=_key(given), level=SenderLevel(given.level))
+    return SenderId(workspace=given.workspace, name=given.name, level=SenderLevel(given.level))
 
 
-def _end(minutes: int | None, until: datetime | None, now: datetime) -> datetime | None:
+def _length(minutes: int | None, until: datetime | None) -> timedelta | None:
     if minutes is not None and until is not None:
         raise invalid("until", "is given with minutes: say one of them")
-    _require_future(until, now)
-    return now + timedelta(minutes=minutes) if minutes is not None else until
+    return timedelta(minutes=minutes) if minutes is not None else None
 
 
-def _require_future(until: datetime | None, now: datetime) -> None:
-    if until is not None and until <= now:
-        raise invalid("until", "must lie in the future")
-
-
-def _note(
-    admin: SignedIn, request: Request, action: str, given: Named | SenderNamed, **detail: object
-) -> Callable[[Store], Awaitable[None]]:
-    def write(store: Store) -> Awaitable[None]:
-        return write_down(store, admin, request, action, _subject(given), workspace=given.workspace, **detail)
-
-    return write
-
-
-def _subject(given: Named | SenderNamed) -> str:
-    return f"{given.level} {given.name or given.workspace}"
-
-
-async def _now(store: Store, region: str, workspace: str, level: Level, key: str) -> StopsNow:
+async def _now(store: Store, region: str, name: senders.Name) -> StopsNow:
+    workspace, level, key = name.workspace, name.level, name.key
     if level == "user":
         key = (await named(store, SenderId(workspace=workspace, name=key))).name
     stops = await stops_on(

@@ -5,15 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response, status
 from pydantic import Field
 
+from fairpost.actions import suppressions as actions
 from fairpost.api.access import Manages, Reads
-from fairpost.api.answers import AddressPath, Answer, Given, Model, Moment, Page, Removed, Text, failures
-from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.acting import act
+from fairpost.api.answers import AddressPath, Answer, Moment, Page, Removed, RequestModel, ResponseModel, Text, failures
+from fairpost.api.errors import not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
-from fairpost.model.suppression import Entry, Imported, Stops, SuppressionKind
-from fairpost.postgres import suppressions as stored
-from fairpost.postgres.store import Store
-from fairpost.postgres.suppressions import BadList
-from fairpost.system import clock
+from fairpost.model.suppression import Entry, Stops, SuppressionKind
+from fairpost.store import suppressions as stored
 
 TAG = {"name": "suppressions", "description": "Addresses that get no mail any more."}
 router = APIRouter(prefix="/api/suppressions", tags=["suppressions"])
@@ -30,18 +29,18 @@ Kind = Annotated[
 Reason = Annotated[Text, Field(min_length=1, max_length=500, description="Why, for whoever asks later.")]
 
 
-class SuppressionIn(Given):
+class SuppressionIn(RequestModel):
     kind: Kind = SuppressionKind.MANUAL
     reason: Reason
 
 
-class ManyIn(Given):
+class ManyIn(RequestModel):
     addresses: Annotated[list[Annotated[Text, Field(max_length=500)]], Field(min_length=1, max_length=AT_ONCE_MAX)]
     kind: Kind = SuppressionKind.MANUAL
     reason: Reason
 
 
-class SuppressionOut(Model):
+class SuppressionOut(ResponseModel):
     address: Annotated[str, Field(description="As it is compared.")]
     kind: SuppressionKind
     reason: str
@@ -49,14 +48,14 @@ class SuppressionOut(Model):
     stops: Annotated[Stops, Field(description="`bulk`: urgent mail goes out to it all the same.")]
 
 
-class BadAddress(Model):
+class BadAddress(ResponseModel):
     """`place`: among those given, from 0."""
 
     place: int
     why: str
 
 
-class ManyOut(Model):
+class ManyOut(ResponseModel):
     """What became of the addresses: each is counted once. `bad_addresses` are the first 100 of the bad ones."""
 
     added: int
@@ -109,14 +108,8 @@ async def put_many(
         )
         for line, address in enumerate(given.addresses)
     ]
-    try:
-        async with caller.store.together() as one, one.connection() as conn:
-            imported = await stored.import_list(conn, entries, skip_bad=skip_bad, now=clock.stated())
-            await caller.audit(
-                one, "suppression.add", f"{imported.added:,} addresses", kind=given.kind, reason=given.reason
-            )
-    except BadList as error:
-        raise _refusal(error.imported) from None
+    asked = actions.ImportSuppressions(lines=entries, kind=given.kind, reason=given.reason, skip_bad=skip_bad)
+    imported = await act(caller, actions.import_, asked, fields={"line": "addresses.{line}"})
     return Answer(
         data=ManyOut(
             added=imported.added,
@@ -130,7 +123,10 @@ async def put_many(
 
 @router.get("/{address:path}", summary="Why, and since when", responses=failures("not_found"))
 async def shown(address: AddressPath, caller: Reads) -> Answer[SuppressionOut]:
-    return Answer(data=await _known(caller.store, address))
+    found, _ = await stored.known_of(caller.store, address)
+    if not found:
+        raise not_found("suppression of", address)
+    return Answer(data=SuppressionOut.model_validate(found[0]))
 
 
 @router.put(
@@ -146,42 +142,14 @@ async def shown(address: AddressPath, caller: Reads) -> Answer[SuppressionOut]:
 async def put(
     address: AddressPath, given: SuppressionIn, caller: Manages, response: Response
 ) -> Answer[SuppressionOut]:
-    async with caller.store.together() as one:
-        checked = await one.parse_address(address)
-        if checked is None:
-            raise invalid("address", "must be an e-mail address")
-        is_new = await one.value(
-            "SELECT fairpost.suppress($1, $2, $3, $4, $5)",
-            *(caller.workspace, checked, given.reason, clock.stated(), given.kind),
-        )
-        await caller.audit(
-            one, "suppression.add", f"address {checked}", kind=given.kind, reason=given.reason, is_new=is_new
-        )
-        found = await _known(one, checked)
-    if not is_new:
+    asked = actions.Suppress(workspace=caller.workspace, address=address, reason=given.reason, kind=given.kind)
+    done = await act(caller, actions.add, asked)
+    if not done.is_new:
         response.status_code = status.HTTP_200_OK
-    return Answer(data=found)
+    return Answer(data=SuppressionOut.model_validate(done.suppression))
 
 
 @router.delete("/{address:path}", summary="Write to it again", responses=failures("not_found"))
 async def remove(address: AddressPath, caller: Manages) -> Answer[Removed]:
-    async with caller.store.together() as one:
-        if not await one.value("SELECT fairpost.unsuppress($1, $2)", caller.workspace, address):
-            raise not_found("suppression of", address)
-        await caller.audit(one, "suppression.remove", f"address {address}")
+    await act(caller, actions.remove, actions.Unsuppress(workspace=caller.workspace, address=address))
     return Answer(data=Removed())
-
-
-async def _known(store: Store, address: str) -> SuppressionOut:
-    found, _ = await stored.known_of(store, address)
-    if not found:
-        raise not_found("suppression of", address)
-    return SuppressionOut.model_validate(found[0])
-
-
-def _refusal(imported: Imported) -> ApiError:
-    return ApiError(
-        "invalid",
-        f"{imported.bad:,} of the addresses are none, and nothing was changed.",
-        details=[{"field": f"addresses.{each.line}", "message": each.why} for each in imported.bad_lines],
-    )

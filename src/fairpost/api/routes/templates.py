@@ -1,24 +1,25 @@
 """Templates: what e-mails say, checked before it is kept."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response, status
 from pydantic import Field, JsonValue
 
+from fairpost.actions import templates as actions
 from fairpost.api.access import WRITING, Caller, Manages, Reads
-from fairpost.api.answers import Answer, Given, Model, Moment, Name, Page, Removed, Text, failures
+from fairpost.api.acting import act
+from fairpost.api.answers import Answer, Moment, Name, Page, Removed, RequestModel, ResponseModel, Text, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.routes.prospects import prospect_at
 from fairpost.campaigns.launching import ALWAYS_KNOWN
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import NotFound
 from fairpost.model.prospect import Prospect
-from fairpost.postgres import templates
-from fairpost.postgres.store import Store
-from fairpost.postgres.templates import StoredTemplate
-from fairpost.templates.reader import TEMPLATE_CHARS_MAX, TemplateError
+from fairpost.store import templates
+from fairpost.store.store import Store
+from fairpost.store.templates import StoredTemplate
+from fairpost.templates.reader import TEMPLATE_CHARS_MAX
 from fairpost.templates.rendering import MissingFields, Template, Unrenderable, compile_template
 from fairpost.templates.samples import sample_of
 
@@ -31,7 +32,7 @@ TemplateName = Annotated[Name, Path(alias="name", description="The template's na
 Words = Annotated[Text, Field(max_length=TEMPLATE_CHARS_MAX)]
 
 
-class TemplateIn(Given):
+class TemplateIn(RequestModel):
     """A text, or html, or both."""
 
     subject: Annotated[Words, Field(examples=['Hello {{ first_name or "there" }}'])]
@@ -39,7 +40,7 @@ class TemplateIn(Given):
     html: Words | None = None
 
 
-class TemplateItem(Model):
+class TemplateItem(ResponseModel):
     name: str
     subject: str
     has_text: bool
@@ -49,7 +50,7 @@ class TemplateItem(Model):
     sequences: Annotated[list[str], Field(description="Those that use it.")]
 
 
-class TemplateOut(Model):
+class TemplateOut(ResponseModel):
     name: str
     subject: str
     text: str | None
@@ -61,7 +62,7 @@ class TemplateOut(Model):
     sequences: Annotated[list[str], Field(description="Those that use it.")]
 
 
-class TemplatePreviewIn(Given):
+class TemplatePreviewIn(RequestModel):
     values: Annotated[
         dict[Text, JsonValue] | None, Field(description="The fields of a recipient. Left out: made-up ones.")
     ] = None
@@ -74,7 +75,7 @@ class TemplatePreviewIn(Given):
     ] = None
 
 
-class TemplatePreview(Model):
+class TemplatePreview(ResponseModel):
     subject: str
     text: str | None
     html: str | None
@@ -110,30 +111,15 @@ async def shown(name: TemplateName, caller: Reads) -> Answer[TemplateOut]:
     dependencies=WRITING,
 )
 async def put(name: TemplateName, template: TemplateIn, caller: Manages, response: Response) -> Answer[TemplateOut]:
-    said = Template(subject=template.subject, text=template.text, html=template.html)
-    await require_good(said)
-    async with caller.store.together() as one:
-        if not await _is_same(one, caller, name, said):
-            is_new = await _put(one, caller, name, said)
-            await caller.audit(one, "template.add" if is_new else "template.change", f"template {name}")
-            response.status_code = status.HTTP_201_CREATED if is_new else status.HTTP_200_OK
-        written = await named(one, caller, name)
-    return Answer(data=await _out(written))
+    asked = actions.PutTemplate(workspace=caller.workspace, name=name, parts=template.model_dump(), is_whole=True)
+    done = await act(caller, actions.put, asked)
+    response.status_code = status.HTTP_201_CREATED if done.is_new else status.HTTP_200_OK
+    return Answer(data=await _out(done.after))
 
 
 @router.delete("/{name}", summary="Remove a template that nothing uses", responses=failures("not_found", "conflict"))
 async def remove(name: TemplateName, caller: Manages) -> Answer[Removed]:
-    async with caller.store.together() as one:
-        template = await named(one, caller, name)
-        if template.sequences:
-            raise ApiError(
-                "conflict",
-                f"Template {name} is used by {', '.join(template.sequences)}. Nothing was changed.",
-                details={"sequences": template.sequences},
-            )
-        if not await templates.remove_template(one, template):
-            raise ApiError("conflict", f"Somebody has begun to use template {name}. Nothing was changed.")
-        await caller.audit(one, "template.remove", f"template {name}")
+    await act(caller, actions.remove, actions.Named(workspace=caller.workspace, name=name))
     return Answer(data=Removed())
 
 
@@ -154,7 +140,7 @@ async def preview(name: TemplateName, caller: Reads, given: TemplatePreviewIn | 
 
 async def _good(given: TemplateIn) -> Template:
     said = Template(subject=given.subject, text=given.text, html=given.html)
-    await require_good(said, "words.")
+    await actions.require_good(said, "words.")
     return said
 
 
@@ -163,26 +149,6 @@ async def named(store: Store, caller: Caller, name: str) -> StoredTemplate:
         return await templates.template_named(store, caller.workspace, name)
     except NotFound:
         raise not_found("template", name) from None
-
-
-async def require_good(template: Template, place: str = "") -> None:
-    """Raises ApiError with the line and the column of each mistake. `place`: what the fields are below."""
-    for part, words in (("subject", template.subject), ("text", template.text), ("html", template.html)):
-        if words is not None and not words.strip():
-            raise invalid(f"{place}{part}", "must not be empty")
-    if template.text is None and template.html is None:
-        raise invalid(f"{place}text", "must be given, or html")
-    mistakes = await asyncio.to_thread(lambda: list(_mistakes(template)))
-    if mistakes:
-        first = mistakes[0]
-        raise ApiError(
-            "invalid",
-            f"{place}{first.part}, line {first.line}, column {first.column}: {first.message}",
-            details=[
-                {"field": f"{place}{each.part}", "message": each.message, "line": each.line, "column": each.column}
-                for each in mistakes
-            ],
-        )
 
 
 def unfilled(error: Unrenderable, place: str) -> ApiError:
@@ -194,36 +160,6 @@ def unfilled(error: Unrenderable, place: str) -> ApiError:
         details=[{"field": f"{place}.{name}", "message": "is missing"} for name in names]
         or [{"field": place, "message": str(error)}],
     )
-
-
-def _mistakes(template: Template) -> Iterator[TemplateError]:
-    """Of each part the first: compiling ends with the first of all."""
-    alone = (Template(subject=template.subject), Template(subject="", text=template.text))
-    for each in (*alone, Template(subject="", html=template.html)):
-        try:
-            compile_template(each)
-        except TemplateError as error:
-            yield error
-
-
-async def _is_same(store: Store, caller: Caller, name: str, said: Template) -> bool:
-    try:
-        before = await templates.template_named(store, caller.workspace, name)
-    except NotFound:
-        return False
-    return (before.subject, before.text, before.html) == (said.subject, said.text, said.html)
-
-
-async def _put(store: Store, caller: Caller, name: str, said: Template) -> bool:
-    try:
-        return await templates.put_template(
-            store, caller.workspace, name, subject=said.subject, text=said.text, html=said.html
-        )
-    except FairpostError:
-        raise ApiError(
-            "conflict",
-            f"Template {name} is a campaign's own words, and changed with the campaign. Nothing was changed.",
-        ) from None
 
 
 def _words(template: StoredTemplate) -> Template:

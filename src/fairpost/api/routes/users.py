@@ -5,8 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
+from fairpost.actions.senders import SetUser, set_user
 from fairpost.api.access import Caller, Manages, Reads
-from fairpost.api.answers import Answer, Count, Given, Model, Moment, Page, Text, When, failures
+from fairpost.api.acting import act
+from fairpost.api.answers import Answer, Count, Moment, Page, RequestModel, ResponseModel, Text, When, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.service import TheService
@@ -15,9 +17,8 @@ from fairpost.model.sender import Priority, Sender, SenderId
 from fairpost.observe.emails import Stop
 from fairpost.observe.senders import ShownSender, show_sender
 from fairpost.policy.senders import SenderPolicy
-from fairpost.postgres import senders
 from fairpost.providers.domain_proof import WrongDomain, provable_domain
-from fairpost.system import clock
+from fairpost.store import senders
 
 TAG = {"name": "users", "description": "Those for whom the workspace sends."}
 router = APIRouter(prefix="/api/users", tags=["users"])
@@ -25,7 +26,7 @@ router = APIRouter(prefix="/api/users", tags=["users"])
 UserName = Annotated[Text, Path(min_length=1, max_length=200, description="As e-mails name it in `user`.")]
 
 
-class UserIn(Given):
+class UserIn(RequestModel):
     """All that is known of a user: what is left out is not known any more."""
 
     plan: Annotated[
@@ -46,7 +47,7 @@ class UserIn(Given):
     ] = None
 
 
-class ThrottleOut(Model):
+class ThrottleOut(ResponseModel):
     """Nothing of the user goes out before `until`."""
 
     since: Moment
@@ -55,7 +56,7 @@ class ThrottleOut(Model):
     reasons: list[str]
 
 
-class UserItem(Model):
+class UserItem(ResponseModel):
     name: str
     plan: str | None
     since: Moment | None
@@ -65,14 +66,14 @@ class UserItem(Model):
     waiting_max: int | None
 
 
-class Last24Hours(Model):
+class Last24Hours(ResponseModel):
     volume: Annotated[int, Field(description="E-mails that became due.")]
     sent: int
     bounced: int
     rejected: int
 
 
-class StopOut(Model):
+class StopOut(ResponseModel):
     """Nothing of this name goes out before `until`; null: until released."""
 
     level: Annotated[str, Field(description="workspace or user")]
@@ -125,16 +126,19 @@ async def put(name: UserName, given: UserIn, caller: Manages, service: TheServic
     ):
         if most and (getattr(given, field) or 0) > most:
             raise invalid(field, f"must be at most {most:,}, which the operator allows every user")
-    if given.since is not None and given.since > clock.now():
-        raise invalid("since", "must not lie in the future")
     id_ = await senders.folded(caller.store, SenderId(workspace=caller.workspace, name=name))
     if not id_.name:
         raise invalid("name", "must have something to be seen")
-    home = _domain(given.home) if given.home is not None else None
-    async with caller.store.together() as one:
-        await senders.set_sender(one, id_, plan=given.plan or None, since=given.since, home=home)
-        await senders.set_limits(one, id_, daily_max=given.daily_max, waiting_max=given.waiting_max)
-        await caller.audit(one, "user.set", f"user {name}", **given.model_dump(mode="json"))
+    request = SetUser(
+        sender=id_,
+        plan=given.plan or "",
+        since=given.since,
+        daily_max=given.daily_max or 0,
+        waiting_max=given.waiting_max or 0,
+        home=_domain(given.home) if given.home is not None else None,
+        is_whole=True,
+    )
+    await act(caller, set_user, request)
     return Answer(data=await _look(caller, name))
 
 

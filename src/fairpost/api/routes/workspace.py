@@ -5,25 +5,23 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, status
 from pydantic import Field
 
+from fairpost.actions import keys as actions
 from fairpost.api.access import Manages, Reads
-from fairpost.api.answers import Answer, Given, Id, Model, Moment, Page, Text, When, facts_of, failures
-from fairpost.api.errors import ApiError, invalid, not_found
+from fairpost.api.acting import act
+from fairpost.api.answers import Answer, Id, Moment, Page, RequestModel, ResponseModel, Text, When, as_dict, failures
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
+from fairpost.auth.key_makers import MadeKey, made_keys
 from fairpost.model.outside import detail_outside, subject_outside
 from fairpost.model.person import Role
 from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.model.workspace import ApiKey, AuditEntry, Scope
-from fairpost.people.key_makers import MadeKey, made_keys
-from fairpost.postgres import workspaces
-from fairpost.system import clock
+from fairpost.store import workspaces
 
 TAG = {"name": "workspace", "description": "The workspace itself: keys, domains, audit."}
 router = APIRouter(prefix="/api", tags=["workspace"])
 
-KEYS_MAX = 1_000
 
-
-class WorkspaceOut(Model):
+class WorkspaceOut(ResponseModel):
     name: str
     region: str
     pools: Annotated[list[str], Field(description="Of the operator's, that it may send through.")]
@@ -32,7 +30,7 @@ class WorkspaceOut(Model):
     scopes: list[Scope]
 
 
-class KeyOut(Model):
+class KeyOut(ResponseModel):
     id: str
     name: str
     scopes: list[Scope]
@@ -60,14 +58,14 @@ class NewKey(KeyOut):
     key: Annotated[str, Field(description="Shown this once.")]
 
 
-class KeyIn(Given):
+class KeyIn(RequestModel):
     name: Annotated[Text, Field(max_length=200)] = ""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=3)]
     per_minute: Annotated[int, Field(ge=1, le=100_000)] = workspaces.RATE_DEFAULT
     expires_at: When | None = None
 
 
-class AuditOut(Model):
+class AuditOut(ResponseModel):
     id: Id
     at: Moment
     who: str
@@ -101,39 +99,15 @@ async def keys(caller: Manages) -> Answer[list[ListedKey]]:
     "/keys", status_code=status.HTTP_201_CREATED, summary="Make a key, shown once", responses=failures("conflict")
 )
 async def add_key(given: KeyIn, caller: Manages) -> Answer[NewKey]:
-    beyond = set(given.scopes) - caller.scopes
-    if beyond:
-        raise ApiError("forbidden", f"A key cannot be given what its maker has not: {', '.join(sorted(beyond))}.")
-    if given.expires_at is not None and given.expires_at <= clock.now():
-        raise invalid("expires_at", "must lie in the future")
-    async with caller.store.together() as one:
-        most = (await workspaces.workspace_named(one, caller.workspace)).per_minute
-        if given.per_minute > most:
-            raise invalid("per_minute", f"must be at most {most:,}: so many requests a minute has the workspace")
-        if len(await workspaces.keys(one, caller.workspace)) >= KEYS_MAX:
-            raise ApiError("conflict", f"A workspace has at most {KEYS_MAX:,} keys. Nothing was changed.")
-        key, text = await workspaces.add_key(
-            one,
-            caller.workspace,
-            region=caller.region,
-            name=given.name,
-            scopes=sorted(set(given.scopes)),
-            by=caller.who,
-            per_minute=given.per_minute,
-            expires_at=given.expires_at,
-        )
-        await caller.audit(one, "key.add", key.id, name=given.name, scopes=sorted(set(given.scopes)))
-    return Answer(data=NewKey(**key_out(key).model_dump(), key=text))
+    asked = actions.AddKey(workspace=caller.workspace, region=caller.region, **given.model_dump())
+    done = await act(caller, actions.add, asked)
+    return Answer(data=NewKey(**key_out(done.key).model_dump(), key=done.text))
 
 
 @router.delete("/keys/{key_id}", summary="Revoke a key", responses=failures("not_found"))
 async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Manages) -> Answer[KeyOut]:
-    async with caller.store.together() as one:
-        key = await workspaces.revoke_key(one, caller.workspace, key_id)
-        if key is None:
-            raise not_found("key", key_id)
-        await caller.audit(one, "key.revoke", key_id)
-    return Answer(data=key_out(key))
+    asked = actions.RevokeKey(workspace=caller.workspace, key=key_id)
+    return Answer(data=key_out(await act(caller, actions.revoke, asked)))
 
 
 @router.get("/audit", summary="Who changed what, the newest first", responses=failures())
@@ -167,9 +141,11 @@ def audit_out(entry: AuditEntry, ids: PublicIds) -> AuditOut:
         "subject": subject_outside(entry.subject, ids),
         "detail": detail_outside(entry.detail, ids),
     }
-    return AuditOut.model_validate({**facts_of(entry), **told})
+    return AuditOut.model_validate({**as_dict(entry), **told})
 
 
 def _as_told(who: str) -> str:
-    """Who of the operators it was is their own affair."""
+    """Who of the operators it was, and on which machine, is their own affair."""
+    if who.startswith("cli "):
+        return "cli"
     return "the operator" if who.startswith(f"{Role.ADMIN} ") else who

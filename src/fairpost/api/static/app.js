@@ -217,7 +217,7 @@ function showNav() {
   const part = `/${location.pathname.split("/")[1]}`;
   const nav = document.getElementById("nav");
   nav.replaceChildren(
-    ...NAV.filter(([, , role]) => !role || session.role === role).map(([path, name]) => h("a", { href: to(path), "aria-current": path === part ? "page" : null }, name)));
+    ...NAV.filter(([path, , role]) => (!role || session.role === role) && (path !== "/inbox" || session.has_inbox)).map(([path, name]) => h("a", { href: to(path), "aria-current": path === part ? "page" : null }, name)));
   const current = nav.querySelector("[aria-current]"); // on a phone it may be beyond the edge
   if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
   document.getElementById("who").replaceChildren(

@@ -16,8 +16,11 @@ export const link = (path, ...children) => h("a", { href: to(path) }, children);
 
 export const heading = (title, ...beside) => h("div.heading", h("h1", title), h("div.beside", beside));
 export const panel = (title, ...children) => h("section.panel", { "data-key": `panel ${title}`, "aria-label": title }, h("h2", title), children);
-// How it stands, in a sentence, and when it goes on. { text, tone, until }
-export const headline = ({ text, tone, until: then }) => h(`div.headline.${tone}`, { role: "status" }, h("p", text), then && h("p.next", "It goes on ", countdown(then), "."));
+// What a condition looks like: how bad it is, as a colour.
+export const LOOKS = { fault: "bad", stopped: "bad", waiting: "wait", working: "good", idle: "quiet" };
+
+// A condition, in a sentence, and when it ends. { text, tone, until }
+export const headline = ({ text, tone, until: then }) => h(`div.headline.${LOOKS[tone]}`, { role: "status" }, h("p", text), then && h("p.next", "It goes on ", countdown(then), "."));
 export const columns = (...children) => h("div.columns", children);
 
 // Links to the parts of a page; `here` is the path that is open.

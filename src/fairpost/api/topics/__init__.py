@@ -9,11 +9,21 @@ from fairpost.api.topics.accounts import account_look, accounts_look
 from fairpost.api.topics.campaigns import campaign_look, campaigns_look
 from fairpost.api.topics.email import email_look
 from fairpost.api.topics.fairness import fairness_look
-from fairpost.api.topics.inbox import inbox_look
 from fairpost.api.topics.now import now_look
 from fairpost.api.topics.watching import Asked, Watched, Watcher
+from fairpost.extras import Extra, is_installed
 
 __all__ = ["TOPICS", "Asked", "Watched", "Watcher"]
+
+
+def _for_development() -> dict[str, Watched]:
+    """What is there where the development inbox is."""
+    if not is_installed(Extra.LOCAL):
+        return {}
+    from fairpost.api.inbox.topic import inbox_look
+
+    return {"inbox": Watched(look=inbox_look, is_for_admins=True)}
+
 
 TOPICS: Mapping[str, Watched] = {
     "now": Watched(look=now_look),
@@ -23,5 +33,5 @@ TOPICS: Mapping[str, Watched] = {
     "campaign": Watched(look=campaign_look, takes=("name",)),
     "email": Watched(look=email_look, takes=("name",)),
     "fairness": Watched(look=fairness_look, every_s=5.0),
-    "inbox": Watched(look=inbox_look, is_for_admins=True),
+    **_for_development(),
 }

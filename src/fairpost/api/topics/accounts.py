@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
 from fairpost.api.access import Caller
-from fairpost.api.answers import Id, Model, Moment, facts_of
-from fairpost.api.errors import without_commands
+from fairpost.api.answers import Id, Moment, ResponseModel, as_dict
+from fairpost.api.conditions import shown
 from fairpost.api.live import COST_MAX, Look, Screen
 from fairpost.api.names import full_name, own_name
 from fairpost.api.topics.drawings import warm_up_chart
 from fairpost.api.topics.watching import Watcher, drawn, told
 from fairpost.api.versions import tag_of
-from fairpost.model.account import Limits
+from fairpost.model.account import Account, Limits
 from fairpost.model.errors import NotFound
 from fairpost.observe.accounts import (
     AccountNow,
@@ -21,23 +21,24 @@ from fairpost.observe.accounts import (
     Situation,
     account_now,
     chosen,
+    read_account_facts,
     read_accounts,
     read_failures,
     server_in_words,
 )
 from fairpost.observe.recent import Recent
-from fairpost.observe.status import read_post
 from fairpost.policy.blame import in_words
-from fairpost.policy.diagnosis import Post
+from fairpost.policy.conditions import Condition
 from fairpost.policy.limits import roll_windows
-from fairpost.postgres.blocks import read_blocks
-from fairpost.postgres.store import Store
+from fairpost.reasons.rendering import Shown
+from fairpost.store.blocks import read_blocks
+from fairpost.store.store import Store
 
 FRESH_S = 0.8  # less than a second: whoever looks each second sees what is new
 FAILURES_EVERY = timedelta(seconds=5)  # what failed is looked for so often
 
 
-class FailureShown(Model):
+class FailureShown(ResponseModel):
     at: Moment
     email_id: Id
     outcome: str
@@ -46,7 +47,7 @@ class FailureShown(Model):
     why: str | None
 
 
-class BlockShown(Model):
+class BlockShown(ResponseModel):
     """`because`: the workspace's own figures, in words."""
 
     workspace: str
@@ -95,7 +96,7 @@ class Everyone:
         return await self._recent.look(self._read)
 
     async def _read(self) -> list[AccountNow]:
-        found = await read_accounts(self._store, now=await self._store.now(), workspace=_workspace(self._caller))
+        found = await read_accounts(self._store, workspace=_workspace(self._caller), shown=_told(self._caller))
         return [_as_known(each, self._caller) for each in found]
 
 
@@ -120,15 +121,15 @@ class AccountLook:
 
     async def __call__(self) -> Callable[[Screen], OneShown]:
         try:
-            post = await read_post(self._store, self._name)
+            facts = await read_account_facts(self._store, workspace=_workspace(self._caller), name=self._name)
         except NotFound:
             return lambda screen: OneShown(account=None)
-        now = await self._store.now()
-        await self._look_for_failures(post, now)
-        account, limits, ids = post.account, post.account.limits, await self._store.public_ids()
+        (runtime,), now = facts.accounts, facts.now
+        await self._look_for_failures(runtime.account, now)
+        account, limits, ids = runtime.account, runtime.account.limits, await self._store.public_ids()
         warm_day = roll_windows(limits, account.usage, now=now).warm_day
         shown = AccountShown(
-            now=_as_known(account_now(post, now), self._caller),
+            now=_as_known(account_now(runtime, facts, _told(self._caller)), self._caller),
             tag=tag_of(account, ids),
             display_name=account.display_name,
             server=server_in_words(account.transport),
@@ -147,12 +148,12 @@ class AccountLook:
             BlockShown(workspace=b.workspace, since=b.since, until=b.until, because=in_words(b.fault)) for b in found
         ]
 
-    async def _look_for_failures(self, post: Post, now: datetime) -> None:
+    async def _look_for_failures(self, account: Account, now: datetime) -> None:
         if self._failures_at is None or now >= self._failures_at + FAILURES_EVERY:
             ids = await self._store.public_ids()
             self._failures = [
-                FailureShown.model_validate({**facts_of(each), "email_id": ids.email(each.email_id)})
-                for each in await read_failures(self._store, post)
+                FailureShown.model_validate({**as_dict(each), "email_id": ids.email(each.email_id)})
+                for each in await read_failures(self._store, account)
             ]
             self._failures_at = now
 
@@ -169,11 +170,9 @@ def _as_known(account: AccountNow, caller: Caller | None) -> AccountNow:
         account,
         name=own_name(account.name, caller),
         pool=own_name(account.pool, caller),
-        reason=_said(account.reason),
-        waits_for=_said(account.waits_for),
         driven_by=None,
     )
 
 
-def _said(words: str | None) -> str | None:
-    return without_commands(words) if words and "fairpost " in words else words
+def _told(caller: Caller | None) -> Callable[[Condition], Shown]:
+    return lambda condition: shown(condition, caller)

@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from fairpost.api.access import Caller
-from fairpost.api.answers import Model
+from fairpost.api.answers import ResponseModel
+from fairpost.api.conditions import shown
 from fairpost.api.live import Look, Screen
-from fairpost.api.names import as_known, own_route, own_words
+from fairpost.api.names import as_known, own_route
 from fairpost.api.pages import cursor_of
 from fairpost.api.routes.campaign_course import CampaignCourse, course_of
 from fairpost.api.routes.campaigns import GapOut, state_word
@@ -18,27 +19,16 @@ from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaign_list import CampaignsWatch, Line
 from fairpost.observe.courses import AT_ONCE_MAX, CourseView, view_course
-from fairpost.policy.headline import Headline, Tone
-from fairpost.postgres import campaigns
-from fairpost.postgres.campaigns import Planning
-from fairpost.postgres.store import Store
+from fairpost.reasons.rendering import Shown
+from fairpost.store import campaigns
+from fairpost.store.campaigns import Planning
+from fairpost.store.store import Store
 from fairpost.system import clock
 
 MEMBERS_EVERY_S = 10.0  # who is on the lists of a draft is counted so often
-SENDING = "sending"
-
-# Of what a campaign is in, where it needs no look at what it waits for.
-TONES: dict[CampaignState, Tone] = {
-    CampaignState.DRAFT: "quiet",
-    CampaignState.SCHEDULED: "wait",
-    CampaignState.PAUSED: "wait",
-    CampaignState.COMPLETED: "good",
-    CampaignState.FAILED: "bad",
-    CampaignState.CANCELLED: "quiet",
-}
 
 
-class CampaignLine(Model):
+class CampaignLine(ResponseModel):
     """`left`: of `emails`, those neither sent nor missed. `ends_at`: when it ended, or is expected to by now."""
 
     workspace: str
@@ -56,7 +46,7 @@ class CampaignLine(Model):
     is_over: bool
 
 
-class CampaignLines(Model):
+class CampaignLines(ResponseModel):
     """`next`: the cursor of those before, for `GET /api/campaigns`. Null: there are none, or they are of many workspaces."""
 
     workspace: str | None
@@ -67,7 +57,7 @@ class CampaignLines(Model):
 class CampaignShown(CampaignCourse):
     """With its lines drawn, instead of told: `chart` is SVG. `counted_at` null: these are the figures of this moment."""
 
-    headline: Headline
+    headline: Shown
     timezone: str
     recipients: int
     left_out: int
@@ -87,7 +77,7 @@ class CampaignShown(CampaignCourse):
     finished_at: datetime | None
 
 
-class CampaignSeen(Model):
+class CampaignSeen(ResponseModel):
     """None: there is no such campaign, or not any more."""
 
     campaign: CampaignShown | None
@@ -128,13 +118,13 @@ class CampaignsLook:
         return as_known(account, self._caller) if self._caller else account
 
     def _shown(self, line: Line) -> CampaignLine:
-        campaign, words = line.campaign, line.waiting.words
+        campaign, waits = line.campaign, shown(line.waiting, self._caller)
         return CampaignLine(
             workspace=campaign.workspace,
             id=campaign.name,
             state=campaign.state,
-            waits_for=own_words(words, self._caller) if self._caller else words,
-            waits_until=line.waiting.until if words != SENDING else None,
+            waits_for=waits.text,
+            waits_until=waits.until,
             emails=line.emails,
             sent=line.sent,
             missed=line.missed,
@@ -198,7 +188,7 @@ def _facts(view: CourseView, caller: Caller, planning: Planning, people: int) ->
         states.update({state_word(state): n for state, n in counts.items()})
     return {
         "counted_at": view.standing.at if view.standing and planning.scheduled > AT_ONCE_MAX else None,
-        "headline": _headline(view, own_words(view.waiting.words, caller)),
+        "headline": shown(view.waiting, caller, zone=view.timezone),
         "timezone": view.timezone,
         "recipients": people - planning.left_out,
         "left_out": planning.left_out,
@@ -216,12 +206,3 @@ def _facts(view: CourseView, caller: Caller, planning: Planning, people: int) ->
         "launched_at": campaign.launched_at,
         "finished_at": campaign.finished_at,
     }
-
-
-def _headline(view: CourseView, words: str) -> Headline:
-    state = view.campaign.state
-    is_said = words.startswith(state)  # as in "paused: by Ann"
-    text = words[:1].upper() + words[1:] if is_said else f"{state.capitalize()}: {words}"
-    is_sending, needs_somebody = words == SENDING, view.waiting.then is not None
-    tone: Tone = TONES.get(state) or ("good" if is_sending else "bad" if needs_somebody else "wait")
-    return Headline(text=f"{text.rstrip('.')}.", tone=tone, until=None if is_sending else view.waiting.until)

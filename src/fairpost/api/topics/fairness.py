@@ -21,8 +21,8 @@ from fairpost.observe.fairness import (
     read_share,
 )
 from fairpost.observe.status import read_holds
-from fairpost.policy.diagnosis import Hold
-from fairpost.postgres.store import Store
+from fairpost.policy.facts import Hold
+from fairpost.store.store import Store
 
 HOURS_EVERY = timedelta(minutes=1)  # what changes by the hour is looked at so often
 ALL_TIERS = "all"
@@ -100,6 +100,6 @@ class FairnessLook:
 
 
 def _as_known(throttling: Throttling) -> Throttling:
-    """Whom nothing goes out of, and why; not how suspicion is counted, nor who is only watched."""
+    """Whom nothing goes out of, and why; not how suspend_reason is counted, nor who is only watched."""
     stopped = [replace(each, score=0, found_after_s=None) for each in throttling.latest if each.is_enforced]
     return replace(throttling, observed=0, latest=stopped)

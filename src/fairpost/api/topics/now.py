@@ -1,16 +1,16 @@
 """What is watched of what happens now, with its history drawn."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
-from fairpost.api.access import Caller
-from fairpost.api.answers import facts_of
+from fairpost.api.conditions import shown
 from fairpost.api.live import Look, Screen
-from fairpost.api.names import SHARED, own_account, own_words
+from fairpost.api.names import as_known
 from fairpost.api.topics.drawings import hours_chart, pace_chart, waiting_chart
 from fairpost.api.topics.watching import Watcher, drawn
-from fairpost.model.account import Account
-from fairpost.observe.now import Now, NowWatch
+from fairpost.observe.now import AtWork, Now, NowWatch
+from fairpost.reasons.rendering import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +23,24 @@ class Charts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NowShown(Now):
+class NowShown:
     """With its history drawn, instead of told."""
 
+    now: datetime
+    workspace: str | None
+    headline: Shown
+    reasons: Sequence[Shown]
+    per_s: float
+    waiting: int
+    claimed: int
+    sending: int
+    in_doubt: int
+    undecided: int
+    next_due_at: datetime | None
+    oldest_wait_s: float | None
+    health: float | None
+    classes: Mapping[str, int]
+    accounts: AtWork
     charts: Charts
 
 
@@ -35,16 +50,15 @@ def now_look(watcher: Watcher) -> Look:
         watch = NowWatch(watcher.store)
     else:
         workspace = caller
-        watch = NowWatch(
-            watcher.store,
-            workspace.workspace,
-            called=lambda account: _as_known(account, workspace),
-            told=lambda words: own_words(words, workspace),
-        )
+        watch = NowWatch(watcher.store, workspace.workspace, called=lambda account: as_known(account, workspace))
 
     async def look() -> Callable[[Screen], NowShown]:
         now = await watch.look()
-        return lambda screen: NowShown(**{**facts_of(now), "history": (), "hours": ()}, charts=_charts(now, screen))
+        told = {
+            name: getattr(now, name) for name in NowShown.__slots__ if name not in ("headline", "reasons", "charts")
+        }
+        told |= {"headline": shown(now.headline, caller), "reasons": [shown(each, caller) for each in now.reasons]}
+        return lambda screen: NowShown(**told, charts=_charts(now, screen))
 
     return drawn(NowShown, look)
 
@@ -55,10 +69,3 @@ def _charts(now: Now, screen: Screen) -> Charts:
         waiting=waiting_chart(now.history, now.now, screen),
         hours=hours_chart(now.hours, now.now, screen),
     )
-
-
-def _as_known(account: Account, caller: Caller) -> Account:
-    """The operator's have no name here; its own keep the whole of theirs, by which mail is pinned to them."""
-    if own_account(account.name, caller) is not None:
-        return account
-    return replace(account, name=SHARED, status_reason=None)

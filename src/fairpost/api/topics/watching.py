@@ -11,7 +11,7 @@ from fairpost.api.answers import Text
 from fairpost.api.live import EVERY_S, Look, Screen, State
 from fairpost.api.service import Service
 from fairpost.observe.accounts import Situation
-from fairpost.postgres.store import Store
+from fairpost.store.store import Store
 
 
 class Asked(BaseModel):

@@ -2,16 +2,19 @@
 
 import { ask, post, segment } from "../ask.js";
 import { h } from "../dom.js";
-import { badge, button, countdown, dialog, meter, tell, to } from "../parts.js";
+import { LOOKS, badge, button, countdown, dialog, meter, tell, to } from "../parts.js";
 import { number, percent } from "../words.js";
 
-const TONES = { suspended: "bad", no_server: "bad", resting: "wait", paused: "wait", limit_reached: "wait", active: "good" };
+const ACTIVE = { "account.sending": "sending", "account.idle": "ready", "engine.none": "no engine" };
 
 // Who changes accounts: managers of the workspace, and those who run the service.
 export const changes = ({ is }) => is("admin", "manager");
 export const link = (ctx, name) => h("a", { href: to(`/accounts/${name.split("/").map(segment).join("/")}`) }, name);
 
-export const situation = (account) => badge(account.situation === "active" ? (account.is_driven ? "at work" : "idle") : account.situation, TONES[account.situation]);
+export const situation = ({ situation: name, condition }) => badge(name === "active" ? ACTIVE[condition.code] ?? "waiting" : name, LOOKS[condition.tone]);
+
+// Whether something keeps it from sending.
+export const isBarred = ({ condition }) => !["working", "idle"].includes(condition.tone);
 
 export function driver(account) {
   if (account.is_driven) return account.driven_by ? `driven by ${account.driven_by}` : "a worker drives it";
@@ -35,7 +38,7 @@ export const errors = ({ day_errors: failed }) => (failed ? h("small", `errors t
 
 // When it may send next, and what it waits for.
 export function next(account) {
-  if (account.may_send_at) return [countdown(account.may_send_at), h("br"), h("small", account.waits_for)];
+  if (account.may_send_at) return countdown(account.may_send_at);
   if (account.situation === "active") return "now";
   if (account.situation === "no_server") return h("small", "not before it has a server");
   return h("small", "not before somebody resumes it");
@@ -95,8 +98,6 @@ export function told({ state }) {
 }
 
 // ── adding ──────────────────────────────────────────────────────────────────────────────────────────────
-
-export const SECURITY = [["starttls", "STARTTLS, usually port 587"], ["implicit", "TLS from the beginning, usually port 465"], ["offered", "TLS if it is offered, without a login only"], ["none", "none, without a login only"]];
 
 export const add = (ctx) => (ctx.workspace ? ctx.go("/settings/accounts") : command());
 

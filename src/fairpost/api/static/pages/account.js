@@ -2,9 +2,9 @@
 
 import { remove, segment } from "../ask.js";
 import { h } from "../dom.js";
-import { button, chart, columns, confirmed, countdown, empty, facts, heading, link as toPage, moment, panel, state, table, to } from "../parts.js";
+import { button, chart, columns, confirmed, countdown, empty, facts, heading, headline, link as toPage, moment, panel, state, table, to } from "../parts.js";
 import { duration, number } from "../words.js";
-import { bounces, changes, DAYS, doing, driver, hour, limitsButton, next, situation, today, told, unblock } from "./account-parts.js";
+import { bounces, changes, DAYS, doing, driver, hour, isBarred, limitsButton, next, situation, today, told, unblock } from "./account-parts.js";
 
 const THEN = {
   suspended: "Put right what the reason says, verify it, and resume it.",
@@ -53,10 +53,7 @@ export default {
 };
 
 function trouble(account) {
-  if (account.situation === "active") return null;
-  const tone = ["suspended", "no_server"].includes(account.situation) ? "bad" : "wait";
-  return h(`div.headline.${tone}`, { role: "status" }, h("p", account.reason || account.waits_for || "It cannot send."),
-    h("p.next", THEN[account.situation], account.may_send_at && [" It may send again ", countdown(account.may_send_at), "."]));
+  return isBarred(account) && [headline(account.condition), THEN[account.situation] && h("p.next", THEN[account.situation])];
 }
 
 function limits(limit) {

@@ -4,7 +4,7 @@ import { get } from "../ask.js";
 import { h } from "../dom.js";
 import { button, empty, heading, moment, panel, table, to } from "../parts.js";
 import { counted, number, words } from "../words.js";
-import { add, bounces, changes, doing, driver, errors, hour, link, next, situation, today, told } from "./account-parts.js";
+import { add, bounces, changes, doing, driver, errors, hour, isBarred, link, next, situation, today, told } from "./account-parts.js";
 
 const SITUATIONS = ["suspended", "no_server", "resting", "paused", "limit_reached", "active"];
 
@@ -36,7 +36,7 @@ function row(ctx, account) {
     key: account.name,
     cells: [
       h("div.named", link(ctx, account.name), h("br"), h("span.name.long", account.address), h("br"), h("small", of(ctx, account))),
-      [situation(account), account.reason && h("p.reason", account.reason), h("small.driver", driver(account)), h("br"), h("small", account.last_used_at ? ["last used ", moment(account.last_used_at)] : "never used")],
+      [situation(account), isBarred(account) && h("p.reason", account.condition.text), h("small.driver", driver(account)), h("br"), h("small", account.last_used_at ? ["last used ", moment(account.last_used_at)] : "never used")],
       h("div.used", hour(account), today(account), bounces(account), errors(account)),
       next(account),
       doing(ctx, account),

@@ -12,10 +12,11 @@ const COUNTED_MAX = 10000; // the service counts no further
 export default {
   title: "Inbox",
   isOne: true,
-  topic: (ctx) => (ctx.is("admin") ? ["inbox"] : null),
+  topic: (ctx) => (ctx.is("admin") && ctx.session.has_inbox ? ["inbox"] : null),
   load,
   view(ctx) {
     if (!ctx.is("admin")) return empty("The inbox holds everybody's e-mails. It is for those who run the service.");
+    if (!ctx.session.has_inbox) return empty("The development inbox is not installed. Install it: pip install 'fairpost[local]'");
     opened = ctx;
     if (!ctx.live && !ctx.state.found) return [heading("Inbox"), h("p.quiet", "Looking …")];
     if (ctx.live) forget(Number(ctx.live.newest));
@@ -34,7 +35,7 @@ let opened = null; // what is shown, for the keys
 // ── what is asked for ───────────────────────────────────────────────────────────────────────────────────
 
 async function load(ctx) {
-  if (!ctx.is("admin")) return;
+  if (!ctx.is("admin") || !ctx.session.has_inbox) return;
   const { state, params: { id, part }, values: { q = "" } } = ctx;
   if (id && !state.id) state.scrolled = scrollY;
   if (id && state.mail) ctx.show(); // the list says already which one it will be

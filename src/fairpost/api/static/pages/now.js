@@ -3,19 +3,19 @@
 import { post } from "../ask.js";
 import { h } from "../dom.js";
 import { button, chart, columns, confirmed, countdown, figure, figures, heading, headline, link, panel, tell } from "../parts.js";
-import { duration, number, rate, words } from "../words.js";
+import { duration, number, rate } from "../words.js";
 
 // Where to put right what keeps mail from going out.
-const PLACES = {
-  "no account": ["/accounts", "Add an account"],
-  "no account in pool": ["/accounts", "See the accounts"],
-  "no such account": ["/accounts", "See the accounts"],
-  "accounts out of action": ["/accounts", "See what is wrong with them"],
-  "limits reached": ["/accounts", "See the limits"],
-  held: ["/fairness", "See who is held, and why"],
-  scheduled: ["/emails", "See what is scheduled"],
-  "in doubt": ["/emails?state=in_doubt", "Decide"],
-};
+// Where a condition is looked after, by what its code begins with.
+const PLACES = [
+  ["account.", "/accounts", "See the accounts"],
+  ["pool.", "/accounts", "See the accounts"],
+  ["hold.", "/fairness", "See who is held, and why"],
+  ["throttle.", "/fairness", "See who is held, and why"],
+  ["window.", "/campaigns", "See the campaigns"],
+  ["mail.scheduled", "/emails", "See what is scheduled"],
+  ["mail.undecided", "/emails?state=in_doubt", "Decide"],
+];
 
 export default {
   title: "Now",
@@ -24,7 +24,7 @@ export default {
   view({ live, is, workspace }) {
     if (!live) return [heading("Now"), h("p.quiet", "Looking …")];
     const isEverything = is("admin") && !workspace;
-    const isPaused = live.reasons.some((reason) => reason.cause === "paused");
+    const isPaused = live.headline.code.startsWith("everything.");
     return [
       heading("Now", isEverything && (isPaused ? button("Resume everything", resume, { tone: "main" }) : button("Pause everything", pause, { tone: "danger" }))),
       headline(live.headline),
@@ -47,8 +47,8 @@ export default {
 function reasons({ reasons: all }) {
   if (!all.length) return null;
   const one = (reason) => {
-    const place = PLACES[reason.cause];
-    return h("li", { "data-key": reason.cause + reason.text }, h("p", h("strong", words(reason.cause)), ": ", reason.text, reason.until && [" (", countdown(reason.until), ")"]),
+    const place = PLACES.find(([begins]) => reason.code.startsWith(begins))?.slice(1);
+    return h("li", { "data-key": reason.code + reason.text }, h("p", reason.text, reason.until && [" (", countdown(reason.until), ")"]),
       h("p.quiet", place ? link(...place) : null, place && reason.then ? " · " : null, reason.then && h("code", reason.then)));
   };
   return panel("Why not everything goes out", h("ul.reasons", all.map(one)));

@@ -5,33 +5,32 @@ import { h } from "../../dom.js";
 import { entered, form } from "../../form.js";
 import { field, heading, link, panel, tabs, to } from "../../parts.js";
 import { told, verify } from "../account-parts.js";
-import { hasTokens, isSecret, loginOf, LOGINS, PROVIDERS, providerOf, serverFields } from "./account-kinds.js";
+import { bodyOf, choiceOf, secretsOf, serverFields, signInOf } from "./account-kinds.js";
 
 const PATH = "/settings/accounts";
-const KEY_BYTES_MAX = 100000; // what is longer is no key file
 
 export default {
   async load({ params }) {
-    const [known, account] = await Promise.all([get("/api/providers"), params.name ? get(`/api/accounts/${segment(params.name)}`) : null]);
-    return { known, account };
+    const [choices, known, account] = await Promise.all([get("/api/transports"), get("/api/providers"), params.name ? get(`/api/accounts/${segment(params.name)}`) : null]);
+    return { choices, known, account };
   },
 
   view(ctx) {
-    const { account } = ctx.data;
-    const provider = PROVIDERS.find((each) => each.name === ctx.values.with) ?? (account && providerOf(account.server));
+    const { account, choices } = ctx.data;
+    const chosen = choices.find((each) => each.name === ctx.values.with) ?? (account && choiceOf(choices, account.server));
     if (ctx.state.added) return added(ctx, ctx.state.added);
-    if (!provider) return panel("Where is the mailbox?", h("ul.choices", PROVIDERS.map(choice)));
+    if (!chosen) return panel("Where is the mailbox?", h("ul.choices", choices.map(offered)));
     const path = account ? `${PATH}/${segment(account.name)}` : PATH;
     return [
       account && heading(`The server of ${account.name}`, link(`/accounts/${segment(account.name)}`, "Back to the account")),
       told(ctx),
-      tabs("Provider", PROVIDERS.map((each) => [`${path}?with=${each.name}`, each.title]), `${path}?with=${provider.name}`),
-      panel(provider.title, h("p.quiet", provider.about), entry(ctx, provider)),
+      tabs("Provider", choices.map((each) => [`${path}?with=${each.name}`, each.title]), `${path}?with=${chosen.name}`),
+      panel(chosen.title, h("p.quiet", chosen.about), entry(ctx, chosen)),
     ];
   },
 };
 
-const choice = ({ name, title, about }) => h("li", { "data-key": name }, h("a", { href: to(PATH, { with: name }) }, title), h("p.quiet", about));
+const offered = ({ name, title, about }) => h("li", { "data-key": name }, h("a", { href: to(PATH, { with: name }) }, title), h("p.quiet", about));
 
 function added(ctx, { name }) {
   return panel(`${name} is added`, told(ctx),
@@ -40,28 +39,29 @@ function added(ctx, { name }) {
 
 // ── what is asked for ───────────────────────────────────────────────────────────────────────────────────
 
-function entry(ctx, provider) {
-  const { account, known } = ctx.data;
+function entry(ctx, choice) {
+  const { account, choices, known } = ctx.data;
   const { state } = ctx;
-  const hasSame = account?.server && providerOf(account.server) === provider;
-  const login = state.login ?? (hasSame ? loginOf(account.server) : provider.logins[0]);
-  const isKept = hasSame && login === loginOf(account.server);
-  const preset = presetFor(provider, known, state.typed?.provider);
-  const fields = [...about(account), ...serverFields(provider, login, hasSame ? account.server : preset?.smtp, isKept), ...(account ? [] : limits(provider, known, preset))]
-    .map((each) => ({ ...each, value: isSecret(each.name) ? each.value : state.typed?.[each.name] ?? each.value }));
+  const had = account?.server && choiceOf(choices, account.server) === choice ? signInOf(choice, account.server) : null;
+  const signIn = choice.sign_ins.find(({ name }) => name === state.login) ?? had ?? choice.sign_ins[0];
+  const isKept = signIn === had;
+  const secrets = secretsOf(signIn);
+  const preset = presetFor(choice, known, state.typed?.provider);
+  const fields = [...about(account), ...serverFields(signIn, had ? account.server : preset?.[choice.kind], isKept), ...(account ? [] : limits(choice, known, preset))]
+    .map((each) => ({ ...each, value: secrets.has(each.name) ? each.value : state.typed?.[each.name] ?? each.value }));
   const chooseLogin = (event) => {
     const box = document.querySelector("form[data-key^='form account']");
     Object.assign(state, { login: event.target.value, typed: { ...state.typed, ...entered(box, fields) } }); // what is asked for both ways stays
     ctx.show();
   };
   const act = async (given) => {
-    const body = await bodyOf(given, provider, login, isKept ? account.server : null);
+    const body = await bodyOf(given, choice, signIn, isKept ? account.server : null);
     return account ? change(ctx, body) : add(ctx, withLimits(body, known));
   };
-  const options = provider.logins.map((each) => [each, LOGINS[each]]);
+  const options = choice.sign_ins.map(({ name, title }) => [name, title]);
   return [
-    field({ name: "login", label: "It signs in with", options, value: login, onchange: chooseLogin }),
-    form(`account ${account?.name} ${provider.name} ${login} ${state.saved ?? 0}`, fields, { yes: account ? "Change and verify" : "Add and verify", act, isShort: true, oninput: (event) => fill(event, provider, known) }),
+    options.length > 1 && field({ name: "login", label: "It signs in with", options, value: signIn.name, onchange: chooseLogin }),
+    form(`account ${account?.name} ${choice.name} ${signIn.name} ${state.saved ?? 0}`, fields, { yes: account ? "Change and verify" : "Add and verify", act, isShort: true, oninput: (event) => fill(event, choice, known) }),
   ];
 }
 
@@ -86,21 +86,21 @@ function limits({ presets }, known, preset) {
 }
 
 // Whoever chooses other limits, or types an address whose provider is known, gets its numbers, and its server where that is known.
-function fill({ target }, provider, known) {
+function fill({ target }, choice, known) {
   const box = target.form;
   if (target.name === "provider") box.isChosen = true;
-  const preset = target.name === "provider" ? { name: target.value, ...known.find((each) => each.name === target.value) } : target.name === "address" && !box.isChosen && byDomain(target.value, provider, known);
+  const preset = target.name === "provider" ? { name: target.value, ...known.find((each) => each.name === target.value) } : target.name === "address" && !box.isChosen && byDomain(target.value, choice, known);
   const chosen = box.elements.namedItem("provider");
   if (!preset || !chosen) return;
   const values = { provider: preset.name, "limits.hourly_max": preset.limits?.hourly_max ?? "", "limits.daily_max": preset.limits?.daily_max ?? "" };
-  if (preset.smtp && provider.place === "smtp") for (const [name, value] of Object.entries(preset.smtp)) values[`smtp.${name}`] = value;
+  for (const [name, value] of Object.entries(preset[choice.kind] ?? {})) values[`${choice.kind}.${name}`] = value;
   for (const [name, value] of Object.entries(values)) box.elements.namedItem(name).value = value;
 }
 
-function byDomain(address, { place }, known) {
+function byDomain(address, { presets_instead: instead }, known) {
   const domain = address.split("@").at(-1).trim().toLowerCase();
   const found = known.find((each) => each.domains.includes(domain)) ?? known.find((each) => each.domains.some((rule) => isCountryDomain(domain, rule)));
-  return found?.name === "gmail" && place === "gmail" ? known.find((each) => each.name === "gmail-api") : found;
+  return found?.name in instead ? known.find((each) => each.name === instead[found.name]) : found;
 }
 
 // hotmail.co.uk of hotmail.*
@@ -114,37 +114,6 @@ function withLimits({ limits: given = {}, ...body }, known) {
   const own = known.find((each) => each.name === body.provider)?.limits ?? {};
   const other = Object.fromEntries(["hourly_max", "daily_max"].map((name) => [name, given[name] ?? null]).filter(([name, value]) => value !== (own[name] ?? null)));
   return { ...body, ...(Object.keys(other).length && { limits: other }) };
-}
-
-// ── what the API is given ───────────────────────────────────────────────────────────────────────────────
-
-async function bodyOf(given, { place }, login, kept) {
-  const body = {};
-  for (const [path, value] of Object.entries(given)) {
-    const typed = typeof value === "string" && !isSecret(path) ? value.trim() : value;
-    if (typed === null || typed === "") continue;
-    const names = path.split(".");
-    const last = names.pop();
-    let part = body;
-    for (const name of names) part = part[name] ??= {};
-    part[last] = typed instanceof File ? await typed.slice(0, KEY_BYTES_MAX).text() : typed;
-  }
-  body.display_name ??= null;
-  const server = (body[place] ??= {});
-  if (hasTokens(login)) server.oauth = { kind: login, ...server.oauth };
-  if (login === "password") server.user ??= body.address;
-  if (login === "none") server.user = null;
-  if (kept && isSame(server, kept, given)) {
-    delete server.oauth; // what was sealed stays
-    if (place === "gmail") delete body.gmail;
-  }
-  return body;
-}
-
-function isSame(server, kept, given) {
-  const isTyped = Object.entries(given).some(([name, value]) => isSecret(name) && value);
-  const { client_id: client = null, tenant = null } = server.oauth ?? {};
-  return !isTyped && client === (kept.client_id ?? null) && tenant === (kept.tenant ?? null) && (server.subject ?? null) === (kept.subject ?? null);
 }
 
 async function add(ctx, body) {

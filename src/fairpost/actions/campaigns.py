@@ -1,0 +1,281 @@
+"""What people decide about campaigns: drafted, launched, paused, resumed, cancelled; retried, and stopped for one recipient."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from fairpost.actions.acting import Actor, action
+from fairpost.campaigns import applying, forecasting, launching
+from fairpost.campaigns.applying import Applied
+from fairpost.campaigns.file import CampaignFile
+from fairpost.campaigns.launching import SchedulingResult, wrong_state
+from fairpost.model.campaign import Campaign, CampaignState, Step
+from fairpost.model.errors import NotFound, Refusal
+from fairpost.model.ids import EmailId
+from fairpost.model.prospect import Prospect
+from fairpost.store import campaigns, templates, workspaces
+from fairpost.store.campaigns import Draft
+from fairpost.store.prospects import known_by
+from fairpost.store.store import Store
+from fairpost.system import clock
+
+LAUNCHABLE = (CampaignState.DRAFT, CampaignState.SCHEDULED, CampaignState.RUNNING, CampaignState.COMPLETED)
+UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A campaign, by its name."""
+
+    workspace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Because(Named):
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutDraft:
+    """`template`: the one that it consists of, instead of a sequence."""
+
+    draft: Draft
+    template: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch(Named):
+    skip_incomplete: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry(Named):
+    """`seconds_max`: what is left then is for the next request."""
+
+    states: Sequence[str] = ("failed",)
+    seconds_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRecipient(Named):
+    address: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftPut:
+    campaign: Campaign
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignMoved:
+    """`campaign` as it is now; `changed`: whether this action did it."""
+
+    campaign: Campaign
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """To be planned: see `plan`. `already`: e-mails that it has; None: what it has when planning begins."""
+
+    campaign: Campaign
+    already: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    retried: int
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipientStopped:
+    prospect: Prospect
+    cancelled: int
+
+
+# ── drafted ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@action("campaign.put")
+async def put(actor: Actor, request: PutDraft, store: Store) -> DraftPut:
+    """Made, or changed as long as it is a draft."""
+    draft = request.draft
+    before = await _changeable(store, draft.workspace, draft.name)
+    if request.template is not None:
+        await templates.put_sequence(store, draft.workspace, draft.name, [Step(template=request.template)], is_own=True)
+    after = await campaigns.put_draft(store, draft)
+    if after != before:
+        await _record(actor, store, "add" if before is None else "change", after, lists=draft.lists, route=draft.route)
+    return DraftPut(campaign=after, is_new=before is None)
+
+
+@action("campaign.apply")
+async def apply(actor: Actor, request: CampaignFile, store: Store) -> Applied:
+    """Made what its file says."""
+    done = await applying.apply(store, request, dry_run=False, now=await store.now())
+    if done.changes and done.campaign is not None:
+        verb = "add" if done.is_new else "change"
+        await _record(actor, store, verb, done.campaign, lists=request.lists, route=request.route)
+    return done
+
+
+@action("campaign.remove")
+async def remove(actor: Actor, request: Named, store: Store) -> None:
+    """What was launched stays in history, and can be cancelled."""
+    campaign = await _campaign(store, request)
+    if not await campaigns.remove_draft(store, campaign):
+        raise wrong_state(await _campaign(store, request), "remove")
+    await _record(actor, store, "remove", campaign)
+
+
+# ── moved ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@action("campaign.launch")
+async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
+    """From now on it moves by itself. Launching one that is under way goes on with its planning."""
+    before = await _campaign(store, request)
+    if before.state not in LAUNCHABLE:
+        raise wrong_state(before, "launch")
+    if await _is_tenant(actor, before, store) and not await workspaces.may_be_from(
+        store, before.workspace, before.route, None
+    ):
+        raise Refusal("campaign.pool_not_lent", pool=before.route, workspace=before.workspace)
+    now = await store.now()
+    after = await launching.set_going(store, before, skip_incomplete=request.skip_incomplete, by=actor.who, now=now)
+    if before.state is not CampaignState.DRAFT:
+        return Launched(campaign=after, already=None)  # an engine may have begun before we do
+    await _record(actor, store, "launch", after, skip_incomplete=request.skip_incomplete)
+    return Launched(campaign=after, already=0)
+
+
+@action("campaign.schedule")
+async def schedule(actor: Actor, request: Named, store: Store) -> Launched:
+    """For those who came onto its lists since the launch."""
+    campaign = await _campaign(store, request)
+    if campaign.state not in UNDER_WAY:
+        raise wrong_state(campaign, "schedule")
+    already = await launching.begin_anew(store, campaign, now=await store.now())
+    await _record(actor, store, "schedule", campaign)
+    return Launched(campaign=campaign, already=already)
+
+
+async def plan(
+    store: Store,
+    launched: Launched,
+    *,
+    seconds_max: float | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> SchedulingResult:
+    """What follows a launch: no decision of anybody, and an engine ends it where it is cut off."""
+    if launched.already == 0:
+        await forecasting.remember(store, launched.campaign, now=await store.now())
+    return await launching.schedule(
+        store, launched.campaign, already=launched.already, seconds_max=seconds_max, progress=progress
+    )
+
+
+@action("campaign.pause")
+async def pause(actor: Actor, request: Because, store: Store) -> CampaignMoved:
+    async def move(campaign: Campaign) -> bool:
+        return await campaigns.pause(store, campaign, reason=request.reason, by=actor.who)
+
+    return await _move(actor, request, store, move, "pause", so_already=("paused",))
+
+
+@action("campaign.resume")
+async def resume(actor: Actor, request: Named, store: Store) -> CampaignMoved:
+    async def move(campaign: Campaign) -> bool:
+        return await campaigns.resume(store, campaign, by=actor.who)
+
+    return await _move(actor, request, store, move, "resume", so_already=("running", "scheduled"))
+
+
+@action("campaign.cancel")
+async def cancel(actor: Actor, request: Because, store: Store) -> CampaignMoved:
+    async def move(campaign: Campaign) -> bool:
+        return await campaigns.cancel(store, campaign, reason=request.reason, by=actor.who)
+
+    return await _move(actor, request, store, move, "cancel", so_already=("cancelled",))
+
+
+async def _move(
+    actor: Actor,
+    request: Named,
+    store: Store,
+    move: Callable[[Campaign], Awaitable[bool]],
+    verb: str,
+    *,
+    so_already: Sequence[str],
+) -> CampaignMoved:
+    """`so_already`: in these states there is nothing to do, and that is fine."""
+    is_moved = await move(await _campaign(store, request))
+    campaign = await _campaign(store, request)
+    if not is_moved and campaign.state not in so_already:
+        raise wrong_state(campaign, verb)
+    if is_moved:
+        await _record(actor, store, verb, campaign, reason=getattr(request, "reason", None))
+    return CampaignMoved(campaign=campaign, changed=is_moved)
+
+
+# ── its e-mails ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@action("campaign.retry", in_one_commit=False)
+async def retry(actor: Actor, request: Retry, store: Store) -> Retried:
+    """For those who did not get it, and only for those; a page in a commit."""
+    campaign = await _campaign(store, request)
+    if campaign.state in (CampaignState.DRAFT, CampaignState.CANCELLED):
+        raise wrong_state(campaign, "retry")
+    begun_s, retried, after = clock.monotonic(), 0, 0
+    while request.seconds_max is None or clock.monotonic() - begun_s <= request.seconds_max:
+        async with store.together() as one:
+            found = campaigns.receipts(one, campaign, states=request.states, after=after, most=campaigns.PAGE)
+            ids = [EmailId(each.email_id) async for each in found]
+            again = await campaigns.retry(one, ids) if ids else 0
+            if again:
+                await _record(actor, one, "retry", campaign, states=request.states, emails=again)
+        retried += again
+        if len(ids) < campaigns.PAGE:
+            return Retried(retried=retried, is_done=True)
+        after = ids[-1]
+    return Retried(retried=retried, is_done=False)
+
+
+@action("campaign.stop")
+async def stop(actor: Actor, request: StopRecipient, store: Store) -> RecipientStopped:
+    """For one recipient, for good."""
+    campaign = await _campaign(store, request)
+    try:
+        prospect = await known_by(store, campaign.workspace, request.address)
+    except NotFound:
+        raise Refusal("prospect.unknown", address=request.address, workspace=campaign.workspace) from None
+    cancelled = await campaigns.stop(store, prospect.id, campaign, reason=request.reason)
+    await _record(actor, store, "stop", campaign, address=prospect.address, reason=request.reason)
+    return RecipientStopped(prospect=prospect, cancelled=cancelled)
+
+
+async def _campaign(store: Store, request: Named) -> Campaign:
+    found = await campaigns.find_campaign(store, request.workspace, request.name)
+    if found is None:
+        raise Refusal("campaign.unknown", name=request.name, workspace=request.workspace)
+    return found
+
+
+async def _is_tenant(actor: Actor, campaign: Campaign, store: Store) -> bool:
+    """A workspace that was never registered is the operator's own, and borrows nothing."""
+    return actor.workspace is not None or await workspaces.find_workspace(store, campaign.workspace) is not None
+
+
+async def _changeable(store: Store, workspace: str, name: str) -> Campaign | None:
+    before = await campaigns.find_campaign(store, workspace, name)
+    if before is not None and before.state is not CampaignState.DRAFT:
+        raise wrong_state(before, "change")
+    return before
+
+
+async def _record(actor: Actor, store: Store, verb: str, campaign: Campaign, **detail: object) -> None:
+    await actor.record(store, f"campaign.{verb}", f"campaign {campaign.name}", workspace=campaign.workspace, **detail)

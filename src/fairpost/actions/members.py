@@ -1,0 +1,227 @@
+"""What people decide about those who sign in: members of a workspace, and the admins of the installation. Invited, given a role, kept out,
+let in again, and offered links.
+
+Admins belong to no workspace, and are known to the home database. Signing in itself is in auth/.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NoReturn, TypeVar
+
+from fairpost.actions.acting import Actor, action
+from fairpost.auth import key_makers, membership, signing_in
+from fairpost.auth.mails import NAME_CHARS_MAX, ServiceMail
+from fairpost.model import person as people
+from fairpost.model.errors import Refusal
+from fairpost.model.person import Offered, Person, Role
+from fairpost.model.workspace import ApiKey
+from fairpost.store import workspaces
+from fairpost.store.store import Store
+
+T = TypeVar("T")
+
+INVITATIONS_A_DAY_MAX = 100  # of a workspace
+INVITATIONS_AN_HOUR_MAX = 3  # to one address
+WAIT_S = 3_600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPerson:
+    """`workspace` None: an admin."""
+
+    workspace: str | None
+    address: str
+
+    @property
+    def kind(self) -> str:
+        return "admin" if self.workspace is None else "member"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invite(NamedPerson):
+    """`mail`: sends the link; None: whoever invites hands it over. `must_be_registered`: the workspace, or its members are not found."""
+
+    role: Role
+    name: str = ""
+    inviter: str = "Fairpost"
+    mail: ServiceMail | None = None
+    must_be_registered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disable(NamedPerson):
+    """`revoke_keys`: those that a member made, too."""
+
+    revoke_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRole(Disable):
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset(NamedPerson):
+    mail: ServiceMail | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """`keys`: made by this member, and open until now."""
+
+    person: Person
+    keys: list[ApiKey]
+
+
+# ── links ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _invite(actor: Actor, request: Invite, store: Store) -> Offered:
+    """A link to choose a password; it ends the one before."""
+    if request.must_be_registered and request.workspace is not None:
+        await _require_registered(store, request.workspace)
+    await _require_room(actor, store, request.workspace, request.address, request.mail)
+    offered = _accepted(
+        await membership.invite(
+            store,
+            workspace=request.workspace,
+            address=request.address,
+            name=request.name,
+            role=request.role,
+            inviter=request.inviter,
+            mail=request.mail,
+        ),
+        request,
+    )
+    role = None if request.workspace is None else request.role
+    await _record(actor, store, "invite", offered.person, role=role, sent=request.mail is not None)
+    return offered
+
+
+async def _reset(actor: Actor, request: Reset, store: Store) -> Offered:
+    """A link to choose another password."""
+    person = await _person(store, request)
+    await _require_room(actor, store, request.workspace, person.address, request.mail)
+    offered = _accepted(await membership.offer_reset(store, person.id, mail=request.mail), request)
+    await _record(actor, store, "reset", person, sent=request.mail is not None)
+    return offered
+
+
+@action("admin.link")
+async def link(actor: Actor, request: NamedPerson, store: Store) -> Offered:
+    """A link that signs an admin in, once. Who makes it has the database anyhow."""
+    person = await _person(store, request)
+    return _accepted(await signing_in.offer_entry(store, person.id, by=actor.who), request)
+
+
+invite_member = action("member.invite")(_invite)
+invite_admin = action("admin.invite")(_invite)
+reset_member = action("member.reset")(_reset)
+reset_admin = action("admin.reset")(_reset)
+
+
+# ── kept out, and let in ──────────────────────────────────────────────────────────────────────────────────
+
+
+@action("member.role")
+async def change_role(actor: Actor, request: ChangeRole, store: Store) -> Lowered:
+    """What was allowed before ends with the sessions."""
+
+    async def change(person: Person) -> Person | people.Refused:
+        return await membership.change_role(store, person.id, request.role)
+
+    return await _lowered(actor, request, store, change, "role", role=request.role)
+
+
+async def _disable(actor: Actor, request: Disable, store: Store) -> Lowered:
+    """All sessions, begun sign-ins and links end."""
+
+    async def change(person: Person) -> Person | people.Refused:
+        return await membership.disable_person(store, person.id)
+
+    return await _lowered(actor, request, store, change, "disable")
+
+
+async def _enable(actor: Actor, request: NamedPerson, store: Store) -> Person:
+    """After being disabled, or after too many wrong tries."""
+    person = await membership.enable_person(store, (await _person(store, request)).id)
+    await _record(actor, store, "enable", person)
+    return person
+
+
+disable_member = action("member.disable")(_disable)
+disable_admin = action("admin.disable")(_disable)
+enable_member = action("member.enable")(_enable)
+enable_admin = action("admin.enable")(_enable)
+
+
+async def _lowered(
+    actor: Actor,
+    request: Disable,
+    store: Store,
+    change: Callable[[Person], Awaitable[Person | people.Refused]],
+    verb: str,
+    **detail: object,
+) -> Lowered:
+    person = _accepted(await change(await _person(store, request)), request)
+    await _record(actor, store, verb, person, **detail)
+    if person.workspace is None or (person.role is Role.MANAGER and person.disabled_at is None):
+        return Lowered(person=person, keys=[])
+    left = await key_makers.open_keys_of(store, person, now=await store.now())
+    for key in left if request.revoke_keys else ():
+        await workspaces.revoke_key(store, key.workspace, key.id)
+        await actor.record(store, "key.revoke", key.id, workspace=key.workspace, made_by=key.created_by)
+    return Lowered(person=person, keys=left)
+
+
+# ── what is refused ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _require_registered(store: Store, workspace: str) -> None:
+    if await workspaces.find_workspace(store, workspace) is None:
+        raise Refusal("workspace.unknown", name=workspace)
+
+
+async def _require_room(
+    actor: Actor, store: Store, workspace: str | None, address: str, mail: ServiceMail | None
+) -> None:
+    """These e-mails go out through the service's own accounts, to people who may not know us: not too many."""
+    if mail is None or actor.workspace is None or workspace is None:
+        return
+    sent, to_the_same = await workspaces.invitations_sent(store, workspace, address)
+    if sent >= INVITATIONS_A_DAY_MAX or to_the_same >= INVITATIONS_AN_HOUR_MAX:
+        raise Refusal(
+            "member.too_many_invitations",
+            a_day=INVITATIONS_A_DAY_MAX,
+            an_hour=INVITATIONS_AN_HOUR_MAX,
+            retry_after_s=WAIT_S,
+        )
+
+
+async def _person(store: Store, request: NamedPerson) -> Person:
+    person = await membership.person_named(store, request.workspace, request.address)
+    if person is None:
+        raise Refusal(f"{request.kind}.unknown", address=request.address, workspace=request.workspace)
+    return person
+
+
+def _accepted(outcome: T | people.Refused, request: NamedPerson) -> T:
+    if isinstance(outcome, people.Refused):
+        _refuse(outcome, request)
+    return outcome
+
+
+def _refuse(refused: people.Refused, request: NamedPerson) -> NoReturn:
+    match refused.kind:
+        case "bad_address":
+            raise Refusal("address.invalid", address=request.address)
+        case "bad_name" | "bad_role" | "bad_workspace":
+            raise Refusal(f"person.{refused.kind}", most=NAME_CHARS_MAX, workspace=request.workspace)
+        case _:
+            about = {"address": request.address, "workspace": request.workspace}
+            raise Refusal(f"{request.kind}.{refused.kind}", **about)
+
+
+async def _record(actor: Actor, store: Store, verb: str, person: Person, **detail: object) -> None:
+    kind = "admin" if person.workspace is None else "member"
+    await actor.record(store, f"{kind}.{verb}", person.address, workspace=person.workspace, **detail)

@@ -1,0 +1,89 @@
+"""What people decide about the product's own e-mails: a workspace's own words for one, and back to those of the files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairpost.actions.acting import Actor, action
+from fairpost.auth.mails import ADMIN_PORTAL
+from fairpost.model.errors import NotFound, Refusal
+from fairpost.portals import Kept, Saved, WorkspacePortals
+from fairpost.store.store import Store
+from fairpost.templates.folder import BrokenTemplates
+from fairpost.templates.portals import Portals, Words
+
+MISTAKES_MAX = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPortal:
+    """`portals`: the files. `kept`: compiled templates of this process."""
+
+    workspace: str
+    portal: str
+    type: str
+    portals: Portals
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverridePortal(NamedPortal):
+    """`parts`: subject, preheader, text and html; those that are not named stay as they are in use."""
+
+    parts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overridden:
+    words: Words
+    saved: Saved
+
+
+@action("portal.override")
+async def override(actor: Actor, request: OverridePortal, store: Store) -> Overridden:
+    desk, name = _desk(actor, request, store), (request.workspace, request.portal, request.type)
+    try:
+        words = replace(await desk.words(*name), **request.parts)
+        saved = await desk.put_override(*name, words, by=actor.who)
+        await _record(actor, store, "portal.override", request)
+        return Overridden(words=await desk.words(*name), saved=saved)
+    except BrokenTemplates as error:
+        raise broken(error) from None
+    except NotFound:
+        raise _unknown(request) from None
+
+
+@action("portal.reset")
+async def reset(actor: Actor, request: NamedPortal, store: Store) -> bool:
+    """False: the workspace had no words of its own."""
+    try:
+        is_reset = await _desk(actor, request, store).remove_override(request.workspace, request.portal, request.type)
+    except NotFound:
+        raise _unknown(request) from None
+    if is_reset:
+        await _record(actor, store, "portal.reset", request)
+    return is_reset
+
+
+def broken(error: BrokenTemplates, place: str = "") -> Refusal:
+    """`place`: what the words are below."""
+    mistakes: list[dict[str, Any]] = [
+        {"field": f"{place}{each.file}", "message": each.message, "line": each.line, "column": each.column}
+        for each in error.problems[:MISTAKES_MAX]
+    ]
+    return Refusal("portal.broken", count=len(error.problems), mistakes=mistakes)
+
+
+def _desk(actor: Actor, request: NamedPortal, store: Store) -> WorkspacePortals:
+    """The portal of the operator's own e-mails speaks in the operator's name: nobody else has it."""
+    if request.portal == ADMIN_PORTAL and not actor.is_operator:
+        raise _unknown(request)
+    return WorkspacePortals(store, request.portals, kept=request.kept)
+
+
+def _unknown(request: NamedPortal) -> Refusal:
+    return Refusal("portal.unknown", portal=request.portal[:100], type=request.type[:100])
+
+
+async def _record(actor: Actor, store: Store, action: str, request: NamedPortal) -> None:
+    await actor.record(store, action, f"{request.portal}/{request.type}", workspace=request.workspace)

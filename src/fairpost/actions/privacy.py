@@ -1,0 +1,40 @@
+"""What people decide about the data of one person: erased on request."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairpost.actions.acting import Actor, action
+from fairpost.model.errors import Refusal
+from fairpost.model.retention import Erasure
+from fairpost.store import privacy
+from fairpost.store.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erase:
+    """`workspace` None: in all of them, and what belongs to none. `progress`: told how many bytes of history were read."""
+
+    address: str
+    workspace: str | None
+    keep_sendable: bool = False
+    progress: Callable[[int], None] = lambda done: None
+
+
+@action("person.erase", in_one_commit=False)
+async def erase(actor: Actor, request: Erase, store: Store) -> Erasure:
+    """The entry comes with the first commit, and has a hash of the address alone. Whoever is cut off begins again."""
+    address = await store.parse_address(request.address)
+    if address is None:
+        raise Refusal("address.invalid", address=request.address)
+
+    async def record(one: Store, address_hash: str) -> None:
+        await actor.record(one, "person.erase", address_hash, workspace=request.workspace)
+
+    return await privacy.erase(
+        store,
+        address,
+        workspace=request.workspace,
+        keep_sendable=request.keep_sendable,
+        reach=request.progress,
+        record=record,
+    )

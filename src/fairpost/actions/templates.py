@@ -1,0 +1,174 @@
+"""What people decide about templates and sequences: written, changed, removed. A template is checked before it is kept."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairpost.actions.acting import Actor, action
+from fairpost.model.campaign import Step
+from fairpost.model.errors import NotFound, Refusal
+from fairpost.store import templates
+from fairpost.store.store import Store
+from fairpost.store.templates import StoredSequence, StoredTemplate
+from fairpost.templates.reader import TemplateError
+from fairpost.templates.rendering import Template, compile_template
+
+PARTS = ("subject", "text", "html")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A template or a sequence, by its name."""
+
+    workspace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutTemplate(Named):
+    """`parts`: subject, text and html; None takes one out. `is_whole`: a part that is not named is none; else it stays."""
+
+    parts: Mapping[str, str | None]
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutSequence(Named):
+    steps: Sequence[Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplatePut:
+    """`changed`: the parts that are others now than in `before`."""
+
+    before: StoredTemplate | None
+    after: StoredTemplate
+    is_new: bool
+    changed: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequencePut:
+    sequence: StoredSequence
+    is_new: bool
+
+
+# ── templates ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@action("template.put", in_one_commit=False)
+async def put(actor: Actor, request: PutTemplate, store: Store) -> TemplatePut:
+    """Campaigns that are launched keep the content that they were launched with."""
+    wanted = _merged(await _find(store, request), request)
+    await require_good(wanted)  # takes its time, and needs no connection
+    async with store.together() as one:
+        before = await _find(one, request)
+        changed = [part for part in PARTS if before is None or getattr(before, part) != getattr(wanted, part)]
+        is_new = bool(changed) and await templates.put_template(
+            one, request.workspace, request.name, subject=wanted.subject, text=wanted.text, html=wanted.html
+        )
+        if changed:
+            await _record(actor, one, "template", "add" if is_new else "change", request)
+        return TemplatePut(before=before, after=await _template(one, request), is_new=is_new, changed=changed)
+
+
+@action("template.remove")
+async def remove(actor: Actor, request: Named, store: Store) -> None:
+    template = await _template(store, request)
+    if not await templates.remove_template(store, template):
+        sequences = (await _template(store, request)).sequences
+        raise Refusal("template.in_use", name=request.name, workspace=request.workspace, sequences=sequences)
+    await _record(actor, store, "template", "remove", request)
+
+
+async def require_good(template: Template, place: str = "") -> None:
+    """Raises Refusal with the line and the column of each mistake. `place`: what the parts are below."""
+    for part in PARTS:
+        words = getattr(template, part)
+        if words is not None and not words.strip():
+            raise Refusal("template.empty_part", part=f"{place}{part}")
+    if template.text is None and template.html is None:
+        raise Refusal("template.no_body", place=place)
+    mistakes = await asyncio.to_thread(lambda: list(_mistakes(template, place)))
+    if mistakes:
+        raise Refusal("template.broken", mistakes=mistakes)
+
+
+def _mistakes(template: Template, place: str) -> Iterator[dict[str, Any]]:
+    """Of each part the first: compiling ends with the first of all."""
+    alone = (Template(subject=template.subject), Template(subject="", text=template.text))
+    for each in (*alone, Template(subject="", html=template.html)):
+        try:
+            compile_template(each)
+        except TemplateError as error:
+            yield {
+                "field": f"{place}{error.part}",
+                "message": error.message,
+                "line": error.line,
+                "column": error.column,
+            }
+
+
+def _merged(before: StoredTemplate | None, request: PutTemplate) -> Template:
+    kept = None if request.is_whole else before
+    parts = {part: request.parts.get(part, getattr(kept, part, None)) for part in PARTS}
+    if parts["subject"] is None:
+        raise Refusal("template.no_subject", name=request.name, workspace=request.workspace)
+    return Template(subject=parts["subject"], text=parts["text"], html=parts["html"])
+
+
+async def _find(store: Store, request: Named) -> StoredTemplate | None:
+    try:
+        return await templates.template_named(store, request.workspace, request.name)
+    except NotFound:
+        return None
+
+
+async def _template(store: Store, request: Named) -> StoredTemplate:
+    found = await _find(store, request)
+    if found is None:
+        raise Refusal("template.unknown", name=request.name, workspace=request.workspace)
+    return found
+
+
+# ── sequences ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@action("sequence.put")
+async def put_sequence(actor: Actor, request: PutSequence, store: Store) -> SequencePut:
+    """Replaces all its steps."""
+    before = await _find_sequence(store, request)
+    is_new = await templates.put_sequence(store, request.workspace, request.name, request.steps)
+    if before is None or list(before.steps) != list(request.steps):
+        used = [step.template for step in request.steps]
+        await _record(actor, store, "sequence", "add" if is_new else "change", request, templates=used)
+    return SequencePut(sequence=await _sequence(store, request), is_new=is_new)
+
+
+@action("sequence.remove")
+async def remove_sequence(actor: Actor, request: Named, store: Store) -> None:
+    """Its templates stay."""
+    sequence = await _sequence(store, request)
+    if not await templates.remove_sequence(store, sequence):
+        campaigns = (await _sequence(store, request)).campaigns
+        raise Refusal("sequence.in_use", name=request.name, workspace=request.workspace, campaigns=campaigns)
+    await _record(actor, store, "sequence", "remove", request)
+
+
+async def _find_sequence(store: Store, request: Named) -> StoredSequence | None:
+    try:
+        return await templates.sequence_named(store, request.workspace, request.name)
+    except NotFound:
+        return None
+
+
+async def _sequence(store: Store, request: Named) -> StoredSequence:
+    found = await _find_sequence(store, request)
+    if found is None:
+        raise Refusal("sequence.unknown", name=request.name, workspace=request.workspace)
+    return found
+
+
+async def _record(actor: Actor, store: Store, what: str, verb: str, request: Named, **detail: object) -> None:
+    await actor.record(store, f"{what}.{verb}", f"{what} {request.name}", workspace=request.workspace, **detail)

@@ -1,0 +1,41 @@
+"""What is going on, as a caller may know it: the one shape in which every path and page has a condition."""
+
+from dataclasses import replace
+
+from fairpost.api.access import Caller
+from fairpost.api.names import SHARED, own_account, own_name, own_words
+from fairpost.model.reason import Reason
+from fairpost.policy.conditions import Condition
+from fairpost.reasons import rendering
+from fairpost.reasons.rendering import Shown
+
+HIDDEN = ("why", "server", "by")  # of the operator's own accounts and decisions
+
+
+def shown(condition: Condition, caller: Caller | None = None, *, zone: str | None = None) -> Shown:
+    """`caller` None: for those who run the service."""
+    if caller is None:
+        return rendering.shown(condition, zone=zone)
+    known = replace(condition, reason=_as_known(condition.reason, caller))
+    told = rendering.shown(known, zone=zone)
+    return replace(told, text=_without_its_name(told.text), then="")
+
+
+def _without_its_name(text: str) -> str:
+    """An account that the caller has no name for is not called by one."""
+    return text.replace(f"Account {SHARED}", SHARED.capitalize()).replace(f"account {SHARED}", SHARED)
+
+
+def _as_known(reason: Reason, caller: Caller) -> Reason:
+    params = dict(reason.params)
+    if isinstance(pool := params.get("pool"), str):
+        params["pool"] = own_name(pool, caller)
+    if isinstance(account := params.get("account"), str):
+        params["account"] = own_account(account, caller) or SHARED
+        if params["account"] == SHARED and reason.code != "account.blocks_workspace":  # whose figures are its own
+            params |= dict.fromkeys((name for name in HIDDEN if name in params), None)
+    if isinstance(why := params.get("why"), str):
+        params["why"] = own_words(why, caller)
+    if "by" in params:
+        params["by"] = "the operator"
+    return Reason(reason.code, **params)

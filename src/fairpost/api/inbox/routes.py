@@ -1,0 +1,256 @@
+"""The development inbox, for those who run the service: it holds everybody's mail.
+
+Nothing of a mail is ever answered as a page of ours: html is a string in JSON, files are downloads.
+"""
+
+import asyncio
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field
+
+from fairpost.api.access import Admin, SignedIn
+from fairpost.api.answers import Answer, Moment, Number, Page, Removed, ResponseModel, Text, as_dict, failures
+from fairpost.api.errors import invalid, not_found
+from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
+from fairpost.api.pictures import PICTURE_TYPES, with_pictures
+from fairpost.api.service import Service, TheService
+from fairpost.dev.inbox import mails
+from fairpost.dev.inbox.checks.check import check
+from fairpost.dev.inbox.checks.findings import Level
+from fairpost.dev.inbox.filenames import safe_names
+from fairpost.dev.inbox.mails import Mail, MailId
+from fairpost.dev.inbox.reading import PARTS_MAX, Reading, read
+from fairpost.store import workspaces
+
+TAG = {"name": "inbox", "description": "The development inbox, for those who run the service."}
+router = APIRouter(prefix="/api/inbox", tags=["inbox"])
+
+SHOWN_CHARS_MAX = 5_000_000  # of the text, and of the html
+ANY_TYPE = "application/octet-stream"
+SANDBOX = "sandbox; default-src 'none'"
+
+MailPath = Annotated[int, Path(ge=1, le=BIGGEST, description="The mail.")]
+FilePath = Annotated[int, Path(ge=0, le=PARTS_MAX, description="`index` of the attachment.")]
+
+
+class MailFacts(ResponseModel):
+    """`sender` and `recipients` are the envelope's; `from`, `subject` and `message_id` are what the headers say."""
+
+    id: Number
+    received_at: Moment
+    from_header: Annotated[str, Field(serialization_alias="from")]
+    sender: Annotated[str, Field(description="Empty: the null sender.")]
+    recipients: list[str]
+    subject: str
+    message_id: str
+    size: Annotated[int, Field(description="In bytes.")]
+    helo: str
+    peer: str
+    tls: Annotated[str | None, Field(description="Its version; null: the connection was plain.")]
+    auth_user: Annotated[str | None, Field(description="Null: nobody logged in.")]
+
+
+class MailItem(MailFacts):
+    attachments: Annotated[int, Field(description="How many.")]
+
+
+class HeaderOut(ResponseModel):
+    name: str
+    value: str
+
+
+class FileOut(ResponseModel):
+    index: int
+    filename: Annotated[str, Field(description="Safe to save under: no path, not hidden, each name once.")]
+    content_type: str
+    bytes: int
+    inline_id: Annotated[str | None, Field(description="By which html shows it: `cid:…`.")]
+
+
+class FindingOut(ResponseModel):
+    level: Level
+    what: str
+    text: Annotated[str, Field(description="What is so, and what to do.")]
+
+
+class FoundLinkOut(ResponseModel):
+    url: str
+    text: Annotated[str, Field(description="What a reader sees of it.")]
+    part: Annotated[str, Field(description="html or text")]
+
+
+class MailOut(MailFacts):
+    headers: Annotated[list[HeaderOut], Field(description="Decoded, in the order in which they stand.")]
+    text: str | None
+    html: Annotated[
+        str | None,
+        Field(description="As strangers wrote it: show it in a sandboxed frame only. Pictures of its own are in it."),
+    ]
+    is_cut: Annotated[bool, Field(description="There is more of it than is shown; the source has all.")]
+    attachments: list[FileOut]
+    checks: list[FindingOut]
+    links: Annotated[list[FoundLinkOut], Field(description="Of http and https.")]
+
+
+class RemovedMails(ResponseModel):
+    removed: Annotated[int, Field(description="How many.")]
+
+
+def _content(*types: str) -> dict[int | str, dict[str, Any]]:
+    """For the document, of what is no JSON."""
+    schema = {"schema": {"type": "string", "format": "binary"}}
+    return {200: {"content": dict.fromkeys(types, schema), "description": "As it came."}}
+
+
+@router.get("", summary="The newest first", responses=failures())
+async def listed(
+    _: Admin,
+    service: TheService,
+    q: Annotated[Text, Query(max_length=500, description="Words that all occur in subject, addresses or text.")] = "",
+    to: Annotated[Text | None, Query(max_length=500, description="Only what was sent to this address.")] = None,
+    after: Annotated[int | None, Query(ge=0, le=BIGGEST, description="Only what came after this one.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Answer[Page[MailItem]]:
+    words = q.split()
+    if len(words) > mails.WORDS_MAX:
+        raise invalid("q", f"has at most {mails.WORDS_MAX} words")
+    store = await service.inbox_store()
+    ids = await store.public_ids()
+    before = number_at(cursor, ids)
+    found = await mails.list_mails(
+        store,
+        words=words,
+        to=to,
+        before=None if before is None else MailId(before),
+        after=None if after is None else MailId(after),
+        most=limit + 1,
+    )
+    return page_of(found, limit, shown=_item, place=lambda mail: sealed(mail.id, ids))
+
+
+@router.get("/{mail_id}", summary="What is in one, and what is good or bad about it", responses=failures("not_found"))
+async def shown(mail_id: MailPath, _: Admin, service: TheService) -> Answer[MailOut]:
+    mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
+    return Answer(data=await asyncio.to_thread(_whole, mail, raw))  # a large one takes seconds
+
+
+@router.get(
+    "/{mail_id}/source",
+    summary="The message, byte for byte",
+    response_class=Response,
+    responses={**_content("text/plain", "message/rfc822"), **failures("not_found")},
+)
+async def source(
+    mail_id: MailPath,
+    _: Admin,
+    service: TheService,
+    download: Annotated[bool, Query(description="As a file for mail programs.")] = False,
+) -> Response:
+    _mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
+    if download:
+        return _file(raw, f"mail-{mail_id}.eml", "message/rfc822")
+    return _file(raw, f"mail-{mail_id}.txt", "text/plain; charset=utf-8", disposition="inline")
+
+
+@router.get(
+    "/{mail_id}/attachments/{index}",
+    summary="An attachment, to be saved",
+    response_class=Response,
+    responses={**_content(ANY_TYPE, *sorted(PICTURE_TYPES)), **failures("not_found")},
+)
+async def attachment(mail_id: MailPath, index: FilePath, _: Admin, service: TheService) -> Response:
+    _mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
+    files = (await asyncio.to_thread(read, raw)).attachments
+    if index >= len(files):
+        raise not_found("attachment", index, where=f" in mail {mail_id}")
+    content_type = files[index].content_type if files[index].content_type in PICTURE_TYPES else ANY_TYPE
+    return _file(files[index].data, safe_names([file.filename for file in files])[index], content_type)
+
+
+@router.delete("/{mail_id}", summary="Delete one", responses=failures("not_found"))
+async def delete(mail_id: MailPath, admin: Admin, service: TheService, request: Request) -> Answer[Removed]:
+    if not await _deleted(service, admin, request, [MailId(mail_id)]):
+        raise not_found("mail", mail_id, where=" in the inbox")
+    return Answer(data=Removed())
+
+
+@router.delete("", summary="Delete all", responses=failures())
+async def delete_all(
+    admin: Admin,
+    service: TheService,
+    request: Request,
+    everything: Annotated[bool, Query(alias="all", description="Must be true: so that nobody does it by mistake.")],
+) -> Answer[RemovedMails]:
+    if not everything:
+        raise invalid("all", "must be true")
+    return Answer(data=RemovedMails(removed=await _deleted(service, admin, request, None)))
+
+
+async def _deleted(service: Service, admin: SignedIn, request: Request, ids: list[MailId] | None) -> int:
+    """The entry goes to the home database, where admins look for it. Where that is another one, it comes before the commit here: no mail
+    goes without."""
+    store = await service.inbox_store()
+    async with store.together() as one:
+        home = one if service.settings.regions is None else service.home
+        gone = await mails.delete_mails(one, ids)
+        if gone:
+            await workspaces.write_audit(
+                home,
+                workspace=None,
+                who=admin.who,
+                action="inbox.delete",
+                subject="the inbox" if ids is None else f"mail {ids[0]}",
+                detail={"mails": len(gone)},
+                request_id=request.state.request_id,
+            )
+    return len(gone)
+
+
+def _item(mail: Mail) -> MailItem:
+    return MailItem.model_validate({**as_dict(mail), "attachments": len(mail.attachments)})
+
+
+def _whole(mail: Mail, raw: bytes) -> MailOut:
+    reading = read(raw)
+    checked = check(raw, reading)
+    html = None if reading.html is None else with_pictures(reading.html[:SHOWN_CHARS_MAX], reading.attachments)
+    return MailOut.model_validate(
+        {
+            **as_dict(mail),
+            "headers": [{"name": name, "value": value} for name, value in reading.headers],
+            "text": None if reading.text is None else reading.text[:SHOWN_CHARS_MAX],
+            "html": html,
+            "is_cut": reading.is_cut or max(len(reading.text or ""), len(reading.html or "")) > SHOWN_CHARS_MAX,
+            "attachments": _files(reading),
+            "checks": checked.findings,
+            "links": checked.links,
+        }
+    )
+
+
+def _files(reading: Reading) -> list[FileOut]:
+    names = safe_names([file.filename for file in reading.attachments])
+    return [
+        FileOut(
+            index=index,
+            filename=name,
+            content_type=file.content_type,
+            bytes=len(file.data),
+            inline_id=file.inline_id,
+        )
+        for index, (name, file) in enumerate(zip(names, reading.attachments, strict=True))
+    ]
+
+
+def _file(content: bytes, filename: str, content_type: str, *, disposition: str = "attachment") -> Response:
+    """Whatever it is, and whatever a browser takes it for, nothing in it runs. `filename` is a safe one."""
+    plain = "".join(c if c.isascii() and c not in '"\\%' else "_" for c in filename)
+    headers = {
+        "Content-Disposition": f"{disposition}; filename=\"{plain}\"; filename*=UTF-8''{quote(filename, safe='')}",
+        "Content-Security-Policy": SANDBOX,
+        "Content-Type": content_type,
+    }
+    return Response(content, headers=headers)

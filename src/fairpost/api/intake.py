@@ -1,0 +1,94 @@
+"""Hands e-mails in for a workspace. Whether they are good is judged by the database alone, the same for every way in."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fairpost.api.access import Caller
+from fairpost.api.errors import ApiError, invalid
+from fairpost.api.service import Service
+from fairpost.store.store import Store
+from fairpost.system import clock
+from fairpost.system.failpoints import failpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    id: int
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """`code`: one of the API's. `until`: it was one too many of its user, and from this moment on there is room again."""
+
+    field: str
+    message: str
+    code: str = "invalid"
+    until: datetime | None = None
+
+    def as_error(self) -> ApiError:
+        if self.code == "invalid":
+            return invalid(self.field, self.message)
+        wait_s = (self.until - clock.now()).total_seconds() if self.until else 60
+        return ApiError(
+            self.code,
+            f"{self.field} {self.message}",
+            details=[{"field": self.field, "message": self.message}],
+            headers={"Retry-After": str(max(1, math.ceil(wait_s)))} if self.code == "quota_reached" else None,
+        )
+
+
+CODES = {"too_many": "quota_reached", "key_reused": "idempotency_key_reused"}  # of the database and of the API
+
+
+async def submit(
+    caller: Caller, service: Service, emails: Sequence[dict[str, Any]], *, requests: Sequence[Any] | None = None
+) -> list[Taken | Refused]:
+    """A result for each, in order; in a commit of its own. `requests`: what was asked, where an e-mail was made of it; it
+    is compared with what came with the same key before."""
+    said = json.dumps(requests, ensure_ascii=False) if requests is not None else None
+    taken = await submit_json(
+        caller, service, json.dumps(emails, ensure_ascii=False), store=caller.owner, requests=said
+    )
+    failpoint("after_submit")
+    return taken
+
+
+def followed(caller: Caller, given: Any) -> str:
+    """The e-mail that another follows, as the database knows it. What can be no id is refused there, like one that nobody has: there is no 0."""
+    is_text = isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool))
+    return str((caller.email_id(str(given)) if is_text else None) or 0)
+
+
+async def submit_json(
+    caller: Caller, service: Service, emails: str, *, store: Store, requests: str | None = None
+) -> list[Taken | Refused]:
+    """The same of a list that is written already, in the transaction of this store."""
+    rows = await store.fetch(
+        "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5, $6, $7, $8)",
+        caller.workspace,
+        emails,
+        service.settings.user_daily_max or None,
+        service.settings.user_waiting_max or None,
+        clock.stated(),
+        caller.user,
+        service.settings.daily_max_of_workspace or None,
+        requests,
+    )
+    return [_result(row) for row in rows]
+
+
+def _result(row: Any) -> Taken | Refused:
+    if row["error"] is None:
+        return Taken(row["id"], row["new"])
+    error = json.loads(row["error"])
+    return Refused(
+        error.get("field", ""),
+        error["message"],
+        CODES.get(error.get("code"), "invalid"),
+        datetime.fromisoformat(error["until"]) if error.get("until") else None,
+    )

@@ -1,0 +1,14 @@
+"""Stands where the development inbox would be, in an installation without it."""
+
+from fastapi import APIRouter
+
+from fairpost.api.access import Admin
+from fairpost.extras import Extra, require
+
+router = APIRouter(prefix="/api/inbox", include_in_schema=False)
+
+
+@router.get("{rest:path}")
+@router.delete("{rest:path}")
+async def absent(_: Admin) -> None:
+    require(Extra.LOCAL, "The development inbox")

@@ -1,0 +1,82 @@
+"""A person's data in a workspace: handed out, and erased on request."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.responses import StreamingResponse
+
+from fairpost.actions import privacy as actions
+from fairpost.api.access import LONG, Caller, Manages
+from fairpost.api.acting import act
+from fairpost.api.answers import AddressPath, Answer, Id, ResponseModel, failures
+from fairpost.api.errors import invalid
+from fairpost.store import privacy as persons
+
+TAG = {"name": "persons", "description": "What the workspace has of a person: handed out, or erased."}
+router = APIRouter(prefix="/api/persons", tags=["persons"])
+
+
+class PersonData(ResponseModel):
+    prospects: list[dict[str, Any]]
+    suppressions: list[dict[str, Any]]
+    soft_bounces: list[dict[str, Any]]
+    inbox_mails: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    emails: list[dict[str, Any]]
+
+
+class Erased(ResponseModel):
+    """How much was erased, and of e-mails that still waited: cancelled, or sent on to the others alone."""
+
+    prospects: int
+    suppressions: Annotated[int, Field(description="They live on as hashes.")]
+    cancelled: int
+    taken_out: int
+    emails: int
+    events: int
+    in_hand: Annotated[list[Id], Field(description="E-mails being sent or in doubt: ask again later.")]
+
+
+@router.get(
+    "/{address}",
+    dependencies=LONG,
+    summary="Everything the workspace has of a person",
+    response_class=StreamingResponse,
+    responses={200: {"model": Answer[PersonData], "description": "As it is read: it may be long."}, **failures()},
+)
+async def export(address: AddressPath, caller: Manages) -> StreamingResponse:
+    parsed = await caller.store.parse_address(address)
+    if parsed is None:
+        raise invalid("address", "must be an e-mail address")
+    return StreamingResponse(_written(caller, parsed), media_type="application/json")
+
+
+@router.delete("/{address}", dependencies=LONG, summary="Erase it", responses=failures())
+async def erase(
+    address: AddressPath,
+    caller: Manages,
+    keep_sendable: Annotated[bool, Query(description="The person may be written to again.")] = False,
+) -> Answer[Erased]:
+    asked = actions.Erase(address=address, workspace=caller.workspace, keep_sendable=keep_sendable)
+    done = await act(caller, actions.erase, asked, store=caller.owner)
+    return Answer(
+        data=Erased(
+            prospects=done.prospects,
+            suppressions=done.suppressions,
+            cancelled=done.cancelled,
+            taken_out=done.taken_out,
+            emails=done.emails,
+            events=done.events,
+            in_hand=[caller.ids.email(id_) for id_ in done.in_hand],
+        )
+    )
+
+
+async def _written(caller: Caller, address: str) -> AsyncIterator[str]:
+    """As it is read."""
+    yield '{"success": true, "data": {'
+    async for text in persons.as_json(persons.export(caller.owner, address, workspace=caller.workspace)):
+        yield text
+    yield "}}"

@@ -1,0 +1,95 @@
+"""What people who sign in get by e-mail, from the templates of the portals `admin` and `hub`, through the queue like any other."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode
+
+from fairpost.model.errors import FairpostError
+from fairpost.model.person import Offered, Person
+from fairpost.model.workspace import SERVICE_WORKSPACE
+from fairpost.templates.portals import Portals
+
+if TYPE_CHECKING:
+    from fairpost.store.store import Store
+
+NAME_CHARS_MAX = 80
+ADMIN_PORTAL = "admin"  # of the operator's own e-mails: no workspace sends them
+
+Page = Literal["setup", "invitation", "reset", "enter"]
+
+
+def link(public_url: str, page: Page, token: str, *, region: str = "") -> str:
+    """`region`: whose database knows the token, where there are several."""
+    return f"{public_url.rstrip('/')}/{page}?{urlencode({'token': f'{region}.{token}' if region else token})}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceMail:
+    """How the service writes to people."""
+
+    portals: Portals
+    pool: str
+    public_url: str
+    region: str = ""  # whose people it writes to, where there are several
+
+    def link(self, page: Page, token: str) -> str:
+        return link(self.public_url, page, token, region=self.region)
+
+    async def send_code(
+        self, store: "Store", person: Person, code: str, *, client: str, now: datetime, expires_at: datetime
+    ) -> None:
+        """Worthless when the code is."""
+        fields = {"code": code, "requested_at": f"{now.astimezone(UTC):%d %B %Y, %H:%M} UTC", "place": client}
+        await self._queue(store, person, "tfa", fields, now=now, expires_at=expires_at)
+
+    async def send_invitation(self, store: "Store", offered: Offered, *, inviter: str, now: datetime) -> None:
+        fields = {
+            "inviter": inviter[:NAME_CHARS_MAX],
+            "role": str(offered.person.role),
+            "accept_url": self.link("invitation", offered.token),
+            "valid_for": _in_words(offered.expires_at, now),
+        }
+        await self._queue(store, offered.person, "invite", fields, now=now, expires_at=offered.expires_at)
+
+    async def send_reset(self, store: "Store", offered: Offered, *, now: datetime) -> None:
+        fields = {
+            "reset_url": self.link("reset", offered.token),
+            "valid_for": _in_words(offered.expires_at, now),
+        }
+        await self._queue(store, offered.person, "forgot_password", fields, now=now, expires_at=offered.expires_at)
+
+    async def _queue(
+        self,
+        store: "Store",
+        person: Person,
+        mail_type: str,
+        fields: Mapping[str, str],
+        *,
+        now: datetime,
+        expires_at: datetime,
+    ) -> None:
+        template = self.portals.get(ADMIN_PORTAL if person.workspace is None else "hub", mail_type)
+        given = {"first_name": person.name.partition(" ")[0], **fields}
+        said = template.render({name: given[name] for name in template.fields.keys() & given.keys()})
+        email: dict[str, Any] = {
+            "workspace": SERVICE_WORKSPACE,
+            "to": person.address,
+            "subject": said.subject,
+            "text": said.text,
+            "html": said.html,
+            "class": "urgent" if template.is_urgent else "bulk",
+            "pool": self.pool,
+            "on_doubt": "resend",  # twice does no harm, and not at all keeps somebody out
+            "expires_at": expires_at.isoformat(),
+        }
+        (row,) = await store.enqueue_many([email], now=now)
+        if row["error"] is not None:
+            raise FairpostError(f"The e-mail to {person.address} was refused: {json.loads(row['error'])['message']}")
+
+
+def _in_words(until: datetime, now: datetime) -> str:
+    hours = round((until - now).total_seconds() / 3600)
+    return f"{hours} hours" if hours != 1 else "1 hour"

@@ -1,0 +1,69 @@
+"""A real engine for benchmarks: `fairpost work` as its own processes, on the benchmark's database."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from fairpost.model.account import Limits
+from fairpost.model.errors import FairpostError
+from fairpost.model.ids import AccountId
+from fairpost.model.transport import Security
+from fairpost.store.store import Store
+from fairpost.transports.smtp.settings import SmtpSettings
+
+END_S_MAX = 30.0
+
+
+@asynccontextmanager
+async def running_engine(url: str, *options: str) -> AsyncIterator[int]:
+    """The pid of its parent process, once it is ready."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "fairpost", "work", "--ends-with-stdin", *options),
+        env={**os.environ, "FAIRPOST_DATABASE_URL": url},
+        stdin=asyncio.subprocess.PIPE,  # killed, a benchmark leaves no engine behind
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    try:
+        said = b""
+        while not said.startswith(b"ready"):
+            said = await process.stderr.readline()
+            if not said:
+                raise FairpostError("the engine did not start")
+        drain = asyncio.create_task(process.stderr.read())
+        yield process.pid
+    finally:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), END_S_MAX)
+        except TimeoutError:
+            process.kill()
+        await drain
+
+
+async def add_accounts(store: Store, n: int, *, host: str, port: int, first: int = 0) -> list[AccountId]:
+    server = SmtpSettings(host=host, port=port, security=Security.NONE)
+    return [
+        await store.add_account(f"bench{i}", address=f"bench{i}@example.com", limits=Limits(), transport=server)
+        for i in range(first, first + n)
+    ]
+
+
+def children(pid: int) -> list[int]:
+    """All processes below this one."""
+    found: list[int] = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found += [int(child), *children(int(child))]
+    return found
+
+
+def private_kb(pid: int) -> int:
+    """What a process has for itself, not shared with its parent."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))

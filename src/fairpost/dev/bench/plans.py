@@ -1,0 +1,201 @@
+"""The sending rate, and what the database's processes use for an e-mail, whatever the planner knows of the tables.
+
+Each case has a database of its own in which nothing is vacuumed or analysed behind its back. They take turns, so that what
+else the machine does meets all of them. The last case has a transaction held open, and vacuum at work as usual.
+"""
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import asyncpg
+
+from fairpost.dev.bench.compose import HTML, SUBJECT, TEXT
+from fairpost.dev.bench.engine import add_accounts, running_engine
+from fairpost.dev.bench.sink import running_sink
+from fairpost.dev.bench.workload import bench_database, fill
+from fairpost.store.store import Store
+from fairpost.system import clock
+
+Reached = Callable[[str, float], None]  # what is done, and which part of all is done before it
+
+CASES = ("fresh", "none", "empty", "emptied", "loaded")
+ACCOUNTS = 8
+SENDERS = 50
+WARM = 300
+ONCE_THERE = 100_000
+IDLE_S_MAX = 60.0
+AT_ONCE = 1_000
+
+
+@dataclass(slots=True)
+class Case:
+    name: str
+    url: str
+    store: Store
+    rates: list[float] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
+
+
+async def bench_plans(
+    url: str, reached: Reached, *, seconds: float = 4, rounds: int = 3, emails: int = 10_000, held_s: float = 60
+) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    turns = len(CASES) * rounds
+    total_s = turns * (seconds + 5) + held_s + 3 * seconds
+    async with running_sink() as (host, port), AsyncExitStack() as stack:
+        cases = [await stack.enter_async_context(_case(url, name, host=host, port=port)) for name in CASES]
+        for turn, case in zip(range(turns), itertools.cycle(cases), strict=False):
+            reached(f"{case.name}, round {turn // len(CASES) + 1}", turn * (seconds + 5) / total_s)
+            await _take_turn(case, emails, seconds)
+        for case in cases:
+            figures |= {f"{case.name}_per_s": median(case.rates), f"{case.name}_cpu_us": median(case.cpu_us)}
+    for case in cases[1:]:
+        figures[f"{case.name}_rate"] = figures[f"{case.name}_per_s"] / figures["fresh_per_s"]
+        figures[f"{case.name}_cpu"] = figures[f"{case.name}_cpu_us"] / figures["fresh_cpu_us"]
+    async with running_sink() as (host, port), _case(url, "held", host=host, port=port) as case:
+        needed = round(1.5 * max(figures["fresh_per_s"], 500) * (held_s + 3 * seconds)) + WARM
+        await _enqueue(
+            case.store,
+            needed,
+            lambda done: reached(f"held: {done:,} of {needed:,} enqueued", turns * (seconds + 5) / total_s),
+        )
+        await _analyse(case.store)
+        figures |= await _under_a_held_transaction(
+            case, seconds, held_s, lambda what, s: reached(what, (turns * (seconds + 5) + s) / total_s)
+        )
+    return figures
+
+
+@asynccontextmanager
+async def _case(url: str, name: str, *, host: str, port: int) -> AsyncIterator[Case]:
+    async with bench_database(url, name) as own, Store.open(own) as store:
+        await add_accounts(store, ACCOUNTS, host=host, port=port)
+        if name != "held":
+            for row in await store.fetch(
+                "SELECT oid::regclass::text AS name FROM pg_class WHERE relnamespace = 'fairpost'::regnamespace AND relkind = 'r'"
+            ):
+                await store.value(f"ALTER TABLE {row['name']} SET (autovacuum_enabled = false)")
+        if name == "emptied":
+            await fill(store, [f"workspace{n}" for n in range(SENDERS)], ONCE_THERE // SENDERS)
+        if name in ("empty", "emptied"):
+            await _analyse(store)
+        if name == "emptied":
+            await store.value("DELETE FROM fairpost.queue")
+            await store.value("DELETE FROM fairpost.arrivals")
+            await store.value("VACUUM fairpost.queue, fairpost.arrivals")
+        yield Case(name, own, store)
+
+
+async def _take_turn(case: Case, emails: int, seconds: float) -> None:
+    if case.name != "loaded":
+        await _enqueue(case.store, emails)
+    if case.name == "fresh":
+        await _analyse(case.store)
+    async with running_engine(case.url):
+        if case.name == "loaded":  # with plans that were made for a nearly empty queue
+            await _enqueue(case.store, WARM)
+            await _until_sent_all(case.store)
+            await _enqueue(case.store, emails)
+        await _measure(case, seconds)
+
+
+async def _under_a_held_transaction(case: Case, seconds: float, held_s: float, reached: Reached) -> dict[str, float]:
+    async with running_engine(case.url):
+        reached("held: before", 0)
+        await _measure(case, seconds)
+        held = await asyncpg.connect(case.url)
+        try:
+            await held.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            await held.fetchval("SELECT pg_current_xact_id()::text")
+            for second in range(round(held_s)):
+                reached(f"held: for {second} s", seconds + second)
+                await asyncio.sleep(1)
+            await _measure(case, seconds)
+        finally:
+            await held.close()
+        reached("held: after", 2 * seconds + held_s)
+        await _measure(case, seconds)
+    before, under, after = range(3)
+    return {
+        "held_before_per_s": case.rates[before],
+        "held_per_s": case.rates[under],
+        "held_after_per_s": case.rates[after],
+        "held_before_cpu_us": case.cpu_us[before],
+        "held_cpu_us": case.cpu_us[under],
+        "held_after_cpu_us": case.cpu_us[after],
+        "held_rate": case.rates[under] / case.rates[before],
+        "held_cpu": case.cpu_us[under] / case.cpu_us[before],
+        "held_s": held_s,
+    }
+
+
+async def _measure(case: Case, seconds: float) -> None:
+    """From when it has warmed up."""
+    before = first = await _sent(case.store)
+    while before < first + WARM:
+        await asyncio.sleep(0.05)
+        before = await _sent(case.store)
+    cpu_before, started_s = await _cpu_s(case.store), clock.monotonic()
+    await asyncio.sleep(seconds)
+    after, cpu_after, ended_s = await _sent(case.store), await _cpu_s(case.store), clock.monotonic()
+    spent_s = sum(cpu_after[pid] - cpu_before[pid] for pid in cpu_after.keys() & cpu_before.keys())
+    case.rates.append((after - before) / (ended_s - started_s))
+    case.cpu_us.append(1e6 * spent_s / max(1, after - before))
+
+
+async def _sent(store: Store) -> int:
+    return int(await store.value("SELECT sum(sent_total) FROM fairpost.leases"))
+
+
+async def _until_sent_all(store: Store) -> None:
+    async with asyncio.timeout(IDLE_S_MAX):
+        is_empty = False
+        while not is_empty:
+            await asyncio.sleep(0.05)
+            is_empty = not await store.value("SELECT EXISTS (SELECT FROM fairpost.queue)")
+
+
+async def _cpu_s(store: Store) -> dict[int, float]:
+    """What each process of the database's clients has used; empty where they run on another machine."""
+    pids = [
+        row["pid"] for row in await store.fetch("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
+    ]
+    return {pid: spent_s for pid in pids if (spent_s := _spent_s(pid)) is not None}
+
+
+def _spent_s(pid: int) -> float | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    if "(postgres" not in stat:  # the database is on another machine, and this is some other process
+        return None
+    return sum(int(ticks) for ticks in stat.rpartition(")")[2].split()[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
+async def _analyse(store: Store) -> None:
+    await store.value("ANALYZE")
+
+
+async def _enqueue(store: Store, emails: int, reached: Callable[[int], None] = lambda done: None) -> None:
+    for start in range(0, emails, AT_ONCE):
+        reached(start)
+        await store.enqueue_many(
+            [
+                {
+                    "to": f"person{n}@example.org",
+                    "subject": SUBJECT,
+                    "text": TEXT,
+                    "html": HTML,
+                    "workspace": f"workspace{n % SENDERS}",
+                    "stream": "campaign",
+                }
+                for n in range(start, min(start + AT_ONCE, emails))
+            ]
+        )

@@ -1,0 +1,99 @@
+"""How long it takes to fill in an e-mail: one of a campaign beside str.format_map, and one of the product's own in the words of a workspace
+beside the same in those of the files, each with the look at the database that finds out whose words count.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from statistics import median
+
+from fairpost.dev.bench.workload import Progress, bench_database
+from fairpost.portals import WorkspacePortals
+from fairpost.store.store import Store
+from fairpost.system import clock
+from fairpost.templates.portals import BUILT_IN, load_portals
+from fairpost.templates.rendering import Template, compile_template
+
+ROUNDS = 7
+ROUND_S = 0.3
+OWN, NONE = "with words of its own", "without"
+
+PARAGRAPH = "It should be with you by Thursday. If it is not, answer this e-mail and we look into it at once. "
+TEXT = f"Hello {{{{ first_name }}}},\n\nyour order {{{{ order_no }}}} for {{{{ company }}}} has left {{{{ city }}}}.\n\n{PARAGRAPH * 18}\n\n{{{{ link }}}}\n"
+ROW = '<tr><td style="padding: 8px 16px; font-family: sans-serif; color: #333333">{}</td></tr>\n'
+HTML = (
+    ROW.format("Hello <b>{{ first_name }}</b>, your order {{ order_no }} for {{ company }} has left {{ city }}.")
+    + ROW.format(PARAGRAPH) * 42
+    + ROW.format('<a href="{{ link }}">See where it is</a>')
+)
+TEMPLATE = Template(subject="Order {{ order_no }} is on its way, {{ first_name }}", text=TEXT, html=HTML)
+FIELDS = [
+    {
+        "first_name": f"Jürgen {n}",
+        "order_no": str(4_700 + n),
+        "company": "Müller & Söhne",
+        "city": "Köln",
+        "link": f"https://example.com/orders/{n}?from=mail",
+    }
+    for n in range(100)
+]
+
+
+async def bench_render(url: str, progress: Progress) -> dict[str, float]:
+    progress("filling in a campaign's e-mail")
+    compiled, formats = compile_template(TEMPLATE), formats_of(TEMPLATE)
+    figures = _medians_us(
+        {
+            "render_us": lambda n: compiled.render(FIELDS[n]),
+            "format_map_us": lambda n: by_format_map(formats, n),
+        }
+    )
+    async with bench_database(url) as own, Store.open(own, connections_max=1) as store:
+        progress("the product's own, of a workspace and of the files")
+        portals = load_portals(BUILT_IN)
+        desk = WorkspacePortals(store, portals)
+        mails = [(each.portal.key, each.type, each.sample) for each in portals.list()]
+        for portal, mail_type, _ in mails:
+            await desk.put_override(OWN, portal, mail_type, portals.get(portal, mail_type).words)
+        figures |= await _asked_us(
+            {
+                "portal_own_words_us": lambda n: desk.portal_email(OWN, *mails[n % len(mails)]),
+                "portal_us": lambda n: desk.portal_email(NONE, *mails[n % len(mails)]),
+                "select_us": lambda _: store.value("SELECT 1"),
+            }
+        )
+    return figures
+
+
+def formats_of(template: Template) -> list[str]:
+    sources = (template.subject, template.text or "", template.html or "")
+    return [source.replace("{{ ", "{").replace(" }}", "}") for source in sources]
+
+
+def by_format_map(formats: Sequence[str], n: int) -> list[str]:
+    """The floor: nothing is escaped, and nothing checked."""
+    return [source.format_map(FIELDS[n]) for source in formats]
+
+
+def _medians_us(subjects: dict[str, Callable[[int], object]]) -> dict[str, float]:
+    """Turn by turn, so that a busy moment of the machine meets all of them."""
+    seen: dict[str, list[float]] = {name: [] for name in subjects}
+    for _ in range(ROUNDS):
+        for name, subject in subjects.items():
+            done, started_s = 0, clock.monotonic()
+            while (taken_s := clock.monotonic() - started_s) < ROUND_S:
+                for n in range(len(FIELDS)):
+                    subject(n)
+                done += len(FIELDS)
+            seen[name].append(taken_s / done * 1e6)
+    return {name: median(times) for name, times in seen.items()}
+
+
+async def _asked_us(subjects: dict[str, Callable[[int], Awaitable[object]]]) -> dict[str, float]:
+    seen: dict[str, list[float]] = {name: [] for name in subjects}
+    for _ in range(ROUNDS):
+        for name, subject in subjects.items():
+            done, started_s = 0, clock.monotonic()
+            while (taken_s := clock.monotonic() - started_s) < ROUND_S:
+                await subject(done)
+                done += 1
+            seen[name].append(taken_s / done * 1e6)
+    return {name: median(times) for name, times in seen.items()}

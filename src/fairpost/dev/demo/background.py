@@ -1,0 +1,97 @@
+"""The second act, quiet and long: what a newcomer sees on every page of the dashboard within the first minutes.
+
+A trickle of single e-mails of every kind, some of which fail; a campaign under way, and a draft; an account at its hourly limit,
+one that warms up, one that is paused; a sender who is held back; and an e-mail in doubt, for a person to decide.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from fairpost.dev.demo import stage
+from fairpost.dev.demo.campaign import put_campaigns
+from fairpost.dev.demo.letters import Letter, Letters, held_back, in_doubt
+from fairpost.dev.demo.stage import CLUB, HOURLY_POOL, POOL, SHOP, WARMING_POOL, WORKSPACES
+from fairpost.model.sender import SenderId
+from fairpost.store.senders import set_sender
+from fairpost.store.store import Store
+from fairpost.store.trouble import DRIVER_ERRORS
+from fairpost.system import clock
+from fairpost.system.chance import Dice
+from fairpost.templates.portals import BUILT_IN, load_portals
+from fairpost.transports.smtp.settings import SmtpSettings
+
+LASTS_S = 30 * 60
+PAUSE_S = (0.7, 2.0)  # between two e-mails of the trickle
+DETOURS = {7: HOURLY_POOL, 15: WARMING_POOL}  # of so many e-mails, one goes through this pool
+DETOUR_WAITING_MAX = 8  # where as many wait, no more are sent there
+HOURLY_AT_FIRST = 20  # more than its hour allows
+HELD_BACK = 12
+HELD_USER = "max"
+HELD_BECAUSE = "three readers complained about his offers"
+PLANS = {(SHOP, "till"): "team", (CLUB, "editors"): "team", (CLUB, "intern"): "free", (CLUB, HELD_USER): "free"}
+
+
+class SecondAct:
+    def __init__(self, store: Store, server: SmtpSettings, *, dice: Dice) -> None:
+        self._store = store
+        self._server = server
+        self._dice = dice
+        self._letters: Letters | None = None
+        self._number = 0
+
+    async def run(self, over: asyncio.Event) -> None:
+        """Until it is over, or has lasted long enough. What a database refuses, or one that is away for a while, does not end it."""
+        until_s = clock.monotonic() + LASTS_S
+        while not over.is_set() and clock.monotonic() < until_s:
+            with suppress(*DRIVER_ERRORS):
+                await self.step()
+            shortest, longest = PAUSE_S
+            with suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), shortest + (longest - shortest) * self._dice())
+
+    async def begin(self) -> None:
+        """Sets the stage, where the first act has played. What is there already stays; what somebody has changed of it is as it was."""
+        self._letters = Letters(await asyncio.to_thread(load_portals, BUILT_IN), self._dice)
+        await stage.put_accounts(self._store, stage.PARTS, self._server)
+        for (workspace, user), plan in PLANS.items():
+            await set_sender(self._store, SenderId(workspace=workspace, name=user), plan=plan, since=None)
+        await self._store.hold(CLUB, "user", HELD_USER, reason=HELD_BECAUSE)
+        await self._enqueue([held_back(n) for n in range(await self._unfinished(HELD_USER), HELD_BACK)])
+        if not await self._unfinished(in_doubt()["stream"]):
+            await self._enqueue([in_doubt()])
+        lacking = HOURLY_AT_FIRST - await self._unfinished(HOURLY_POOL)
+        await self._enqueue([self._next_letter() for _ in range(lacking)], pool=HOURLY_POOL)
+        await put_campaigns(self._store, now=await self._store.now())
+
+    async def step(self) -> None:
+        """One more e-mail."""
+        letter = self._next_letter()
+        await self._enqueue([letter], pool=await self._pool())
+
+    def _next_letter(self) -> Letter:
+        assert self._letters is not None, "begin comes first"
+        letter = self._letters.letter(self._number, now=clock.now())
+        self._number += 1
+        return letter
+
+    async def _pool(self) -> str:
+        for every, pool in DETOURS.items():
+            if self._number % every == 0 and await self._unfinished(pool) < DETOUR_WAITING_MAX:
+                return pool
+        return POOL
+
+    async def _unfinished(self, name: str) -> int:
+        """How many e-mails of the demonstration are under way whose user, stream or pool is called so."""
+        sql = """SELECT count(*) FROM fairpost.queue q
+                 WHERE q.workspace = ANY ($1) AND $2 IN (q.user_name, q.stream, q.route)"""
+        return int(await self._store.value(sql, list(WORKSPACES), name))
+
+    async def _enqueue(self, letters: Sequence[Letter], *, pool: str = POOL) -> None:
+        await self._store.enqueue_many([{**letter, "pool": pool} for letter in letters])
+
+
+async def clear(store: Store) -> None:
+    """Cancels what still waits of the demonstration, and lifts its hold."""
+    await stage.clear(store)
+    await store.release(CLUB, "user", HELD_USER)

@@ -1,0 +1,199 @@
+"""The mails of the inbox: kept, listed, searched, read, deleted, pruned. What is in one is `reading.py`'s business."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NewType
+
+from fairpost.dev.inbox.reading import Reading, fold, read, search_text
+from fairpost.model.errors import NotFound
+from fairpost.store.store import Store
+
+MailId = NewType("MailId", int)
+
+KEEP_MAILS = 10_000
+KEEP_BYTES = 1_073_741_824
+PRUNE_EVERY_MAILS = 100
+PRUNE_AT_BYTES = 1_048_576  # after a mail this large, too: 99 large ones would be gigabytes
+WORDS_MAX = 50
+GLIMPSE_CHARS = 300
+GLIMPSE_RECIPIENTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A mail as the server got it, and how it came."""
+
+    sender: str
+    recipients: tuple[str, ...]
+    helo: str
+    peer: str
+    tls: str | None
+    auth_user: str | None
+    raw: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedFile:
+    filename: str
+    content_type: str
+    inline_id: str | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """A mail as a list shows it. `from_header` is who the mail says it is from; `sender` is the envelope's."""
+
+    id: MailId
+    received_at: datetime
+    sender: str
+    recipients: tuple[str, ...]
+    subject: str
+    from_header: str
+    message_id: str
+    size: int
+    attachments: tuple[AttachedFile, ...]
+    helo: str
+    peer: str
+    tls: str | None
+    auth_user: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glimpse:
+    """As much of a mail as fits into a line of a list."""
+
+    id: MailId
+    received_at: datetime
+    from_header: str
+    subject: str
+    recipients: tuple[str, ...]  # the first few
+    recipients_count: int
+    size: int
+    attachments: int
+
+
+# One statement is one commit: when it answers, the mail is kept.
+_ADD = """
+    INSERT INTO fairpost.inbox (sender, recipients, subject, from_header, message_id, size, attachments,
+                                helo, peer, tls, auth_user, search, raw)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id, received_at"""
+
+# The newest first, along the primary key. Words are looked for as they are: strpos knows no wildcards.
+_LIST = """
+    SELECT id, received_at, sender, recipients, subject, from_header, message_id, size, attachments,
+           helo, peer, tls, auth_user
+    FROM fairpost.inbox i
+    WHERE ($1::bigint IS NULL OR i.id < $1) AND ($2::bigint IS NULL OR i.id > $2)
+      AND ($3::text IS NULL OR EXISTS (SELECT FROM unnest(i.recipients) r WHERE lower(r) = lower($3)))
+      AND NOT EXISTS (SELECT FROM unnest($4::text[]) word WHERE strpos(i.search, word) = 0)
+    ORDER BY i.id DESC LIMIT $5"""
+
+_GLIMPSES = """
+    SELECT id, received_at, left(from_header, $2) AS from_header, left(subject, $2) AS subject,
+           ARRAY (SELECT left(r, $2) FROM unnest(recipients[1:$3]) r) AS recipients,
+           cardinality(recipients) AS recipients_count, size, jsonb_array_length(attachments) AS attachments
+    FROM fairpost.inbox ORDER BY id DESC LIMIT $1"""
+
+# The newest is kept however large it is. Reads the ids and sizes of all: some ten thousand, every hundredth mail.
+_PRUNE = """
+    WITH counted AS (
+        SELECT id, row_number() OVER newest AS mails, sum(size) OVER newest AS bytes
+        FROM fairpost.inbox WINDOW newest AS (ORDER BY id DESC)
+    ), gone AS (
+        DELETE FROM fairpost.inbox
+        WHERE id <= (SELECT max(id) FROM counted WHERE mails > $1 OR mails > 1 AND bytes > $2) RETURNING 1
+    )
+    SELECT count(*) FROM gone"""
+
+
+async def add_mail(store: Store, arrived: Arrived) -> Mail:
+    """Committed when it returns."""
+    reading = await asyncio.to_thread(read, arrived.raw)  # a large one takes seconds
+    fields = {
+        "sender": arrived.sender,
+        "recipients": list(arrived.recipients),
+        "subject": reading.header("subject"),
+        "from_header": reading.header("from"),
+        "message_id": reading.header("message-id"),
+        "size": len(arrived.raw),
+        "attachments": json.dumps(_listed(reading)),
+        "helo": arrived.helo,
+        "peer": arrived.peer,
+        "tls": arrived.tls,
+        "auth_user": arrived.auth_user,
+    }
+    search = search_text(reading, sender=arrived.sender, recipients=arrived.recipients)
+    row = await store.row(_ADD, *fields.values(), search, arrived.raw)
+    return _mail({**fields, **row})
+
+
+def prune_is_due(mail: Mail) -> bool:
+    return mail.id % PRUNE_EVERY_MAILS == 0 or mail.size >= PRUNE_AT_BYTES
+
+
+async def prune(store: Store, *, keep_mails: int = KEEP_MAILS, keep_bytes: int = KEEP_BYTES) -> int:
+    """Deletes the oldest beyond so many mails, or so many bytes; how many went."""
+    return int(await store.value(_PRUNE, keep_mails, keep_bytes))
+
+
+async def list_mails(
+    store: Store,
+    *,
+    words: Sequence[str] = (),
+    to: str | None = None,
+    before: MailId | None = None,
+    after: MailId | None = None,
+    most: int = 50,
+) -> list[Mail]:
+    """The newest first; those with all the words in subject, addresses or text."""
+    folded = [fold(word) for word in words[:WORDS_MAX]]
+    return [_mail(row) for row in await store.fetch(_LIST, before, after, to, folded, most)]
+
+
+async def glimpses(store: Store, most: int) -> list[Glimpse]:
+    """The newest first; small whatever strangers wrote."""
+    rows = await store.fetch(_GLIMPSES, most, GLIMPSE_CHARS, GLIMPSE_RECIPIENTS)
+    return [Glimpse(**{**dict(row), "recipients": tuple(row["recipients"])}) for row in rows]
+
+
+async def count_mails(store: Store, most: int) -> int:
+    """Up to `most`: who asks every second does not count millions."""
+    return int(await store.value("SELECT count(*) FROM (SELECT FROM fairpost.inbox LIMIT $1) i", most))
+
+
+async def newest(store: Store) -> MailId:
+    id_ = await store.value("SELECT max(id) FROM fairpost.inbox")
+    if id_ is None:
+        raise NotFound("The inbox is empty. Send something to it: fairpost inbox serve")
+    return MailId(id_)
+
+
+async def open_mail(store: Store, mail_id: MailId) -> tuple[Mail, bytes]:
+    """The mail, and the message as it came."""
+    row = await store.row("SELECT * FROM fairpost.inbox WHERE id = $1", mail_id)
+    if row is None:
+        raise NotFound(f"There is no mail {mail_id} in the inbox. Find the one you mean: fairpost inbox list")
+    return _mail(row), row["raw"]
+
+
+async def delete_mails(store: Store, ids: Sequence[MailId] | None) -> set[MailId]:
+    """Those that were there, and are gone; None: all."""
+    sql = "DELETE FROM fairpost.inbox WHERE $1::bigint[] IS NULL OR id = ANY ($1) RETURNING id"
+    return {MailId(row["id"]) for row in await store.fetch(sql, ids if ids is None else list(ids))}
+
+
+def _listed(reading: Reading) -> list[dict[str, Any]]:
+    return [
+        {"filename": f.filename, "content_type": f.content_type, "inline_id": f.inline_id, "bytes": len(f.data)}
+        for f in reading.attachments
+    ]
+
+
+def _mail(row: Any) -> Mail:
+    named = {name: row[name] for name in Mail.__dataclass_fields__}
+    files = tuple(AttachedFile(**file) for file in json.loads(row["attachments"]))
+    return Mail(**{**named, "recipients": tuple(row["recipients"]), "attachments": files})

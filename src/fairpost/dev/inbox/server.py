@@ -1,0 +1,378 @@
+"""The capture server: speaks SMTP, keeps every mail in the inbox, relays nothing, and fails where it is asked to.
+
+The promise: 250 after the dot means that the mail is committed; what is not stored is answered 451.
+aiosmtpd speaks the protocol; what it has no hook for is overridden in `_Connection`.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import ssl
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from aiosmtpd.smtp import MISSING, SMTP, Envelope, Session, syntax
+
+from fairpost.dev.inbox.faults import (
+    REPLY_CHARS_MAX,
+    Action,
+    Answer,
+    Cut,
+    CutAfter,
+    Decide,
+    Delay,
+    Fault,
+    Heard,
+    Stall,
+    Step,
+    striking,
+    tagged,
+)
+from fairpost.dev.inbox.mails import KEEP_BYTES, KEEP_MAILS, Arrived, Mail, add_mail, prune, prune_is_due
+from fairpost.dev.inbox.reading import storable
+from fairpost.model.errors import FairpostError
+from fairpost.store.store import Store
+from fairpost.system import chance, clock
+
+MESSAGE_BYTES_MAX = 52_428_800
+LINE_BYTES_MAX = 1_048_576  # RFC 5321 has 1,000; an inbox takes what real servers would refuse, to show it
+COMMAND_BYTES_MAX = 16_384  # RFC 4954: an AUTH line may have 12,288
+RECIPIENTS_MAX = 1_000
+CONNECTIONS_MAX = 200
+IDLE_S_MAX = 3_600  # longer than any delay that can be asked for
+STORE_S_MAX = 60
+
+NOT_STORED = "451 4.3.0 Not stored, try again later"
+
+# The library warns of strangers' mistakes in a log; without a handler that would land on stderr.
+logging.getLogger("mail.log").addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    host: str = "127.0.0.1"
+    port: int = 1025  # 0: any that is free
+    beyond_loopback: bool = False  # whoever can reach it may write to the inbox: not unasked
+    faults: tuple[Fault, ...] = ()
+    decide: Decide | None = None  # a provider's mind: asked at each step, before the faults
+    tls: ssl.SSLContext | None = None
+    implicit_tls: bool = False  # from the first byte, instead of STARTTLS
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    keep_mails: int = KEEP_MAILS
+    keep_bytes: int = KEEP_BYTES
+
+
+def _ignore(_: Any) -> None:
+    pass
+
+
+class InboxServer:
+    """Runs in the loop that starts it. `on_mail` hears of each mail that is kept, `on_trouble` why one is not."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: ServerOptions,
+        *,
+        on_mail: Callable[[Mail], None] = _ignore,
+        on_trouble: Callable[[str], None] = _ignore,
+        roll: Callable[[], float] = chance.roll,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._options = options
+        self._handler = _Handler(store, options, on_mail=on_mail, on_trouble=on_trouble, roll=roll, sleep=sleep)
+        self._listener: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        options = self._options
+        if not options.beyond_loopback and not is_loopback(options.host):
+            raise FairpostError(f"{options.host} is not an address of this machine alone. Use 127.0.0.1.")
+        try:
+            self._listener = await asyncio.get_running_loop().create_server(
+                self._connection, options.host, options.port, ssl=options.tls if options.implicit_tls else None
+            )
+        except OSError as error:
+            raise FairpostError(
+                f"Cannot listen on {options.host} port {options.port}: {error.strerror or error}. "
+                "Take another: fairpost inbox serve --port 1026"
+            ) from error
+
+    @property
+    def port(self) -> int:
+        assert self._listener is not None, "not started"
+        port: int = self._listener.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self) -> None:
+        """What is not answered yet stays unanswered: its senders will try again."""
+        if self._listener is not None:
+            self._listener.close()
+            tasks = [connection.abort() for connection in self._handler.connections]
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _connection(self) -> "_Connection":
+        starttls = None if self._options.implicit_tls else self._options.tls
+        return _Connection(self._handler, tls_context=starttls, message_bytes_max=self._options.message_bytes_max)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _Session(Session):
+    login_data: Any = None  # the library's own warns whenever it sets it itself
+
+
+class _Connection(SMTP):
+    line_length_limit = LINE_BYTES_MAX
+    command_size_limit = COMMAND_BYTES_MAX
+
+    def __init__(self, handler: "_Handler", *, tls_context: ssl.SSLContext | None, message_bytes_max: int) -> None:
+        # One for each connection; the library has one for all, and grows it with every EHLO.
+        self.command_size_limits = defaultdict(lambda: COMMAND_BYTES_MAX)
+        super().__init__(
+            handler,
+            data_size_limit=message_bytes_max,
+            enable_SMTPUTF8=True,
+            hostname="localhost",  # else its name is looked up for every connection
+            ident="Fairpost inbox",
+            tls_context=tls_context,
+            timeout=IDLE_S_MAX,
+            auth_require_tls=False,
+            auth_callback=lambda *_: True,
+            loop=asyncio.get_running_loop(),
+        )
+        self._handler = handler
+        self._greeted = False
+        self.messages = 0  # begun
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # twice, where there is STARTTLS
+        if self not in self._handler.connections:
+            self._handler.connections.add(self)
+            self.conversation().add_done_callback(self._conversed)
+
+    def conversation(self) -> "asyncio.Task[None]":
+        assert self._handler_coroutine is not None
+        return self._handler_coroutine
+
+    def _conversed(self, task: "asyncio.Task[None]") -> None:
+        self._handler.connections.discard(self)
+        if not task.cancelled():
+            task.exception()  # a reset connection: seen, and no news
+
+    def _create_session(self) -> Session:
+        return _Session(self.loop)
+
+    def abort(self) -> "asyncio.Task[None]":
+        """Ends the connection without a word; the task is over when nothing more happens on it."""
+        if isinstance(self.transport, asyncio.WriteTransport):
+            self.transport.abort()
+        return self.conversation()
+
+    async def push(self, status: Any) -> None:
+        """Every reply goes through here, the greeting first; 421, and a greeting that refuses, end the connection."""
+        refusal = None if self._greeted else await self._handler.greeting_fault(self)
+        is_last = refusal is not None or status[:3] in ("421", b"421")
+        self._greeted = True
+        await super().push(status if refusal is None else refusal)
+        if is_last and self.transport is not None:
+            self.transport.close()
+
+    async def smtp_MAIL(self, arg: str | None) -> None:  # noqa: N802 - the library's name
+        """AUTH= names who wrote the mail (RFC 4954, 5): who takes logins must understand it, and may ignore it."""
+        kept = (word for word in (arg or "").split(" ") if not word.upper().startswith("AUTH="))
+        await super().smtp_MAIL(" ".join(kept) or None)
+
+    @syntax("DATA")
+    async def smtp_DATA(self, arg: str) -> None:  # noqa: N802 - the library's name
+        assert self.envelope is not None
+        reply = await self._handler.data_fault(self, self.envelope) if self.envelope.rcpt_tos else None
+        if reply is None:
+            await super().smtp_DATA(arg)
+        else:
+            self.envelope = self._create_envelope()  # some clients, smtplib among them, send no RSET
+            await self.push(reply)
+
+
+class _Handler:
+    """The hooks that aiosmtpd calls, one object for all connections. MISSING: go on as always."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: ServerOptions,
+        *,
+        on_mail: Callable[[Mail], None],
+        on_trouble: Callable[[str], None],
+        roll: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self.connections = set[_Connection]()
+        self._store = store
+        self._options = options
+        self._on_mail = on_mail
+        self._on_trouble = on_trouble
+        self._roll = roll
+        self._sleep = sleep
+
+    async def greeting_fault(self, connection: _Connection) -> str | None:
+        if len(self.connections) > CONNECTIONS_MAX:
+            return "421 4.3.2 Too many connections"
+        return await self._meet(connection, Heard(step=Step.CONNECT, now=clock.now()))
+
+    async def handle_HELO(self, server: _Connection, session: Session, envelope: Envelope, name: str) -> Any:  # noqa: N802
+        return await self._meet(server, Heard(step=Step.EHLO, now=clock.now())) or MISSING
+
+    async def handle_EHLO(  # noqa: N802
+        self, server: _Connection, session: Session, envelope: Envelope, name: str, replies: list[str]
+    ) -> list[str]:
+        if reply := await self._meet(server, Heard(step=Step.EHLO, now=clock.now())):
+            return [reply]
+        session.host_name = name
+        return [*replies[:-1], "250-PIPELINING", replies[-1]]
+
+    async def handle_AUTH(self, server: _Connection, session: Session, envelope: Envelope, args: list[str]) -> Any:  # noqa: N802
+        return await self._meet(server, Heard(step=Step.AUTH, now=clock.now())) or MISSING
+
+    async def handle_MAIL(  # noqa: N802
+        self, server: _Connection, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> Any:
+        heard = Heard(step=Step.MAIL, now=clock.now(), sender=address, messages=server.messages)
+        server.messages += 1
+        return await self._meet_tagged(server, heard, address, steps=(Step.MAIL,)) or MISSING
+
+    async def handle_RCPT(  # noqa: N802
+        self, server: _Connection, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> Any:
+        if len(envelope.rcpt_tos) >= RECIPIENTS_MAX:
+            return "452 4.5.3 Too many recipients"
+        heard = _heard(server, Step.RCPT, envelope, recipient=address)
+        return await self._meet_tagged(server, heard, address, steps=_RECIPIENT_STEPS) or MISSING
+
+    async def data_fault(self, connection: _Connection, envelope: Envelope) -> str | None:
+        return await self._meet(connection, _heard(connection, Step.DATA, envelope), _recipients_faults(envelope))
+
+    async def handle_DATA(self, server: _Connection, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        """Faults come first, and keep the mail from being stored: all but the cut that is asked for afterwards."""
+        actions = self._actions(_heard(server, Step.DOT, envelope), _recipients_faults(envelope))
+        if reply := await self._act(server, actions):
+            return reply
+        mail = await self._stored(server, session, envelope)
+        if mail is None:
+            return NOT_STORED
+        await self._tidy(mail)
+        if CutAfter() in actions:
+            await _cut(server)
+        return f"250 2.0.0 Kept as {mail.id}"
+
+    async def handle_exception(self, error: Exception) -> str:
+        """Commands on which the library stumbles; a mail that cannot be stored never comes here."""
+        return "500 5.5.2 That cannot be read"
+
+    async def _stored(self, server: _Connection, session: Session, envelope: Envelope) -> Mail | None:
+        try:
+            async with asyncio.timeout(STORE_S_MAX):
+                mail = await add_mail(self._store, _arrived(server, session, envelope))
+        except Exception as error:  # whatever it is, the sender must hear that the mail is not here
+            self._on_trouble(f"a mail was not stored, and answered 451: {str(error) or type(error).__name__}")
+            return None
+        self._on_mail(mail)
+        return mail
+
+    async def _tidy(self, mail: Mail) -> None:
+        """The mail is kept already: nothing here may keep its sender from hearing so."""
+        if not prune_is_due(mail):
+            return
+        try:
+            async with asyncio.timeout(STORE_S_MAX):
+                await prune(self._store, keep_mails=self._options.keep_mails, keep_bytes=self._options.keep_bytes)
+        except Exception as error:
+            self._on_trouble(f"old mails were not pruned: {str(error) or type(error).__name__}")
+
+    async def _meet_tagged(
+        self, connection: _Connection, heard: Heard, address: str, *, steps: Sequence[Step]
+    ) -> str | None:
+        try:
+            faults = tagged(address, steps=steps)
+        except ValueError as error:
+            return f"553 5.1.3 {error}"[:REPLY_CHARS_MAX]
+        return await self._meet(connection, heard, faults)
+
+    async def _meet(self, connection: _Connection, heard: Heard, more: Sequence[Fault] = ()) -> str | None:
+        """The reply that is given instead of ours; None: go on."""
+        return await self._act(connection, self._actions(heard, more))
+
+    def _actions(self, heard: Heard, more: Sequence[Fault]) -> list[Action]:
+        decided = self._options.decide(heard) if self._options.decide is not None else ()
+        return [*decided, *striking((*self._options.faults, *more), heard.step, roll=self._roll)]
+
+    async def _act(self, connection: _Connection, actions: Sequence[Action]) -> str | None:
+        for action in actions:
+            match action:
+                case Answer(reply):
+                    return reply
+                case Delay(seconds):
+                    await self._sleep(seconds)
+                case Cut():
+                    await _cut(connection)
+                case Stall():
+                    await _forever()
+                case CutAfter():
+                    pass  # its time is when the mail is stored
+                case _:
+                    assert_never(action)
+        return None
+
+
+_RECIPIENT_STEPS = (Step.RCPT, Step.DATA, Step.DOT)
+
+
+def _heard(connection: _Connection, step: Step, envelope: Envelope, *, recipient: str | None = None) -> Heard:
+    return Heard(
+        step=step,
+        now=clock.now(),
+        sender=envelope.mail_from or "",
+        recipient=recipient or next(iter(envelope.rcpt_tos), ""),
+        messages=connection.messages - 1,
+    )
+
+
+def _recipients_faults(envelope: Envelope) -> list[Fault]:
+    return [fault for address in envelope.rcpt_tos for fault in tagged(address, steps=_RECIPIENT_STEPS)]
+
+
+async def _cut(connection: _Connection) -> None:
+    connection.abort()
+    await _forever()
+
+
+async def _forever() -> None:
+    """Until the connection is lost, which cancels whoever waits here."""
+    await asyncio.get_running_loop().create_future()
+
+
+def _arrived(connection: _Connection, session: Session, envelope: Envelope) -> Arrived:
+    assert isinstance(envelope.content, bytes)
+    assert connection.transport is not None
+    tls = connection.transport.get_extra_info("ssl_object")
+    login = getattr(session.auth_data, "login", None)
+    return Arrived(
+        sender="" if envelope.mail_from == "<>" else storable(envelope.mail_from or ""),
+        recipients=tuple(storable(address) for address in envelope.rcpt_tos),
+        helo=storable(session.host_name or ""),
+        peer=_peer(session.peer),
+        tls=tls.version() if tls else None,
+        auth_user=None if login is None else storable(login.decode("utf-8", "replace")),
+        raw=envelope.content,
+    )
+
+
+def _peer(name: Any) -> str:
+    host, port = name[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

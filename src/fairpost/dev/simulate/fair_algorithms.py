@@ -1,0 +1,174 @@
+"""Three ways to choose who goes next, behind one interface: by arrival, by the first plan, and ours on the real SQL.
+
+What is measured of them does not belong here; they only take in and let out.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Protocol, Self
+
+from fairpost.dev.simulate.scenarios import Scenario, Sender
+from fairpost.model.account import Lease, Limits
+from fairpost.model.ids import EmailId
+from fairpost.store.store import Store
+
+CLAIM_MAX = 50  # what an account's worker takes at a time
+ENQUEUE_MAX = 10_000  # what the database takes at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Email:
+    sender: Sender
+    domain: str
+    minute: int  # in which it arrived
+    bounces: bool = False
+
+
+class Algorithm(Protocol):
+    async def put(self, emails: Sequence[Email], now: datetime) -> None:
+        """In the order of their arrival."""
+
+    async def throttle(self, sender: Sender, now: datetime) -> None:
+        """Nothing of this sender goes out any more."""
+
+    async def take(self, n: int, now: datetime) -> list[Email]: ...
+
+
+class Fifo:
+    """First come, first served."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Email] = deque()
+        self._throttled: set[Sender] = set()
+
+    async def put(self, emails: Sequence[Email], now: datetime) -> None:
+        self._waiting.extend(email for email in emails if email.sender not in self._throttled)
+
+    async def throttle(self, sender: Sender, now: datetime) -> None:
+        self._throttled.add(sender)
+        self._waiting = deque(email for email in self._waiting if email.sender is not sender)
+
+    async def take(self, n: int, now: datetime) -> list[Email]:
+        return [self._waiting.popleft() for _ in range(min(n, len(self._waiting)))]
+
+
+class WholeShares:
+    """The plan that Fairpost began with: domains by how much they have waiting, the least first, each
+    max(1, ⌊slots / domains⌋); inside, users likewise.
+
+    As it was written: the shares are whole numbers, nobody gets what another leaves over, and priority only sorts the
+    e-mails of one user, so that weights have no effect.
+    """
+
+    def __init__(self) -> None:
+        self._domains: dict[str, dict[str, deque[Email]]] = defaultdict(lambda: defaultdict(deque))
+        self._throttled: set[Sender] = set()
+
+    async def put(self, emails: Sequence[Email], now: datetime) -> None:
+        for email in emails:
+            if email.sender not in self._throttled:
+                self._domains[email.domain][email.sender.user].append(email)
+
+    async def throttle(self, sender: Sender, now: datetime) -> None:
+        self._throttled.add(sender)
+        for domain in sender.domains:
+            self._domains[domain].pop(sender.user, None)
+
+    async def take(self, n: int, now: datetime) -> list[Email]:
+        waiting = {domain: sum(map(len, users.values())) for domain, users in self._domains.items()}
+        taken: list[Email] = []
+        for domain, most in _shares(waiting, n):
+            users = self._domains[domain]
+            for user, each in _shares({user: len(queue) for user, queue in users.items()}, most):
+                taken += [users[user].popleft() for _ in range(each)]
+        return taken
+
+
+def _shares(waiting: dict[str, int], n: int) -> list[tuple[str, int]]:
+    """How many of `n` each gets; of equals, who came first goes first."""
+    ascending = sorted((count, place, name) for place, (name, count) in enumerate(waiting.items()) if count)
+    most = max(1, n // len(ascending)) if ascending else 0
+    shares, left = [], n
+    for count, _, name in ascending:
+        if left <= 0:
+            break
+        shares.append((name, min(most, count)))
+        left -= min(most, count)
+    return shares
+
+
+class Fairpost:
+    """The real queue in a real database: `enqueue_many`, and `claim` in batches as a worker makes them."""
+
+    def __init__(self, store: Store, lease: Lease, *, content_id: int) -> None:
+        self._store = store
+        self._lease = lease
+        self._content_id = content_id
+        self._known: dict[EmailId, Email] = {}
+
+    @classmethod
+    async def open(cls, store: Store, scenario: Scenario, now: datetime) -> Self:
+        """On an empty database: one account without limits, and the senders' weights."""
+        account = await store.add_account("simulated", address="simulated@post.test", limits=Limits())
+        lease = await store.take_lease(account, owner="simulation", seconds=60.0 * (scenario.minutes + 1), now=now)
+        assert lease is not None
+        content = await store.value("""SELECT fairpost.put_content('{"subject": "s", "text": "t"}')""")
+        for sender in scenario.senders:
+            if sender.weight != 1:
+                await store.set_weight(sender.workspace, sender.level, sender.key, weight=sender.weight)
+        return cls(store, lease, content_id=content)
+
+    async def put(self, emails: Sequence[Email], now: datetime) -> None:
+        """Each sender in a transaction of its own. Staged at once, as a claim would do it: among equals the one who
+        was staged first goes first, and a seed is to give the same each time."""
+        for _, of_one in groupby(emails, key=lambda email: email.sender.name):
+            lot = list(of_one)
+            for at in range(0, len(lot), ENQUEUE_MAX):
+                await self._enqueue(lot[at : at + ENQUEUE_MAX], now)
+            await self._store.value("SELECT fairpost.stage(ARRAY['default'], $1)", now)
+
+    async def _enqueue(self, emails: Sequence[Email], now: datetime) -> None:
+        rows = await self._store.enqueue_many(
+            [
+                {
+                    "workspace": email.sender.workspace,
+                    "from": f"{email.sender.user}@{email.domain}",
+                    "user": email.sender.user,
+                    "stream": "simulated",
+                    "class": "bulk",
+                    "to": "p@there.test",
+                    "content_id": self._content_id,
+                }
+                for email in emails
+            ],
+            now=now,
+        )
+        self._known |= {EmailId(row["id"]): email for row, email in zip(rows, emails, strict=True)}
+
+    async def throttle(self, sender: Sender, now: datetime) -> None:
+        await self._store.hold(sender.workspace, sender.level, sender.key, reason="abuse", now=now)
+
+    async def take(self, n: int, now: datetime) -> list[Email]:
+        taken: list[Email] = []
+        while len(taken) < n:
+            claim = await self._store.claim(self._lease, limit=min(CLAIM_MAX, n - len(taken)), now=now)
+            assert claim.verdict == "ok", claim.verdict
+            if not claim.ids:
+                break
+            taken += [self._known[id_] for id_ in claim.ids]
+            await self._finish(claim.ids, now)
+        return taken
+
+    async def _finish(self, ids: Sequence[EmailId], now: datetime) -> None:
+        """Into history, a batch at a time. Begin and settle would do it one by one, and change nothing of who is next."""
+        states = ["bounced" if self._known.pop(id_).bounces else "sent" for id_ in ids]
+        await self._store.fetch(
+            """SELECT fairpost.finish(e.id, e.state::fairpost.email_state, NULL, $3)
+               FROM unnest($1::bigint[], $2::text[]) AS e(id, state)""",
+            list(ids),
+            states,
+            now,
+        )

@@ -1,0 +1,244 @@
+"""One scenario through three ways of choosing who goes next: the same arrivals, the same slots, and what came of it.
+
+A round is a minute: what arrives in it is put in, throttles take effect, then its slots are taken. What is measured is
+counted from outside, by who arrived and who left; no algorithm is asked about itself.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from fairpost.dev.simulate.fair_algorithms import Algorithm, Email, Fairpost, Fifo, WholeShares
+from fairpost.dev.simulate.scenarios import Scenario, Sender
+from fairpost.policy.inequality import gini, jain, quantile
+from fairpost.store.store import Store
+from fairpost.system.chance import dice
+
+START = datetime(2030, 1, 7, 8, tzinfo=UTC)
+ROUND = timedelta(minutes=1)
+WINDOW_ROUNDS = 10
+# Whole e-mails cannot be shared out more evenly than to one more or less: who is due fewer in a window is not compared.
+FAIR_SHARE_MIN = 5.0
+
+TITLES = {"fifo": "first come, first served", "seed": "whole shares in turn", "fairpost": "Fairpost"}
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """`eligible`: what each sender had waiting when the slots were given out, throttled ones left out."""
+
+    eligible: Mapping[Sender, int]
+    served: Mapping[Sender, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFigures:
+    senders: int
+    emails: int
+    sent: int
+    share: float  # of all that was sent
+    wait_s_p50: float | None
+    wait_s_p99: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """None: the scenario has nothing to measure it by."""
+
+    jain: float | None
+    gini: float | None
+    largest_share: float
+    small_wait_s_p50: float | None
+    small_wait_s_p99: float | None
+    idle_slots: int
+    newcomer_rounds: int | None
+    sent: int
+    bounced: int
+    groups: Mapping[str, GroupFigures]
+
+
+@dataclass(slots=True)
+class Course:
+    """What happened: each round, and in which round each e-mail left (None: still waiting at the end)."""
+
+    scenario: Scenario
+    rounds: list[Round] = field(default_factory=list)
+    left: dict[Email, int | None] = field(default_factory=dict)
+
+    def wait_s(self, email: Email) -> float:
+        """In steps of a minute; 0: it left in the minute in which it came. What still waits has waited until the end."""
+        left = self.left[email]
+        return ((self.scenario.minutes if left is None else left) - email.minute) * ROUND.total_seconds()
+
+    def share_over_time(self, group: str) -> list[float]:
+        """Of each round's slots."""
+        return [
+            sum(n for sender, n in r.served.items() if sender.group == group) / self.scenario.slots_per_minute
+            for r in self.rounds
+        ]
+
+    def waits_by_sender(self) -> dict[Sender, list[float]]:
+        """Without those who are throttled: they are meant to wait."""
+        throttled = {throttle.sender for throttle in self.scenario.throttles}
+        waits: dict[Sender, list[float]] = defaultdict(list)
+        for email in self.left:
+            if email.sender not in throttled:
+                waits[email.sender].append(self.wait_s(email))
+        return waits
+
+
+async def compare(
+    store: Store, scenario: Scenario, *, seed: int, progress: Callable[[], None] = lambda: None
+) -> dict[str, Course]:
+    """`store`: on an empty database. `progress` is called after each round of each algorithm."""
+    arrivals = emails_of(scenario, seed=seed)
+    algorithms: tuple[Algorithm, ...] = (Fifo(), WholeShares(), await Fairpost.open(store, scenario, START))
+    courses: dict[str, Course] = {}
+    for name, algorithm in zip(TITLES, algorithms, strict=True):
+        courses[name] = await run(scenario, algorithm, arrivals, progress=progress)
+    return courses
+
+
+def emails_of(scenario: Scenario, *, seed: int) -> list[list[Email]]:
+    """By minute. Which of them bounce is decided here, once for all algorithms."""
+    roll = dice(f"bounces {seed}")
+    arrivals: list[list[Email]] = [[] for _ in range(scenario.minutes)]
+    for arrival in scenario.arrivals:
+        sender = arrival.sender
+        arrivals[arrival.minute] += [
+            Email(sender, sender.domains[n % len(sender.domains)], arrival.minute, bounces=roll() < sender.bounce_share)
+            for n in range(arrival.emails)
+        ]
+    return arrivals
+
+
+async def run(
+    scenario: Scenario,
+    algorithm: Algorithm,
+    arrivals: Sequence[Sequence[Email]],
+    *,
+    progress: Callable[[], None] = lambda: None,
+) -> Course:
+    course = Course(scenario)
+    waiting: Counter[Sender] = Counter()
+    throttled: set[Sender] = set()
+    for minute, emails in enumerate(arrivals):
+        now = START + minute * ROUND
+        await algorithm.put(emails, now)
+        waiting.update(email.sender for email in emails)
+        course.left.update(dict.fromkeys(emails))
+        for throttle in scenario.throttles:
+            if throttle.minute == minute:
+                await algorithm.throttle(throttle.sender, now)
+                throttled.add(throttle.sender)
+        eligible = {sender: n for sender, n in waiting.items() if n and sender not in throttled}
+        taken = await algorithm.take(scenario.slots_per_minute, now)
+        served = Counter(email.sender for email in taken)
+        assert len(taken) <= scenario.slots_per_minute
+        assert all(n <= eligible.get(sender, 0) for sender, n in served.items()), "sent what was not there, or held"
+        waiting -= served
+        course.left.update(dict.fromkeys(taken, minute))
+        course.rounds.append(Round(eligible, served))
+        progress()
+    return course
+
+
+def fair_shares(slots: float, waiting: Mapping[K, float], weights: Mapping[K, float]) -> dict[K, float]:
+    """Max-min: the slots poured over all who have something waiting, by weight; what one cannot use goes to the others."""
+    shares: dict[K, float] = {}
+    weight_left = sum(weights[key] for key in waiting)
+    for key in sorted(waiting, key=lambda key: waiting[key] / weights[key]):
+        shares[key] = min(waiting[key], slots * weights[key] / weight_left)
+        slots -= shares[key]
+        weight_left -= weights[key]
+    return shares
+
+
+def figures(course: Course) -> Figures:
+    scenario, rounds = course.scenario, course.rounds
+    served: Counter[Sender] = Counter()
+    for each in rounds:
+        served.update(each.served)
+    windows = list(_windows(course))
+    small = [course.wait_s(email) for email in course.left if email.sender.is_small]
+    return Figures(
+        jain=min(map(jain, windows), default=None),
+        gini=max(map(gini, windows), default=None),
+        largest_share=_largest_share(course),
+        small_wait_s_p50=quantile(small, 0.5),
+        small_wait_s_p99=quantile(small, 0.99),
+        idle_slots=sum(
+            min(scenario.slots_per_minute, sum(r.eligible.values())) - sum(r.served.values()) for r in rounds
+        ),
+        newcomer_rounds=_newcomer_rounds(course),
+        sent=served.total(),
+        bounced=sum(email.bounces for email, left in course.left.items() if left is not None),
+        groups={group: _group(course, group, served) for group in scenario.groups},
+    )
+
+
+def _windows(course: Course) -> Iterator[list[float]]:
+    """For each window of ten rounds in which at least two senders had enough waiting: what each of them got, of its
+    fair share. A sender had enough if its fair share of the window is at least `FAIR_SHARE_MIN` e-mails."""
+    weights = {sender: sender.weight for sender in course.scenario.senders}
+    fair = [fair_shares(course.scenario.slots_per_minute, r.eligible, weights) for r in course.rounds]
+    for first in range(max(1, len(fair) - WINDOW_ROUNDS + 1)):
+        due: dict[Sender, float] = defaultdict(float)
+        got: Counter[Sender] = Counter()
+        for shares, each in zip(fair[first : first + WINDOW_ROUNDS], course.rounds[first:], strict=False):
+            got.update(each.served)
+            for sender, share in shares.items():
+                due[sender] += share
+        parts = [got[sender] / share for sender, share in due.items() if share >= FAIR_SHARE_MIN]
+        if len(parts) > 1:
+            yield parts
+
+
+def _largest_share(course: Course) -> float:
+    """The most that one sender got of the slots of a window, counting only what the others could have used: rounds in
+    which they had enough waiting for all slots."""
+    slots = course.scenario.slots_per_minute
+    disputed = [
+        {sender: n for sender, n in each.served.items() if waiting - each.eligible[sender] >= slots}
+        for each, waiting in ((each, sum(each.eligible.values())) for each in course.rounds)
+    ]
+    most = 0
+    for first in range(len(disputed)):
+        got: Counter[Sender] = Counter()
+        for each in disputed[first : first + WINDOW_ROUNDS]:
+            got.update(each)
+        most = max(most, *got.values(), 0)
+    return most / (slots * min(WINDOW_ROUNDS, len(disputed)))
+
+
+def _newcomer_rounds(course: Course) -> int | None:
+    """The longest that somebody who came after the first round waited for its first slot; 1: it was served in the round
+    in which it came."""
+    came: dict[Sender, int] = {}
+    for arrival in course.scenario.arrivals:
+        came.setdefault(arrival.sender, arrival.minute)
+    first: dict[Sender, int] = {}
+    for minute, each in enumerate(course.rounds):
+        for sender in each.served:
+            first.setdefault(sender, minute)
+    never = course.scenario.minutes
+    rounds = [first.get(sender, never) - minute + 1 for sender, minute in came.items() if minute > 0]
+    return max(rounds, default=None)
+
+
+def _group(course: Course, group: str, served: Counter[Sender]) -> GroupFigures:
+    emails = [email for email in course.left if email.sender.group == group]
+    sent = sum(n for sender, n in served.items() if sender.group == group)
+    waits = [course.wait_s(email) for email in emails]
+    return GroupFigures(
+        senders=len({email.sender for email in emails}),
+        emails=len(emails),
+        sent=sent,
+        share=sent / max(1, served.total()),
+        wait_s_p50=quantile(waits, 0.5),
+        wait_s_p99=quantile(waits, 0.99),
+    )

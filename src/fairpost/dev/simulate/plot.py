@@ -1,0 +1,80 @@
+"""Draws who got which slots, and how long each sender waited, a row of panels for each algorithm."""
+
+from collections.abc import Mapping
+from itertools import cycle
+from statistics import median
+
+from fairpost.charts import (
+    Axis,
+    Column,
+    Fragment,
+    Kind,
+    Part,
+    Series,
+    Tint,
+    Unit,
+    bars_over_time,
+    document,
+    line_chart,
+)
+from fairpost.dev.simulate.fairness import TITLES, Course
+from fairpost.dev.simulate.scenarios import Scenario
+
+WIDTH, HEIGHT = 480, 230
+MINUTE_S = 60
+LARGE: tuple[Tint, ...] = (2, 5, 7, 4)
+SMALL: tuple[Tint, ...] = (1, 3, 6, 8)
+
+
+def draw(courses: Mapping[str, Course]) -> str:
+    """As SVG; the same for the same courses."""
+    scenario = next(iter(courses.values())).scenario
+    tints = _tints(scenario)
+    waits = {name: _waits_s(course) for name, course in courses.items()}
+    longest_s = max((wait_s for each in waits.values() for _, wait_s, _ in each), default=0.0)
+    panels = []
+    for name, course in courses.items():
+        panels.append(_shares(f"{TITLES[name]}: share of each minute's slots", course, tints))
+        panels.append(_waits(f"{TITLES[name]}: median wait of each sender", waits[name], tints, longest_s))
+    return document(panels, title=scenario.name, about=scenario.about, columns=2)
+
+
+def _tints(scenario: Scenario) -> dict[str, Tint]:
+    """The small groups first: they are drawn at the bottom, where a thin band is seen."""
+    small = dict.fromkeys(sender.group for sender in scenario.senders if sender.is_small)
+    large = dict.fromkeys(sender.group for sender in scenario.senders if not sender.is_small)
+    return dict(zip(small, cycle(SMALL), strict=False)) | dict(zip(large, cycle(LARGE), strict=False))
+
+
+def _shares(label: str, course: Course, tints: Mapping[str, Tint]) -> Fragment:
+    shares = zip(*(course.share_over_time(group) for group in tints), strict=True)
+    return bars_over_time(
+        [Column(minute * MINUTE_S, share) for minute, share in enumerate(shares)],
+        length=MINUTE_S,
+        parts=[Part(group, tint) for group, tint in tints.items()],
+        x_axis=Axis(unit=Unit.DURATION, label="since the beginning"),
+        y_axis=Axis(unit=Unit.PERCENT, includes=(0, 1)),
+        label=label,
+        width=WIDTH,
+        height=HEIGHT,
+    )
+
+
+def _waits_s(course: Course) -> list[tuple[int, float, str]]:
+    """By place, the shortest wait first: how long, and of which group."""
+    waits = sorted((median(waits), sender.group) for sender, waits in course.waits_by_sender().items())
+    return [(place, wait_s, group) for place, (wait_s, group) in enumerate(waits, 1)]
+
+
+def _waits(label: str, waits: list[tuple[int, float, str]], tints: Mapping[str, Tint], longest_s: float) -> Fragment:
+    return line_chart(
+        [
+            Series(group, [(place, wait_s) for place, wait_s, of in waits if of == group], Kind.DOTS, tint)
+            for group, tint in tints.items()
+        ],
+        x_axis=Axis(unit=Unit.COUNT, label="senders, by their wait", includes=(0,)),
+        y_axis=Axis(unit=Unit.DURATION, includes=(0, longest_s)),
+        label=label,
+        width=WIDTH,
+        height=HEIGHT,
+    )

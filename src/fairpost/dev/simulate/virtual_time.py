@@ -1,0 +1,111 @@
+"""An event loop whose time passes only when everything in it waits: hours in seconds, with the engine's own code.
+
+While the database works, real time passes and the loop's stands still. Everything else in the loop must be in this
+process: what waits for the outside world in another way would wait for ever, or not at all.
+"""
+
+import asyncio
+import selectors
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fairpost.store.connections import Connections
+from fairpost.store.store import Store
+from fairpost.system import clock
+from fairpost.system.clock import ManualClock
+
+if TYPE_CHECKING:
+    import asyncpg
+
+T = TypeVar("T")
+
+LEAST = timedelta(microseconds=1)
+STATEMENT_S = 0.001  # what a statement takes of the loop's time: in none at all, nobody would ever overtake another
+ROUNDS_MAX = 200  # of the loop at one moment: who goes round and round takes time, too
+ROUNDS_TAKE = timedelta(milliseconds=1)
+REAL_S_MAX = 1.0  # a look whether the database has answered, in case nothing wakes us
+
+
+class CountedConnections(Connections):
+    """One at a time, so that the same seed gives the same order; and known to be in use."""
+
+    in_use = 0
+
+    @asynccontextmanager
+    async def acquire(self) -> "AsyncIterator[asyncpg.Connection]":
+        self.in_use += 1
+        try:
+            async with super().acquire() as conn:
+                yield conn
+        finally:
+            self.in_use -= 1
+        await asyncio.sleep(STATEMENT_S)
+
+
+class _Selector(selectors.DefaultSelector):
+    def __init__(self, manual: ManualClock) -> None:
+        super().__init__()
+        self._clock = manual
+        self._rounds = 0
+        self.is_busy: Callable[[], bool] = lambda: True
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            self._rounds += 1
+            if self._rounds > ROUNDS_MAX:
+                self._pass(ROUNDS_TAKE)
+            return ready
+        if self.is_busy():
+            return super().select(REAL_S_MAX)
+        if timeout is None:
+            raise RuntimeError("everything waits for something that will never happen")
+        self._pass(max(LEAST, timedelta(seconds=timeout)))
+        return []
+
+    def _pass(self, time: timedelta) -> None:
+        self._rounds = 0
+        self._clock.advance(time)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self, manual: ManualClock) -> None:
+        self._manual = manual
+        self._virtual = _Selector(manual)
+        super().__init__(self._virtual)
+        self._clock_resolution = LEAST.total_seconds()
+
+    def time(self) -> float:
+        return self._manual.now.timestamp()
+
+    def waits_for(self, is_busy: Callable[[], bool]) -> None:
+        """Real time passes while this is so, and ours does not."""
+        self._virtual.is_busy = is_busy
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
+        """Signals are for the simulation as a whole, not for the engines in it."""
+
+
+@asynccontextmanager
+async def virtual_store(url: str) -> "AsyncIterator[Store]":
+    """The database, whose work takes none of the loop's time."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    connections = await CountedConnections.open(url, most=1)
+    loop.waits_for(lambda: connections.in_use > 0)
+    try:
+        yield Store(connections)
+    finally:
+        loop.waits_for(lambda: True)
+        await connections.close()
+
+
+def run_virtually(start: datetime, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Until then, and with real time before `virtual_store` and after it."""
+    with (
+        clock.stopped_at(start) as manual,
+        asyncio.Runner(loop_factory=lambda: VirtualLoop(manual)) as runner,
+    ):
+        return runner.run(main())

@@ -1,0 +1,300 @@
+"""Providers as they are met: each is described once, and answers on a socket and in a simulation alike.
+
+A provider over SMTP is a function that is asked at each step what it does (`dev/inbox/faults.py`); one with the Gmail API is
+a list of the emulator's faults. What the engine makes of them does not belong here.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from fairpost.dev.emulate.faults import Fault, parse_all
+from fairpost.dev.inbox.faults import Action, Answer, Cut, Decide, Delay, Heard, Stall, Step
+from fairpost.system.chance import Dice
+
+POISON = "poison"  # the recipient whom some providers put off, or never answer about
+POISON_AT_GMAIL = f"{POISON}+send-error-503"  # the emulator reads the fault in the address
+ABUSER = "abuser.test"  # the sending domain that some providers refuse
+
+TAKES_S = 0.02  # an e-mail that goes well
+SLOW_S = 3.0
+TARPIT_S = 5.0  # for each answer
+GREY_S = 45.0
+MESSAGES_PER_CONNECTION = 20
+PER_MINUTE = 30
+BROKEN_EVERY = 4
+RANDOM_SHARE = 0.05
+DOWN = (timedelta(seconds=30), timedelta(minutes=60, seconds=30))  # since the first time that it is asked
+
+
+class Matter(StrEnum):
+    """Whose matter a provider's trouble is: everybody else goes on as if nothing had happened."""
+
+    NOBODY = "nobody"  # it takes everything, however slowly
+    MESSAGE = "message"  # one recipient, one e-mail
+    SENDER = "sender"  # one of those who share the account
+    ACCOUNT = "account"  # the account may rest, or wait for a person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    name: str
+    about: str
+    matter: Matter = Matter.NOBODY
+    smtp: Callable[[Dice], Decide] | None = None
+    gmail: tuple[Mapping[str, Any], ...] | None = None
+    takes_s: float = TAKES_S  # an e-mail that goes well
+    is_closing: bool = False  # nothing passes, or not for long: what it offers cannot be counted on
+
+    @property
+    def is_gmail(self) -> bool:
+        return self.gmail is not None
+
+    def faults(self) -> list[Fault]:
+        return parse_all([dict(each) for each in self.gmail or ()])
+
+
+def _always(decide: Decide) -> Callable[[Dice], Decide]:
+    return lambda _: decide
+
+
+def _healthy(_: Heard) -> Sequence[Action]:
+    return ()
+
+
+def _at(step: Step, *actions: Action) -> Callable[[Dice], Decide]:
+    return _always(lambda heard: actions if heard.step is step else ())
+
+
+def _is_poison(heard: Heard) -> bool:
+    return heard.recipient.partition("@")[0].partition("+")[0] == POISON
+
+
+def _tarpit(heard: Heard) -> Sequence[Action]:
+    return () if heard.step is Step.CONNECT else (Delay(TARPIT_S),)
+
+
+def _greylisting(_: Dice) -> Decide:
+    first: dict[tuple[str, str], datetime] = {}
+
+    def decide(heard: Heard) -> Sequence[Action]:
+        if heard.step is not Step.RCPT:
+            return ()
+        known_since = first.setdefault((heard.sender, heard.recipient), heard.now)
+        is_known = heard.now >= known_since + timedelta(seconds=GREY_S)
+        return () if is_known else (Answer("451 4.7.1 Greylisted, please try again later"),)
+
+    return decide
+
+
+def _deferring_one(heard: Heard) -> Sequence[Action]:
+    is_meant = heard.step is Step.RCPT and _is_poison(heard)
+    return (Answer("451 4.7.1 Rate limit exceeded for this recipient"),) if is_meant else ()
+
+
+def _hanging_on_one(heard: Heard) -> Sequence[Action]:
+    return (Stall(),) if heard.step is Step.DOT and _is_poison(heard) else ()
+
+
+def _refusing_a_sender(heard: Heard) -> Sequence[Action]:
+    is_meant = heard.step is Step.MAIL and heard.sender.endswith(f"@{ABUSER}")
+    return (Answer("550 5.7.1 Your domain is not allowed to send here"),) if is_meant else ()
+
+
+def _knowing_nobody(heard: Heard) -> Sequence[Action]:
+    is_meant = heard.step is Step.RCPT and heard.sender.endswith(f"@{ABUSER}")
+    return (Answer("550 5.1.1 No such user here"),) if is_meant else ()
+
+
+def _closing_after_some(heard: Heard) -> Sequence[Action]:
+    is_enough = heard.step is Step.MAIL and heard.messages >= MESSAGES_PER_CONNECTION
+    return (Answer("421 4.7.0 Too many messages on this connection, reconnect"),) if is_enough else ()
+
+
+def _some_per_minute(_: Dice) -> Decide:
+    taken: deque[datetime] = deque()
+
+    def decide(heard: Heard) -> Sequence[Action]:
+        if heard.step is not Step.MAIL:
+            return ()
+        while taken and taken[0] <= heard.now - timedelta(minutes=1):
+            taken.popleft()
+        if len(taken) >= PER_MINUTE:
+            return (Answer("450 4.7.28 Too many messages in a minute, slow down"),)
+        taken.append(heard.now)
+        return ()
+
+    return decide
+
+
+def _breaking(_: Dice) -> Decide:
+    seen = Counter[Step]()
+
+    def decide(heard: Heard) -> Sequence[Action]:
+        seen[heard.step] += 1
+        return (Cut(),) if heard.step is Step.DATA and seen[heard.step] % BROKEN_EVERY == 0 else ()
+
+    return decide
+
+
+def _refusing_at_random(roll: Dice) -> Decide:
+    def decide(heard: Heard) -> Sequence[Action]:
+        strikes = heard.step is Step.RCPT and roll() < RANDOM_SHARE
+        return (Answer("451 4.3.0 Temporary local problem, please try later"),) if strikes else ()
+
+    return decide
+
+
+def _down(_: Dice) -> Decide:
+    """It takes mail for half a minute, and then no connection for an hour."""
+    asked: list[datetime] = []
+
+    def decide(heard: Heard) -> Sequence[Action]:
+        asked[1:] = [heard.now]
+        since = heard.now - asked[0]
+        return (Cut(),) if DOWN[0] <= since < DOWN[1] else ()
+
+    return decide
+
+
+def _gmail(name: str, about: str, *faults: Mapping[str, Any], **more: Any) -> Behaviour:
+    return Behaviour(name=name, about=about, gmail=faults, **more)
+
+
+_HANGS = {
+    Step.CONNECT: "greeting",
+    Step.EHLO: "ehlo",
+    Step.AUTH: "auth",
+    Step.MAIL: "mail",
+    Step.RCPT: "rcpt",
+    Step.DATA: "data",
+    Step.DOT: "dot",
+}
+
+_A = Matter.ACCOUNT
+
+ZOO: dict[str, Behaviour] = {
+    behaviour.name: behaviour
+    for behaviour in (
+        Behaviour(name="healthy", about="takes everything at once", smtp=_always(_healthy)),
+        Behaviour(
+            name="slow",
+            about=f"answers the final dot after {SLOW_S:g} s",
+            smtp=_at(Step.DOT, Delay(SLOW_S)),
+            takes_s=TAKES_S + SLOW_S,
+        ),
+        *(
+            Behaviour(
+                name=f"hangs-at-{name}",
+                about=f"never answers: {step}",
+                smtp=_at(step, Stall()),
+                matter=_A,
+                is_closing=True,
+            )
+            for step, name in _HANGS.items()
+        ),
+        Behaviour(
+            name="hangs-on-one",
+            about="never answers the final dot of one e-mail",
+            smtp=_always(_hanging_on_one),
+            matter=_A,
+        ),
+        Behaviour(
+            name="tarpit",
+            about=f"takes {TARPIT_S:g} s for each answer",
+            smtp=_always(_tarpit),
+            takes_s=TAKES_S + 4 * TARPIT_S,
+        ),
+        Behaviour(
+            name="greylisting",
+            about=f"puts off each new pair of sender and recipient for {GREY_S:g} s",
+            smtp=_greylisting,
+            matter=Matter.MESSAGE,
+        ),
+        Behaviour(
+            name="defers-one",
+            about="451 4.7.1 for one recipient, always",
+            smtp=_always(_deferring_one),
+            matter=Matter.MESSAGE,
+        ),
+        Behaviour(
+            name="refuses-a-sender",
+            about="550 5.7.1 for one of the domains that share the account",
+            smtp=_always(_refusing_a_sender),
+            matter=Matter.SENDER,
+        ),
+        Behaviour(
+            name="bounces-a-sender",
+            about="550 5.1.1 for every recipient of one of those who share the account",
+            smtp=_always(_knowing_nobody),
+            matter=Matter.SENDER,
+        ),
+        Behaviour(
+            name="closes-after-20",
+            about=f"421 after {MESSAGES_PER_CONNECTION} messages of a connection",
+            smtp=_always(_closing_after_some),
+        ),
+        Behaviour(
+            name="30-per-minute",
+            about=f"450 4.7.28 beyond {PER_MINUTE} messages in a minute",
+            smtp=_some_per_minute,
+            matter=_A,
+        ),
+        Behaviour(
+            name="tls-breaks",
+            about=f"every {BROKEN_EVERY}th encrypted connection breaks in the middle of a message",
+            smtp=_breaking,
+            matter=Matter.MESSAGE,
+        ),
+        Behaviour(
+            name="random-4xx",
+            about=f"451 4.3.0 for {RANDOM_SHARE:.0%} of all recipients, by chance",
+            smtp=_refusing_at_random,
+            matter=Matter.MESSAGE,
+        ),
+        Behaviour(
+            name="down",
+            about="after half a minute, gone for an hour",
+            smtp=_down,
+            matter=_A,
+            is_closing=True,
+        ),
+        _gmail("gmail", "the Gmail API, well"),
+        _gmail(
+            "gmail-429",
+            "429 rateLimitExceeded to the 20th message and the two after it",
+            {"route": "drafts.send", "action": "error", "status": 429, "nth": [20, 21, 22]},
+            matter=_A,
+        ),
+        _gmail(
+            "gmail-403",
+            "403 userRateLimitExceeded to the 20th message, with the moment to come back",
+            {"route": "drafts.send", "action": "error", "reason": "userRateLimitExceeded", "nth": 20}
+            | {"retry_after_s": 20},
+            matter=_A,
+        ),
+        # A 503 is Google's, until it is seen to be this message's alone: a few short rests are no wrong blame.
+        _gmail("gmail-503-for-one", "503 for one message, always", matter=_A),
+        *(
+            _gmail(
+                f"gmail-hangs-at-{name}",
+                f"never answers: {route}",
+                {"route": route, "action": "stall"},
+                matter=_A,
+                is_closing=True,
+            )
+            for name, route in (("draft", "drafts.create"), ("send", "drafts.send"))
+        ),
+        _gmail(
+            "gmail-401",
+            "401 authError from the 20th message on",
+            {"route": "drafts.send", "action": "error", "status": 401, "nth": list(range(20, 500))},
+            {"route": "drafts.create", "action": "error", "status": 401, "nth": list(range(21, 500))},
+            matter=_A,
+            is_closing=True,
+        ),
+    )
+}

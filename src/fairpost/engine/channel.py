@@ -1,0 +1,66 @@
+"""Messages between the processes of an engine: one JSON object a line, over a socket that ends with its owner."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+LINE_BYTES_MAX = 65_536
+
+Message = dict[str, Any]
+
+
+def encode(message: Message) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+class Lines:
+    """Bytes in, messages out."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[Message]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        assert len(self._rest) <= LINE_BYTES_MAX, "a message without end"
+        return [json.loads(line) for line in lines]
+
+
+class Channel(asyncio.Protocol):
+    """One end, in an event loop. `on_message` gets each message, `ended` is called once, when the other end is gone."""
+
+    def __init__(self, on_message: Callable[[Message], None], ended: Callable[[], None]) -> None:
+        self._on_message = on_message
+        self._ended = ended
+        self._lines = Lines()
+        self._transport: asyncio.WriteTransport | None = None
+
+    @classmethod
+    async def over(
+        cls, sock: socket.socket, on_message: Callable[[Message], None], ended: Callable[[], None]
+    ) -> "Channel":
+        sock.setblocking(False)
+        _, channel = await asyncio.get_running_loop().create_connection(lambda: cls(on_message, ended), sock=sock)
+        return channel
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for message in self._lines.feed(data):
+            self._on_message(message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._ended()
+
+    def send(self, message: Message) -> None:
+        """To nobody, if the other end is gone."""
+        if self._transport is not None:
+            self._transport.write(encode(message))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()

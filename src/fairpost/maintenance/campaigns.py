@@ -1,0 +1,100 @@
+"""Looks after the campaigns: plans those whose launch was cut off, starts, ends and clears them, and keeps their calendars ahead.
+
+Runs in every engine's orchestrator process. Several engines do the same at worst, each step is a commit of its own, and none of them
+is needed for mail to keep its hours: what is shut opens by itself at the moment that was worked out before. What goes wrong with
+one workspace or campaign is no reason to leave the others alone.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+from fairpost.campaigns.calendars import lay
+from fairpost.campaigns.launching import BATCH
+from fairpost.policy.calendar import RENEWED_BEFORE
+from fairpost.store import campaigns, schedules
+from fairpost.store.store import Store
+from fairpost.store.trouble import is_trouble
+from fairpost.system import clock
+from fairpost.system.failpoints import failpoint
+
+LOOK_S = 0.5
+CLEARED_AT_ONCE = 5000
+STRANDED_AT_ONCE = 500
+STRANDED_EVERY = timedelta(seconds=5)
+SAID_AGAIN_S = 60.0
+
+
+class CampaignWatch:
+    def __init__(self, store: Store, log: Callable[[str], None]) -> None:
+        self._store = store
+        self._log = log
+        self._said_s: dict[str, float] = {}
+        self._stranded_at: datetime | None = None
+
+    async def run(self) -> None:
+        """Whatever goes wrong with one look, the next one comes: nobody else watches."""
+        while True:
+            is_busy = False
+            try:
+                is_busy = await self.step()
+            except Exception as error:
+                if not is_trouble(error):  # of which the orchestrator tells
+                    self._complain("looking after campaigns", error)
+            await asyncio.sleep(0 if is_busy else LOOK_S)
+
+    async def step(self) -> bool:
+        """True: there is more to do at once."""
+        now = await self._store.now()
+        for workspace in await schedules.to_lay(self._store, before=now + RENEWED_BEFORE):
+            await self._safely(f"the schedule of workspace {workspace}", lay(self._store, workspace, now=now))
+            failpoint("after_calendar")
+        is_busy = False
+        for campaign_id in await campaigns.to_plan(self._store):
+            is_busy |= await self._plan(campaign_id)
+        for campaign_id in await campaigns.to_clear(self._store):
+            done = await self._safely(
+                f"clearing campaign {campaign_id}", campaigns.clear(self._store, campaign_id, most=CLEARED_AT_ONCE)
+            )
+            failpoint("after_clearing")
+            is_busy |= done is False
+        if self._stranded_at is None or now >= self._stranded_at + STRANDED_EVERY:
+            is_busy |= await campaigns.fail_stranded(self._store, most=STRANDED_AT_ONCE) == STRANDED_AT_ONCE
+            self._stranded_at = now
+            failpoint("after_stranded")
+        moved = await campaigns.advance(self._store)
+        failpoint("after_advance")
+        for workspace, name, state, reason in moved:
+            self._log(f"campaign {name} of {workspace} is {state}" + (f": {reason}" if reason else ""))
+        for workspace in await campaigns.wrong_gates(self._store):
+            await self._safely(f"the gates of workspace {workspace}", self._store.set_gates(workspace))
+            failpoint("after_gates")
+        return is_busy
+
+    async def _plan(self, campaign_id: int) -> bool:
+        """One batch. True: there is more. What cannot be planned has failed, and says why."""
+        try:
+            planned = await campaigns.plan_batch(self._store, campaign_id, most=BATCH)
+            failpoint("after_batch")
+            return not planned.done
+        except Exception as error:
+            if is_trouble(error):  # not the campaign's fault, and over with the next look
+                raise
+            self._complain(f"planning campaign {campaign_id}", error)
+            await campaigns.fail_planning(self._store, campaign_id, str(error))
+            return False
+
+    async def _safely(self, what: str, work: "Awaitable[object]") -> object:
+        try:
+            return await work
+        except Exception as error:
+            if is_trouble(error):
+                raise
+            self._complain(what, error)
+            return None
+
+    def _complain(self, what: str, error: Exception) -> None:
+        """Once a minute: what is wrong stays wrong until somebody mends it."""
+        if clock.monotonic() >= self._said_s.get(what, float("-inf")) + SAID_AGAIN_S:
+            self._said_s[what] = clock.monotonic()
+            self._log(f"{what}: {type(error).__name__}: {error}")

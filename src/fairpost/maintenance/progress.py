@@ -1,0 +1,65 @@
+"""Keeps the courses of campaigns: counts now and then what was sent, and foresees what is left anew.
+
+Runs in every engine's orchestrator process, beside the one that moves campaigns: counting a million e-mails takes a second, a forecast of them some, and nobody
+waits for either. Of several engines one counts at a time. What is lost with a killed engine is a point of a line: each count is of
+everything, in one commit.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from fairpost.campaigns.forecasting import SECONDS_MAX, look_out, remember
+from fairpost.store import campaigns, courses
+from fairpost.store.store import Store
+from fairpost.store.trouble import is_trouble
+from fairpost.system import clock
+from fairpost.system.failpoints import failpoint
+
+LOOK_S = 2.0
+COUNTING_S_MAX = 1.0  # of one commit
+OUTLOOK_EVERY_S = 60.0
+COST_MAX = 0.01  # of the time: what takes longer is foreseen more rarely
+TURN_S = 6 * SECONDS_MAX  # then the one who took it is gone
+SAID_AGAIN_S = 600.0
+
+
+class CourseWatch:
+    def __init__(self, store: Store, log: Callable[[str], None]) -> None:
+        self._store = store
+        self._log = log
+        self._said_s = float("-inf")
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.step()
+            except Exception as error:
+                if not is_trouble(error):  # of which the orchestrator tells
+                    self._complain(error)
+            await asyncio.sleep(LOOK_S)
+
+    async def step(self) -> None:
+        failpoint("before_count")
+        await courses.count(self._store, seconds_max=COUNTING_S_MAX)
+        failpoint("after_count")
+        now = await self._store.now()
+        for unforeseen in await courses.launched_unforeseen(self._store, now=now):
+            await remember(self._store, await campaigns.campaign_by_id(self._store, unforeseen), now=now)
+        while (campaign_id := await courses.take_turn(self._store, now=now, turn_s=TURN_S)) is not None:
+            failpoint("after_turn")
+            await self._look_out(campaign_id, now)
+
+    async def _look_out(self, campaign_id: int, now: datetime) -> None:
+        begun_s = clock.monotonic()
+        campaign = await campaigns.campaign_by_id(self._store, campaign_id)
+        written = await look_out(self._store, campaign, now=now)
+        failpoint("before_outlook")
+        every_s = max(OUTLOOK_EVERY_S, (clock.monotonic() - begun_s) / COST_MAX)
+        await courses.keep_outlook(self._store, campaign, written, next_at=now + timedelta(seconds=every_s))
+        failpoint("after_outlook")
+
+    def _complain(self, error: Exception) -> None:
+        if clock.monotonic() >= self._said_s + SAID_AGAIN_S:
+            self._said_s = clock.monotonic()
+            self._log(f"keeping the courses of campaigns: {type(error).__name__}: {error}")

@@ -1,0 +1,165 @@
+"""Looks after the senders: scores those who have been busy, ends what is over, brings mail to the homes they were given,
+tells the operators, and sees how the queue is.
+
+Runs in every engine's orchestrator process. Several engines do the same work twice at worst: a decision on old knowledge is not written.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from fairpost.maintenance.notices import notice_of_throttles
+from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel
+from fairpost.policy.health import health
+from fairpost.policy.senders import SenderPolicy, look
+from fairpost.store import senders
+from fairpost.store.store import Store
+from fairpost.store.trouble import is_trouble
+from fairpost.system.failpoints import failpoint
+
+LOOK_S = 0.5  # a burst is noticed within this, and what its accounts take to write down what they did
+WORKSPACE_EVERY = timedelta(seconds=5)
+TELL_EVERY = timedelta(minutes=1)  # a storm of throttles is one e-mail a minute, not a storm of e-mails
+HEALTH_EVERY = timedelta(seconds=10)
+FOLD_EVERY = timedelta(minutes=10)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderOptions:
+    policy: SenderPolicy
+    fairness: Fairness
+    operators: tuple[str, ...] = ()  # who is told of throttles,
+    pool: str = "default"  # through these accounts
+
+
+class SenderWatch:
+    def __init__(self, store: Store, options: SenderOptions, log: Callable[[str], None]) -> None:
+        self._store = store
+        self._options = options
+        self._log = log
+        self._hour: datetime | None = None
+        self._later: dict[SenderId, datetime | None] = {}  # somebody had them locked
+        self._stirred: set[str] = set()  # workspaces to look at,
+        self._looked_at: dict[str, datetime] = {}  # and when they were last
+        self._told_at = self._health_at = self._folded_at = LONG_AGO
+
+    async def start(self) -> None:
+        """Lays what the settings say, and looks at everybody who is throttled: the settings may free them."""
+        if await senders.lay_fairness(self._store, self._options.fairness):
+            self._log(f"fairness: {_in_words(self._options.fairness)}")
+        failpoint("after_fairness")
+        await senders.look_at_throttled(self._store)
+
+    async def run(self) -> None:
+        """Whatever goes wrong with one look, the next one comes: nobody else watches."""
+        while True:
+            try:
+                await self.step()
+            except Exception as error:
+                if not is_trouble(error):  # of which the orchestrator tells
+                    self._log(f"looking after senders: {type(error).__name__}: {error}")
+            await asyncio.sleep(LOOK_S)
+
+    async def step(self) -> None:
+        now = await self._store.now()
+        await self._begin_hour(now)
+        stirs = await senders.stirred(self._store)
+        ids = {
+            **dict.fromkeys(await senders.to_look_at(self._store, now=now)),
+            **dict.fromkeys(self._workspaces(stirs.workspaces, now)),
+            **stirs.users,
+            **self._later,
+        }
+        self._later = {}
+        await self._look_at(ids, now)
+        await senders.settled(self._store, stirs)
+        failpoint("after_looks")
+        await senders.settle_homes(self._store)
+        if now >= self._told_at + TELL_EVERY:
+            await self._tell(now)
+        if now >= self._health_at + HEALTH_EVERY:
+            self._health_at = now
+            await self._see_how_the_queue_is(now)
+            failpoint("after_health")
+        if now >= self._folded_at + FOLD_EVERY:
+            self._folded_at = now
+            await senders.fold(self._store)
+            failpoint("after_fold")
+
+    def _workspaces(self, stirred: Collection[str], now: datetime) -> list[SenderId]:
+        """Those whose turn it is: what all users of a workspace did is read less often than what one did."""
+        self._looked_at = {name: at for name, at in self._looked_at.items() if at > now - WORKSPACE_EVERY}
+        self._stirred |= set(stirred)
+        due = self._stirred - self._looked_at.keys()
+        self._stirred -= due
+        self._looked_at |= dict.fromkeys(due, now)
+        return [SenderId(workspace=name, level=SenderLevel.WORKSPACE) for name in due]
+
+    async def _begin_hour(self, now: datetime) -> None:
+        """What was planned for this hour is volume from now on."""
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        if self._hour is None:  # and for those in which no engine looked
+            last = await senders.last_look(self._store)
+            self._hour = max(hour - DAY, last.replace(minute=0, second=0, microsecond=0) - HOUR if last else hour - DAY)
+        while self._hour < hour:
+            self._hour += HOUR
+            await senders.stir_hour(self._store, self._hour)
+            failpoint("after_hour")
+
+    async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
+        """Each with when it happened that makes us look, where that is known."""
+        while ids:
+            changed: dict[SenderId, datetime | None] = {}  # meanwhile, by somebody else: looked at again
+            for active in await senders.with_activity(self._store, list(ids)):
+                decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
+                if decided is None:
+                    continue
+                id_ = active.sender.id
+                is_written = await senders.decide(
+                    self._store, decided.after, is_new=decided.is_new, offended_at=ids.get(id_)
+                )
+                failpoint("after_decision")
+                match is_written:
+                    case None:
+                        self._later[id_] = ids.get(id_)
+                    case False:
+                        changed[id_] = ids.get(id_)
+                    case True if decided.is_new:
+                        self._log(_throttled(decided.after))
+            ids = changed
+
+    async def _tell(self, now: datetime) -> None:
+        about = await senders.untold(self._store)
+        if not about:
+            return
+        self._told_at = now
+        emails = [notice_of_throttles(about, to, pool=self._options.pool, now=now) for to in self._options.operators]
+        failpoint("before_telling")
+        await senders.tell(self._store, [sender.id for sender in about], emails)
+        failpoint("after_telling")
+
+    async def _see_how_the_queue_is(self, now: datetime) -> None:
+        queued, oldest_at = await senders.queue_now(self._store)
+        found = health(
+            queued=queued,
+            queue_max=self._options.fairness.queue_max,
+            oldest_wait=now - oldest_at if oldest_at else None,
+        )
+        await senders.set_health(self._store, queued=queued, oldest_at=oldest_at, multiplier=found.multiplier, now=now)
+
+
+def _in_words(fairness: Fairness) -> str:
+    tiers = "lanes" if fairness.has_lanes else "weights"
+    if fairness.share == 0:
+        return "off, everything goes out in the order of time"
+    share = "on" if fairness.share == 100 else f"for {fairness.share} % of the workspaces"
+    return f"{share}, tiers are {tiers}"
+
+
+def _throttled(sender: Sender) -> str:
+    assert sender.throttle is not None
+    verb = "is throttled" if sender.is_enforced else "would be throttled"
+    return f"{sender.id} {verb} until {sender.throttle.until:%Y-%m-%d %H:%M:%S %Z}: {'; '.join(sender.reasons)}"

@@ -1,0 +1,485 @@
+"""What usually goes wrong, judged from facts: each check is fine, worth a note, or a problem, with what to type next.
+
+The facts are in findings.py, and reading them is the business of observe/doctor.py. Why single e-mails wait is told by diagnosis.py, and only
+graded here.
+"""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from fairpost.model.rights import MIGRATE, RightKind, how_to_grant, names
+from fairpost.model.transport import ENVIRONMENT, ServerSettings
+from fairpost.policy.conditions import Condition, Tone, diagnose, of_account, of_pause
+from fairpost.policy.facts import AccountRuntime, Facts
+from fairpost.policy.findings import Disk, Engine, Environment, Findings, Holdback, Machine, Schema, Server
+from fairpost.policy.restored import FailedOver, First, Restored, Sound
+from fairpost.reasons.rendering import shown
+
+OLDEST_SERVER = 14
+SKEW_S_NOTE, SKEW_S_PROBLEM = 2.0, 30.0
+OPEN_S_NOTE, OPEN_S_PROBLEM = 300.0, 3_600.0  # vacuum waits for a transaction as long as it is open
+FREE_BYTES_NOTE, FREE_BYTES_PROBLEM = 1_000_000_000, 200_000_000
+KEPT_BYTES_NOTE, KEPT_BYTES_PROBLEM = 1_000_000_000, 20_000_000_000
+NAMED_MAX = 5
+
+# Without these, a crash may lose what was committed: an e-mail that was sent would be sent again.
+DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
+FOR_VACUUM = ("autovacuum", "track_counts")
+
+
+class Grade(StrEnum):
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """`then` is what to type, or to do, next; None where all is well."""
+
+    name: str
+    grade: Grade
+    text: str
+    then: str | None = None
+
+
+def check_up(findings: Findings) -> list[Check]:
+    return [
+        *_shouts(findings),
+        *_machine(findings.machine),
+        *(_server(findings.server) if findings.server else [_unreachable(findings)]),
+        *(_schema(findings.schema) if findings.schema else []),
+        *(_engine(findings.engine) if findings.engine else []),
+    ]
+
+
+# ── what nobody may overlook ─────────────────────────────────────────────────────────────────────────────
+
+
+def _shouts(findings: Findings) -> Iterable[Check]:
+    pause = findings.engine.facts.pause if findings.engine else None
+    if pause:
+        found = shown(of_pause(pause))
+        grade = Grade.PROBLEM if pause.restored else Grade.NOTE
+        yield Check(name="pause", grade=grade, text=found.text, then=found.then)
+    elif findings.engine:
+        yield _ok("pause", "nothing is paused")
+    if findings.machine.redirect_all:
+        yield Check(
+            name="redirect",
+            grade=Grade.NOTE,
+            text=f"EVERY E-MAIL GOES TO {findings.machine.redirect_all}, and none to its recipients",
+            then="unset FAIRPOST_REDIRECT_ALL, if this is not a staging system",
+        )
+
+
+# ── the machine ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _machine(machine: Machine) -> Iterable[Check]:
+    yield _home(machine)
+    for disk in machine.disks:
+        yield _disk(disk)
+    yield _key(machine)
+    if machine.settings_file:
+        yield _settings_file(machine, machine.settings_file)
+
+
+def _home(machine: Machine) -> Check:
+    if machine.home_mode is None:
+        return _ok("home", f"{machine.home} is made when it is needed")
+    if machine.home_mode & 0o022:
+        return _problem("home", f"others may write to {machine.home}", f"chmod go-w {shlex.quote(machine.home)}")
+    return _ok("home", machine.home)
+
+
+def _disk(disk: Disk) -> Check:
+    text = f"{disk.free_bytes / 1_000_000_000:,.1f} GB free for {disk.what} ({disk.path})"
+    grade = _grade(-disk.free_bytes, note=-FREE_BYTES_NOTE, problem=-FREE_BYTES_PROBLEM)
+    return Check(name="disk", grade=grade, text=text, then="free some space" if grade is not Grade.OK else None)
+
+
+def _key(machine: Machine) -> Check:
+    if machine.key_trouble:
+        return _problem("master key", machine.key_trouble, "put that right; accounts with a password cannot send")
+    return _ok(
+        "master key", f"from {machine.key_from}" if machine.key_from else "none yet; made for the first password"
+    )
+
+
+def _settings_file(machine: Machine, path: str) -> Check:
+    if machine.settings_file_has_secret and (machine.settings_file_mode or 0) & 0o004:
+        return Check(
+            name="settings file",
+            grade=Grade.NOTE,
+            text=f"{path} holds a secret, and everybody on this machine can read it",
+            then=f"chmod o-rwx {shlex.quote(path)}",
+        )
+    return _ok("settings file", path)
+
+
+# ── the server ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unreachable(findings: Findings) -> Check:
+    then = "start it, or check FAIRPOST_DATABASE_URL; for the embedded one: fairpost db start"
+    return _problem("database", findings.unreachable or "no PostgreSQL answers", then)
+
+
+def _server(server: Server) -> Iterable[Check]:
+    yield _ok("database", "it answers")
+    yield _version(server)
+    yield _writable(server)
+    yield _encoding(server)
+    yield _durability(server)
+    yield _isolation(server)
+    yield _clock(server)
+    yield _vacuum(server)
+    yield _open_transactions(server)
+    yield from _holdbacks("prepared transactions", server.prepared, "none is left open")
+    yield from _holdbacks("replication slots", server.slots, "none holds anything back")
+    yield _pooler(server)
+
+
+def _version(server: Server) -> Check:
+    if server.major < OLDEST_SERVER:
+        return _problem("version", f"PostgreSQL {server.version} is too old", f"upgrade it to {OLDEST_SERVER} or newer")
+    return _ok("version", f"PostgreSQL {server.version}")
+
+
+def _writable(server: Server) -> Check:
+    if server.is_standby:
+        then = "name the primary in FAIRPOST_DATABASE_URL, or all servers and target_session_attrs=primary"
+        return _problem("writes", "this server is a standby: nothing can be enqueued, sent or changed here", then)
+    if server.settings.get("default_transaction_read_only") == "on":
+        reset = server.resets["default_transaction_read_only"]
+        return _problem(
+            "writes",
+            "transactions are read-only by default: nothing can be enqueued, sent or changed",
+            f"SET default_transaction_read_only = off; {reset}" if reset.startswith("ALTER") else reset,
+        )
+    return _ok("writes", "allowed")
+
+
+def _encoding(server: Server) -> Check:
+    if server.encoding != "UTF8":
+        return _problem(
+            "encoding",
+            f"the database holds {server.encoding}, and e-mails have every script",
+            "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8', and name it in FAIRPOST_DATABASE_URL",
+        )
+    return _ok("encoding", server.encoding)
+
+
+def _durability(server: Server) -> Check:
+    off = [name for name in DURABLE if server.settings.get(name) == "off"]
+    if off:
+        return _problem(
+            "durability",
+            f"{', '.join(off)} off: a crash may forget that an e-mail was sent, and it is sent again",
+            "; ".join(f"ALTER SYSTEM RESET {name}" for name in off) + "; then: SELECT pg_reload_conf()",
+        )
+    return _ok("durability", "what is committed survives a crash")
+
+
+def _isolation(server: Server) -> Check:
+    level = server.settings.get("default_transaction_isolation", "read committed")
+    if level != "read committed":
+        return _problem(
+            "isolation",
+            f"transactions are {level} by default, and claiming needs read committed",
+            server.resets["default_transaction_isolation"],
+        )
+    return _ok("isolation", level)
+
+
+def _clock(server: Server) -> Check:
+    text = f"this machine and the database differ by {abs(server.skew_s):.1f} s"
+    grade = _grade(abs(server.skew_s), note=SKEW_S_NOTE, problem=SKEW_S_PROBLEM)
+    return Check(name="clock", grade=grade, text=text, then="set both by NTP" if grade is not Grade.OK else None)
+
+
+def _vacuum(server: Server) -> Check:
+    off = [name for name in FOR_VACUUM if server.settings.get(name) == "off"]
+    if off:
+        then = "; ".join(f"ALTER SYSTEM RESET {name}" for name in off) + "; then: SELECT pg_reload_conf()"
+        return _problem("autovacuum", f"{', '.join(off)} off: claims become slower and slower", then)
+    return _ok("autovacuum", "on")
+
+
+def _open_transactions(server: Server) -> Check:
+    if server.transactions:
+        return _held_back("open transactions", server.transactions)
+    if not server.sees_sessions:
+        return Check(
+            name="open transactions",
+            grade=Grade.NOTE,
+            text="those of other roles cannot be seen",
+            then="GRANT pg_read_all_stats TO the role that Fairpost uses",
+        )
+    return _ok("open transactions", "none for long")
+
+
+def _holdbacks(name: str, found: Sequence[Holdback], fine: str) -> Iterable[Check]:
+    yield _held_back(name, found) if found else _ok(name, fine)
+
+
+def _held_back(name: str, found: Sequence[Holdback]) -> Check:
+    worst = max(found, key=lambda one: (one.age_s or 0, one.kept_bytes or 0))
+    grade = max(
+        _grade(worst.age_s or 0, note=OPEN_S_NOTE, problem=OPEN_S_PROBLEM),
+        _grade(worst.kept_bytes or 0, note=KEPT_BYTES_NOTE, problem=KEPT_BYTES_PROBLEM),
+        key=list(Grade).index,
+    )
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"{worst.what}{_since(worst)}{more}"
+    return Check(name=name, grade=grade, text=text, then=worst.then if grade is not Grade.OK else None)
+
+
+def _since(one: Holdback) -> str:
+    age = f", open for {_span(one.age_s)}: vacuum waits for it" if one.age_s is not None else ""
+    kept = f", keeps {one.kept_bytes / 1_000_000_000:,.1f} GB of the log" if one.kept_bytes is not None else ""
+    return age + kept
+
+
+def _pooler(server: Server) -> Check:
+    if server.is_pooled:
+        return Check(
+            name="connection",
+            grade=Grade.NOTE,
+            text="it leads through a pooler (PgBouncer, or the like): engines look every FAIRPOST_POLL_INTERVAL, and hear no NOTIFY",
+            then="nothing; or, to send within milliseconds, give engines a URL that leads to PostgreSQL itself",
+        )
+    return _ok("connection", "direct")
+
+
+# ── the schema ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _schema(schema: Schema) -> Iterable[Check]:
+    yield _state(schema)
+    of_tenant = [right for right in schema.missing if right.kind is RightKind.TENANT]
+    of_owner = [right for right in schema.missing if right.kind is RightKind.OWNER]
+    of_login = [right for right in schema.missing if right.kind is RightKind.LOGIN]
+    if of_owner:
+        then = f"set FAIRPOST_DATABASE_URL to the owner; or, as an administrator: {how_to_grant(of_owner)}"
+        yield _problem("role", f"the schema belongs to {names(of_owner)}, and the role here is {schema.role}", then)
+    else:
+        yield _ok("role", schema.role)
+    if of_login:
+        yield _problem("rights", f"{schema.role} lacks {names(of_login)}", how_to_grant(of_login))
+    elif not of_owner:
+        yield _ok("rights", "all that engine and commands need")
+    if of_tenant:
+        yield _problem("tenant role", f"requests over HTTP lack {names(of_tenant)}", how_to_grant(of_tenant))
+    elif schema.is_usable:
+        yield _ok("tenant role", "requests over HTTP can be answered")
+
+
+def _state(schema: Schema) -> Check:
+    if not schema.is_readable:
+        return _problem("schema", "its version cannot be read", "grant what is missing; it is named below")
+    if schema.trouble:
+        return _problem("schema", schema.trouble, f"put that right, then: {MIGRATE}")
+    if schema.pending:
+        return _problem("schema", f"not up to date (to do: {', '.join(schema.pending)})", MIGRATE)
+    return _ok("schema", "up to date")
+
+
+# ── what is at work in it ────────────────────────────────────────────────────────────────────────────────
+
+
+def _engine(engine: Engine) -> Iterable[Check]:
+    yield _restored(engine)
+    yield _running(engine)
+    yield from _accounts(engine)
+    if engine.environment is not None:
+        yield _given(engine.environment)
+    yield from _left_behind(engine)
+    yield from _passwords(engine)
+    yield from _shut_out(engine)
+    yield from _borrowed(engine)
+    yield from _mail(engine)
+
+
+def _restored(engine: Engine) -> Check:
+    match engine.standing:
+        case Restored(signs):
+            text = f"it was restored or copied: {'; '.join(signs)}"
+            return _problem("identity", text, "the next engine starts paused; when all is right: fairpost resume --all")
+        case First() | Sound() | FailedOver() if not engine.sees_identity:
+            return Check(
+                name="identity",
+                grade=Grade.NOTE,
+                text="this role may not see which server it is on: a restore is noticed only by engines that ran before",
+                then="GRANT EXECUTE ON FUNCTION pg_control_system() TO the role that Fairpost uses, if you can",
+            )
+        case First():
+            return _ok("identity", "no engine has worked on it yet")
+        case Sound() | FailedOver():
+            return _ok("identity", "it is the one it was")
+        case _:
+            assert_never(engine.standing)
+
+
+def _running(engine: Engine) -> Check:
+    facts = engine.facts
+    if facts.engines:
+        at_work = {each.owner for each in facts.accounts if facts.is_driven(each)}
+        return _ok("engine", f"{len(facts.engines)} running, {len(at_work)} at work")
+    waiting = _waiting(facts)
+    if waiting and not facts.pause:
+        return _problem("engine", f"none is running, and e-mails wait: {waiting:,}", "fairpost work")
+    return _note("engine", "none is running: nothing is sent", "fairpost work")
+
+
+def _waiting(facts: Facts) -> int:
+    """All that is to be sent at some time: what is held and what is due tomorrow, too."""
+    total = facts.total()
+    return sum(route.waiting for route in facts.routes) + total.claimed + total.sending
+
+
+def _accounts(engine: Engine) -> Iterable[Check]:
+    facts = engine.facts
+    if not facts.accounts:
+        then = "fairpost account add NAME --from ADDRESS --smtp URL"
+        grade = Grade.PROBLEM if _waiting(facts) else Grade.NOTE
+        yield Check(name="accounts", grade=grade, text="there is none: nothing can be sent", then=then)
+        return
+    found: dict[str, list[tuple[AccountRuntime, Condition]]] = {}
+    for runtime in facts.accounts:
+        condition = of_account(runtime, facts, has_mail=False)
+        if condition.tone in (Tone.FAULT, Tone.STOPPED):
+            found.setdefault(condition.code, []).append((runtime, condition))
+    for alike in found.values():
+        yield _alike(alike, facts)
+    if not found:
+        yield _ok("accounts", f"{len(facts.accounts)}, all able to send")
+
+
+def _alike(accounts: Sequence[tuple[AccountRuntime, Condition]], facts: Facts) -> Check:
+    """Several that are in the same condition are one row: the first in words, the others by name."""
+    (_, condition), *others = accounts
+    wanted = {route.route for route in facts.routes}
+    is_wanted = any(each.account.pool in wanted or f"@{each.account.name}" in wanted for each, _ in accounts)
+    is_bad = condition.tone is Tone.FAULT and (is_wanted or condition.code != "account.no_server")
+    told = shown(condition)
+    more = f" Likewise: {_some([each.account.name for each, _ in others])}." if others else ""
+    return Check(
+        name="accounts", grade=Grade.PROBLEM if is_bad else Grade.NOTE, text=f"{told.text}{more}", then=told.then
+    )
+
+
+def _given(found: Environment) -> Check:
+    name = found.account
+    if found.trouble:
+        return _problem("environment", found.trouble, "put that right, and start the engine again")
+    if not found.is_there:
+        then = "start it again, with the variables that are set here: fairpost work"
+        return _note("environment", f"no engine has made the account {name} of FAIRPOST_SMTP_HOST yet", then)
+    if not found.is_theirs:
+        return _problem(
+            "environment",
+            f"people look after the account {name}: FAIRPOST_SMTP_HOST has no effect",
+            f"fairpost account remove {name}, or call the other one otherwise: FAIRPOST_SMTP_ACCOUNT; or unset FAIRPOST_SMTP_HOST",
+        )
+    if found.differs:
+        then = "start the engine again, with the variables that are set here: fairpost work"
+        return _note("environment", f"the account {name} is not yet as the variables say: {found.differs}", then)
+    return _ok("environment", f"the account {name} is as the variables say")
+
+
+def _left_behind(engine: Engine) -> Iterable[Check]:
+    """Accounts that were made of variables which are not set here: also where they are set for the engine alone."""
+    given = engine.environment.account if engine.environment else None
+    servers = {each.account.name: each.account.transport for each in engine.facts.accounts}
+    names = [
+        name
+        for name, server in servers.items()
+        if isinstance(server, ServerSettings) and server.origin == ENVIRONMENT and name != given
+    ]
+    if names:
+        text = f"made from variables that are not set here, and sending as before: {_some(names)}"
+        yield _note(
+            "environment", text, f"if no engine has those variables any more: fairpost account remove {names[0]}"
+        )
+
+
+def _shut_out(engine: Engine) -> Iterable[Check]:
+    if engine.shut_out:
+        yield _problem(
+            "logins",
+            f"cannot enqueue: {_some(engine.shut_out)}",
+            f"fairpost db migrate; or, where the login is gone: fairpost db revoke {engine.shut_out[0]}",
+        )
+
+
+def _borrowed(engine: Engine) -> Iterable[Check]:
+    if engine.borrowers:
+        pool, first = engine.service_pool, engine.borrowers[0]
+        yield _note(
+            "workspaces",
+            f"send through the pool {pool}, which carries sign-in codes and notices: {_some(engine.borrowers)}",
+            f"lend another one: fairpost workspace pools {first} --pool POOL",
+        )
+
+
+def _passwords(engine: Engine) -> Iterable[Check]:
+    if engine.unopenable:
+        yield _problem(
+            "passwords",
+            f"sealed with a key that is not here: {_some(engine.unopenable)}",
+            "put the right key into FAIRPOST_SECRET_KEY, or: fairpost secrets rotate --drop-unreadable",
+        )
+
+
+# ── why mail waits, graded ───────────────────────────────────────────────────────────────────────────────
+
+_TOLD_ABOVE = ("everything.paused", "everything.restored", "account.none", "engine.none")
+
+
+def _mail(engine: Engine) -> Iterable[Check]:
+    facts = engine.facts
+    told_above = _TOLD_ABOVE if facts.engines else (*_TOLD_ABOVE, "mail.stranded")
+    found = [each for each in diagnose(facts) if each.code not in told_above]
+    for each in found:
+        told = shown(each)
+        is_bad = each.tone in (Tone.FAULT, Tone.STOPPED) and not each.code.startswith("hold.")
+        grade = Grade.PROBLEM if is_bad and not facts.pause else Grade.NOTE
+        yield Check(name="mail", grade=grade, text=told.text, then=told.then or None)
+    if not found:
+        waiting = _waiting(facts)
+        yield _ok("mail", f"{waiting:,} waiting, and nothing in the way" if waiting else "nothing is waiting")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _grade(value: float, *, note: float, problem: float) -> Grade:
+    if value >= problem:
+        return Grade.PROBLEM
+    return Grade.NOTE if value >= note else Grade.OK
+
+
+def _ok(name: str, text: str) -> Check:
+    return Check(name=name, grade=Grade.OK, text=text)
+
+
+def _note(name: str, text: str, then: str) -> Check:
+    return Check(name=name, grade=Grade.NOTE, text=text, then=then)
+
+
+def _problem(name: str, text: str, then: str) -> Check:
+    return Check(name=name, grade=Grade.PROBLEM, text=text, then=then)

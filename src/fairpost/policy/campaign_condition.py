@@ -1,0 +1,86 @@
+"""What is going on with a campaign: its own state, or what its mail waits for. Reading the facts is the business of observe."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairpost.model.campaign import Campaign, CampaignState
+from fairpost.model.reason import Reason, Value
+from fairpost.policy.conditions import Condition, Tone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Nothing of these e-mails goes out before `until`: their hours are over, or the quota is used up."""
+
+    until: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignFacts:
+    """`held`: what stops it from above: a pause of everything, a hold, a throttle, a block. `routes`: the conditions of those that its
+    mail goes through."""
+
+    campaign: Campaign
+    members: int | None = None  # None: nobody has counted them
+    planned: int = 0  # prospects that have their e-mails
+    ready: int = 0
+    in_hand: int = 0
+    in_doubt: int = 0
+    parked: int = 0
+    next_due_at: datetime | None = None  # of what is scheduled for later
+    gates: tuple[Gate, ...] = ()
+    is_open_somewhere: bool = True  # some of its streams may send
+    held: Condition | None = None
+    routes: Sequence[Condition] = ()
+
+
+def of_campaign(at: CampaignFacts) -> Condition:
+    campaign = at.campaign
+    match campaign.state:
+        case CampaignState.DRAFT:
+            return _own(at, "campaign.draft", Tone.IDLE)
+        case CampaignState.SCHEDULED:
+            return _own(at, "campaign.starts", Tone.WAITING, campaign.starts_at)
+        case CampaignState.PAUSED:
+            return _own(at, "campaign.paused", Tone.STOPPED, why=campaign.reason)
+        case CampaignState.FAILED:
+            return _own(at, "campaign.failed", Tone.FAULT, why=campaign.reason)
+        case CampaignState.COMPLETED:
+            return _own(at, "campaign.completed", Tone.IDLE, why=campaign.reason)
+        case CampaignState.CANCELLED:
+            return _own(at, "campaign.cancelled", Tone.IDLE, why=campaign.reason)
+        case CampaignState.RUNNING:
+            return _running(at)
+
+
+def _running(at: CampaignFacts) -> Condition:
+    if at.held is not None:
+        return at.held
+    no_engine = next((route for route in at.routes if route.code == "engine.none"), None)
+    if no_engine is not None:
+        return no_engine
+    if at.campaign.planned_at is None:
+        return _own(at, "campaign.planning", Tone.WORKING, planned=at.planned, members=at.members)
+    if not at.ready and not at.in_hand:
+        return _nothing_due(at)
+    gate = min(at.gates, key=lambda gate: gate.until, default=None)
+    if gate is not None and not at.is_open_somewhere:
+        return _own(at, "campaign.window_closed", Tone.WAITING, gate.until, why=gate.why)
+    working = [route for route in at.routes if route.tone is Tone.WORKING]
+    return next(iter(working or at.routes), _own(at, "account.none", Tone.FAULT))
+
+
+def _nothing_due(at: CampaignFacts) -> Condition:
+    if at.next_due_at is not None:
+        return _own(at, "campaign.next_due", Tone.WAITING, at.next_due_at)
+    if at.in_doubt or at.parked:
+        return _own(at, "campaign.held_back", Tone.STOPPED, in_doubt=at.in_doubt, parked=at.parked)
+    return _own(at, "campaign.ending", Tone.WORKING)
+
+
+def _own(at: CampaignFacts, code: str, tone: Tone, until: datetime | None = None, **more: Value) -> Condition:
+    campaign = at.campaign
+    about = {"name": campaign.name, "workspace": campaign.workspace, "until": until, **more}
+    return Condition(reason=Reason(code, **about), tone=tone, until=until)

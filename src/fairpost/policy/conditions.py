@@ -1,0 +1,283 @@
+"""What is going on, as codes, from evidence: the one answer that status, pages, campaigns, doctor, API and metrics render.
+
+An account has exactly one condition. So has a route: that of the account which decides. Order matters:
+
+1. what only a person can end (suspended, without a server, paused by hand);
+2. a fault: its last attempts failed, whatever a limit says beside it. A fault beats a pause that merely ends later;
+3. what ends by itself (limits, a pause that the provider asked for);
+4. who drives it: no engine, no worker yet, an e-mail that hangs on the wire;
+5. sending, which needs a send; or nothing to do.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from fairpost.model.account import AccountStatus, RestReason
+from fairpost.model.reason import Reason, Value
+from fairpost.model.transport import ServerSettings, TransportSettings
+from fairpost.policy import limits
+from fairpost.policy.blame import in_words
+from fairpost.policy.facts import AccountRuntime, Facts, Hold, Pause, Route
+from fairpost.policy.limits import NotBefore
+
+PACE_WORTH_TELLING = timedelta(minutes=1)  # less is just an account at work
+SLOW_AFTER = timedelta(seconds=15)  # an e-mail that has been on the wire for so long hangs
+SENDING_FOR = timedelta(seconds=5)  # after a send, and the pause that follows it
+
+
+class Tone(StrEnum):
+    """How bad it is. Fault: something is broken. Stopped: a person has to do something. Waiting: it ends by itself."""
+
+    FAULT = "fault"
+    STOPPED = "stopped"
+    WAITING = "waiting"
+    WORKING = "working"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """`waiting`: the e-mails that it is about. `accounts`: of how many in the route this is the one that decides."""
+
+    reason: Reason
+    tone: Tone
+    until: datetime | None = None
+    waiting: int = 0
+    accounts: int = 1
+
+    @property
+    def code(self) -> str:
+        return self.reason.code
+
+    @property
+    def keeps_mail_back(self) -> bool:
+        return self.tone not in (Tone.WORKING, Tone.IDLE)
+
+
+_BY_LIMIT = {
+    limits.Reason.DELAY: "account.delay",
+    limits.Reason.HOURLY: "account.hourly_limit",
+    limits.Reason.DAILY: "account.daily_limit",
+    limits.Reason.WARM_UP: "account.warm_up_limit",
+    limits.Reason.UNITS: "account.api_quota",
+    limits.Reason.BACK_OFF: "account.provider_pause",
+    limits.Reason.UNREACHABLE: "account.server_unreachable",
+}
+
+
+def of_account(runtime: AccountRuntime, facts: Facts, *, has_mail: bool) -> Condition:
+    """`has_mail`: something is due that it might send."""
+    return (
+        _ended_by_a_person(runtime, facts.now)
+        or _at_fault(runtime, facts.now)
+        or _ends_by_itself(runtime, facts.now)
+        or (_driven(runtime, facts) if has_mail else _condition("account.idle", Tone.IDLE, runtime))
+    )
+
+
+def of_route(route: Route, facts: Facts) -> Condition:
+    """Of mail that is due: the condition of the account that decides."""
+    serving = facts.serving(route)
+    if not serving:
+        code = "pool.empty" if route.pinned_to is None else "account.unknown"
+        about = {"pool": route.route} if route.pinned_to is None else {"account": route.pinned_to}
+        return Condition(reason=Reason(code, **about), tone=Tone.FAULT, waiting=route.waiting)
+    able = [each for each in serving if each.account.id not in facts.shut] or serving
+    found = [of_account(each, facts, has_mail=route.due) for each in able]
+    return replace(min(found, key=_decides), waiting=route.waiting, accounts=len(serving))
+
+
+_RANKS = {Tone.WORKING: 0, Tone.IDLE: 1, Tone.WAITING: 2, Tone.FAULT: 2, Tone.STOPPED: 4}
+
+
+def _decides(condition: Condition) -> tuple[int, float, bool]:
+    """One that works decides. Else the one that may be the first to send again; a fault before a pause that ends later."""
+    never = condition.until is None and condition.tone is not Tone.WORKING
+    rank = 3 if never and condition.tone is Tone.FAULT else _RANKS[condition.tone]
+    moment = condition.until.timestamp() if condition.until else 0.0
+    return rank, moment, condition.tone is not Tone.FAULT
+
+
+def _ended_by_a_person(runtime: AccountRuntime, now: datetime) -> Condition | None:
+    account = runtime.account
+    if account.status is AccountStatus.SUSPENDED and not account.is_active(now):
+        ends = account.patience
+        about = {"urgent_until": ends.urgent, "bulk_until": ends.bulk} if ends else {}
+        return _condition("account.suspended", Tone.FAULT, runtime, why=account.status_reason, **about)
+    if account.status is AccountStatus.PAUSED and account.status_until is None:
+        return _condition("account.paused", Tone.STOPPED, runtime, why=account.status_reason)
+    return _condition("account.no_server", Tone.FAULT, runtime) if account.transport is None else None
+
+
+def _at_fault(runtime: AccountRuntime, now: datetime) -> Condition | None:
+    """Its last attempts failed, also while it tries again right now."""
+    account = runtime.account
+    rest, troubles = account.usage.rest, account.troubles
+    if rest is None or not (troubles.unreachable or troubles.told_off):
+        return None
+    until = rest.until if rest.until > now else None
+    if rest.reason is RestReason.BACK_OFF:
+        return _condition("account.provider_pause", Tone.WAITING, runtime, until, why=rest.detail)
+    code = "account.server_forbidden" if troubles.is_barred else "account.server_unreachable"
+    server = server_name(account.transport)
+    return _condition(code, Tone.FAULT, runtime, until, server=server, why=rest.detail, times=troubles.unreachable)
+
+
+def _ends_by_itself(runtime: AccountRuntime, now: datetime) -> Condition | None:
+    account = runtime.account
+    if not account.is_active(now):
+        code = "account.paused" if account.status is AccountStatus.PAUSED else "account.daily_limit"
+        return _condition(code, Tone.WAITING, runtime, account.status_until, why=account.status_reason)
+    barrier = limits.admit(account.limits, account.usage, now=now)
+    if not isinstance(barrier, NotBefore) or _is_pace(barrier, now):
+        return None
+    return _condition(_BY_LIMIT[barrier.reason], Tone.WAITING, runtime, barrier.moment, why=barrier.detail)
+
+
+def _is_pace(barrier: NotBefore, now: datetime) -> bool:
+    is_delay = barrier.reason is limits.Reason.DELAY and barrier.moment is not None
+    return is_delay and barrier.moment is not None and barrier.moment - now < PACE_WORTH_TELLING
+
+
+def _driven(runtime: AccountRuntime, facts: Facts) -> Condition:
+    account, now = runtime.account, facts.now
+    if not facts.engines:
+        return Condition(reason=Reason("engine.none"), tone=Tone.FAULT)
+    if not facts.is_driven(runtime):
+        return _condition("account.no_worker", Tone.WAITING, runtime)
+    if runtime.begun_at is not None and now - runtime.begun_at > SLOW_AFTER:
+        server, since = server_name(account.transport), runtime.begun_at
+        return _condition("account.server_hangs", Tone.FAULT, runtime, server=server, since=since)
+    free_at = limits.free_at(account.limits, account.usage)
+    if runtime.begun_at is not None or (free_at is not None and now - free_at < SENDING_FOR):
+        return _condition("account.sending", Tone.WORKING, runtime)
+    return _condition("account.not_begun", Tone.WAITING, runtime)
+
+
+def server_name(transport: TransportSettings | None) -> str | None:
+    return transport.place if isinstance(transport, ServerSettings) else None
+
+
+def _condition(
+    code: str, tone: Tone, runtime: AccountRuntime, until: datetime | None = None, **params: Value
+) -> Condition:
+    return Condition(reason=Reason(code, account=runtime.account.name, **params, until=until), tone=tone, until=until)
+
+
+# ── of everything that waits ──────────────────────────────────────────────────────────────────────────────
+
+
+def diagnose(facts: Facts) -> list[Condition]:
+    """Everything that keeps mail from going out now, the worst first; empty when nothing does."""
+    found = [
+        *([of_pause(facts.pause)] if facts.pause else []),
+        *_of_routes(facts),
+        *(of_hold(hold) for hold in facts.holds if hold.waiting > 0),
+        *of_blocks(facts),
+        *_scheduled(facts),
+        *_in_doubt(facts),
+        *_stranded(facts),
+    ]
+    return sorted(found, key=lambda each: list(Tone).index(each.tone)) if not facts.pause else found
+
+
+def of_pause(pause: Pause) -> Condition:
+    code = "everything.restored" if pause.restored else "everything.paused"
+    about: dict[str, Value] = {
+        "since": pause.since,
+        "by": pause.paused_by,
+        "why": pause.reason.rstrip("."),
+        "until": pause.until,
+    }
+    return Condition(reason=Reason(code, **about), tone=Tone.STOPPED, until=pause.until)
+
+
+def of_hold(hold: Hold) -> Condition:
+    about: dict[str, Value] = {
+        "workspace": hold.workspace,
+        "name": hold.key,
+        "level": hold.level,
+        "why": hold.reason,
+        "until": hold.until,
+    }
+    if not hold.is_throttle:
+        code, tone = f"hold.{hold.level}", Tone.STOPPED
+    elif hold.level == "stream":
+        code, tone = "window.closed", Tone.WAITING
+    else:
+        code, tone = f"throttle.{hold.level}", Tone.WAITING
+    return Condition(reason=Reason(code, **about), tone=tone, until=hold.until, waiting=hold.waiting)
+
+
+def _of_routes(facts: Facts) -> Iterable[Condition]:
+    """A route whose mail is all for later is asked as well: what will stand in its way then is known now, where a person must end it."""
+    if not facts.accounts and facts.workspace is None:
+        waiting = sum(route.waiting for route in facts.routes)
+        yield Condition(reason=Reason("account.none"), tone=Tone.FAULT, waiting=waiting)
+        return
+    no_engine: list[Condition] = []
+    for route in facts.routes:
+        found = of_route(route, facts)
+        if found.code == "engine.none":
+            no_engine.append(found)
+        elif found.keeps_mail_back and (route.due or found.tone in (Tone.FAULT, Tone.STOPPED)):
+            yield found
+    if no_engine:
+        yield replace(no_engine[0], waiting=sum(each.waiting for each in no_engine))
+
+
+def of_blocks(facts: Facts) -> Iterator[Condition]:
+    for mail in facts.blocked:
+        block = mail.block
+        about: dict[str, Value] = {"workspace": block.workspace, "account": block.account, "until": block.until}
+        about["why"] = in_words(block.fault)
+        tone = Tone.STOPPED if block.until is None else Tone.WAITING
+        reason = Reason("account.blocks_workspace", **about)
+        yield Condition(reason=reason, tone=tone, until=block.until, waiting=mail.route.waiting)
+
+
+def _scheduled(facts: Facts) -> Iterable[Condition]:
+    moments = [route.next_at for route in facts.routes if route.next_at]
+    if moments and not any(route.due for route in facts.routes):
+        due_at = min(moments)
+        yield Condition(reason=Reason("mail.scheduled", due_at=due_at), tone=Tone.WAITING, until=due_at)
+
+
+def _in_doubt(facts: Facts) -> Iterable[Condition]:
+    total = facts.total()
+    if total.undecided:
+        yield Condition(reason=Reason("mail.undecided"), tone=Tone.STOPPED, waiting=total.undecided)
+    if total.in_doubt > total.undecided:
+        reason = Reason("mail.in_doubt")
+        yield Condition(reason=reason, tone=Tone.WAITING, waiting=total.in_doubt - total.undecided)
+
+
+def _stranded(facts: Facts) -> Iterable[Condition]:
+    driven = {each.account.id for each in facts.accounts if facts.is_driven(each)}
+    left = sum(hand.claimed + hand.sending for id_, hand in facts.in_hand.items() if id_ not in driven)
+    if left and facts.accounts:
+        tone = Tone.WAITING if facts.engines else Tone.FAULT
+        yield Condition(reason=Reason("mail.stranded"), tone=tone, waiting=left)
+
+
+# ── in one line ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def headline(facts: Facts, found: Sequence[Condition], *, per_s: float) -> Condition:
+    """What is to be said first. `per_s`: how many e-mails went out in the last seconds, each second; 0 at the first look."""
+    total = facts.total()
+    waiting = sum(route.waiting for route in facts.routes) + total.claimed
+    if facts.pause is not None:
+        return of_pause(facts.pause)
+    is_sending = per_s > 0 or any(of_route(route, facts).tone is Tone.WORKING for route in facts.routes if route.due)
+    if is_sending or (total.sending and not found):
+        blocked = sum(each.waiting for each in found)
+        reason = Reason("mail.sending", per_s=round(per_s, 3), waiting=waiting, blocked=blocked)
+        return Condition(reason=reason, tone=Tone.WORKING, waiting=waiting)
+    if found:
+        return found[0]
+    if waiting:
+        return Condition(reason=Reason("mail.waiting"), tone=Tone.WAITING, waiting=waiting)
+    return Condition(reason=Reason("mail.none"), tone=Tone.IDLE)

@@ -1,8 +1,0 @@
--- What each account has in hand. `undecided`: those in doubt that no policy will settle, so that a person must.
--- By the index queue_held: costs what is in hand, never what waits.
-CREATE OR REPLACE FUNCTION fairpost.in_hand() RETURNS TABLE (account_id bigint, claimed bigint, sending bigint, in_doubt bigint, undecided bigint)
-LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-    SELECT q.account_id, count(*) FILTER (WHERE q.state = 'claimed'), count(*) FILTER (WHERE q.state = 'sending'), count(*) FILTER (WHERE q.state = 'in_doubt'),
-           count(*) FILTER (WHERE q.state = 'in_doubt' AND (q.on_doubt = 'hold' OR q.attempts >= q.attempts_max))
-    FROM fairpost.queue q WHERE NOT q.waiting GROUP BY q.account_id
-$$;

@@ -1,0 +1,129 @@
+"""Reasons as people read them."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from fairpost.model.reason import Reason, Value
+from fairpost.policy.conditions import Condition, Tone
+from fairpost.reasons.catalogue import CATALOGUE
+
+_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
+_NAME = re.compile(r"\{(\w+)\}")
+
+
+def sentence(reason: Reason, zone: str | None = None) -> str:
+    """`zone`: on whose clock moments are read; None: in UTC."""
+    return _filled(
+        CATALOGUE[reason.code].sentence, {name: _shown(value, zone) for name, value in reason.params.items()}
+    )
+
+
+def field(reason: Reason) -> str:
+    """Which part of the request is wrong; empty: none in particular."""
+    return CATALOGUE[reason.code].field.format_map(reason.params)
+
+
+def mistakes(reason: Reason) -> list[dict[str, Any]]:
+    """Each with a message, and where it is: a field, or a line."""
+    return cast("list[dict[str, Any]]", reason.params.get("mistakes", []))
+
+
+def mistake_in_words(mistake: Mapping[str, Any]) -> str:
+    place = [str(mistake["field"])] if "field" in mistake else []
+    place += [f"{name} {mistake[name]}" for name in ("line", "column") if mistake.get(name)]
+    return f"{', '.join(place)}: {mistake['message']}"
+
+
+def command(reason: Reason) -> str | None:
+    """What to type next; None: there is nothing."""
+    words = {name: shlex.quote(text) if (text := _shown(value)) else "" for name, value in reason.params.items()}
+    return _filled(CATALOGUE[reason.code].command, words).strip() or None
+
+
+def told(condition: Condition, zone: str | None = None) -> str:
+    """A condition with the e-mails that it is about: `status` and pages say it so."""
+    words = sentence(condition.reason, zone)
+    if condition.code == "mail.sending":
+        return _sending(condition.reason.params)
+    if condition.accounts > 1 and condition.keeps_mail_back:
+        words = f"None of {condition.accounts} accounts can send now. {words}"
+    if not condition.waiting:
+        return words
+    return f"{_emails(condition.waiting)} waiting. {words}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A condition as it is answered. `code` is stable, `text` may change. `then`: the command that comes next."""
+
+    code: str
+    tone: Tone
+    text: str
+    then: str
+    until: datetime | None
+    waiting: int
+
+
+def shown(condition: Condition, *, zone: str | None = None) -> Shown:
+    return Shown(
+        code=condition.code,
+        tone=condition.tone,
+        text=told(condition, zone),
+        then=command(condition.reason) or "",
+        until=condition.until,
+        waiting=condition.waiting,
+    )
+
+
+def _sending(params: Mapping[str, Value]) -> str:
+    per_s, waiting, blocked = (float(str(params[name])) for name in ("per_s", "waiting", "blocked"))
+    pace = f" {_pace(per_s)}" if per_s else ""
+    behind = f" {int(waiting):,} queued" if waiting else ""
+    held = f", {int(blocked):,} of them blocked: see below" if blocked else ""
+    return f"Sending{pace}.{behind}{held}{'.' if behind else ''}"
+
+
+def _pace(per_s: float) -> str:
+    if per_s >= 1:
+        return f"{per_s:,.0f} e-mail{'' if round(per_s) == 1 else 's'}/s"
+    per_minute = max(1, round(per_s * 60))
+    return f"{per_minute} e-mail{'' if per_minute == 1 else 's'}/min"
+
+
+def _emails(n: int) -> str:
+    return f"{n:,} e-mail{'' if n == 1 else 's'}"
+
+
+def _filled(template: str, words: Mapping[str, str]) -> str:
+    def kept(found: re.Match[str]) -> str:
+        return found[1] if all(words.get(name) for name in _NAME.findall(found[1])) else ""
+
+    return _OPTIONAL.sub(kept, template).format_map(words)
+
+
+def local(moment: datetime, zone: str) -> str:
+    """As people say it: Monday 2030-01-07 09:00 (Europe/Berlin)."""
+    return f"{moment.astimezone(ZoneInfo(zone)):%A %Y-%m-%d %H:%M} ({zone})"
+
+
+def _shown(value: Value, zone: str | None = None) -> str:
+    match value:
+        case datetime():
+            return local(value, zone) if zone else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case str() | float():
+            return str(value)
+        case None:
+            return ""
+        case Mapping():
+            return ", ".join(f"{name}: {_shown(each)}" for name, each in value.items())
+        case _:
+            return ", ".join(map(_shown, value))

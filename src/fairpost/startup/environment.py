@@ -1,0 +1,233 @@
+"""The account that the environment gives (FAIRPOST_SMTP_HOST and its neighbours): made, or brought in line, when an engine starts.
+
+The variables own its server, its password, its sender, and its batch where that is set. Its limits, pool and status
+are data like those of every account: people change them, and no start of an engine changes them back. Limits that
+nobody changed are those of its provider, also when the address moves to another.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from fairpost.model.account import Account, AccountStatus, Limits
+from fairpost.model.errors import ChangedMeanwhile, FairpostError, NotFound, SettingsError
+from fairpost.model.transport import ENVIRONMENT, Security
+from fairpost.policy.slices import sliced
+from fairpost.providers.presets import by_domain, read_presets
+from fairpost.regions.sharing import Share, record_share
+from fairpost.settings import Settings
+from fairpost.store.store import Store
+from fairpost.transports.registry import write_transport
+from fairpost.transports.smtp.settings import SmtpSettings
+from fairpost.transports.smtp.urls import url_of, usual_port
+from fairpost.vault.rotation import write_sealed
+from fairpost.vault.vault import Vault
+
+POOL = "default"
+TRIES = 5
+SERVER = ("transport", "secret")  # of an account's changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAccount:
+    """What the variables say, all of it checked. `regions`: how many share the account's limits."""
+
+    name: str
+    address: str
+    display_name: str | None
+    server: SmtpSettings
+    password: str | None = field(repr=False)
+    batch_max: int | None
+    regions: int
+
+
+def given_account(settings: Settings) -> GivenAccount | None:
+    """None: the environment gives none. Raises SettingsError where the variables do not go together."""
+    if settings.smtp_host is None:
+        return None
+    if settings.smtp_from_address is None:
+        raise _missing("FROM_ADDRESS", beside="HOST")
+    if settings.smtp_user is not None and settings.smtp_password is None:
+        raise _missing("PASSWORD", beside="USER")
+    if settings.smtp_password is not None and settings.smtp_user is None:
+        raise _missing("USER", beside="PASSWORD")
+    return GivenAccount(
+        name=settings.smtp_account,
+        address=settings.smtp_from_address,
+        display_name=settings.smtp_from_name,
+        server=_server(settings, settings.smtp_host),
+        password=settings.smtp_password,
+        batch_max=settings.smtp_batch_size,
+        regions=len(settings.regions.names) if settings.regions else 1,
+    )
+
+
+def _missing(name: str, *, beside: str) -> SettingsError:
+    return SettingsError(
+        f"FAIRPOST_SMTP_{beside} (or SMTP_{beside}) is set, so FAIRPOST_SMTP_{name} (or SMTP_{name}) must be, too"
+    )
+
+
+def _server(settings: Settings, host: str) -> SmtpSettings:
+    has_login = settings.smtp_user is not None
+    usual = Security.IMPLICIT if settings.smtp_port == 465 else Security.STARTTLS if has_login else Security.OFFERED
+    security = settings.smtp_tls or usual
+    return SmtpSettings(
+        host=host,
+        port=settings.smtp_port or usual_port(security, with_login=has_login),
+        security=security,
+        user=settings.smtp_user,
+        origin=ENVIRONMENT,
+    )
+
+
+def is_of_environment(account: Account) -> bool:
+    return isinstance(account.transport, SmtpSettings) and account.transport.origin == ENVIRONMENT
+
+
+def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Path) -> dict[str, Any]:
+    """What the variables say otherwise, by columns; a `secret` is the password, not sealed yet. Empty: nothing.
+    Raises VaultError where the stored password cannot be opened: another key here is a mistake, and no reason to seal with it."""
+    old = account.transport
+    assert isinstance(old, SmtpSettings)
+    said: dict[str, Any] = {"address": given.address, "display_name": given.display_name}
+    changes = {name: value for name, value in said.items() if value != getattr(account, name)}
+    changes |= _other_terms(account, given, home) if given.regions == 1 else {}
+    if given.batch_max not in (None, account.limits.batch_max):
+        changes["batch_max"] = given.batch_max
+    if replace(old, secret=None) != given.server:
+        changes["transport"] = write_transport(given.server)
+    stored = vault.open(old.secret, account_id=account.id, name=account.name) if old.secret else None
+    if stored != given.password:
+        changes["secret"] = given.password
+    if account.status is AccountStatus.SUSPENDED and any(name in changes for name in SERVER):
+        changes |= {"status": AccountStatus.ACTIVE, "status_reason": None}  # what it was refused for has changed
+    return changes
+
+
+def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str, Any]:
+    """Of the provider that the address moves to. Empty: it is the same one, or people have set the limits."""
+    (before, begun), (after, limits) = (_terms(address, home) for address in (account.address, given.address))
+    if (
+        before == after
+        or account.provider != before
+        or account.limits != replace(begun, batch_max=account.limits.batch_max)
+    ):
+        return {}
+    return {"provider": after} | {name: value for name, value in asdict(limits).items() if name != "batch_max"}
+
+
+def _terms(address: str, home: Path) -> tuple[str | None, Limits]:
+    """The provider that an address is known to be at, and the limits that an account there begins with; none where nobody
+    knows: such a server is rented or run for this, and says itself when it has enough."""
+    preset = by_domain(read_presets(home / "providers.toml"), address.rpartition("@")[2])
+    return (preset.name, preset.limits) if preset else (None, Limits())
+
+
+async def bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str | None:
+    """What was done, or is to be done about it; None: everything is as the variables say, and nothing was written."""
+    given = await as_stored(store, given)
+    for _ in range(TRIES):
+        with suppress(ChangedMeanwhile):  # by another engine, or by people: they count, too
+            return await _bring_in_line(store, given, vault, home=home)
+    raise FairpostError("others are changing it all the time")
+
+
+async def _bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str | None:
+    account = await find(store, given.name)
+    if account is None:
+        try:
+            return await _add(store, given, vault, home=home)
+        except asyncpg.UniqueViolationError:  # another engine has just made it
+            account = await store.account_named(given.name)
+    if not is_of_environment(account):
+        return (
+            f"there is an account {given.name} that people look after: the environment's is not made. Remove that one "
+            f"(fairpost account remove {given.name}), or call this one otherwise: FAIRPOST_SMTP_ACCOUNT"
+        )
+    changes = changes_to(account, given, vault, home=home)
+    if not changes:
+        return None
+    await _change(store, account, changes, vault)
+    return f"account {given.name}: brought in line with the environment ({in_words(changes)})"
+
+
+async def as_stored(store: Store, given: GivenAccount) -> GivenAccount:
+    """With its address in the form in which addresses are stored."""
+    address = await store.parse_address(given.address)
+    if address is None:
+        raise SettingsError(f"FAIRPOST_SMTP_FROM_ADDRESS must be an e-mail address, got {given.address}")
+    return replace(given, address=address)
+
+
+async def find(store: Store, name: str) -> Account | None:
+    try:
+        return await store.account_named(name)
+    except NotFound:
+        return None
+
+
+def in_words(changes: dict[str, Any]) -> str:
+    words = {
+        "address": "address",
+        "display_name": "name",
+        "batch_max": "batch",
+        "provider": "limits of its provider",
+        "transport": "server",
+        "secret": "password",
+        "status": "active again",
+    }
+    return ", ".join(word for column, word in words.items() if column in changes)
+
+
+async def _add(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str:
+    provider, limits = _terms(given.address, home)
+    whole = replace(limits, batch_max=given.batch_max or limits.batch_max)
+    percent = 100 // given.regions
+    mine = _part(whole, percent)
+    id_ = await store.next_account_id()
+
+    async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
+        async with store.together() as one:
+            await one.add_account(
+                given.name,
+                address=given.address,
+                pool=POOL,
+                display_name=given.display_name,
+                limits=mine,
+                provider=provider,
+                transport=replace(given.server, secret=sealed),
+                id_=id_,
+                keys=keys,
+            )
+            if mine != whole:
+                await record_share(one, id_, Share(percent=percent, whole=whole))
+
+    if given.password is None:
+        await write(None, None)
+    else:
+        await write_sealed(store, vault, given.password, account_id=id_, write=write)
+    return f"account {given.name}: made from the environment ({url_of(given.server)}, from {given.address})"
+
+
+def _part(whole: Limits, percent: int) -> Limits:
+    try:
+        return sliced(whole, percent)
+    except ValueError as error:
+        raise FairpostError(f"its limits are too small to be divided among the regions: {error}") from error
+
+
+async def _change(store: Store, account: Account, changes: dict[str, Any], vault: Vault) -> None:
+    password = changes.get("secret")
+    if password is None:
+        await store.change_account(account.name, changes, revision=account.revision)
+        return
+
+    async def write(sealed: str, keys: Sequence[str]) -> None:
+        await store.change_account(account.name, {**changes, "secret": sealed}, keys=keys, revision=account.revision)
+
+    await write_sealed(store, vault, password, account_id=account.id, write=write)

@@ -1,0 +1,133 @@
+"""Puts the service together: settings become databases that answer, and processes that serve them.
+
+The parent of these processes only waits: what answers requests is imported where it is needed, for that takes a second.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from fairpost.api.clients import ClientLimits
+from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes, write_line
+from fairpost.model.errors import MigrationError, RegionUnavailable
+from fairpost.regions.stores import ANSWER_S_MAX, RegionStores
+from fairpost.settings import Settings, read_settings
+from fairpost.startup.parts import (
+    connect,
+    directory_of,
+    home_url,
+    kept,
+    network_guard,
+    sender_policy,
+    service_mail,
+    vault_of,
+)
+from fairpost.store.outage import patiently
+from fairpost.store.store import Store
+from fairpost.store.tenants import require_tenant
+from fairpost.store.trouble import in_plain_words
+
+if TYPE_CHECKING:
+    from dns.asyncresolver import Resolver
+    from fastapi import FastAPI
+
+    from fairpost.api.service import Service
+
+CONNECTIONS_MAX = 10  # of one process, to each database
+ENTRANCES_MAX = 3  # beside those: to see who asks
+HOME_CONNECTIONS_MAX = 4
+
+
+@asynccontextmanager
+async def open_service(
+    settings: Settings,
+    *,
+    log: Callable[[str], None] = write_line,
+    answer_s_max: float = ANSWER_S_MAX,
+    resolver: "Resolver | None" = None,
+    is_again: bool = False,
+) -> AsyncIterator["Service"]:
+    """`log` hears of regions that fail, of those that are back, and of faults in what is live. `answer_s_max`: how long a
+    database may take to answer before its region counts as away. `resolver`: of domains; None: the system's. `is_again`: as for `server_url`."""
+    from fairpost.api.service import Service
+
+    url = await home_url(settings, is_again=is_again)
+    with in_plain_words(url):
+        async with (
+            Store.open(url, connections_max=HOME_CONNECTIONS_MAX) as home,
+            RegionStores(
+                directory_of(settings), connections_max=CONNECTIONS_MAX, answer_s_max=answer_s_max, is_for_tenants=True
+            ) as stores,
+            RegionStores(
+                directory_of(settings),
+                connections_max=ENTRANCES_MAX,
+                answer_s_max=answer_s_max,
+                is_for_tenants=True,
+                log=log,
+            ) as entrances,
+        ):
+            yield Service(
+                settings=settings,
+                home=home,
+                stores=stores,
+                entrances=entrances,
+                vault=vault_of(settings),
+                mail=service_mail(settings),
+                guard=network_guard(settings),
+                policy=sender_policy(settings),
+                resolver=resolver,
+                log=log,
+            )
+
+
+def create() -> "FastAPI":
+    """The application of one process."""
+    return app_of_a_process(lambda: open_service(read_settings(), is_again=True))
+
+
+def run_service(settings: Settings, options: ServerOptions, *, log: Callable[[str], None]) -> None:
+    """Until SIGINT or SIGTERM. What is wrong is said before anybody is served; a region that fails keeps none of the others from it."""
+    asyncio.run(patiently(lambda: _check(settings, log), log))
+    listener = listener_on(options.host, options.port)
+    shown = f"[{options.host}]" if ":" in options.host else options.host
+    log(f"ready: the service answers at http://{shown}:{listener.getsockname()[1]} (see /docs)")
+    with kept(settings.at_home(), log):
+        run_processes(
+            "fairpost.startup.service:create", listener, processes=options.processes, limits=client_limits(settings)
+        )
+
+
+def client_limits(settings: Settings) -> ClientLimits:
+    return ClientLimits(
+        connections_max=settings.client_connections_max,
+        heads_max=settings.client_heads_max,
+        trusted_proxies=settings.trusted_proxies,
+    )
+
+
+async def _check(settings: Settings, log: Callable[[str], None]) -> None:
+    async with connect(await home_url(settings)) as conn:
+        await require_tenant(conn)
+    if settings.regions is not None:
+        async with RegionStores(settings.regions, is_for_tenants=True) as stores:
+            for trouble in await asyncio.gather(*(_trouble_at(stores, name) for name in settings.regions.names)):
+                if trouble is not None:
+                    log(trouble)
+
+
+async def _trouble_at(stores: RegionStores, region: str) -> str | None:
+    try:
+        async with stores.at(region) as store:
+            await store.value("SELECT true")
+    except (RegionUnavailable, MigrationError) as error:
+        return f"the region {region} is not served until this is put right: {error}"
+    return None
+
+
+def document() -> dict[str, object]:
+    """The OpenAPI document."""
+    from fairpost.api.app import build_app
+
+    found: dict[str, object] = build_app(None, log=lambda _: None).openapi()
+    return found

@@ -1,0 +1,78 @@
+"""Senders that are blocked on an account: laid by the engine, ended by people, read by whoever asks why."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from fairpost.model.account import Lease
+from fairpost.model.fault import Block, Fault, fault_code, read_fault, write_fault
+from fairpost.model.ids import AccountId
+from fairpost.store.store import Store
+from fairpost.system import clock
+
+
+async def block(
+    store: Store,
+    lease: Lease,
+    workspace: str,
+    fault: Fault,
+    *,
+    until: datetime | None = None,
+    now: datetime | None = None,
+) -> bool:
+    """This workspace sends nothing through the account until then; None: until a person ends it. False: the lease is gone, or the
+    account has no room for one block more."""
+    sql = "SELECT fairpost.block($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
+    figures = fault_code(fault), json.dumps(write_fault(fault))
+    return bool(
+        await store.value(sql, lease.account_id, lease.epoch, workspace, until, *figures, now or clock.stated())
+    )
+
+
+async def unblock(
+    store: Store, account_name: str, workspace: str | None = None, *, now: datetime | None = None
+) -> list[str] | None:
+    """Who was blocked: this workspace, or all of them. None: no such account."""
+    sql = "SELECT fairpost.unblock($1, $2, $3)"
+    names: list[str] | None = await store.value(sql, account_name, workspace, now or clock.stated())
+    return names
+
+
+async def blocked_for_all(store: Store) -> list[AccountId]:
+    """Accounts with nothing to do but what their blocks forbid."""
+    rows = await store.fetch("SELECT * FROM fairpost.accounts_blocked_for_all($1) AS id", clock.stated())
+    return [AccountId(row["id"]) for row in rows]
+
+
+async def read_blocks(
+    store: Store, *, now: datetime, account: str | None = None, workspace: str | None = None, most: int | None = None
+) -> list[Block]:
+    """Those that hold now, by account and workspace: of all, of an account, or of a sender."""
+    rows = await store.fetch(_BLOCKS, now, account, workspace, most)
+    return [_block(row) for row in rows]
+
+
+async def read_blocked_mail(
+    store: Store, *, now: datetime, most: int, workspace: str | None = None
+) -> list[tuple[str, Block, int]]:
+    """Routes on which mail waits because of blocks, with the block that ends first, and how much: those with the most first."""
+    rows = await store.fetch("SELECT * FROM fairpost.blocked_mail($1, $2, $3)", most, now, workspace)
+    return [(row["route"], _block(row), row["waiting"]) for row in rows]
+
+
+_BLOCKS = """
+    SELECT b.account_id, a.name AS account, b.workspace, b.since, nullif(b.until, 'infinity') AS until, b.reason, b.params
+    FROM fairpost.blocks b JOIN fairpost.accounts a ON a.id = b.account_id
+    WHERE b.until > $1 AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR b.workspace = $3)
+    ORDER BY a.name, b.workspace LIMIT $4"""
+
+
+def _block(row: Any) -> Block:
+    return Block(
+        account_id=AccountId(row["account_id"]),
+        account=row["account"],
+        workspace=row["workspace"],
+        since=row["since"],
+        until=row["until"],
+        fault=read_fault(row["reason"], json.loads(row["params"])),
+    )

@@ -1,0 +1,536 @@
+"""Campaigns in the database: drafted, launched, moved from state to state, and asked how they stand."""
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fairpost.model.campaign import Campaign, CampaignState, Gap, Step
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.ids import EmailId
+from fairpost.system import clock
+
+if TYPE_CHECKING:
+    from fairpost.store.store import Store
+
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    workspace: str
+    name: str
+    sequence: str
+    lists: tuple[str, ...]
+    route: str = "default"
+    gap: Gap | None = None
+    by_recipients_clock: bool = False
+    user: str = ""
+    starts_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchStep:
+    """What a step says from now on."""
+
+    step: int
+    template: str
+    delay_s: int
+    own_subject: bool
+    subject: str
+    text: str | None
+    html: str | None
+    is_template: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One batch of prospects. `left_out` are those that lack a field."""
+
+    done: bool
+    prospects: int
+    scheduled: int
+    skipped: int
+    left_out: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planning:
+    """How far it has come, whoever did it. `scheduled`: e-mails, of all times; the others of the last time alone."""
+
+    steps: int
+    scheduled: int
+    prospects: int
+    left_out: int
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """`scheduled`, `skipped`, `left_out`: e-mails and prospects, as the planning has counted them."""
+
+    scheduled: int
+    skipped: int
+    left_out: int
+    members: int
+    by_step: Mapping[
+        int, Mapping[str, int]
+    ]  # step: state: how many; `waiting for the step before` and `parked` are apart
+
+    def count(self, *states: str) -> int:
+        return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSteps:
+    """Follow-ups of one account that become due within the same ten minutes."""
+
+    account: str
+    step: int
+    due_at: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillToSend:
+    recipients: int  # who have not had the first step
+    pending: tuple[PendingSteps, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What became of one e-mail of a campaign."""
+
+    email_id: int
+    step: int
+    address: str
+    prospect_id: int
+    state: str
+    reason: str | None
+    account: str | None
+    at: datetime | None
+    attempts: int
+
+
+_CAMPAIGN = """
+    SELECT c.*, s.name AS sequence, n.steps_templates, n.steps_delays, n.steps_own_subjects,
+           ARRAY(SELECT l.name FROM unnest(c.lists) WITH ORDINALITY w(id, place) JOIN fairpost.lists l ON l.id = w.id ORDER BY w.place) AS list_names
+    FROM fairpost.campaigns c JOIN fairpost.sequences s ON s.id = c.sequence_id
+    CROSS JOIN LATERAL (
+        SELECT array_agg(x.template ORDER BY x.step) AS steps_templates, array_agg(x.delay_s ORDER BY x.step) AS steps_delays,
+               array_agg(x.own_subject AND x.step > 1 ORDER BY x.step) AS steps_own_subjects
+        FROM (SELECT y.step, y.template, y.delay_s, y.own_subject FROM fairpost.campaign_steps y WHERE y.campaign_id = c.id
+              UNION ALL
+              SELECT y.step, t.name, y.delay_s, y.own_subject FROM fairpost.sequence_steps y JOIN fairpost.templates t ON t.id = y.template_id
+              WHERE y.sequence_id = c.sequence_id AND c.launched_at IS NULL) x) n"""
+
+
+# ── drafts ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def put_draft(store: "Store", draft: Draft) -> Campaign:
+    """Made, or changed as long as it is a draft. Raises NotFound for a list or sequence that is not there."""
+    lists = await list_ids(store, draft.workspace, draft.lists)
+    row = await store.row(
+        """INSERT INTO fairpost.campaigns AS c (workspace, name, sequence_id, lists, route, user_name, gap_min_s, gap_max_s, by_recipients_clock, starts_at, created_at)
+           SELECT $1, $2, s.id, $4, $5, fairpost.fold_user($6), $7, $8, $9, $10, coalesce($11::timestamptz, clock_timestamp()) FROM fairpost.sequences s WHERE s.workspace = $1 AND s.name = $3
+           ON CONFLICT (workspace, name) DO UPDATE SET sequence_id = excluded.sequence_id, lists = excluded.lists, route = excluded.route, user_name = excluded.user_name,
+               gap_min_s = excluded.gap_min_s, gap_max_s = excluded.gap_max_s, by_recipients_clock = excluded.by_recipients_clock, starts_at = excluded.starts_at
+           WHERE c.state = 'draft' RETURNING c.id""",
+        *(draft.workspace, draft.name, draft.sequence, lists, draft.route, draft.user),
+        *((draft.gap.min_s, draft.gap.max_s) if draft.gap else (None, None)),
+        *(draft.by_recipients_clock, draft.starts_at, clock.stated()),
+    )
+    if row is not None:
+        return await campaign_by_id(store, row["id"])
+    known = await find_campaign(store, draft.workspace, draft.name)
+    if known is not None:
+        raise FairpostError(
+            f"Campaign {draft.name} is {known.state}, and only a draft can be changed. Nothing was changed. "
+            "Make another one under a new name: fairpost campaign new --help"
+        )
+    raise NotFound(f"There is no sequence {draft.sequence} in workspace {draft.workspace}. See: fairpost sequence list")
+
+
+async def list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list[int]:
+    rows = await store.fetch(
+        "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
+    )
+    known = {row["name"]: row["id"] for row in rows}
+    for name in names:
+        if name not in known:
+            raise NotFound(
+                f"There is no list {name} in workspace {workspace}. Bring one in: fairpost prospects import --help"
+            )
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+async def find_campaign(store: "Store", workspace: str, name: str) -> Campaign | None:
+    row = await store.row(f"{_CAMPAIGN} WHERE c.workspace = $1 AND c.name = $2", workspace, name)
+    return _campaign(row) if row else None
+
+
+async def campaign_named(store: "Store", workspace: str, name: str) -> Campaign:
+    found = await find_campaign(store, workspace, name)
+    if found is None:
+        raise NotFound(f"There is no campaign {name} in workspace {workspace}. See: fairpost campaign list")
+    return found
+
+
+async def campaign_by_id(store: "Store", campaign_id: int) -> Campaign:
+    return _campaign(await store.row(f"{_CAMPAIGN} WHERE c.id = $1", campaign_id))
+
+
+async def campaigns(
+    store: "Store", workspace: str | None = None, *, before: int | None = None, most: int = 1000
+) -> list[Campaign]:
+    """The newest first; `before` an id, for the next page."""
+    sql = f"""{_CAMPAIGN} WHERE ($1::text IS NULL OR c.workspace = $1) AND ($2::bigint IS NULL OR c.id < $2)
+        ORDER BY c.id DESC LIMIT $3"""
+    rows = await store.fetch(sql, workspace, before, most)
+    return [_campaign(row) for row in rows]
+
+
+async def campaigns_before(
+    store: "Store", workspace: str, before: tuple[datetime, str] | None, *, most: int
+) -> list[Campaign]:
+    """The newest first, those made before a moment, and of the moment itself those before a name."""
+    made_at, name = before or (None, None)
+    rows = await store.fetch(
+        f"""{_CAMPAIGN} WHERE c.workspace = $1 AND ($2::timestamptz IS NULL OR (c.created_at, c.name) < ($2, $3))
+            ORDER BY c.created_at DESC, c.name DESC LIMIT $4""",
+        *(workspace, made_at, name, most),
+    )
+    return [_campaign(row) for row in rows]
+
+
+async def remove_draft(store: "Store", campaign: Campaign) -> bool:
+    """With what was its own alone. False: it is no draft any more, and what it sent is kept."""
+    async with store.together() as one:
+        sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
+        is_gone = bool(await one.value(sql, campaign.id))
+        if is_gone:
+            await _remove_own(one, campaign)
+    return is_gone
+
+
+async def _remove_own(store: "Store", campaign: Campaign) -> None:
+    """The sequence that was made for it, and the words that were written for that."""
+    rows = await store.fetch(
+        """SELECT s.id, x.template_id FROM fairpost.sequences s JOIN fairpost.sequence_steps x ON x.sequence_id = s.id
+           WHERE s.workspace = $1 AND s.name = $2 AND s.is_own AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id)""",
+        *(campaign.workspace, campaign.name),
+    )
+    await store.value("DELETE FROM fairpost.sequences s WHERE s.id = ANY ($1)", [row["id"] for row in rows])
+    await store.value(
+        """DELETE FROM fairpost.templates t WHERE t.id = ANY ($1) AND t.is_own
+           AND NOT EXISTS (SELECT FROM fairpost.sequence_steps x WHERE x.template_id = t.id)""",
+        [row["template_id"] for row in rows],
+    )
+
+
+# ── launched ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def launch(
+    store: "Store",
+    campaign: Campaign,
+    steps: Sequence[LaunchStep],
+    *,
+    required: Sequence[str],
+    zones: Sequence[str],
+    skip_incomplete: bool,
+    by: str,
+) -> bool:
+    """False: it was no draft any more. Its prospects are planned next."""
+    written = json.dumps(
+        [
+            {
+                "step": s.step,
+                "template": s.template,
+                "delay_s": s.delay_s,
+                "own_subject": s.own_subject,
+                "subject": s.subject,
+                "text": s.text,
+                "html": s.html,
+                "is_template": s.is_template,
+            }
+            for s in steps
+        ]
+    )
+    row = await store.row(
+        "SELECT (fairpost.launch_campaign($1, $2, $3, $4, $5, $6, $7)).id",
+        *(campaign.id, written, list(required), list(zones), skip_incomplete, by, clock.stated()),
+    )
+    return row["id"] is not None
+
+
+async def plan_batch(store: "Store", campaign_id: int, *, most: int) -> Planned:
+    row = await store.row("SELECT * FROM fairpost.plan_batch($1, $2, $3)", campaign_id, most, clock.stated())
+    return Planned(**{**row, "left_out": tuple(row["left_out"])})
+
+
+async def planning(store: "Store", campaign: Campaign) -> Planning:
+    row = await store.row(
+        """SELECT c.scheduled, c.prospects, c.left_out, c.planned_at IS NOT NULL AS is_done,
+                  (SELECT count(*) FROM fairpost.campaign_steps s WHERE s.campaign_id = c.id) AS steps
+           FROM fairpost.campaigns c WHERE c.id = $1""",
+        campaign.id,
+    )
+    return Planning(**row)
+
+
+async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
+    """From the first prospect on: whoever has come onto its lists meanwhile gets it, too. False: it is not under way."""
+    return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
+
+
+async def to_plan(store: "Store") -> list[int]:
+    rows = await store.fetch(
+        "SELECT id FROM fairpost.campaigns WHERE state IN ('scheduled', 'running') AND planned_at IS NULL ORDER BY id"
+    )
+    return [row["id"] for row in rows]
+
+
+async def to_clear(store: "Store") -> list[int]:
+    rows = await store.fetch("SELECT id FROM fairpost.campaigns WHERE state = 'cancelled' AND finished_at IS NULL")
+    return [row["id"] for row in rows]
+
+
+async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
+    """Takes away so many e-mails of a cancelled campaign. True: nothing is left."""
+    return bool(await store.value("SELECT fairpost.clear_campaign($1, $2, $3)", campaign_id, most, clock.stated()))
+
+
+async def advance(store: "Store") -> list[tuple[str, str, CampaignState, str | None]]:
+    """Those that have come to a moment of their own: workspace, name, the state they are in now, and why."""
+    rows = await store.fetch("SELECT * FROM fairpost.advance_campaigns($1)", clock.stated())
+    return [(row["workspace"], row["name"], CampaignState(row["state"]), row["reason"]) for row in rows]
+
+
+async def wrong_gates(store: "Store") -> list[str]:
+    """Workspaces in which something is shut that should be open, or open that should be shut."""
+    return [
+        row["workspace"]
+        for row in await store.fetch("SELECT * FROM fairpost.wrong_gates($1) AS workspace", clock.stated())
+    ]
+
+
+async def fail_stranded(store: "Store", *, most: int) -> int:
+    """Follow-ups whose account will not send them. How many there were, of so many looked at."""
+    return int(await store.value("SELECT fairpost.fail_stranded($1, $2)", most, clock.stated()))
+
+
+async def fail_planning(store: "Store", campaign_id: int, reason: str) -> None:
+    sql = "SELECT (fairpost.fail_campaign($1, $2, $3)).id"
+    await store.value(sql, campaign_id, f"it could not be planned: {reason}", clock.stated())
+
+
+async def pause(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
+    """False: it was not under way."""
+    return bool(
+        await store.value("SELECT fairpost.pause_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
+    )
+
+
+async def resume(store: "Store", campaign: Campaign, *, by: str) -> bool:
+    """False: it was neither paused nor failed."""
+    return bool(await store.value("SELECT fairpost.resume_campaign($1, $2, $3)", campaign.id, by, clock.stated()))
+
+
+async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
+    """False: it was over."""
+    return bool(
+        await store.value("SELECT fairpost.cancel_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
+    )
+
+
+# ── asked ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tuple[str, str | None, str | None]:
+    """Subject, text and html: as launched, or as the template is now. A follow-up that does not insist has the first step's subject."""
+    row = await store.row(
+        """SELECT o.subject, o.text_body, o.html_body FROM fairpost.campaign_steps x JOIN fairpost.contents o ON o.id = x.content_id
+           WHERE x.campaign_id = $1 AND x.step = $2
+           UNION ALL
+           SELECT CASE WHEN x.own_subject THEN t.subject ELSE first.subject END, t.text_body, t.html_body
+           FROM fairpost.campaigns c JOIN fairpost.sequence_steps x ON x.sequence_id = c.sequence_id JOIN fairpost.templates t ON t.id = x.template_id
+           JOIN fairpost.sequence_steps y ON y.sequence_id = c.sequence_id AND y.step = 1 JOIN fairpost.templates first ON first.id = y.template_id WHERE c.id = $1 AND x.step = $2 AND c.launched_at IS NULL""",
+        *(campaign.id, number),
+    )
+    if row is None:
+        raise NotFound(f"Campaign {campaign.name} has {len(campaign.steps)} steps, and no step {number}.")
+    return row["subject"], row["text_body"], row["html_body"]
+
+
+async def first_member(store: "Store", campaign: Campaign) -> str | None:
+    """The address of the first on its lists."""
+    sql = """SELECT p.address FROM fairpost.prospects p JOIN fairpost.list_members m ON m.prospect_id = p.id
+             WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]) ORDER BY p.id LIMIT 1"""
+    address: str | None = await store.value(sql, campaign.id)
+    return address
+
+
+async def members(store: "Store", campaign: Campaign) -> int:
+    """How many people are on its lists now, each counted once."""
+    sql = """SELECT count(DISTINCT m.prospect_id) FROM fairpost.list_members m
+             WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[])"""
+    return int(await store.value(sql, campaign.id))
+
+
+async def addresses(store: "Store", prospect_ids: Sequence[int]) -> list[str]:
+    sql = "SELECT p.address FROM fairpost.prospects p WHERE p.id = ANY ($1) ORDER BY p.id"
+    return [row["address"] for row in await store.fetch(sql, list(prospect_ids))]
+
+
+async def next_due(store: "Store", campaign: Campaign) -> datetime | None:
+    """When the next of what waits is due, or was; None: nothing waits for a moment of its own."""
+    sql = "SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at < 'infinity'"
+    due_at: datetime | None = await store.value(sql, campaign.id)
+    return due_at
+
+
+async def zones(store: "Store", campaign: Campaign) -> list[str]:
+    """The timezones of those on its lists."""
+    sql = """SELECT DISTINCT p.timezone FROM fairpost.list_members m JOIN fairpost.prospects p ON p.id = m.prospect_id
+             WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]) AND p.timezone IS NOT NULL ORDER BY 1"""
+    return [row["timezone"] for row in await store.fetch(sql, campaign.id)]
+
+
+async def incomplete(
+    store: "Store", campaign: Campaign, required: Sequence[str], *, most: int
+) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
+    """How many on its lists lack one of these fields, and the first of them: address and fields."""
+    chosen = """FROM fairpost.prospects p WHERE EXISTS (
+                    SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
+                    AND m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]))
+                AND fairpost.lacks(p.fields, $2)"""
+    rows = await store.fetch(
+        f"SELECT p.address, p.fields {chosen} ORDER BY p.id LIMIT $3", campaign.id, list(required), most
+    )
+    count = len(rows)
+    if count == most:  # there may be more: only then it is worth counting them
+        count = int(await store.value(f"SELECT count(*) {chosen}", campaign.id, list(required)))
+    return count, [(row["address"], json.loads(row["fields"])) for row in rows]
+
+
+async def progress(store: "Store", campaign: Campaign) -> Progress:
+    rows = await store.fetch(
+        """SELECT e.step, e.state::text, count(*) AS n FROM fairpost.emails e WHERE e.campaign_id = $1 GROUP BY 1, 2
+           UNION ALL
+           SELECT q.step, CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
+                               WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > coalesce($2, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END, count(*)
+           FROM fairpost.queue q WHERE q.campaign_id = $1 GROUP BY 1, 2""",
+        *(campaign.id, clock.stated()),
+    )
+    counted = await store.row(
+        """SELECT c.scheduled, c.left_out, greatest(0, (c.prospects - c.left_out) * (SELECT count(*) FROM fairpost.campaign_steps s WHERE s.campaign_id = c.id) - c.scheduled) AS skipped
+           FROM fairpost.campaigns c WHERE c.id = $1""",
+        campaign.id,
+    )
+    by_step: dict[int, Counter[str]] = {}
+    for row in rows:
+        by_step.setdefault(row["step"], Counter())[row["state"]] += row["n"]
+    return Progress(
+        **counted, members=await members(store, campaign), by_step={step: by_step[step] for step in sorted(by_step)}
+    )
+
+
+async def receipts(
+    store: "Store",
+    campaign: Campaign,
+    *,
+    states: Sequence[str],
+    prospect_id: int | None = None,
+    after: int = 0,
+    most: int | None = None,
+) -> AsyncIterator[Receipt]:
+    """What became of its e-mails, those in these states, of all or one of its prospects, by their ids. `most` None: all, page by page."""
+    sql = "SELECT * FROM fairpost.receipts($1, $2, $3, $4, $5, $6)"
+    left = most
+    while left is None or left > 0:
+        size = PAGE if left is None else min(PAGE, left)
+        rows = await store.fetch(sql, campaign.id, list(states), after, size, prospect_id, clock.stated())
+        for row in rows:
+            yield Receipt(**row)
+        if len(rows) < size:
+            return
+        after = rows[-1]["email_id"]
+        left = None if left is None else left - len(rows)
+
+
+async def still_to_send(store: "Store", campaign: Campaign) -> StillToSend:
+    """What waits, and everybody on its lists who has no e-mails yet; nothing of paused prospects."""
+    rows = await store.fetch(
+        """SELECT substr(q.route, 2) AS account, q.step::integer, to_timestamp(floor(extract(epoch FROM min(q.due_at)) / 600) * 600) AS due_at, count(*)::integer AS count
+           FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at < 'infinity' AND q.step > 1
+           GROUP BY q.route, q.step, floor(extract(epoch FROM q.due_at) / 600)""",
+        campaign.id,
+    )
+    recipients = await store.value(
+        """SELECT (SELECT count(*) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at < 'infinity' AND q.step = 1 AND q.state <> 'in_doubt')
+                + CASE WHEN c.planned_at IS NOT NULL OR c.state NOT IN ('draft', 'scheduled', 'running', 'paused') THEN 0 ELSE
+                  (SELECT count(DISTINCT m.prospect_id) FROM fairpost.list_members m JOIN fairpost.prospects p ON p.id = m.prospect_id
+                   WHERE m.list_id = ANY (c.lists) AND m.prospect_id > c.planned_through AND NOT p.is_paused) END
+           FROM fairpost.campaigns c WHERE c.id = $1""",
+        campaign.id,
+    )
+    return StillToSend(recipients=recipients, pending=tuple(PendingSteps(**row) for row in rows))
+
+
+async def sent_by_hour(store: "Store", campaign: Campaign) -> list[tuple[datetime, int]]:
+    rows = await store.fetch(
+        """SELECT fairpost.hour_of(e.finished_at) AS hour, count(*) AS n FROM fairpost.emails e
+           WHERE e.campaign_id = $1 AND e.state = 'sent' GROUP BY 1 ORDER BY 1""",
+        campaign.id,
+    )
+    return [(row["hour"], row["n"]) for row in rows]
+
+
+async def keep_forecast(store: "Store", campaign: Campaign, written: str) -> None:
+    sql = "UPDATE fairpost.campaigns SET forecast = $2 WHERE id = $1 AND forecast IS NULL"
+    await store.value(sql, campaign.id, written)
+
+
+async def kept_forecast(store: "Store", campaign: Campaign) -> str | None:
+    text: str | None = await store.value("SELECT forecast FROM fairpost.campaigns WHERE id = $1", campaign.id)
+    return text
+
+
+async def retry(store: "Store", ids: Sequence[EmailId]) -> int:
+    """Those that were given up are tried again, and those that were never begun are begun after all. How many."""
+    sql = """SELECT count(*) FROM (SELECT fairpost.retry(w.id, $2, true) AS state FROM unnest($1::bigint[]) w(id)) r WHERE r.state = 'waiting'"""
+    return int(await store.value(sql, list(ids), clock.stated()))
+
+
+async def stop(store: "Store", prospect_id: int, campaign: Campaign | None, *, reason: str) -> int:
+    """A prospect gets nothing more, of this campaign or of any. How many e-mails were cancelled."""
+    sql = "SELECT fairpost.stop_prospect($1, $2, $3, $4)"
+    return int(await store.value(sql, prospect_id, campaign.id if campaign else None, reason, clock.stated()))
+
+
+def _campaign(row: Any) -> Campaign:
+    steps = zip(row["steps_templates"] or (), row["steps_delays"] or (), row["steps_own_subjects"] or (), strict=True)
+    return Campaign(
+        id=row["id"],
+        workspace=row["workspace"],
+        name=row["name"],
+        state=CampaignState(row["state"]),
+        reason=row["reason"],
+        sequence=row["sequence"],
+        sequence_id=row["sequence_id"],
+        steps=tuple(Step(template=name, delay_s=delay_s, own_subject=own) for name, delay_s, own in steps),
+        lists=tuple(row["list_names"]),
+        route=row["route"],
+        gap=Gap(min_s=row["gap_min_s"], max_s=row["gap_max_s"]) if row["gap_max_s"] is not None else None,
+        by_recipients_clock=row["by_recipients_clock"],
+        user=row["user_name"],
+        created_at=row["created_at"],
+        starts_at=row["starts_at"],
+        launched_at=row["launched_at"],
+        planned_at=row["planned_at"],
+        finished_at=row["finished_at"],
+    )

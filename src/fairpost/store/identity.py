@@ -1,0 +1,140 @@
+"""Decides as whom the embedded server runs, and with which copy of the programs.
+
+PostgreSQL refuses root, and initdb refuses users without a name: both get a user namespace where the kernel
+allows one. The switch itself happens in unrooted.py.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from fairpost.model.errors import EmbeddedServerError
+from fairpost.store.binaries import Binaries
+
+PROBE_S_MAX = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who owns the server's files, and what goes before its commands to run them as that user."""
+
+    uid: int
+    gid: int
+    prefix: tuple[str, ...] = ()
+
+    def can_run(self, *command: str | Path) -> bool:
+        try:
+            done = subprocess.run(
+                [*self.prefix, *command], capture_output=True, cwd="/", timeout=PROBE_S_MAX, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 0
+
+
+def choose_identity(folder: Path, data_dir: Path) -> Identity:
+    """The identity for a server whose data is, or will be, in that directory of that folder."""
+    me, found = os.getuid(), _stat(data_dir) or _stat(folder)
+    if found and me not in (0, found.st_uid):
+        raise EmbeddedServerError(
+            f"{folder} belongs to {_name_of(found.st_uid)}, and you are {_name_of(me)}. "
+            "Run as that user, or set FAIRPOST_HOME to a directory of your own."
+        )
+    if me != 0:
+        return _plain_user()
+    if found and found.st_uid != 0:
+        return as_user(found.st_uid, found.st_gid)
+    return _namespaced() if namespaces_work() else _nobody()
+
+
+def reachable_binaries(binaries: Binaries, identity: Identity, *, folder: Path) -> Binaries:
+    """These programs, or a copy of them in the folder when that user cannot enter where they are."""
+    if not identity.prefix or identity.can_run(binaries.postgres, "--version"):
+        return binaries
+    package = binaries.directory.parent.parent
+    programs = folder / f"programs-{binaries.version}"
+    copy = replace(binaries, directory=programs / package.name / "pginstall" / "bin")
+    if binaries.bundled and not programs.is_dir():
+        _copy_package(package, programs)
+    if not identity.can_run(copy.initdb, "--version"):
+        raise EmbeddedServerError(
+            f"{_name_of(identity.uid)} cannot run {binaries.postgres}. Install PostgreSQL where every user "
+            "can reach it, run Fairpost as another user than root, or set FAIRPOST_DATABASE_URL."
+        )
+    return copy
+
+
+def require_access(directory: Path, identity: Identity) -> None:
+    """Raises when that user cannot get to its own directory through those above it."""
+    if identity.prefix and not identity.can_run("/bin/sh", "-c", 'cd "$0" && test -w .', directory):
+        raise EmbeddedServerError(
+            f"PostgreSQL cannot run as root, and {_name_of(identity.uid)} cannot enter {directory}. Set "
+            "FAIRPOST_HOME to a place that user can enter (for example /var/lib/fairpost), run Fairpost as "
+            "another user than root, or set FAIRPOST_DATABASE_URL to a server you already run."
+        )
+
+
+@lru_cache
+def namespaces_work() -> bool:
+    return sys.platform == "linux" and _namespaced().can_run("/bin/sh", "-c", ":")
+
+
+def _plain_user() -> Identity:
+    me = Identity(uid=os.getuid(), gid=os.getgid())
+    nameless = _name_of(me.uid).isdigit()
+    return _namespaced() if nameless and namespaces_work() else me
+
+
+def _namespaced() -> Identity:
+    return Identity(uid=os.getuid(), gid=os.getgid(), prefix=_unrooted("namespace"))
+
+
+def _nobody() -> Identity:
+    try:
+        entry = pwd.getpwnam("nobody")
+    except KeyError:
+        raise EmbeddedServerError(
+            "PostgreSQL cannot run as root, user namespaces are refused here, and there is no user `nobody`. "
+            "Run Fairpost as another user than root, or set FAIRPOST_DATABASE_URL."
+        ) from None
+    return as_user(entry.pw_uid, entry.pw_gid)
+
+
+def as_user(uid: int, gid: int) -> Identity:
+    return Identity(uid=uid, gid=gid, prefix=_unrooted(f"{uid}:{gid}"))
+
+
+def _unrooted(identity: str) -> tuple[str, ...]:
+    # By path and isolated, so that it starts fast and imports nothing of ours.
+    return (sys.executable, "-I", "-S", str(Path(__file__).with_name("unrooted.py")), identity)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except (FileNotFoundError, PermissionError):  # not there, or behind the door of a folder that is
+        return None
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _copy_package(package: Path, target: Path) -> None:
+    """All or nothing: a copy cut short keeps its temporary name and is made anew."""
+    unfinished = target.with_name(f"{target.name}.incomplete")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    # Wheels for Linux keep their libraries beside the package, and its programs look for them there.
+    for source in (package, package.with_name(f"{package.name}.libs")):
+        if source.is_dir():
+            unneeded = shutil.ignore_patterns("include", "__pycache__")
+            shutil.copytree(source, unfinished / source.name, symlinks=True, ignore=unneeded)
+    unfinished.rename(target)

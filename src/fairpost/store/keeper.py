@@ -1,0 +1,71 @@
+"""Keeps the embedded server running: started again when it has died, left alone when it was stopped on purpose.
+
+Every long-running program has a keeper. Of several that watch one server, the start lock lets exactly one start it.
+Which stop counts as one on purpose is decided in embedded.py.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from fairpost.model.errors import EmbeddedServerError
+from fairpost.store.embedded import EmbeddedServer
+from fairpost.store.outage import Outage
+
+LOOK_S = 1.0  # a death is told at once; a lost socket or a frozen server is seen by then
+BETWEEN_STARTS_S = 1.0
+
+
+class Keeper:
+    def __init__(self, server: EmbeddedServer, log: Callable[[str], None]) -> None:
+        self._server = server
+        self._log = log
+        self._outage = Outage(log, answers_again="The embedded PostgreSQL runs again")
+        self._frozen_pid: int | None = None
+
+    def step(self) -> float:
+        """One look, and a start if it has died; how long to rest before the next."""
+        try:
+            has_died = not self._server.is_ready()
+            if has_died:
+                if not self._outage.is_on and not self._server.was_stopped:
+                    self._outage.say("The embedded PostgreSQL has died, and is started again")
+                self._server.start(is_again=True)
+            self._outage.over()
+            if has_died:
+                return BETWEEN_STARTS_S
+            self._look_whether_frozen()
+            self._server.wait_for_end(LOOK_S)
+        except (EmbeddedServerError, OSError) as error:
+            return self._outage.met(error)
+        return 0.0
+
+    def _look_whether_frozen(self) -> None:
+        pid = self._server.frozen_pid()
+        if pid != self._frozen_pid:
+            self._frozen_pid = pid
+            if pid is not None:
+                self._log(
+                    f"The embedded PostgreSQL (process {pid}) was frozen by a signal. Let it go on: kill -CONT {pid}"
+                )
+
+
+@contextmanager
+def keeping(server: EmbeddedServer, log: Callable[[str], None]) -> Iterator[None]:
+    """Keeps it running while this lasts, in a thread that nothing waits for in the end: a start may take minutes."""
+    over = threading.Event()
+
+    def say(line: str) -> None:
+        if not over.is_set():
+            log(line)
+
+    def keep() -> None:
+        keeper = Keeper(server, say)
+        while not over.wait(keeper.step()):
+            pass
+
+    threading.Thread(target=keep, name="keeper", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

@@ -1,0 +1,229 @@
+"""Lays the schema: numbered migrations once each, then the functions whenever their text changes.
+
+A migration that was applied is never edited (its checksum is kept); what is wrong with it is put right by
+the next one. Functions are files beside, one operation each, and always replaced as a whole set.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import asyncpg
+
+from fairpost.model.errors import MigrationError, Outgrown
+from fairpost.model.rights import MissingRight
+from fairpost.store.rights import missing_of_tenant, right_to_lay, ungranted, ungranted_to_applications
+from fairpost.system import clock
+
+SQL = files("fairpost.store") / "sql"
+FUNCTION_FOLDERS = (
+    *("base", "accept", "release", "settle", "campaigns", "observe", "people", "forget", "service"),
+    "rights",  # after all that they are about
+)
+OLDEST_SERVER = 14
+
+TAKE_S_MAX = 0.4  # so long others wait behind us for the tables, and then for the changes themselves, which are quick
+LET_THROUGH_S = 0.6
+PATIENCE_S = 120.0
+
+_LOCK = 0x66616972706F7374  # "fairpost": one migrates, the others wait
+
+_LEDGER = """
+CREATE TABLE IF NOT EXISTS fairpost.migrations (
+    version    integer PRIMARY KEY,   -- 0: the functions
+    name       text NOT NULL,
+    checksum   text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+"""
+
+
+@dataclass(frozen=True)
+class Migration:
+    version: int
+    name: str
+    sql: str
+
+    @cached_property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one call of `migrate` did. `missing`: what only an administrator can grant; until then, `fairpost api` does not start."""
+
+    migrations: tuple[str, ...]
+    functions: bool
+    missing: tuple[MissingRight, ...] = ()
+
+
+@cache
+def known_migrations() -> tuple[Migration, ...]:
+    found = []
+    for file in (SQL / "migrations").iterdir():
+        if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name):
+            found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
+    return tuple(sorted(found, key=lambda migration: migration.version))
+
+
+@cache
+def functions() -> Migration:
+    text = "\n".join(file.read_text("utf-8") for folder in FUNCTION_FOLDERS for file in _sql_files(folder))
+    return Migration(0, "functions", text)
+
+
+def _sql_files(folder: str) -> Iterator[Traversable]:
+    yield from sorted((f for f in (SQL / folder).iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+
+
+async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patience_s: float = PATIENCE_S) -> Applied:
+    """Brings the schema up to date, all of it or nothing. Running it again does nothing. The functions need the newest.
+
+    Nobody who enqueues meanwhile waits longer than a moment: where somebody's transaction holds the tables, everybody
+    behind us is let through before we try again.
+    """
+    _require_version(conn.get_server_version().major)
+    deadline_s = clock.monotonic() + patience_s
+    while True:
+        try:
+            return await _migrate(conn, up_to)
+        except asyncpg.QueryCanceledError:
+            if clock.monotonic() > deadline_s:
+                raise MigrationError(await _who_holds_it(conn)) from None
+        await asyncio.sleep(LET_THROUGH_S)
+
+
+async def _migrate(conn: asyncpg.Connection, up_to: int | None) -> Applied:
+    wanted = [m for m in known_migrations() if up_to is None or m.version <= up_to]
+    async with conn.transaction():
+        await conn.execute("SET LOCAL client_min_messages = warning")
+        await conn.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await _lay_ledger(conn)
+        ledger = await _ledger(conn)
+        _check(ledger, wanted)
+        new = [m for m in wanted if m.version not in ledger]
+        if ledger and (tables := _altered(new)):
+            await _take(conn, tables)
+        for migration in new:
+            await conn.execute(migration.sql)
+            await _note(conn, migration)
+        is_newest = len(wanted) == len(known_migrations())
+        relaid = is_newest and (bool(new) or ledger.get(0) != functions().checksum or await _is_ungranted(conn))
+        if relaid:
+            await _lay_functions(conn)
+        missing = await missing_of_tenant(conn) if is_newest else []
+    return Applied(tuple(f"{m.version:04} {m.name}" for m in new), relaid, tuple(missing))
+
+
+async def _is_ungranted(conn: asyncpg.Connection) -> bool:
+    return bool(await ungranted(conn) or await ungranted_to_applications(conn))
+
+
+async def _lay_ledger(conn: asyncpg.Connection) -> None:
+    """CREATE SCHEMA IF NOT EXISTS would ask for a right to the whole database even where the schema is there."""
+    if missing := await right_to_lay(conn):
+        raise MigrationError(
+            f"This login may not make the schema fairpost. Nothing was changed. As an administrator of the database, run: "
+            f"{missing.sql}; then: fairpost db migrate"
+        )
+    if await conn.fetchval("SELECT to_regnamespace('fairpost') IS NULL"):
+        await conn.execute("CREATE SCHEMA fairpost")
+    await conn.execute(_LEDGER)
+
+
+def _altered(new: Sequence[Migration]) -> list[str]:
+    """The tables that are there and have to be held alone."""
+    text = "\n".join(migration.sql for migration in new)
+    made = set(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(fairpost\.\w+)", text))
+    return sorted(set(re.findall(r"ALTER TABLE (?:ONLY )?(fairpost\.\w+)", text)) - made)
+
+
+async def _take(conn: asyncpg.Connection, tables: Sequence[str]) -> None:
+    """All at once or none: the time in which others wait for us has a bound."""
+    await conn.execute(f"SET LOCAL statement_timeout = {round(TAKE_S_MAX * 1000)}")
+    await conn.execute(f"LOCK TABLE {', '.join(tables)}")
+    await conn.execute("SET LOCAL statement_timeout = 0")
+
+
+async def _who_holds_it(conn: asyncpg.Connection) -> str:
+    held = await conn.fetchrow(
+        """SELECT a.pid, a.usename, a.application_name, a.xact_start FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a ON a.pid = l.pid
+           WHERE c.relnamespace = 'fairpost'::regnamespace AND l.granted AND a.pid <> pg_backend_pid() ORDER BY a.xact_start LIMIT 1"""
+    )
+    whose = (
+        f"the transaction of {held['usename']} (process {held['pid']}), open since {held['xact_start']:%H:%M:%S},"
+        if held
+        else "Somebody's transaction"
+    )
+    return f"{whose[0].upper()}{whose[1:]} holds the tables that have to be changed. Nothing was changed. End it, and try again: fairpost db migrate"
+
+
+async def pending(conn: asyncpg.Connection) -> list[str]:
+    """What `migrate` would do, in words; empty when the schema is up to date."""
+    if await conn.fetchval("SELECT to_regclass('fairpost.migrations')") is None:
+        return [f"{m.version:04} {m.name}" for m in known_migrations()]
+    ledger = await _ledger(conn)
+    _check(ledger, known_migrations())
+    todo = [f"{m.version:04} {m.name}" for m in known_migrations() if m.version not in ledger]
+    return todo + (["functions"] if ledger.get(0) != functions().checksum else [])
+
+
+def require_known(newest: int) -> None:
+    """Raises where the schema was made by a newer version than this one: to go on would be to guess."""
+    if newest > known_migrations()[-1].version:
+        raise unknown(newest)
+
+
+def unknown(version: int) -> Outgrown:
+    return Outgrown(
+        f"The database has migration {version:04}, which this Fairpost does not know: it was made by a "
+        "newer version. Nothing was changed. Upgrade Fairpost: pip install --upgrade fairpost"
+    )
+
+
+def _require_version(major: int) -> None:
+    if major < OLDEST_SERVER:
+        raise MigrationError(f"PostgreSQL {major} is too old: Fairpost needs {OLDEST_SERVER} or newer.")
+
+
+async def _ledger(conn: asyncpg.Connection) -> dict[int, str]:
+    return {row["version"]: row["checksum"] for row in await conn.fetch("SELECT * FROM fairpost.migrations")}
+
+
+def _check(ledger: dict[int, str], wanted: Sequence[Migration]) -> None:
+    known = {m.version for m in known_migrations()}
+    by_version = {m.version: m for m in wanted}
+    for version, checksum in sorted(ledger.items()):
+        if version == 0:
+            continue
+        if version not in known:
+            raise unknown(version)
+        if version in by_version and by_version[version].checksum != checksum:
+            raise MigrationError(
+                f"Migration {version:04} {by_version[version].name} is not the one that was applied to this "
+                "database. Nothing was changed. Reinstall Fairpost: pip install --force-reinstall fairpost"
+            )
+
+
+async def _lay_functions(conn: asyncpg.Connection) -> None:
+    laid = functions()
+    await conn.execute("SET LOCAL check_function_bodies = off")  # they call each other
+    await conn.execute(laid.sql)
+    await conn.execute("SELECT fairpost.make_partitions()")
+    await _note(conn, laid)
+
+
+async def _note(conn: asyncpg.Connection, migration: Migration) -> None:
+    await conn.execute(
+        """INSERT INTO fairpost.migrations (version, name, checksum) VALUES ($1, $2, $3)
+           ON CONFLICT (version) DO UPDATE SET checksum = excluded.checksum, applied_at = clock_timestamp()""",
+        migration.version,
+        migration.name,
+        migration.checksum,
+    )

@@ -1,0 +1,44 @@
+"""Mail that only one account may send, while that account is suspended: given up after a while, and brought back."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fairpost.system import clock
+
+if TYPE_CHECKING:
+    from fairpost.store.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """Of a batch: how many wait again, and how many cannot while their account is suspended, or gone."""
+
+    retried: int
+    still_suspended: int
+    last: int | None  # where the next batch begins; None: this was the last one
+
+
+async def set_patience(store: "Store", *, urgent: timedelta, bulk: timedelta) -> None:
+    sql = "UPDATE fairpost.patience SET urgent = $1, bulk = $2 WHERE (urgent, bulk) IS DISTINCT FROM ($1, $2)"
+    await store.value(sql, urgent, bulk)
+
+
+async def give_up(store: "Store", *, most: int) -> int:
+    """How many."""
+    return int(await store.value("SELECT fairpost.give_up_pinned($1, $2)", most, clock.stated()))
+
+
+async def workspaces_with_failed(store: "Store") -> list[str]:
+    return [row["w"] for row in await store.fetch("SELECT w FROM fairpost.workspaces_with_failed() w")]
+
+
+async def retry_failed(
+    store: "Store", workspace: str, reason: str, *, account: str | None, after: int, is_dry: bool, most: int
+) -> Retried:
+    """The next batch of those that failed for this reason. With `is_dry`, nothing is changed."""
+    row = await store.row(
+        "SELECT * FROM fairpost.retry_failed($1, $2, $3, $4, $5, $6, $7)",
+        *(workspace, reason, f"@{account}" if account is not None else None, after, most, is_dry, clock.stated()),
+    )
+    return Retried(retried=row["retried"], still_suspended=row["still_suspended"], last=row["last"])

@@ -1,0 +1,100 @@
+"""A workspace's own words for the product's own e-mails, as rows. Whether the words can be used is asked before: fairpost.portals."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from fairpost.system import clock
+
+if TYPE_CHECKING:
+    from fairpost.store.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredWords:
+    """`preheader`: None is that of the files."""
+
+    subject: str
+    preheader: str | None
+    text: str
+    html: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredOverride(StoredWords):
+    workspace: str
+    portal: str
+    type: str
+    revision: int
+    changed_at: datetime
+    changed_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """`words`: None where the caller has that revision already."""
+
+    revision: int
+    words: StoredWords | None
+
+
+# One look at the primary key; the words travel only to those who do not have them.
+_NEWEST = """
+    SELECT o.revision, w.* FROM fairpost.portal_overrides o
+    LEFT JOIN LATERAL (SELECT o.subject, o.preheader, o.text_body AS text, o.html_body AS html
+                       WHERE o.revision IS DISTINCT FROM $4::bigint) w ON true
+    WHERE o.workspace = $1 AND o.portal = $2 AND o.type = $3"""
+
+_LISTED = """
+    SELECT o.workspace, o.portal, o.type, o.subject, o.preheader, o.text_body AS text, o.html_body AS html,
+           o.revision, o.changed_at, o.changed_by
+    FROM fairpost.portal_overrides o WHERE o.workspace = $1 ORDER BY o.portal, o.type"""
+
+
+async def put_row(
+    store: "Store",
+    workspace: str,
+    portal: str,
+    mail_type: str,
+    *,
+    subject: str,
+    preheader: str | None,
+    text: str,
+    html: str,
+    by: str | None,
+) -> bool:
+    """True: there was none."""
+    return bool(
+        await store.value(
+            """INSERT INTO fairpost.portal_overrides AS o
+                   (workspace, portal, type, subject, preheader, text_body, html_body, changed_at, changed_by)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8::timestamptz, clock_timestamp()), $9)
+               ON CONFLICT (workspace, portal, type) DO UPDATE SET subject = excluded.subject, preheader = excluded.preheader,
+                   text_body = excluded.text_body, html_body = excluded.html_body, revision = DEFAULT,
+                   changed_at = excluded.changed_at, changed_by = excluded.changed_by
+               RETURNING xmax = 0""",
+            *(workspace, portal, mail_type, subject, preheader, text, html, clock.stated(), by),
+        )
+    )
+
+
+async def newest(
+    store: "Store", workspace: str, portal: str, mail_type: str, *, known: int | None = None
+) -> Newest | None:
+    """None: the workspace has no words of its own. `known`: the revision that the caller has."""
+    row = await store.row(_NEWEST, workspace, portal, mail_type, known)
+    if row is None:
+        return None
+    words = dict(row)
+    revision = words.pop("revision")
+    return Newest(revision=revision, words=StoredWords(**words) if words["subject"] is not None else None)
+
+
+async def rows(store: "Store", workspace: str) -> list[StoredOverride]:
+    return [StoredOverride(**row) for row in await store.fetch(_LISTED, workspace)]
+
+
+async def remove_row(store: "Store", workspace: str, portal: str, mail_type: str) -> bool:
+    """False: there was none."""
+    sql = "DELETE FROM fairpost.portal_overrides WHERE workspace = $1 AND portal = $2 AND type = $3 RETURNING true"
+    return bool(await store.value(sql, workspace, portal, mail_type))

@@ -1,0 +1,261 @@
+"""All that is stored about one person, by address: handed out, or erased. Prospects as such are in prospects.py.
+
+With a workspace, only what is that workspace's own is touched; None is all of them, and what belongs to none. History has
+no index of addresses, so it is read from end to end: partition by partition, and changed in small commits. Whoever is cut off begins
+anew, and finds less to do.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from fairpost.model.errors import FairpostError
+from fairpost.model.outside import event_outside
+from fairpost.model.retention import Erasure
+from fairpost.system import clock
+
+if TYPE_CHECKING:
+    from fairpost.store.store import Store
+
+EMAILS_AT_ONCE = 200
+Reach = Callable[[int], None]  # told how many bytes of history were read
+
+
+async def parsed(store: "Store", address: str) -> str:
+    found = await store.parse_address(address)
+    if found is None:
+        raise FairpostError(f"ADDRESS must be an e-mail address, got {address!r}")
+    return found
+
+
+# ── history ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def history_bytes(store: "Store") -> int:
+    """How much there is to read."""
+    return sum([size for _, size in await _partitions(store)])
+
+
+async def _partitions(store: "Store") -> list[tuple[str, int]]:
+    rows = await store.fetch(
+        """SELECT format('fairpost.%I', c.relname) AS name, pg_table_size(c.oid) AS bytes
+           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'fairpost.emails'::regclass ORDER BY 1"""
+    )
+    return [(row["name"], row["bytes"]) for row in rows]
+
+
+async def _finished(store: "Store", address: str, workspace: str | None, reach: Reach) -> AsyncIterator[list[int]]:
+    """The ids of the e-mails to this person, by the batch."""
+    done = 0
+    for name, size in await _partitions(store):
+        try:
+            rows = await store.fetch(
+                f"""SELECT e.id FROM {name} e WHERE ($2::text IS NULL OR e.workspace = $2)
+                    AND fairpost.is_for(e.recipients, fairpost.fold($1)) ORDER BY e.id""",  # noqa: S608 - from the catalog
+                *(address, workspace),
+            )
+        except asyncpg.UndefinedTableError:  # dropped meanwhile
+            rows = []
+        ids = [row["id"] for row in rows]
+        for start in range(0, len(ids), EMAILS_AT_ONCE):
+            yield ids[start : start + EMAILS_AT_ONCE]
+        done += size
+        reach(done)
+
+
+# ── erased ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def erase(
+    store: "Store",
+    address: str,
+    *,
+    workspace: str | None,
+    keep_sendable: bool = False,
+    reach: Reach = lambda done: None,
+    record: "Callable[[Store, str], Awaitable[None]] | None" = None,
+) -> Erasure:
+    """Raises FairpostError where it is no address. What is `in_hand` needs another call, later. `record`: in the first commit, with the hash
+    of the address."""
+    address = await parsed(store, address)
+    now = clock.stated()
+    async with store.together() as one:
+        sql = "SELECT * FROM fairpost.erase_entries($1, $2, $3, $4)"
+        entries = await one.row(sql, workspace, address, keep_sendable, now)
+        if record is not None:
+            await record(one, entries["address_hash"])
+    written = list(entries["written"])
+    done = Erasure(
+        address_hash=entries["address_hash"],
+        prospects=entries["prospects"],
+        suppressions=entries["suppressions"],
+        inbox_mails=entries["inbox_mails"],
+        cancelled=entries["cancelled"],
+        taken_out=0,
+        emails=0,
+        events=0,
+        in_hand=(),
+    )
+    after: int | None = 0
+    while after is not None:
+        sql = "SELECT * FROM fairpost.erase_waiting($1, $2, $3, $4, p_now => $5)"
+        batch = await store.row(sql, workspace, address, written, after, now)
+        done = replace(
+            done,
+            cancelled=done.cancelled + batch["cancelled"],
+            taken_out=done.taken_out + batch["taken_out"],
+            in_hand=(*done.in_hand, *batch["in_hand"]),
+        )
+        after = batch["last"]
+    async for ids in _finished(store, address, workspace, reach):
+        n = await store.value("SELECT fairpost.erase_emails($1, $2, $3)", ids, address, written)
+        done = replace(done, emails=done.emails + n)
+    after = 0
+    while after is not None:
+        batch = await store.row("SELECT * FROM fairpost.erase_events($1, $2, $3)", workspace, written, after)
+        done = replace(done, events=done.events + batch["erased"])
+        after = batch["last"]
+    if entries["is_new"] or _counts(done):
+        sql = "SELECT fairpost.note_erasure($1, $2, $3, $4)"
+        await store.value(sql, workspace, done.address_hash, json.dumps(_counts(done)), now)
+    return done
+
+
+def _counts(done: Erasure) -> dict[str, int]:
+    names = ("prospects", "suppressions", "cancelled", "taken_out", "emails", "events", "inbox_mails")
+    return {name: n for name in names if (n := getattr(done, name))}
+
+
+async def foresee(store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None) -> Erasure:
+    """What `erase` would do now. Changes nothing."""
+    address = await parsed(store, address)
+    row = await store.row(_FORESEEN, workspace, address)
+    emails = 0
+    async for ids in _finished(store, address, workspace, reach):
+        emails += len(ids)
+    return Erasure(**{**row, "in_hand": tuple(row["in_hand"]), "emails": emails})
+
+
+_FORESEEN = """
+    WITH mine AS MATERIALIZED (
+        SELECT q.id, q.state IN ('waiting', 'claimed') AS is_free, fairpost.addresses_but(q.addresses, fairpost.fold($2)) = '{}' AS is_alone
+        FROM fairpost.queue q WHERE ($1::text IS NULL OR q.workspace = $1) AND fairpost.is_for(q.recipients, fairpost.fold($2))
+    ), words AS MATERIALIZED (
+        SELECT fairpost.address_pattern(ARRAY[$2::text, fairpost.fold($2)]) AS pattern
+    )
+    SELECT encode(fairpost.address_hash(fairpost.fold($2)), 'hex') AS address_hash,
+        (SELECT count(*) FROM fairpost.prospects p WHERE p.folded = fairpost.fold($2) AND ($1 IS NULL OR p.workspace = $1)) AS prospects,
+        (SELECT count(*) FROM fairpost.suppressions s WHERE s.address = fairpost.fold($2) AND ($1 IS NULL OR s.workspace = $1)) AS suppressions,
+        (SELECT count(*) FROM fairpost.inbox i WHERE $1 IS NULL AND EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.fold(r) = fairpost.fold($2))) AS inbox_mails,
+        (SELECT count(*) FROM mine m WHERE m.is_free AND m.is_alone) AS cancelled,
+        (SELECT count(*) FROM mine m WHERE m.is_free AND NOT m.is_alone) AS taken_out,
+        ARRAY(SELECT m.id FROM mine m WHERE NOT m.is_free ORDER BY m.id) AS in_hand,
+        (SELECT count(*) FROM fairpost.events e, words w WHERE ($1 IS NULL OR e.workspace = $1) AND (e.subject ~* w.pattern OR e.detail::text ~* w.pattern)) AS events"""
+
+
+# ── handed out ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def export(
+    store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None
+) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """Everything, piece by piece, each with the section it belongs to; in the order of SECTIONS. Other recipients are left out, and ids are public:
+    it is given to the person."""
+    address = await parsed(store, address)
+    public_ids = await store.public_ids()
+    for section, sql in _SMALL.items():
+        for row in await store.fetch(sql, workspace, address):
+            piece = json.loads(row["piece"])
+            yield section, event_outside(piece, public_ids) if section == "events" else piece
+    waiting = [row["id"] for row in await store.fetch(_WAITING, workspace, address)]
+    for id_ in waiting:
+        async for email in _exported(store, [id_], address):
+            yield "emails", email
+    async for ids in _finished(store, address, workspace, reach):
+        async for email in _exported(store, ids, address):
+            yield "emails", email
+
+
+async def _exported(store: "Store", ids: list[int], address: str) -> AsyncIterator[dict[str, Any]]:
+    for id_ in ids:
+        row = await store.row(_EMAIL, id_, address)
+        if row is None:
+            continue
+        email: dict[str, Any] = json.loads(row["piece"])
+        files = await store.fetch(
+            """SELECT a.filename, a.content_type, a.data FROM fairpost.attachments a WHERE a.content_id = $1
+               ORDER BY a.position""",
+            row["content_id"],
+        )
+        email["attachments"] = [{**file, "data": b64encode(file["data"]).decode("ascii")} for file in files]
+        yield email
+
+
+async def as_json(pieces: AsyncIterator[tuple[str, dict[str, Any]]]) -> AsyncIterator[str]:
+    """What `export` gives, as the members of a JSON object: every section is there, also an empty one."""
+    left = list(SECTIONS)
+    opened: str | None = None
+    async for section, piece in pieces:
+        before = ",\n"
+        while opened != section:
+            before = "" if opened is None else "\n],\n"
+            opened = left.pop(0)
+            yield f'{before}"{opened}": ['
+            before = "\n"
+        yield before + json.dumps(piece, ensure_ascii=False)
+    yield "" if opened is None else "\n]"
+    for section in left:
+        yield f'{"" if opened is None and section == SECTIONS[0] else ","}\n"{section}": []'
+
+
+SECTIONS = ("prospects", "suppressions", "soft_bounces", "inbox_mails", "events", "emails")
+
+_SMALL = {
+    "prospects": """
+        SELECT jsonb_build_object('workspace', p.workspace, 'address', p.address, 'external_id', p.external_id, 'fields', p.fields, 'timezone', p.timezone,
+                   'is_paused', p.is_paused, 'created_at', p.created_at, 'changed_at', p.changed_at,
+                   'lists', ARRAY(SELECT l.name FROM fairpost.list_members m JOIN fairpost.lists l ON l.id = m.list_id WHERE m.prospect_id = p.id ORDER BY 1),
+                   'stops', (SELECT jsonb_agg(jsonb_build_object('campaign', c.name, 'reason', s.reason, 'at', s.at) ORDER BY s.at)
+                             FROM fairpost.stops s LEFT JOIN fairpost.campaigns c ON c.id = s.campaign_id WHERE s.prospect_id = p.id)) AS piece
+        FROM fairpost.prospects p WHERE p.folded = fairpost.fold($2) AND ($1::text IS NULL OR p.workspace = $1) ORDER BY p.id""",
+    "suppressions": """
+        SELECT jsonb_build_object('workspace', s.workspace, 'kind', s.kind, 'reason', s.reason, 'since', s.created_at,
+            'stops', CASE WHEN fairpost.stops_mail(s.kind, s.also_urgent, 'urgent') THEN 'all' ELSE 'bulk' END) AS piece
+        FROM (SELECT s.workspace, s.kind, s.reason, s.created_at, s.also_urgent FROM fairpost.suppressions s WHERE s.address = fairpost.fold($2)
+              UNION ALL
+              SELECT h.workspace, h.kind, 'erased on request', h.created_at, h.also_urgent FROM fairpost.suppression_hashes h
+              WHERE h.address_hash = fairpost.address_hash(fairpost.fold($2))) s
+        WHERE $1::text IS NULL OR s.workspace IN ($1, '*') ORDER BY s.workspace""",
+    "soft_bounces": """
+        SELECT to_jsonb(b) - 'address' AS piece FROM fairpost.soft_bounces b
+        WHERE b.address = fairpost.fold($2) AND ($1::text IS NULL OR b.workspace = $1) ORDER BY b.workspace""",
+    "inbox_mails": """
+        SELECT jsonb_build_object('received_at', i.received_at, 'sender', i.sender, 'subject', i.subject, 'raw', encode(i.raw, 'base64')) AS piece
+        FROM fairpost.inbox i WHERE $1::text IS NULL AND EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.fold(r) = fairpost.fold($2)) ORDER BY i.id""",
+    "events": """
+        SELECT jsonb_build_object('at', e.at, 'kind', e.kind, 'workspace', e.workspace, 'subject', e.subject, 'detail', e.detail) AS piece
+        FROM fairpost.events e, fairpost.address_pattern(ARRAY[$2::text, fairpost.fold($2)]) pattern
+        WHERE ($1::text IS NULL OR e.workspace = $1) AND (e.subject ~* pattern OR e.detail::text ~* pattern) ORDER BY e.id""",
+}
+
+_WAITING = """
+    SELECT q.id FROM fairpost.queue q WHERE ($1::text IS NULL OR q.workspace = $1) AND fairpost.is_for(q.recipients, fairpost.fold($2)) ORDER BY q.id"""
+
+_EMAIL = """
+    SELECT x.content_id, jsonb_build_object('id', fairpost.public_id(x.id), 'workspace', x.workspace, 'state', x.state, 'reason', x.reason, 'created_at', x.created_at,
+        'finished_at', x.finished_at, 'user', x.user_name, 'stream', x.stream, 'sender', x.sender, 'fields', x.fields, 'message_id', x.message_id,
+        'recipients', (SELECT jsonb_agg(r) FROM jsonb_array_elements(x.recipients) r WHERE fairpost.fold(r ->> 'address') = fairpost.fold($2)),
+        'subject', c.subject, 'text', c.text_body, 'html', c.html_body, 'reply_to', c.reply_to, 'headers', c.headers,
+        'attempts', (SELECT jsonb_agg(jsonb_build_object('n', t.n, 'begun_at', t.begun_at, 'ended_at', t.ended_at, 'outcome', t.outcome, 'code', t.code, 'reply', t.reply,
+                         'reply_to_recipient', (SELECT r.value FROM jsonb_each(nullif(t.recipients, 'null')) r WHERE fairpost.fold(r.key) = fairpost.fold($2) LIMIT 1)) ORDER BY t.n)
+                     FROM fairpost.attempts t WHERE t.email_id = x.id)) AS piece
+    FROM (SELECT q.id, q.workspace, q.state, q.last_error AS reason, q.created_at, NULL::timestamptz AS finished_at, q.user_name, q.stream, q.sender, q.fields,
+                 NULL::text AS message_id, q.recipients, q.content_id FROM fairpost.queue q WHERE q.id = $1
+          UNION ALL
+          SELECT e.id, e.workspace, e.state, e.reason, e.created_at, e.finished_at, e.user_name, e.stream, e.sender, e.fields, e.message_id, e.recipients, e.content_id
+          FROM fairpost.emails e WHERE e.id = $1) x
+    LEFT JOIN fairpost.contents c ON c.id = x.content_id"""

@@ -1,0 +1,319 @@
+"""Prospects in the database: brought in by lists of any length, asked, paused and removed.
+
+A list comes in as one transaction: it is read to its end and written, or nothing is changed. Its lines go into a table of
+their own first, so memory does not grow with them and nobody waits for us while we read.
+"""
+
+import json
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.prospect import BadProspectLine, ImportedProspects, Prospect, ProspectLine
+from fairpost.system import clock
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from fairpost.store.store import Store
+
+BAD_LINES_KEPT = 100
+FIELDS_BYTES_MAX = 65_536  # of an e-mail, too: what does not fit there could never be sent
+
+
+class BadProspects(FairpostError):
+    """A list with bad lines, of which nothing was taken."""
+
+    def __init__(self, imported: ImportedProspects) -> None:
+        self.imported = imported
+        super().__init__(f"{imported.bad:,} bad lines")
+
+
+class ListInUse(FairpostError):
+    """A list that campaigns still need."""
+
+    def __init__(self, campaigns: tuple[str, ...]) -> None:
+        self.campaigns = campaigns
+        super().__init__(f"needed by {', '.join(campaigns)}")
+
+
+class TooManyFields(FairpostError):
+    """More than an e-mail could carry. Whoever began the transaction ends it."""
+
+
+# ── brought in ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _BadLines:
+    count: int = 0
+    first: list[BadProspectLine] = field(default_factory=list)
+
+    def note(self, bad: BadProspectLine) -> None:
+        self.count += 1
+        if len(self.first) < BAD_LINES_KEPT:
+            self.first.append(bad)
+
+
+async def import_prospects(
+    conn: "asyncpg.Connection",
+    lines: Iterable[ProspectLine | BadProspectLine] | AsyncIterable[ProspectLine | BadProspectLine],
+    *,
+    workspace: str,
+    list_name: str,
+    skip_bad: bool,
+    now: datetime | None = None,
+) -> ImportedProspects:
+    """Into a list, which is made if there is none. Who is known gets the fields of the line beside those he has.
+
+    Raises BadProspects where lines are bad, unless those are to be left out.
+    """
+    async with conn.transaction():
+        await conn.execute(_INCOMING)
+        bad = _BadLines()
+        records = _records_coming(lines, bad) if isinstance(lines, AsyncIterable) else _records(lines, bad)
+        await conn.copy_records_to_table("incoming", records=records)
+        await conn.execute(_FOLD)
+        for row in await conn.fetch(_TAKEN_IDS, workspace):
+            bad.note(BadProspectLine(line=row["line"], text=row["address"], why=_taken(row)))
+        told = tuple(sorted(bad.first, key=lambda each: each.line))
+        if bad.count and not skip_bad:
+            raise BadProspects(_imported(bad=bad.count, bad_lines=told))
+        list_id = await conn.fetchval(_LIST, workspace, list_name, now)
+        row = await conn.fetchrow(_UPSERT, workspace, now)
+        await conn.execute(_MEMBERS, workspace, list_id)
+    return _imported(**row, bad=bad.count, bad_lines=told)
+
+
+def _imported(
+    *,
+    bad: int,
+    bad_lines: tuple[BadProspectLine, ...],
+    lines: int = 0,
+    chosen: int = 0,
+    added: int = 0,
+    changed: int = 0,
+) -> ImportedProspects:
+    return ImportedProspects(
+        added=added,
+        changed=changed,
+        same=chosen - added - changed,
+        duplicates=lines - chosen,
+        bad=bad,
+        bad_lines=bad_lines,
+    )
+
+
+def _records(lines: Iterable[ProspectLine | BadProspectLine], bad: _BadLines) -> Iterator[tuple[object, ...]]:
+    for each in lines:
+        if (record := _record(each, bad)) is not None:
+            yield record
+
+
+async def _records_coming(
+    lines: AsyncIterable[ProspectLine | BadProspectLine], bad: _BadLines
+) -> AsyncIterator[tuple[object, ...]]:
+    async for each in lines:
+        if (record := _record(each, bad)) is not None:
+            yield record
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _record(each: ProspectLine | BadProspectLine, bad: _BadLines) -> tuple[object, ...] | None:
+    if isinstance(each, BadProspectLine):
+        bad.note(each)
+        return None
+    fields = _encode(each.fields)
+    if len(fields) * 4 > FIELDS_BYTES_MAX and len(fields.encode()) > FIELDS_BYTES_MAX:
+        why = f"has fields of more than {FIELDS_BYTES_MAX:,} bytes together"
+        bad.note(BadProspectLine(line=each.line, text=each.address, why=why))
+        return None
+    folded = each.address.lower() if each.address.isascii() else None
+    return each.line, each.address, folded, each.external_id, fields, each.timezone
+
+
+def _taken(row: Any) -> str:
+    return f"the id {row['external_id']!r} belongs to {row['other']}"
+
+
+_INCOMING = """
+    SET LOCAL work_mem = '64MB';
+    SET LOCAL jit = off;
+    CREATE TEMP TABLE incoming (
+        line integer, address text, folded text, external_id text, fields jsonb, timezone text
+    ) ON COMMIT DROP"""
+
+# What is ASCII was folded on the way; the rest by the one who has the rules.
+_FOLD = """
+    UPDATE incoming SET folded = fairpost.fold(address) WHERE folded IS NULL;
+    CREATE TEMP TABLE chosen ON COMMIT DROP AS
+    SELECT DISTINCT ON (i.folded) i.* FROM incoming i ORDER BY i.folded, i.line;
+    ANALYZE chosen"""
+
+# An id stands for one person: not for two of the list, nor for one of the list and another who is known.
+_TAKEN_IDS = """
+    WITH known AS (
+        SELECT c.line, o.address AS other FROM chosen c
+        JOIN fairpost.prospects o ON o.workspace = $1 AND o.external_id = c.external_id AND o.folded <> c.folded
+    ), taken AS (
+        SELECT k.line, k.other FROM known k
+        UNION ALL
+        SELECT t.line, t.first FROM (
+            SELECT c.line, first_value(c.address) OVER w AS first, row_number() OVER w AS nth
+            FROM chosen c WHERE c.external_id IS NOT NULL AND NOT EXISTS (SELECT FROM known k WHERE k.line = c.line)
+            WINDOW w AS (PARTITION BY c.external_id ORDER BY c.line)) t
+        WHERE t.nth > 1
+    ), gone AS (
+        DELETE FROM chosen c USING taken t WHERE t.line = c.line RETURNING c.line, c.address, c.external_id, t.other
+    ), counted AS (
+        DELETE FROM incoming i USING gone g WHERE i.line = g.line
+    )
+    SELECT g.* FROM gone g ORDER BY g.line"""
+
+_LIST = """
+    INSERT INTO fairpost.lists (workspace, name, created_at) VALUES ($1, $2, coalesce($3::timestamptz, statement_timestamp()))
+    ON CONFLICT (workspace, name) DO UPDATE SET name = excluded.name RETURNING id"""
+
+# By the alphabet: two lists that come in at once may wait for each other, but never in a circle.
+_UPSERT = """
+    WITH written AS (
+        INSERT INTO fairpost.prospects AS p (workspace, address, folded, external_id, fields, timezone, created_at, changed_at)
+        SELECT $1::text, c.address, c.folded, c.external_id, c.fields, c.timezone, coalesce($2::timestamptz, statement_timestamp()), coalesce($2::timestamptz, statement_timestamp())
+        FROM chosen c ORDER BY c.folded
+        ON CONFLICT (workspace, folded) DO UPDATE SET
+            fields = p.fields || excluded.fields, external_id = coalesce(excluded.external_id, p.external_id),
+            timezone = coalesce(excluded.timezone, p.timezone), changed_at = excluded.changed_at
+        WHERE (p.fields || excluded.fields, coalesce(excluded.external_id, p.external_id), coalesce(excluded.timezone, p.timezone))
+            IS DISTINCT FROM (p.fields, p.external_id, p.timezone)
+        RETURNING p.id, p.folded, p.xmax = 0 AS is_new
+    )
+    SELECT (SELECT count(*) FROM incoming)::integer AS lines, (SELECT count(*) FROM chosen)::integer AS chosen,
+           count(*) FILTER (WHERE w.is_new)::integer AS added, count(*) FILTER (WHERE NOT w.is_new)::integer AS changed
+    FROM written w"""
+
+# A statement of its own: it sees those whom another list brought in while this one waited for it.
+_MEMBERS = """
+    INSERT INTO fairpost.list_members (list_id, prospect_id)
+    SELECT $2, p.id FROM chosen c JOIN fairpost.prospects p ON p.workspace = $1 AND p.folded = c.folded
+    ON CONFLICT DO NOTHING"""
+
+
+# ── asked and changed ─────────────────────────────────────────────────────────────────────────────────────
+
+_SHOWN = """
+    SELECT p.id, p.workspace, p.address, p.external_id, p.fields, p.timezone, p.is_paused, p.created_at,
+           ARRAY(SELECT l.name FROM fairpost.list_members m JOIN fairpost.lists l ON l.id = m.list_id WHERE m.prospect_id = p.id ORDER BY 1) AS lists
+    FROM fairpost.prospects p"""
+
+
+async def listed(
+    store: "Store",
+    *,
+    workspace: str,
+    list_name: str | None = None,
+    search: str | None = None,
+    after: int = 0,
+    most: int,
+) -> list[Prospect]:
+    """In the order in which they came. `search` is a part of the address or of a field."""
+    rows = await store.fetch(
+        f"""{_SHOWN} WHERE p.workspace = $1 AND p.id > $4
+            AND ($2::text IS NULL OR EXISTS (SELECT FROM fairpost.list_members m JOIN fairpost.lists l ON l.id = m.list_id
+                                             WHERE m.prospect_id = p.id AND l.workspace = $1 AND l.name = $2))
+            AND ($3::text IS NULL OR strpos(p.folded, lower($3)) > 0 OR strpos(lower(p.fields::text), lower($3)) > 0)
+            ORDER BY p.id LIMIT $5""",
+        *(workspace, list_name, search, after, most),
+    )
+    return [_prospect(row) for row in rows]
+
+
+async def known_by(store: "Store", workspace: str, address: str) -> Prospect:
+    row = await store.row(f"{_SHOWN} WHERE p.workspace = $1 AND p.folded = fairpost.fold($2)", workspace, address)
+    if row is None:
+        raise NotFound(f"{address} is no prospect of workspace {workspace}. See: fairpost prospects list")
+    return _prospect(row)
+
+
+async def lists(
+    store: "Store", workspace: str, *, after: str = "", most: int | None = None
+) -> list[tuple[str, int, datetime]]:
+    """Their names, how many are on each, and since when there is one."""
+    rows = await store.fetch(
+        """SELECT l.name, l.created_at, (SELECT count(*) FROM fairpost.list_members m WHERE m.list_id = l.id) AS n
+           FROM (SELECT * FROM fairpost.lists l WHERE l.workspace = $1 AND l.name > $2 ORDER BY l.name LIMIT $3) l ORDER BY l.name""",
+        *(workspace, after, most),
+    )
+    return [(row["name"], row["n"], row["created_at"]) for row in rows]
+
+
+async def members(
+    store: "Store", *, workspace: str, list_name: str, after: int = 0, most: int
+) -> list[Prospect] | None:
+    """Of a list, in the order in which they came, along its own index. None: there is no such list."""
+    list_id = await store.value(
+        "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name
+    )
+    if list_id is None:
+        return None
+    rows = await store.fetch(
+        f"""{_SHOWN} JOIN (SELECT m.prospect_id FROM fairpost.list_members m WHERE m.list_id = $1 AND m.prospect_id > $2
+                           ORDER BY m.prospect_id LIMIT $3) m ON m.prospect_id = p.id
+            WHERE p.workspace = $4 ORDER BY p.id""",  # noqa: S608 - all of it is written here
+        *(list_id, after, most, workspace),
+    )
+    return [_prospect(row) for row in rows]
+
+
+async def remove_list(store: "Store", workspace: str, list_name: str) -> bool:
+    """Who is on it stays known. False: there is none. Raises ListInUse while a campaign that is not over needs it."""
+    row = await store.row(
+        """SELECT l.id, ARRAY(SELECT c.name FROM fairpost.campaigns c WHERE c.workspace = $1 AND l.id = ANY (c.lists)
+                              AND c.state NOT IN ('completed', 'failed', 'cancelled') ORDER BY 1 LIMIT 10) AS campaigns
+           FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2 FOR UPDATE""",
+        *(workspace, list_name),
+    )
+    if row is None:
+        return False
+    if row["campaigns"]:
+        raise ListInUse(tuple(row["campaigns"]))
+    await store.value("DELETE FROM fairpost.list_members m WHERE m.list_id = $1", row["id"])
+    await store.value("DELETE FROM fairpost.lists l WHERE l.id = $1", row["id"])
+    return True
+
+
+async def change(
+    store: "Store", prospect: Prospect, *, fields: Mapping[str, str | None], **columns: str | None
+) -> None:
+    """`fields` beside those he has, null for one that goes; `columns`: timezone and external_id, where given.
+
+    Raises TooManyFields, and asyncpg's UniqueViolationError where the id belongs to another.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    gone = [name for name, value in fields.items() if value is None]
+    size = await store.value(
+        """UPDATE fairpost.prospects p SET fields = (p.fields - $3::text[]) || $2::jsonb, changed_at = coalesce($8, clock_timestamp()),
+               timezone = CASE WHEN $4 THEN $5 ELSE p.timezone END, external_id = CASE WHEN $6 THEN $7 ELSE p.external_id END
+           WHERE p.id = $1 RETURNING octet_length(p.fields::text)""",
+        *(prospect.id, json.dumps(given), gone, "timezone" in columns, columns.get("timezone")),
+        *("external_id" in columns, columns.get("external_id"), clock.stated()),
+    )
+    if (size or 0) > FIELDS_BYTES_MAX:
+        raise TooManyFields(f"{size:,} bytes")
+
+
+async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
+    """What waits for one who is paused waits for the end of that, too; nothing is cancelled, and nothing repeated."""
+    await store.value("SELECT fairpost.pause_prospect($1, $2, $3)", prospect.id, is_paused, clock.stated())
+
+
+async def remove(store: "Store", prospects: Sequence[Prospect]) -> None:
+    """From all lists, and for good. What waits for them is cancelled; what was sent to them stays in history."""
+    await store.value("SELECT fairpost.remove_prospects($1, $2)", [each.id for each in prospects], clock.stated())
+
+
+def _prospect(row: Any) -> Prospect:
+    return Prospect(**{**row, "fields": json.loads(row["fields"]), "lists": tuple(row["lists"])})

@@ -1,0 +1,127 @@
+-- Whether the server that answers is the one that the engines have confirmed, and how it becomes that.
+--
+-- After a failover to a standby that lags, or on a restored server, commits are missing that engines were told of: what they sent would be sent again. Each
+-- durable begin and settle raises the step of the account's lease, and engines remember the last step that was acknowledged (engine: engine/steps.py). A
+-- server is known by the moment at which it was started. While that is not the confirmed one, no lease is stamped with it, and claim and begin_send refuse:
+-- that holds behind a pooler, too, where a server can change without a connection being lost. The first engine that notices asks all engines that were here
+-- within a minute of the database's last trace of any; each compares what it remembers; when all have, the server is confirmed.
+
+CREATE OR REPLACE FUNCTION fairpost.is_confirmed() RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT s.confirmed = pg_postmaster_start_time() FROM fairpost.server s
+$$;
+
+-- Whether this server is confirmed. If not, the engines are asked, once.
+CREATE OR REPLACE FUNCTION fairpost.ask_about_server(p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    lag_max CONSTANT interval := '1 hour';
+BEGIN
+    IF fairpost.is_confirmed() THEN
+        RETURN true;
+    END IF;
+    UPDATE fairpost.server s SET asked = pg_postmaster_start_time(), asked_at = t
+    WHERE s.confirmed <> pg_postmaster_start_time() AND s.asked IS DISTINCT FROM pg_postmaster_start_time();
+    IF FOUND THEN
+        UPDATE fairpost.engines e SET asked = pg_postmaster_start_time()
+        WHERE e.seen_at > greatest((SELECT max(o.seen_at) FROM fairpost.engines o) - interval '1 minute', t - lag_max);
+    END IF;
+    RETURN fairpost.is_confirmed();
+END $$;
+
+-- An engine's word about this server: for each account it has driven in this life of the database, the last step it knows of.
+-- `verdict`: confirmed (without the engines `waits_for`, where there are some); waiting (for the engines `waits_for`); behind (the accounts `behind` have lower steps here: commits are missing);
+-- silent (the engines `waits_for` have not answered in time, and nothing proves that this server has all commits).
+CREATE OR REPLACE FUNCTION fairpost.confirm_server(
+    p_engine text, p_life uuid, p_accounts bigint[], p_steps bigint[], p_now timestamptz DEFAULT NULL,
+    OUT verdict text, OUT waits_for text[], OUT behind bigint[], OUT behind_at bigint[]
+)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    patience CONSTANT interval := '30 seconds';
+    grace CONSTANT interval := '10 seconds';
+    s fairpost.server;
+    t timestamptz;
+    now_timeline CONSTANT integer := (SELECT n.timeline FROM fairpost.identity_now() n);
+BEGIN
+    SELECT * INTO s FROM fairpost.server FOR UPDATE;
+    t := coalesce(p_now, clock_timestamp());
+    SELECT coalesce(array_agg(m.account ORDER BY m.account), '{}'), coalesce(array_agg(coalesce(l.step, -1) ORDER BY m.account), '{}') INTO behind, behind_at
+    FROM unnest(p_accounts, p_steps) m(account, step) LEFT JOIN fairpost.leases l ON l.account_id = m.account
+    WHERE coalesce(l.step, -1) < m.step AND p_life = fairpost.current_life()
+    AND NOT EXISTS (SELECT FROM fairpost.removed_accounts r WHERE r.account_id = m.account);
+    IF behind <> '{}' THEN
+        verdict := 'behind';
+        RETURN;
+    END IF;
+    UPDATE fairpost.engines e SET asked = NULL WHERE e.id = p_engine AND e.asked IS NOT NULL;
+    DELETE FROM fairpost.engines e WHERE e.heir = p_engine;
+    IF s.confirmed = pg_postmaster_start_time() THEN
+        verdict := 'confirmed';
+        UPDATE fairpost.server SET timeline = now_timeline WHERE timeline IS NULL;
+        RETURN;
+    END IF;
+    waits_for := ARRAY(SELECT e.id FROM fairpost.engines e WHERE e.asked IS NOT NULL ORDER BY e.id);
+    IF waits_for <> '{}' AND t <= s.asked_at + patience THEN
+        verdict := 'waiting';
+        RETURN;
+    ELSIF waits_for <> '{}' AND now_timeline IS DISTINCT FROM s.timeline THEN
+        verdict := 'silent';
+        RETURN;
+    END IF;
+    -- All have answered. Or it is the same server after a restart, which loses no commit: then an engine that is gone is not waited for.
+    verdict := 'confirmed';
+    PERFORM fairpost.accept_server(t);
+    DELETE FROM fairpost.pauses p WHERE p.waits_for IS NOT NULL;
+    -- Engines that are back take up what they held, however long the server was away.
+    UPDATE fairpost.leases l SET until = greatest(l.until, t + grace)
+    WHERE l.owner IN (SELECT e.id FROM fairpost.engines e WHERE e.seen_at >= s.asked_at - interval '5 seconds');
+END $$;
+
+-- From now on, engines may claim and begin on this server.
+CREATE OR REPLACE FUNCTION fairpost.accept_server(p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    before CONSTANT integer := (SELECT s.timeline FROM fairpost.server s);
+    seen CONSTANT integer := (SELECT n.timeline FROM fairpost.identity_now() n);
+BEGIN
+    UPDATE fairpost.server s SET confirmed = pg_postmaster_start_time(), timeline = seen, asked = NULL, asked_at = NULL;
+    UPDATE fairpost.engines e SET asked = NULL WHERE e.asked IS NOT NULL;
+    UPDATE fairpost.identity i SET timeline = seen WHERE i.timeline <> seen;
+    IF before <> seen THEN
+        INSERT INTO fairpost.events (at, kind, subject, detail) VALUES (p_now, 'failed over', 'database', jsonb_build_object('timeline', seen, 'before', before));
+    END IF;
+END $$;
+
+-- What an engine that starts must know: in which life of the database it is.
+CREATE OR REPLACE FUNCTION fairpost.current_life() RETURNS uuid
+LANGUAGE sql STABLE AS $$
+    SELECT i.life FROM fairpost.identity i
+$$;
+
+-- Commits are missing here: nothing is sent until a person resumes. `p_life`: of the database, when that was seen. Whoever resumes begins another, and what
+-- was seen before changes nothing any more. The pause is locked first, as `resume` does.
+CREATE OR REPLACE FUNCTION fairpost.pause_restored(p_reason text, p_by text, p_life uuid, p_now timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM fairpost.pauses p WHERE p.everything FOR UPDATE;
+    IF fairpost.current_life() IS NOT DISTINCT FROM p_life THEN
+        PERFORM fairpost.pause(p_reason, p_by, p_restored => true, p_now => p_now);
+    END IF;
+END $$;
+
+-- Nothing is sent until the engines named have answered, or a person resumes. A pause that holds already stays as it is, and a server that was confirmed
+-- meanwhile is not paused.
+CREATE OR REPLACE FUNCTION fairpost.pause_for_engines(p_reason text, p_by text, p_engines text[], p_now timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    PERFORM fairpost.await_begins();
+    PERFORM FROM fairpost.server FOR SHARE;
+    IF NOT fairpost.is_confirmed() AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t) THEN
+        PERFORM fairpost.pause(p_reason, p_by, p_now => p_now);
+        UPDATE fairpost.pauses p SET waits_for = p_engines WHERE p.everything;
+    END IF;
+END $$;

@@ -1,0 +1,238 @@
+"""Sends e-mails through the Gmail API, as drafts that are then sent: Google sends a draft once, whoever asks how often.
+
+So after a time-out nobody has to guess. The draft is there: it was not sent, and sending it again sends it once. It is
+gone, and its thread holds a sent message with our mark: it was sent. Anything else is in doubt, and said to be.
+
+From the moment a request has gone unanswered, no other answer proves that nothing was sent: Google may still be at work
+on the first. Then only "sent" and "in doubt" are left.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from hashlib import blake2s
+
+from fairpost.compose.errors import Uncomposable
+from fairpost.compose.message import compose
+from fairpost.model.account import Account
+from fairpost.model.email import Outgoing
+from fairpost.model.message import Message
+from fairpost.model.report import Channel, Reached, Reply, Report, Step
+from fairpost.system import clock
+from fairpost.transports.composing import PreparedContents, sender_of
+from fairpost.transports.gmail.answers import Draft, Failure, Mail, NoAnswer, NoToken, Refusal, Withheld
+from fairpost.transports.gmail.client import MESSAGE_BYTES_MAX, GmailClient
+from fairpost.transports.gmail.evidence import (
+    ADDRESSED,
+    DRAFT,
+    MARK,
+    THREAD,
+    WAITS_S,
+    Witness,
+    accepted,
+    in_doubt,
+    in_words,
+    is_gone,
+    waiting_s,
+)
+from fairpost.transports.port import Answer, Evidence, Fate, Permission
+
+OPTIONS = {
+    "--oauth google --key-file FILE": "--gmail FILE",
+    "--oauth google --client-id ID --refresh-token-file FILE": "--gmail-refresh-token FILE",
+    "--oauth … --refresh-token-file FILE": "--gmail-refresh-token FILE",
+}
+
+
+class GmailTransport:
+    """One account's way out: one e-mail at a time."""
+
+    def __init__(self, client: GmailClient, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._client = client
+        self._pause = pause
+        self._witness = Witness(client, pause=pause)
+        self._prepared = PreparedContents()
+
+    async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
+        """For callers who keep no intent: what is in doubt afterwards, nobody can ask about."""
+        evidence = await self.draft(account, email)
+        if isinstance(evidence, Report):
+            return evidence
+        report = await self.send_draft(account, email, evidence, permission=permission)
+        if report.reached is Reached.UNTOUCHED:
+            await self.discard(account, evidence)
+        return report
+
+    async def draft(self, account: Account, email: Outgoing) -> Evidence | Report:
+        message = self._composed(account, email)
+        if isinstance(message, Report):
+            return message
+        made = await self._create(message, thread_id=email.follows.thread_id if email.follows else None)
+        if not isinstance(made, Draft):
+            return _failed(account, made, step=Step.DATA)
+        thread = {THREAD: made.thread_id} if made.thread_id else {}
+        return {DRAFT: made.id, ADDRESSED: _addressed(email)} | thread
+
+    async def send_draft(
+        self, account: Account, email: Outgoing, evidence: Evidence, *, permission: Permission
+    ) -> Report:
+        if not evidence.get(DRAFT):
+            return in_doubt("no draft is known that could be sent")
+        if evidence.get(ADDRESSED) != _addressed(email):
+            readdressed = await self._readdress(account, email, evidence)
+            if isinstance(readdressed, Report):
+                return readdressed
+            evidence = readdressed
+        open_ends: list[Failure] = []  # what was answered to requests that may have sent it all the same
+        for usual_s in (*WAITS_S, None):
+            sent = await self._client.send_draft(evidence[DRAFT], permission=permission)
+            if isinstance(sent, Mail):
+                return await self._sent(sent)
+            if _did_nothing(sent):
+                return await self._not_sent(account, email, evidence, sent, open_ends)
+            open_ends.append(sent)
+            answer = await self.ask(account, email, evidence)
+            if answer.fate is not Fate.UNSENT:
+                return _outcome(answer, in_words(sent))
+            wait_s = waiting_s(sent, usual_s=usual_s)
+            if wait_s is None:
+                break
+            await self._pause(wait_s)
+        return await self._not_sent(account, email, evidence, open_ends[-1], open_ends)
+
+    async def ask(self, account: Account, email: Outgoing, evidence: Evidence) -> Answer:
+        return await self._witness.ask(email, evidence)
+
+    async def discard(self, account: Account, evidence: Evidence) -> None:
+        if evidence.get(DRAFT):
+            await self._client.delete_draft(evidence[DRAFT])
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _composed(self, account: Account, email: Outgoing) -> Message | Report:
+        try:
+            message = compose(
+                email,
+                self._prepared.of(email.content),
+                sender=sender_of(account, email),
+                date=clock.now(),
+                headers_are_envelope=True,  # Gmail sends to whom To, Cc and Bcc name, and takes the Bcc out
+                extra=f"{MARK}: {email.name_in_headers}\r\n".encode("ascii"),
+            )
+        except Uncomposable as error:
+            return _unsendable(400, f"invalidArgument: {error}")
+        if len(message.data) > MESSAGE_BYTES_MAX:
+            size = f"{len(message.data):,} bytes with its attachments encoded"
+            return _unsendable(413, f"uploadTooLarge: The message has {size}. Gmail takes {MESSAGE_BYTES_MAX:,}.")
+        return message
+
+    async def _create(self, message: Message, *, thread_id: str | None) -> Draft | Failure:
+        made = await self._client.create_draft(message.data, thread_id=thread_id)
+        if thread_id and isinstance(made, Refusal) and _is_about_the_thread(made):
+            # Somebody deleted the conversation. What follows it can still go out, by its References alone.
+            return await self._client.create_draft(message.data)
+        return made
+
+    async def _readdress(self, account: Account, email: Outgoing, evidence: Evidence) -> Evidence | Report:
+        """Since the draft was made, somebody in it has been suppressed, or has got the e-mail: the draft is written anew,
+        for who is named in it would get it. It stays the same draft, and is still sent once."""
+        message = self._composed(account, email)
+        if isinstance(message, Report):
+            return message
+        made = await self._client.update_draft(evidence[DRAFT], message.data, thread_id=evidence.get(THREAD))
+        if isinstance(made, Draft):  # Gmail may have moved it to a thread of its own
+            return {**evidence, THREAD: made.thread_id or evidence.get(THREAD, "")}
+        if is_gone(made):
+            return _outcome(await self.ask(account, email, evidence), "the draft cannot be addressed anew")
+        return await self._not_sent(account, email, evidence, made, [])
+
+    async def _sent(self, sent: Mail) -> Report:
+        """Gmail may have replaced our Message-ID, so it is read back. It was sent, whatever becomes of that."""
+        read = await self._witness.patiently(lambda: self._client.get_message(sent.id, ["Message-ID"]))
+        if isinstance(read, Mail):
+            return accepted(replace(sent, thread_id=sent.thread_id or read.thread_id), read.values("Message-ID"))
+        return replace(accepted(sent, []), error=f"sent, but its Message-ID could not be read: {in_words(read)}")
+
+    async def _not_sent(
+        self, account: Account, email: Outgoing, evidence: Evidence, last: Failure, open_ends: Sequence[Failure]
+    ) -> Report:
+        """A refused e-mail fails, or comes again with a draft of its own: its old one is taken away."""
+        if not open_ends and not isinstance(last, Refusal):
+            return _failed(account, last, step=Step.DOT)
+        if not open_ends:
+            if is_gone(await self._client.delete_draft(evidence[DRAFT])):  # a request of somebody before us was late
+                return _outcome(await self.ask(account, email, evidence), in_words(last))
+            return _failed(account, last, step=Step.DOT)
+        # Where Google always said that it could not, nothing is under way; and what was removed will not be sent.
+        is_over = isinstance(last, Refusal) and all(_has_ended(each) for each in open_ends)
+        if is_over and await self._client.delete_draft(evidence[DRAFT]) is None:
+            return _failed(account, last, step=Step.DOT)
+        words = "; then: ".join(dict.fromkeys([*map(in_words, open_ends), in_words(last)]))
+        return in_doubt(f"{words}; the draft was still there when it was last asked about")
+
+
+def what_to_type(advice: str, account: str) -> str:
+    """Advice about tokens as it holds for an account of the Gmail API: it names the options for SMTP."""
+    for smtps, ours in OPTIONS.items():
+        advice = advice.replace(smtps, ours)
+    return advice.replace("NAME", account)
+
+
+def _addressed(email: Outgoing) -> str:
+    """To tell whether a draft names who is to get it now."""
+    return blake2s("\0".join(sorted(email.envelope)).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _did_nothing(failure: Failure) -> bool:
+    """Whether this request certainly sent nothing, and never will."""
+    match failure:
+        case Refusal():
+            return failure.is_settled
+        case NoAnswer():
+            return not failure.has_left
+        case NoToken() | Withheld():
+            return True
+
+
+def _has_ended(failure: Failure) -> bool:
+    """Whether Google itself failed at it, and is not still at work behind a gateway that lost patience."""
+    return isinstance(failure, Refusal) and failure.is_googles and failure.status in (500, 503)
+
+
+def _is_about_the_thread(refusal: Refusal) -> bool:
+    return refusal.status == 404 or (refusal.status == 400 and "thread" in refusal.message.lower())
+
+
+def _failed(account: Account, failure: Failure, *, step: Step) -> Report:
+    match failure:
+        case Refusal(status=413):
+            return _unsendable(413, failure.reply.text)
+        case Refusal():
+            return Report(
+                reached=Reached.REPLIED,
+                channel=Channel.GOOGLE,
+                step=step,
+                reply=failure.reply,
+                retry_at=failure.retry_at,
+            )
+        case NoToken():
+            reply = Reply(401, f"{failure.reason}: {failure.message} {what_to_type(failure.advice, account.name)}")
+            return Report(reached=Reached.UNTOUCHED, channel=Channel.GOOGLE, step=Step.AUTH, reply=reply)
+        case NoAnswer():
+            where = step if failure.has_left else Step.CONNECT
+            return Report(reached=Reached.UNTOUCHED, channel=Channel.GOOGLE, step=where, error=failure.error)
+        case Withheld():
+            error = "the lease ran out before the message was complete"
+            return Report(reached=Reached.UNTOUCHED, channel=Channel.GOOGLE, step=step, error=error)
+
+
+def _unsendable(code: int, text: str) -> Report:
+    return Report(reached=Reached.UNSENDABLE, channel=Channel.GOOGLE, step=Step.MAIL, reply=Reply(code, text))
+
+
+def _outcome(answer: Answer, cause: str) -> Report:
+    """Of a send that had to be asked about."""
+    if answer.fate is Fate.SENT:
+        return answer.report
+    return in_doubt(f"{cause}; {answer.report.error or 'the draft is still there'}")

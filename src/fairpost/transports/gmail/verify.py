@@ -1,0 +1,143 @@
+"""Tries a mailbox of the Gmail API without sending anything: a token, the mailbox, its addresses, a draft that is taken
+back; and says what an administrator can do where a step fails."""
+
+import re
+from dataclasses import dataclass
+from typing import assert_never
+
+from fairpost.model.report import Step
+from fairpost.transports.gmail.answers import Draft, Failure, NoAnswer, NoToken, Refusal, Withheld
+from fairpost.transports.gmail.client import GmailClient, Timeouts
+from fairpost.transports.gmail.send import what_to_type
+from fairpost.transports.gmail.settings import GOOGLE, GmailSettings
+from fairpost.transports.port import Tried
+
+PATIENCE = Timeouts(connect_s=10, read_s=20, total_s=40)  # a person is waiting
+SCOPE = "https://mail.google.com/"
+
+_LIMITS = ("ratelimitexceeded", "userratelimitexceeded", "dailylimitexceeded", "quotaexceeded", "resource_exhausted")
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    name: str
+    address: str
+    settings: GmailSettings
+
+    @property
+    def mailbox(self) -> str:
+        return self.settings.oauth.subject or self.address
+
+    @property
+    def where(self) -> str:
+        return self.settings.base_url or GOOGLE
+
+
+async def try_gmail(client: GmailClient, settings: GmailSettings, *, name: str, address: str) -> list[Tried]:
+    """Every step that was taken, in order; the last one is the one that failed, if any did. `name`, `address`: of the account."""
+    account = _Account(name, address, settings)
+    none = await client.authorize()
+    if none is not None:
+        return [_failed("token", Step.AUTH, none, account)]
+    tried = [Tried(step=Step.AUTH, name="token", ok=True)]
+    mailbox = await client.profile()
+    if not isinstance(mailbox, str):
+        return [*tried, _failed("mailbox", Step.HELLO, mailbox, account)]
+    tried.append(Tried(step=Step.HELLO, name="mailbox", ok=True, text=mailbox))
+    tried.append(await _try_sender(client, account, mailbox))
+    return [*tried, await _try_draft(client, account, mailbox)] if tried[-1].ok else tried
+
+
+async def _try_sender(client: GmailClient, account: _Account, mailbox: str) -> Tried:
+    """Gmail writes the mailbox's own address into From where the given one is none of its own."""
+    if account.address.lower() == mailbox.lower():
+        return Tried(step=Step.MAIL, name="sender", ok=True, text=account.address)
+    aliases = await client.aliases()
+    if not isinstance(aliases, tuple):
+        text = f"{account.address}: whether it is an address of {mailbox} cannot be asked"
+        return Tried(step=Step.MAIL, name="sender", ok=True, text=text)
+    if account.address.lower() in [alias.lower() for alias in aliases]:
+        return Tried(step=Step.MAIL, name="sender", ok=True, text=f"{account.address}, an alias of {mailbox}")
+    advice = (
+        f"Send from the mailbox's own address: fairpost account set {account.name} --from {mailbox}; or act for the other "
+        f"mailbox: fairpost account set {account.name} --subject {account.address}; or give {mailbox} that address as an "
+        f"alias (Gmail → Settings → Accounts → Send mail as)."
+    )
+    text = f"{account.address} is no address of {mailbox}, and Gmail would put {mailbox} in its place"
+    return Tried(step=Step.MAIL, name="sender", ok=False, text=text, advice=advice)
+
+
+async def _try_draft(client: GmailClient, account: _Account, mailbox: str) -> Tried:
+    raw = f"From: {mailbox}\r\nTo: {mailbox}\r\nSubject: Fairpost tries this account\r\n\r\nNothing is sent.\r\n"
+    made = await client.create_draft(raw.encode())
+    if not isinstance(made, Draft):
+        return _failed("draft", Step.DATA, made, account)
+    left = await client.delete_draft(made.id)
+    return _failed("draft", Step.DATA, left, account) if left else Tried(step=Step.DATA, name="draft", ok=True)
+
+
+def _failed(name: str, step: Step, failure: Failure, account: _Account) -> Tried:
+    match failure:
+        case NoToken():
+            advice = what_to_type(failure.advice, account.name)
+            return Tried(step=step, name=name, ok=False, text=failure.message, advice=advice)
+        case NoAnswer():
+            whom = "the token server" if step is Step.AUTH else account.where
+            later = f"or try again later: fairpost account verify {account.name}"
+            advice = f"Check that this machine can reach {whom}, {later}"
+            return Tried(step=step, name=name, ok=False, text=failure.error, advice=advice)
+        case Refusal():
+            text = "Google refused it" if failure.is_googles else "somebody refused it, not in Google's words"
+            return Tried(
+                step=step, name=name, ok=False, text=text, reply=failure.reply, advice=_advice(failure, account)
+            )
+        case Withheld():
+            raise AssertionError("nothing was sent that needs permission")
+        case _:
+            assert_never(failure)
+
+
+def _advice(refusal: Refusal, account: _Account) -> str:
+    again = f"then: fairpost account verify {account.name}"
+    mailbox = account.mailbox
+    match refusal.reason.lower():
+        case "accessnotconfigured" | "service_disabled":
+            project = re.search(r"project[ =/]+([\w:.-]+)", refusal.message)
+            which = f"?project={project[1]}" if project else ""
+            return (
+                "Turn on the Gmail API in the project that the key belongs to: "
+                f"https://console.cloud.google.com/apis/library/gmail.googleapis.com{which}; wait some minutes, {again}"
+            )
+        case "failedprecondition" | "failed_precondition":
+            return (
+                f"The mailbox {mailbox} has no Gmail. Give the user a licence with Gmail and turn the service on (Admin "
+                f"console → Apps → Google Workspace → Gmail), {again}; or act for another mailbox: "
+                f"fairpost account set {account.name} --subject MAILBOX"
+            )
+        case "insufficientpermissions" | "access_token_scope_insufficient" | "permission_denied":
+            return (
+                f"The token does not cover the scope {SCOPE}. For a service account, add that scope in the Admin console "
+                f"(Security → Access and data control → API controls → Domain-wide delegation); for a person, let them "
+                f"allow it again; {again}"
+            )
+        case "delegationdenied":
+            return f"The key may not act for {mailbox}. Name the mailbox that it is for: fairpost account set {account.name} --subject MAILBOX"
+        case "domainpolicy":
+            return (
+                "The organisation does not let apps use Gmail. Allow it in the Admin console (Security → Access and data "
+                f"control → API controls), {again}"
+            )
+        case "autherror" | "unauthenticated" | "required":
+            return (
+                "Google granted the token and then refused it: it was revoked meanwhile, or the clock of this machine is "
+                f"wrong. Check both, {again}"
+            )
+        case reason if reason in _LIMITS or refusal.status == 429:
+            when = f" after {refusal.retry_at:%Y-%m-%d %H:%M} UTC" if refusal.retry_at else " later"
+            return f"The account works, but has used up a limit of Google's. Try again{when}: fairpost account verify {account.name}"
+        case _ if refusal.status >= 500:
+            return f"Google has trouble. Try again later: fairpost account verify {account.name}"
+        case _ if not refusal.is_googles:
+            return f"Check that {account.where} is the Gmail API, and that no proxy answers in its place; {again}"
+        case _:
+            return f"Look up what Google said: https://developers.google.com/gmail/api/guides/handle-errors; {again}"

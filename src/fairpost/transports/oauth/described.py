@@ -1,0 +1,118 @@
+"""What is asked for where an account signs in by tokens: the settings, which of them each way needs, and where people find them."""
+
+from fairpost.transports.described import SECRET_BYTES_MAX, Entry, Group, Setting, SignIn
+from fairpost.transports.oauth.settings import OauthKind
+
+_ID = r"[A-Za-z0-9][A-Za-z0-9._\-]{0,199}"
+_ID_WORDS = "Letters, digits, dots and dashes"
+
+OAUTH = Group(
+    name="OauthIn",
+    about="Which of these are needed depends on the kind; the others must be left out.",
+    settings=(
+        Setting(name="kind", type=OauthKind, is_needed=True),
+        Setting(name="client_id", pattern=_ID, chars_max=200, about="Of the registered application."),
+        Setting(name="tenant", pattern=_ID, chars_max=200, about="Microsoft's directory id, or a domain of it."),
+        Setting(
+            name="client_secret", is_secret=True, chars_max=SECRET_BYTES_MAX, about="Of the registered application."
+        ),
+        Setting(name="refresh_token", is_secret=True, chars_max=SECRET_BYTES_MAX, about="Of a person who allowed it."),
+        Setting(name="key", is_secret=True, about="The key file of a Google service account, as text."),
+    ),
+)
+
+# Of each kind: what it needs, and what it may have.
+NEEDED = {
+    OauthKind.GOOGLE_SERVICE_ACCOUNT: ("key",),
+    OauthKind.GOOGLE_PERSON: ("client_id", "refresh_token"),
+    OauthKind.MICROSOFT_CLIENT: ("client_id", "tenant", "client_secret"),
+    OauthKind.MICROSOFT_PERSON: ("client_id", "tenant", "refresh_token"),
+}
+ALLOWED = {kind: (*names, "client_secret") if kind.has_refresh_token else names for kind, names in NEEDED.items()}
+
+
+def sign_in(kind: OauthKind) -> SignIn:
+    return SignIn(name=kind, title=_TITLES[kind], entries=_ENTRIES[kind], fixed={"oauth.kind": kind})
+
+
+_TITLES = {
+    OauthKind.GOOGLE_SERVICE_ACCOUNT: "a service account of a Google Workspace",
+    OauthKind.GOOGLE_PERSON: "a refresh token of a person who allowed it",
+    OauthKind.MICROSOFT_CLIENT: "an application of the organisation",
+    OauthKind.MICROSOFT_PERSON: "a refresh token of a person who allowed it",
+}
+_ENTRA = "Entra admin center → App registrations → your application"
+
+
+def _entry(kind: OauthKind, name: str, label: str, hint: str) -> Entry:
+    is_id = name in ("client_id", "tenant")
+    return Entry(
+        setting=f"oauth.{name}",
+        label=label,
+        hint=hint,
+        is_needed=name in NEEDED[kind],
+        explained=_ID_WORDS if is_id else "",
+        input="file" if name == "key" else "",
+        accept=".json,application/json" if name == "key" else "",
+    )
+
+
+def _entries(kind: OauthKind, *given: tuple[str, str, str]) -> tuple[Entry, ...]:
+    return tuple([_entry(kind, *each) for each in given])
+
+
+_ENTRIES = {
+    OauthKind.GOOGLE_SERVICE_ACCOUNT: _entries(
+        OauthKind.GOOGLE_SERVICE_ACCOUNT,
+        (
+            "key",
+            "Key file",
+            "Google Cloud console → IAM & Admin → Service accounts → Keys → Add key → JSON. Then, in the Admin console → "
+            "Security → API controls → Domain-wide delegation, allow its client id the scope https://mail.google.com/.",
+        ),
+    ),
+    OauthKind.GOOGLE_PERSON: _entries(
+        OauthKind.GOOGLE_PERSON,
+        (
+            "client_id",
+            "Client ID",
+            "Google Cloud console → APIs & Services → Credentials → OAuth 2.0 client IDs.",
+        ),
+        ("client_secret", "Client secret", "Beside the client ID, where the client has one."),
+        (
+            "refresh_token",
+            "Refresh token",
+            "What your program got when the person allowed it the scope https://mail.google.com/.",
+        ),
+    ),
+    OauthKind.MICROSOFT_CLIENT: _entries(
+        OauthKind.MICROSOFT_CLIENT,
+        ("tenant", "Directory (tenant) ID", f"{_ENTRA} → Overview. A domain of the organisation will do."),
+        (
+            "client_id",
+            "Application (client) ID",
+            f"{_ENTRA} → Overview. It needs the permission SMTP.SendAsApp, and access to the mailbox.",
+        ),
+        (
+            "client_secret",
+            "Client secret",
+            f"{_ENTRA} → Certificates & secrets → New client secret: its value, not its ID.",
+        ),
+    ),
+    OauthKind.MICROSOFT_PERSON: _entries(
+        OauthKind.MICROSOFT_PERSON,
+        ("tenant", "Directory (tenant) ID", f"{_ENTRA} → Overview. Of Outlook.com: consumers."),
+        ("client_id", "Application (client) ID", f"{_ENTRA} → Overview."),
+        (
+            "client_secret",
+            "Client secret",
+            "Certificates & secrets, where the application has one: its value, not its ID.",
+        ),
+        (
+            "refresh_token",
+            "Refresh token",
+            "What your program got when the person allowed it the scopes https://outlook.office.com/SMTP.Send and "
+            "offline_access.",
+        ),
+    ),
+}

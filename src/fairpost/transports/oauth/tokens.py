@@ -1,0 +1,83 @@
+"""Access tokens that are kept and renewed ahead of time. Where they come from is the providers' matter."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from fairpost.system import clock
+from fairpost.transports.oauth.errors import Unreachable
+
+AHEAD = timedelta(minutes=5)  # a token is used for a whole connection, and clocks differ
+LAST_USE = timedelta(seconds=30)  # with less of it left, an old token does not outlive the login
+FETCH_S_MAX = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    secret: str = field(repr=False)
+    expires_at: datetime
+
+
+class TokenSource(Protocol):
+    async def token(self) -> AccessToken:
+        """One that lasts for a while yet. Raises Refused or Unreachable."""
+
+    def forget(self) -> None:
+        """The server refused the token: the next one is fetched anew. Call it once per refusal."""
+
+
+class KeptTokens(ABC):
+    """Keeps one token. Whoever asks while a new one is fetched waits for that one. For one event loop."""
+
+    def __init__(self, *, now: Callable[[], datetime] = clock.now, fetch_s_max: float = FETCH_S_MAX) -> None:
+        self._now = now
+        self.fetch_s_max = fetch_s_max
+        self._kept: AccessToken | None = None
+        self._fetching: asyncio.Task[AccessToken] | None = None
+
+    async def token(self) -> AccessToken:
+        if self._kept is not None and self._left(self._kept) > AHEAD:
+            return self._kept
+        if self._fetching is None:
+            self._fetching = asyncio.create_task(self._renew())
+            self._fetching.add_done_callback(self._fetched)
+        return await asyncio.shield(self._fetching)  # one who gives up does not spoil it for the others
+
+    def forget(self) -> None:
+        self._kept = None
+
+    @abstractmethod
+    def fetch(self) -> AccessToken:
+        """Asks the provider. May block: it runs in a thread. Raises Refused or Unreachable."""
+
+    def lasting(self, secret: str, *, seconds: float, since: datetime) -> AccessToken:
+        """By our clock from beginning to end: it does not matter whether it is right."""
+        return AccessToken(secret=secret, expires_at=since + timedelta(seconds=seconds))
+
+    def _left(self, token: AccessToken) -> timedelta:
+        return token.expires_at - self._now()
+
+    async def _renew(self) -> AccessToken:
+        old = self._kept
+        try:
+            self._kept = await self._fetch_in_time()
+        except Unreachable:
+            if old is None or self._kept is None or self._left(old) < LAST_USE:
+                raise
+            return old  # renewing ahead of time may fail: the old one is still good
+        return self._kept
+
+    async def _fetch_in_time(self) -> AccessToken:
+        try:
+            async with asyncio.timeout(self.fetch_s_max):
+                return await asyncio.to_thread(self.fetch)
+        except TimeoutError:
+            raise Unreachable(f"The token server did not answer within {self.fetch_s_max:g} s.") from None
+
+    def _fetched(self, task: asyncio.Task[AccessToken]) -> None:
+        self._fetching = None
+        if not task.cancelled():
+            task.exception()  # looked at, even when all who waited have left

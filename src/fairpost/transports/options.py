@@ -1,0 +1,150 @@
+"""The options of `fairpost account` by which an account is told of its server: those that follow from the settings of a kind, and how
+a password comes in for any of them: asked for, from a file, or from a variable, one way at a time."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, make_dataclass
+from typing import Annotated, Any
+
+import typer
+
+from fairpost.model.errors import FairpostError
+from fairpost.model.transport import ServerSettings, TransportSettings
+from fairpost.transports.described import Group, Setting, WrongSetting
+from fairpost.transports.kind import TransportKind
+
+PASSWORD_BYTES_MAX = 10_000  # tokens can be long
+
+AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the server's password.")]
+PasswordFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Read the password from this file; - is standard input.")
+]
+PasswordEnv = Annotated[str | None, typer.Option(metavar="NAME", help="Take the password from this variable.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PasswordOptions:
+    ask_password: AskPassword = False
+    password_file: PasswordFile = None
+    password_env: PasswordEnv = None
+
+
+def given_password(options: PasswordOptions, *, in_url: str | None) -> str | None:
+    """None: none was given. `in_url`: the one that a server's URL has."""
+    ask, file, env = options.ask_password, options.password_file, options.password_env
+    ways = {"the URL": in_url is not None, "--ask-password": ask, "--password-file": file, "--password-env": env}
+    used = [way for way, given in ways.items() if given]
+    if len(used) > 1:
+        raise FairpostError(f"Give the password in one way, not by {' and '.join(used)}.")
+    if ask:
+        return checked(typer.prompt("Password", hide_input=True, err=True), "--ask-password")
+    if file is not None:
+        return checked(read_file(file, option="--password-file", bytes_max=PASSWORD_BYTES_MAX), "--password-file")
+    if env is not None:
+        return checked(_from_environment(env), "--password-env")
+    return in_url
+
+
+def read_file(path: str, *, option: str, bytes_max: int) -> str:
+    """A byte more than allowed, where it has that many: the caller sees that it is too long."""
+    import sys
+
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read(bytes_max + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(bytes_max + 1)
+        text = data.decode()
+    except OSError as error:
+        raise FairpostError(f"{option} cannot be read: {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise FairpostError(f"{option} must be UTF-8 text.") from None
+    return text.removesuffix("\n").removesuffix("\r")  # editors and echo end their last line
+
+
+def _from_environment(name: str) -> str:
+    try:
+        return os.environ[name]
+    except KeyError:
+        raise FairpostError(f"--password-env names {name}, and that variable is not set.") from None
+
+
+def checked(password: str, way: str, *, what: str = "password") -> str:
+    try:
+        length = len(password.encode())
+    except UnicodeEncodeError:
+        raise FairpostError(f"The {what} from {way} must be UTF-8 text.") from None
+    if not 1 <= length <= PASSWORD_BYTES_MAX or set(password) & set("\0\r\n"):
+        raise FairpostError(f"The {what} from {way} must be one line of 1..{PASSWORD_BYTES_MAX} bytes.")
+    return password
+
+
+# ── a kind that has no options of its own ─────────────────────────────────────────────────────────────────
+
+
+def described_options(kind: TransportKind[Any]) -> type:
+    """An option for each setting: --KIND-SETTING, and --KIND-SETTING-FILE for what is secret."""
+    options = [(_field(kind, each), Annotated[_type(each), _option(each)], None) for each in kind.asked]
+    return make_dataclass("Options", options, frozen=True, kw_only=True)
+
+
+def described_given(kind: TransportKind[Any], options: Any) -> "DescribedServer | None":
+    values: dict[str, Any] = {}
+    for each in kind.asked:
+        value = getattr(options, _field(kind, each))
+        if value is not None and each.is_secret:
+            text = read_file(value, option=option_of(kind, each), bytes_max=PASSWORD_BYTES_MAX)
+            value = checked(text, option_of(kind, each), what=each.name)
+        if value is not None:
+            values[each.name] = value
+    return DescribedServer(kind, values) if values else None
+
+
+def option_of(kind: TransportKind[Any], setting: Setting) -> str:
+    return f"--{_field(kind, setting)}".replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedServer:
+    """What was given, by settings. What was not stays as the account has it."""
+
+    kind: TransportKind[Any]
+    values: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def secret(self) -> str | None:
+        found = [self.values[each.name] for each in self.kind.asked if each.is_secret and each.name in self.values]
+        return found[0] if found else None
+
+    def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> ServerSettings | None:
+        given = {**self._kept(old), **self.values}
+        try:
+            server: ServerSettings = self.kind.requested(old, given, mailbox=mailbox)[0]
+        except WrongSetting as wrong:
+            options = {each.name: option_of(self.kind, each) for each in self.kind.asked}
+            raise FairpostError(
+                f"{options.get(wrong.field, wrong.field)} {wrong.rule}, for an account that sends {self.kind.way}."
+            ) from None
+        return server
+
+    def _kept(self, old: TransportSettings | None) -> dict[str, Any]:
+        if not isinstance(old, self.kind.settings):
+            return {}
+        kept = {each.name: getattr(old, each.name) for each in self.kind.asked if not each.is_secret}
+        return {name: value for name, value in kept.items() if value is not None}
+
+
+def _field(kind: TransportKind[Any], setting: Setting) -> str:
+    return f"{kind.name}_{setting.name}{'_file' if setting.is_secret else ''}"
+
+
+def _type(setting: Setting) -> Any:
+    assert not isinstance(setting.type, Group), "a kind whose settings have groups has options of its own"
+    return setting.type | None if not setting.is_secret else str | None
+
+
+def _option(setting: Setting) -> Any:
+    if setting.is_secret:
+        return typer.Option(metavar="FILE", help=f"{setting.about} - is standard input.".strip())
+    return typer.Option(help=setting.about, min=setting.least, max=setting.most)

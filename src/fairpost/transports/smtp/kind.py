@@ -1,0 +1,148 @@
+"""SMTP as a kind of transport. What it does is in the modules beside it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from fairpost.model.transport import Security, TransportSettings
+from fairpost.transports.described import WrongSetting
+from fairpost.transports.kind import Given, TransportKind
+from fairpost.transports.oauth.public import own_token_server, with_public_server
+from fairpost.transports.smtp import described
+from fairpost.transports.smtp.settings import SmtpSettings, read_smtp
+
+if TYPE_CHECKING:
+    from fairpost.model.account import Account
+    from fairpost.smtp.guard import NetworkGuard
+    from fairpost.transports.port import ClosableTransport, Tried
+
+_SECURITY = {
+    Security.IMPLICIT: "TLS",
+    Security.STARTTLS: "STARTTLS",
+    Security.OFFERED: "encrypted where the server offers it",
+    Security.NONE: "not encrypted",
+}
+
+
+class Smtp(TransportKind[SmtpSettings]):
+    settings = SmtpSettings
+    title = "SMTP"
+    way = "by SMTP"
+    steps = ("connect", "greeting", "hello", "starttls", "tls", "auth")
+    asked = described.ASKED
+    shown = described.SHOWN
+    choices = described.CHOICES
+
+    def read(self, stored: Mapping[str, Any]) -> SmtpSettings:
+        return read_smtp(stored)
+
+    # ── used ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def transport(
+        self, account: "Account", settings: SmtpSettings, secret: str | None, *, guard: "NetworkGuard | None"
+    ) -> "ClosableTransport":
+        from fairpost.transports.smtp.login import login_of, server_of
+        from fairpost.transports.smtp.send import SmtpTransport
+
+        return SmtpTransport(server_of(settings, guard=guard), login_of(settings, secret, account=account.name))
+
+    async def verify(
+        self,
+        settings: SmtpSettings,
+        secret: str | None,
+        *,
+        name: str,
+        address: str,
+        guard: "NetworkGuard | None",
+        is_brief: bool = False,
+    ) -> "list[Tried]":
+        from fairpost.transports.smtp.login import login_of, server_of
+        from fairpost.transports.smtp.verify import BRIEF, PATIENCE, try_server
+
+        login = login_of(settings, secret, account=name)
+        return await try_server(server_of(settings, guard=guard), login, patience=BRIEF if is_brief else PATIENCE)
+
+    def advice(self, failed: "Tried", settings: SmtpSettings, name: str) -> str:
+        from fairpost.transports.smtp.advice import advice
+
+        return advice(failed, settings, name)
+
+    def preload(self) -> None:
+        import fairpost.transports.smtp.login
+        import fairpost.transports.smtp.send  # noqa: F401
+
+    # ── of others than the operator ───────────────────────────────────────────────────────────────────────
+
+    def own_endpoint(self, settings: SmtpSettings) -> str | None:
+        return "ca_file" if settings.ca_file is not None else own_token_server(settings.oauth)
+
+    def public(self, settings: SmtpSettings) -> SmtpSettings:
+        return replace(settings, oauth=with_public_server(settings.oauth)) if settings.oauth else settings
+
+    async def refusal(self, settings: SmtpSettings, guard: "NetworkGuard") -> WrongSetting | None:
+        from fairpost.transports.smtp.requested import host_refusal
+
+        wrong = host_refusal(settings.host)
+        if wrong is not None:
+            return wrong
+        words = await guard.refusal(settings.host, settings.port)
+        return WrongSetting("host", words) if words else None
+
+    # ── shown ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def in_short(self, settings: SmtpSettings) -> str:
+        return f"{settings.host}:{settings.port}"
+
+    def in_full(self, settings: SmtpSettings) -> str:
+        from fairpost.transports.smtp.urls import url_of
+
+        return url_of(settings)
+
+    def in_words(self, settings: SmtpSettings) -> str:
+        login = f", as {settings.user}" if settings.user else ""
+        return f"{settings.host}:{settings.port}, {_SECURITY[settings.security]}{login}"
+
+    def in_audit(self, settings: SmtpSettings) -> str:
+        return f"{settings.security} {settings.host}:{settings.port}"
+
+    def secret_in_short(self, settings: SmtpSettings) -> str | None:
+        return settings.oauth.kind if settings.oauth else None
+
+    def facts(self, settings: SmtpSettings) -> dict[str, Any]:
+        shown = {name: value for name, value in asdict(settings).items() if name not in ("secret", "origin")}
+        return {"kind": self.name, **shown, "has_password": settings.secret is not None}
+
+    def values(self, settings: SmtpSettings) -> dict[str, Any]:
+        oauth = settings.oauth
+        return {
+            "host": settings.host,
+            "port": settings.port,
+            "security": settings.security,
+            "user": settings.user,
+            "has_secret": settings.secret is not None,
+            "oauth": oauth.kind if oauth else None,
+            "client_id": oauth.client_id if oauth else None,
+            "tenant": oauth.tenant if oauth else None,
+        }
+
+    # ── told ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def options(self) -> type:
+        from fairpost.transports.smtp.options import SmtpOptions
+
+        return SmtpOptions
+
+    def given(self, name: str, options: Any, *, is_new: bool) -> Given | None:
+        from fairpost.transports.smtp.options import given_smtp
+
+        return given_smtp(options, is_new=is_new)
+
+    def requested(
+        self, old: TransportSettings | None, given: Mapping[str, Any], *, mailbox: str
+    ) -> tuple[SmtpSettings, str | None]:
+        from fairpost.transports.smtp.requested import requested_smtp
+
+        return requested_smtp(old, given, mailbox=mailbox)
+
+
+KIND = Smtp()

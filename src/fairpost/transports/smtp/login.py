@@ -1,0 +1,74 @@
+"""From settings to a server, and to a login there: by password, or by access token where the server takes no password. What a
+token server says becomes what an SMTP server would have said, so that policy suspends an account or lets it rest."""
+
+from fairpost.model.errors import VaultError
+from fairpost.model.report import Reply, Step
+from fairpost.smtp.auth import LoginSource, Password, Token
+from fairpost.smtp.client import LOGIN_REFUSED, Unready
+from fairpost.smtp.guard import NetworkGuard
+from fairpost.smtp.server import Server
+from fairpost.transports.oauth.errors import Refused, Unreachable
+from fairpost.transports.oauth.sources import token_source
+from fairpost.transports.oauth.tokens import TokenSource
+from fairpost.transports.smtp.settings import SmtpSettings
+
+LOGIN_LATER = 454
+LATER = "Check that this machine can reach it, or try again later: fairpost account verify NAME"
+
+
+def server_of(settings: SmtpSettings, *, guard: NetworkGuard | None = None) -> Server:
+    return Server(
+        host=settings.host,
+        port=settings.port,
+        security=settings.security,
+        ca_file=settings.ca_file,
+        hello_name=settings.hello_name,
+        guard=guard,
+    )
+
+
+def login_of(settings: SmtpSettings, secret: str | None, *, account: str) -> Password | LoginSource | None:
+    """None: the server wants no login. `secret`: opened. `account`: its name, for what to type next. Raises VaultError."""
+    if settings.user is None:
+        return None
+    if secret is None:
+        raise VaultError(
+            f'Account "{account}" has no password for {settings.user}. '
+            f"Give it: fairpost account set {account} --ask-password"
+        )
+    if settings.oauth is not None:
+        source = token_source(settings.oauth, secret, mailbox=settings.user)
+        return TokenLogin(settings.user, source, account=account)
+    return Password(user=settings.user, secret=secret)
+
+
+class NoToken(Unready):
+    """There is nothing to log in with."""
+
+    def __init__(self, reply: Reply, what: str, advice: str) -> None:
+        super().__init__(Step.AUTH, "there is no token to log in with", reply)
+        self.what = what
+        self.advice = advice
+
+
+class TokenLogin:
+    """`account`: its name, for what to type next."""
+
+    def __init__(self, user: str, source: TokenSource, *, account: str) -> None:
+        self._user = user
+        self._source = source
+        self._account = account
+
+    async def login(self) -> Token:
+        try:
+            token = await self._source.token()
+        except Refused as error:
+            advice = error.advice.replace("NAME", self._account)
+            raise NoToken(Reply(LOGIN_REFUSED, f"5.7.8 {error.what} {advice}"), error.what, advice) from error
+        except Unreachable as error:
+            advice = LATER.replace("NAME", self._account)
+            raise NoToken(Reply(LOGIN_LATER, f"4.7.0 {error}"), str(error), advice) from error
+        return Token(user=self._user, secret=token.secret)
+
+    def refused(self) -> None:
+        self._source.forget()

@@ -1,0 +1,186 @@
+"""A server as one line: `smtp+starttls://user:password@host:587?ca_file=/etc/ca.pem`. Read and written, no I/O.
+
+No error repeats anything of the URL: with a character written wrongly, any part of it may be the password.
+"""
+
+import re
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address
+from urllib.parse import quote, unquote_to_bytes
+
+from fairpost.compose.domains import ascii_domain
+from fairpost.model.errors import FairpostError
+from fairpost.model.transport import Security
+from fairpost.transports.smtp.settings import SmtpSettings
+
+SCHEMES = {"smtp": Security.OFFERED, "smtp+starttls": Security.STARTTLS, "smtps": Security.IMPLICIT}
+OPTIONS = ("ca_file", "hello", "tls")
+URL_CHARS_MAX = 4_000
+
+_HOST = re.compile(r"(?=.{1,253}$)[0-9a-z_]([0-9a-z_.-]*[0-9a-z_])?")
+_HELLO = re.compile(r"[0-9A-Za-z._:\[\]-]{1,255}")
+_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class WrongUrl(FairpostError):
+    """A server's URL cannot be read. `part` names what is wrong with it."""
+
+    def __init__(self, part: str, rule: str) -> None:
+        super().__init__(f"The server's URL is wrong: {part} {rule}. Write it like smtp+starttls://USER@HOST:587")
+        self.part = part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmtpUrl:
+    settings: SmtpSettings
+    password: str | None = field(default=None, repr=False)
+
+
+def parse_smtp_url(url: str) -> SmtpUrl:
+    """Raises WrongUrl."""
+    if len(url) > URL_CHARS_MAX or not url.isprintable():
+        raise WrongUrl("it", f"must be printable, on one line, and have at most {URL_CHARS_MAX} characters")
+    scheme, colon, rest = url.partition("://")
+    if not colon or scheme.lower() not in SCHEMES:
+        raise WrongUrl("its scheme", "must be smtp://, smtp+starttls:// or smtps://")
+    authority, tail = _split(rest)
+    login, _, address = authority.rpartition("@")
+    user, password = _login(login)
+    options = _options(tail)
+    security = _security(SCHEMES[scheme.lower()], options)
+    host, port = _address(address)
+    return SmtpUrl(
+        settings=SmtpSettings(
+            host=host,
+            port=port or usual_port(security, with_login=user is not None),
+            security=security,
+            user=user,
+            ca_file=_ca_file(options),
+            hello_name=_hello(options),
+        ),
+        password=password,
+    )
+
+
+def url_of(settings: SmtpSettings) -> str:
+    """Without the password."""
+    scheme = next((name for name, security in SCHEMES.items() if security is settings.security), "smtp")
+    user = f"{quote(settings.user, safe='')}@" if settings.user is not None else ""
+    host = f"[{quote(settings.host, safe=':')}]" if ":" in settings.host else settings.host
+    options = {
+        "tls": "none" if settings.security is Security.NONE else None,
+        "ca_file": settings.ca_file,
+        "hello": settings.hello_name,
+    }
+    query = "&".join(f"{name}={quote(value, safe='/:[]')}" for name, value in options.items() if value is not None)
+    return f"{scheme}://{user}{host}:{settings.port}{'?' if query else ''}{query}"
+
+
+def _split(rest: str) -> tuple[str, str]:
+    """Up to the host and port, and what comes after the question mark."""
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    tail = rest[len(authority) :].removeprefix("/")
+    if "@" in tail:
+        raise WrongUrl("its user or password", "must have its special characters as %2F (/), %3F (?), %23 (#), %40 (@)")
+    if tail and not tail.startswith("?"):
+        raise WrongUrl("it", "must end after the port, or go on with ? and options")
+    return authority, tail.removeprefix("?")
+
+
+def _login(login: str) -> tuple[str | None, str | None]:
+    name, colon, secret = login.partition(":")
+    user = _decoded(name, "its user")
+    if not user and secret:
+        raise WrongUrl("its user", "must be there when there is a password")
+    if len(user) > 500 or (user and not user.isprintable()):
+        raise WrongUrl("its user", "must have at most 500 printable characters")
+    return user or None, _decoded(secret, "its password") if colon and secret else None
+
+
+def _address(address: str) -> tuple[str, int | None]:
+    if address.startswith("["):
+        host, bracket, port = address[1:].partition("]")
+        if not bracket or (port and not port.startswith(":")):
+            raise WrongUrl("its host", "must end with ] before the port")
+        return _ipv6(_decoded(host, "its host")), _port(port.removeprefix(":"))
+    host, _, port = address.partition(":")
+    return _host(_decoded(host, "its host")), _port(port)
+
+
+def _host(host: str) -> str:
+    try:
+        name = ascii_domain(host.lower())
+    except ValueError:  # idna's errors are of this kind
+        name = ""
+    if not _HOST.fullmatch(name) or ".." in name:
+        raise WrongUrl("its host", "must be a name like smtp.example.com, or an address (IPv6 in brackets)")
+    return name
+
+
+def _ipv6(text: str) -> str:
+    try:
+        return str(IPv6Address(text))
+    except ValueError:
+        raise WrongUrl("its host", "must be an IPv6 address between the brackets") from None
+
+
+def _port(text: str) -> int | None:
+    if not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65_535:
+        raise WrongUrl("its port", "must be 1..65535")
+    return int(text)
+
+
+def usual_port(security: Security, *, with_login: bool) -> int:
+    match security:
+        case Security.IMPLICIT:
+            return 465
+        case Security.STARTTLS:
+            return 587
+        case Security.OFFERED | Security.NONE:
+            return 587 if with_login else 25
+
+
+def _options(query: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for pair in query.split("&") if query else ():
+        name, _, value = pair.partition("=")
+        if name not in OPTIONS or name in options:
+            raise WrongUrl("its options", f"must be from {', '.join(OPTIONS)}, each once")
+        options[name] = _decoded(value, f"its option {name}")
+    return options
+
+
+def _security(security: Security, options: dict[str, str]) -> Security:
+    if "tls" not in options:
+        return security
+    if security is not Security.OFFERED or options["tls"] != "none":
+        raise WrongUrl("its option tls", "must be none, and only with smtp://")
+    return Security.NONE
+
+
+def _ca_file(options: dict[str, str]) -> str | None:
+    path = options.get("ca_file")
+    if path is not None and (not path.startswith("/") or not path.isprintable()):
+        raise WrongUrl("its option ca_file", "must be the absolute path of a file with certificates")
+    return path
+
+
+def _hello(options: dict[str, str]) -> str | None:
+    name = options.get("hello")
+    if name is not None and not _HELLO.fullmatch(name):
+        raise WrongUrl("its option hello", "must be a host name or an address in brackets")
+    return name
+
+
+def _decoded(text: str, part: str) -> str:
+    if _ESCAPE.search(text):
+        raise WrongUrl(part, "must have % written as %25")
+    try:
+        decoded = unquote_to_bytes(text).decode()
+    except UnicodeError:
+        raise WrongUrl(part, "must be UTF-8") from None
+    if "\0" in decoded:
+        raise WrongUrl(part, "must have no %00")
+    return decoded

@@ -1,0 +1,2 @@
+from tests.api.conftest import api as api
+from tests.api.conftest import settings as settings

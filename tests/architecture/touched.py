@@ -1,0 +1,83 @@
+"""How far a kind of transport reaches beyond its folder: `python -m tests.architecture.touched gmail [COMMIT]`.
+
+Two measures. *By word*: every file of ours that has the word, in code, words for people, comments or data. *As a kind*: files whose
+code depends on it, so that whoever adds or changes the kind must look at them: a name of Python with the word in it (GmailSettings,
+is_gmail, an import), the word alone as a text ("gmail"), or either in a script of the pages.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "src/fairpost"
+SUFFIXES = (".py", ".js", ".sql", ".html", ".toml")
+
+
+def sources(commit: str | None = None) -> dict[str, str]:
+    """Every file of the package by its path in there. None: as it is now."""
+    if commit is None:
+        paths = sorted(path for path in (ROOT / PACKAGE).rglob("*") if path.suffix in SUFFIXES)
+        return {str(path.relative_to(ROOT / PACKAGE)): path.read_text("utf-8") for path in paths}
+    listed = _git("ls-tree", "-r", "--name-only", commit, PACKAGE).splitlines()
+    wanted = [path for path in listed if path.endswith(SUFFIXES)]
+    return {path.removeprefix(f"{PACKAGE}/"): _git("show", f"{commit}:{path}") for path in wanted}
+
+
+def by_word(files: Mapping[str, str], kind: str) -> list[str]:
+    return [path for path, text in files.items() if re.search(rf"\b{kind}\b", text, re.I) and not is_own(path, kind)]
+
+
+def as_a_kind(files: Mapping[str, str], kind: str) -> list[str]:
+    return [path for path, text in files.items() if not is_own(path, kind) and _depends(path, text, kind)]
+
+
+def is_own(path: str, kind: str) -> bool:
+    """Whether the kind is what this file is about."""
+    return any(re.fullmatch(rf"{kind}(_\w+)?(\.\w+)?", part) for part in path.split("/"))
+
+
+def _depends(path: str, text: str, kind: str) -> bool:
+    if path.endswith(".py"):
+        return any(re.search(kind, name, re.I) for name in _names(ast.parse(text))) or any(
+            each == kind for each in _texts(ast.parse(text))
+        )
+    return path.endswith(".js") and re.search(rf"""["'.]{kind}\b(?!\.com|\|)""", text) is not None
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.alias(name=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.ImportFrom(module=str(module)):
+                yield module
+            case ast.keyword(arg=str(name)):
+                yield name
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def main(kind: str, commit: str | None = None) -> None:
+    files = sources(commit)
+    words, depending = by_word(files, kind), as_a_kind(files, kind)
+    lines = [f"{kind}: {len(words)} files outside its own have the word, {len(depending)} depend on it"]
+    lines += [f"  {'depends' if path in depending else 'word   '}  {path}" for path in sorted({*words, *depending})]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -1,0 +1,496 @@
+"""The orchestrator: whom it starts, wakes, kills and gives up. The test takes the place of the parent and of the workers."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from fairpost.engine.channel import Lines, Message, encode
+from fairpost.engine.orchestrator import (
+    BEAT_S_MAX,
+    FAULT_REST_S_MAX,
+    FAULTS_MAX,
+    LOOK_S,
+    LOOK_S_MAX,
+    STUCK_S_MAX,
+    Orchestrator,
+)
+from fairpost.engine.process import AT_ONCE, WorkerOptions
+from fairpost.engine.runner import Runner
+from fairpost.model.account import Limits, Usage
+from fairpost.model.fault import Bounces
+from fairpost.model.ids import AccountId
+from fairpost.store.blocks import block
+from fairpost.store.postmaster import is_alive
+from fairpost.store.store import Store
+from fairpost.system import clock
+from fairpost.system.clock import ManualClock
+from fairpost.transports.scripted.send import ScriptedTransport
+from fairpost.transports.smtp.settings import SmtpSettings
+
+SERVER = SmtpSettings(host="127.0.0.1", port=9)
+OWNER = "here:1:a"
+HANG_S = 60  # only against waiting for ever
+NO_PROCESS = 2**22 + 1  # more than any pid
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with Store.open(url) as store:
+        yield store
+
+
+@pytest.fixture
+def hands() -> Iterator[ManualClock]:
+    with clock.stopped_at(clock.now()) as hands:
+        yield hands
+
+
+def received(sock: socket.socket) -> list[Message]:
+    """What has arrived by now."""
+    try:
+        return Lines().feed(sock.recv(65_536))
+    except BlockingIOError:
+        return []
+
+
+@dataclass
+class Worker:
+    """A worker as the orchestrator sees it: a pid, and the other end of a socket."""
+
+    pid: int
+    sock: socket.socket
+    account: AccountId
+
+    def say(self, **word: Any) -> None:
+        self.sock.sendall(encode(word))
+
+    def rests(self) -> None:
+        self.say(account=self.account, idle=True, until=None)
+
+    def told(self) -> list[Message]:
+        return received(self.sock)
+
+
+@dataclass
+class Parent:
+    """Is asked for workers, and says who was forked and who has ended."""
+
+    ours: socket.socket
+    its: socket.socket
+    workers: list[Worker] = field(default_factory=list)
+
+    def asked(self) -> int:
+        """How many forks."""
+        return len(received(self.ours))
+
+    async def fork(self, pid: int = NO_PROCESS) -> Worker:
+        """Answers the oldest request."""
+        mine, orchestrators = socket.socketpair()
+        mine.setblocking(False)
+        socket.send_fds(self.ours, [encode({"forked": 1, "pid": pid})], [orchestrators.fileno()])
+        orchestrators.close()
+        async with asyncio.timeout(HANG_S):
+            while not (told := received(mine)):  # noqa: ASYNC110 - the socket is looked at without waiting
+                await asyncio.sleep(0)
+        word = told[0]
+        self.workers.append(Worker(pid, mine, AccountId(word["drive"])))
+        return self.workers[-1]
+
+    def exited(self, worker: Worker, code: int = -9) -> None:
+        self.ours.sendall(encode({"exited": worker.pid, "code": code}))
+
+    def die(self, worker: Worker) -> None:
+        worker.sock.close()
+        self.exited(worker)
+
+
+@pytest.fixture
+def parent() -> Iterator[Parent]:
+    parent = Parent(*socket.socketpair())
+    parent.ours.setblocking(False)
+    yield parent
+    for sock in (parent.ours, parent.its, *(worker.sock for worker in parent.workers)):
+        sock.close()
+
+
+@dataclass
+class Engine:
+    store: Store
+    parent: Parent
+    orchestrator: Orchestrator
+    log: list[str]
+
+    async def heard(self) -> None:
+        """Until all that was said to it has been heard: a question to the database takes many turns of the loop."""
+        await self.store.value("SELECT 1")
+
+    async def asks(self) -> int:
+        """How many workers one look asks for. What was said to it before is heard by then."""
+        await self.orchestrator.step()
+        return self.parent.asked()
+
+    async def start(self, pid: int = NO_PROCESS) -> Worker:
+        assert await self.asks() == 1
+        return await self.parent.fork(pid)
+
+
+def engine_of(store: Store, parent: Parent, *, look_s: float = LOOK_S, owner: str = OWNER, **more: Any) -> Engine:
+    options = WorkerOptions(url="postgresql://none", owner=owner, poll_only=True, **more)
+    log: list[str] = []
+    made = Orchestrator(store, options, parent.its, processes_max=10, look_s=look_s, log=log.append)
+    return Engine(store, parent, made, log)
+
+
+@pytest.fixture
+async def engine(store: Store, parent: Parent) -> AsyncIterator[Engine]:
+    engine = engine_of(store, parent)
+    with engine.orchestrator.hearing():
+        yield engine
+
+
+@pytest.fixture
+async def other(store: Store) -> AsyncIterator[Engine]:
+    """Another engine on the same database."""
+    parent = Parent(*socket.socketpair())
+    parent.ours.setblocking(False)
+    engine = engine_of(store, parent, owner="there:2:b")
+    with engine.orchestrator.hearing():
+        yield engine
+    for sock in (parent.ours, parent.its, *(worker.sock for worker in parent.workers)):
+        sock.close()
+
+
+async def add_account(store: Store, name: str, **more: Any) -> AccountId:
+    return await store.add_account(name, address=f"{name}@post.test", limits=Limits(), transport=SERVER, **more)
+
+
+async def enqueue(store: Store, n: int = 1, **more: Any) -> list[Any]:
+    return await store.enqueue_many([{"to": "ann@there.test", "subject": "s", "text": "t", **more}] * n)
+
+
+async def send_one(store: Store, account: AccountId) -> None:
+    """As its worker does."""
+    runner = await Runner.start(store, ScriptedTransport(), account, owner=OWNER)
+    assert runner is not None
+    assert len(await runner.run_until_idle()) == 1
+    await runner.stop()
+    await enqueue(store)
+
+
+async def test_an_account_with_work_gets_a_process_and_one_without_does_not(engine: Engine) -> None:
+    await add_account(engine.store, "anna")
+    await add_account(engine.store, "bert", pool="quiet")
+    await engine.store.add_account("carl", address="carl@post.test", limits=Limits())  # no server: it cannot send
+    assert await engine.asks() == 0
+    await enqueue(engine.store)
+    assert await engine.asks() == 1
+    assert await engine.asks() == 0, "it is on its way"
+
+
+async def test_it_looks_as_often_as_it_is_told_and_often_enough_to_be_counted_on(store: Store, parent: Parent) -> None:
+    await add_account(store, "anna")
+    await enqueue(store, due_at=(clock.now() + timedelta(seconds=60)).isoformat())
+    looks = [engine_of(store, parent, look_s=s).orchestrator for s in (0.2, LOOK_S, 600.0)]
+    assert [await each.step() for each in looks] == [0.2, LOOK_S, LOOK_S_MAX]
+
+
+async def test_packed_accounts_share_a_process(store: Store, parent: Parent) -> None:
+    for name in ("anna", "bert", "carl"):
+        await add_account(store, name)
+    await enqueue(store, 9)
+    assert await engine_of(store, parent, accounts_max=2).asks() == 2
+
+
+async def test_a_worker_at_rest_is_let_go_when_its_account_has_new_settings(engine: Engine) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    worker = await engine.start()
+    lease = await engine.store.take_lease(account, owner=OWNER, seconds=60)
+    assert lease is not None
+    await engine.store.claim(lease, limit=1)  # nothing waits any more
+    worker.rests()
+    await engine.heard()
+    assert await engine.asks() == 0
+    assert worker.told() == []
+    await engine.store.change_account("anna", {"delay_ms": 5})
+    assert await engine.asks() == 0
+    assert worker.told() == [{"finish": account}]
+
+
+async def test_nothing_is_started_while_everything_is_paused(engine: Engine) -> None:
+    await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    await engine.store.value("SELECT fairpost.pause('a test', 'a test')")
+    assert await engine.asks() == 0
+
+
+async def test_an_account_that_may_serve_nobody_who_waits_is_left_alone_and_others_are_not(engine: Engine) -> None:
+    blocked = await add_account(engine.store, "anna")
+    lease = await engine.store.take_lease(blocked, owner="test", seconds=60)
+    assert lease is not None
+    fault = Bounces(sent=20, bounced=3, percent_max=5.0)
+    assert await block(engine.store, lease, "bad", fault)
+    await engine.store.drop_lease(lease)
+    await enqueue(engine.store, 3, workspace="bad")
+    assert await engine.asks() == 0
+    await add_account(engine.store, "bert")
+    worker = await engine.start()
+    assert worker.account != blocked
+    await enqueue(engine.store, workspace="good")
+    assert (await engine.start()).account == blocked
+
+
+async def test_one_sleeping_worker_is_woken_for_one_e_mail(engine: Engine) -> None:
+    for name in ("anna", "bert", "carl"):
+        await add_account(engine.store, name)
+    rows = await enqueue(engine.store, 3)
+    assert await engine.asks() == 3
+    busy, *resting = [await engine.parent.fork(NO_PROCESS + n) for n in range(3)]
+    for row in rows:
+        await engine.store.cancel(row["id"])
+    for worker in resting:
+        worker.rests()
+    await engine.heard()
+
+    def woken(route: str) -> list[AccountId]:
+        engine.orchestrator.notified(route)
+        told = {worker.account: worker.told() for worker in (busy, *resting)}
+        assert all(words in ([], [{"wake": account}]) for account, words in told.items())
+        return [account for account, words in told.items() if words]
+
+    assert woken("@somebody") == []
+    one, other = woken("default"), woken("default")
+    assert len(one) == len(other) == 1
+    assert {*one, *other} == {worker.account for worker in resting}
+    assert woken("default") == []
+
+
+@pytest.fixture
+async def workers(engine: Engine, hands: ManualClock) -> AsyncIterator[list[Worker]]:
+    """Three, with a real process each."""
+    processes = [await asyncio.create_subprocess_exec("sleep", "600") for _ in range(3)]
+    workers = []
+    for n, process in enumerate(processes):
+        await add_account(engine.store, f"a{n}", pool=f"p{n}")
+        await enqueue(engine.store, pool=f"p{n}")
+        workers.append(await engine.start(process.pid))
+    yield workers
+    for process in processes:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def killed(engine: Engine, workers: list[Worker]) -> list[Worker]:
+    """By one look. The log names each: one that is slow to die is not missed."""
+    await engine.asks()
+    named = [worker for worker in workers if any(str(worker.pid) in line for line in engine.log)]
+    async with asyncio.timeout(HANG_S):
+        while any(is_alive(worker.pid) for worker in named):  # noqa: ASYNC110 - the fixture has their processes
+            await asyncio.sleep(0.01)
+    assert [worker for worker in workers if not is_alive(worker.pid)] == named
+    return named
+
+
+async def test_a_silent_worker_is_killed(engine: Engine, workers: list[Worker], hands: ManualClock) -> None:
+    silent, *well = workers
+    hands.advance(timedelta(seconds=BEAT_S_MAX))
+    for worker in well:
+        worker.say(beat=[[worker.account, 5]])
+    await engine.heard()
+    assert await killed(engine, workers) == []
+    hands.advance(timedelta(seconds=1))
+    assert await killed(engine, workers) == [silent]
+
+
+async def test_one_that_is_stuck_is_killed_and_not_one_that_moves_or_rests(
+    engine: Engine, workers: list[Worker], hands: ManualClock
+) -> None:
+    stuck, moving, resting = workers
+    resting.rests()
+
+    async def all_beat(handled: int) -> None:
+        for worker in workers:
+            worker.say(beat=[[worker.account, handled if worker is moving else 5]])
+        await engine.heard()
+
+    await all_beat(5)
+    hands.advance(timedelta(seconds=STUCK_S_MAX))
+    await all_beat(6)
+    assert await killed(engine, workers) == []
+    hands.advance(timedelta(seconds=1))
+    await all_beat(6)
+    assert await killed(engine, workers) == [stuck]
+
+
+async def test_what_a_dead_worker_held_is_free_at_once_and_not_before_it_is_dead(engine: Engine) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    worker = await engine.start()
+    lease = await engine.store.take_lease(account, owner=OWNER, seconds=600)
+    assert lease is not None
+    worker.say(holds=account, epoch=lease.epoch)
+    worker.sock.close()
+    await engine.asks()
+    assert (await engine.store.stations())[0].is_driven, "it may only have closed its socket"
+    engine.parent.exited(worker)
+    await engine.heard()
+    assert await engine.asks() == 0, "it rests a moment"
+    assert not (await engine.store.stations())[0].is_driven
+
+
+def rest_of(faults: int) -> timedelta:
+    return timedelta(seconds=min(FAULT_REST_S_MAX, 0.25 * 2**faults))
+
+
+INSTANT = timedelta(milliseconds=1)
+
+
+async def test_an_account_whose_workers_die_again_and_again_rests_longer_each_time_and_is_suspended(
+    engine: Engine, hands: ManualClock
+) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    hands.advance(timedelta(seconds=1))
+    for faults in range(1, FAULTS_MAX + 1):
+        worker = await engine.start()
+        engine.parent.die(worker)
+        assert await engine.asks() == 0
+        hands.advance(rest_of(faults) - INSTANT)
+        assert await engine.asks() == 0
+        hands.advance(2 * INSTANT)
+    suspended = await engine.store.account(account)
+    assert suspended.status == "suspended"
+    assert str(FAULTS_MAX) in (suspended.status_reason or "")
+    assert await engine.asks() == 0
+
+
+async def test_something_sent_forgives_all_faults(engine: Engine, hands: ManualClock) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    hands.advance(timedelta(seconds=1))
+    for faults in (1, 2):
+        engine.parent.die(await engine.start())
+        assert await engine.asks() == 0
+        hands.advance(rest_of(faults) + INSTANT)
+    worker = await engine.start()
+    await send_one(engine.store, account)
+    engine.parent.die(worker)
+    assert await engine.asks() == 0
+    hands.advance(rest_of(1) + INSTANT)
+    assert await engine.asks() == 1, "as after the first"
+
+
+async def deaths(store: Store) -> int:
+    return int(await store.value("SELECT deaths FROM fairpost.leases"))
+
+
+async def test_deaths_are_counted_over_all_engines(engine: Engine, other: Engine, hands: ManualClock) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    for nth in range(1, FAULTS_MAX + 1):
+        one = (engine, other)[nth % 2]
+        one.parent.die(await one.start())
+        assert await one.asks() == 0
+        assert await deaths(engine.store) == nth
+        assert await engine.asks() == await other.asks() == 0, "it rests, whoever looks"
+        hands.advance(rest_of(nth) + INSTANT)
+    assert (await engine.store.account(account)).status == "suspended"
+
+
+@pytest.mark.parametrize("code", [0, AT_ONCE, -signal.SIGTERM])
+async def test_an_end_that_no_account_can_have_caused_is_not_counted(engine: Engine, code: int) -> None:
+    await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    worker = await engine.start()
+    worker.sock.close()
+    engine.parent.exited(worker, code)
+    await engine.heard()
+    assert await engine.asks() == 1
+    assert await deaths(engine.store) == 0
+
+
+async def test_in_a_shared_process_only_an_account_that_was_sending_can_be_the_cause(
+    store: Store, parent: Parent
+) -> None:
+    engine = engine_of(store, parent, accounts_max=2)
+    with engine.orchestrator.hearing():
+        sending, waiting = await add_account(store, "anna"), await add_account(store, "bert")
+        (email, *_) = await enqueue(store, n=2)
+        assert await engine.asks() == 1
+        worker = await engine.parent.fork()
+        for account in (sending, waiting):
+            lease = await store.take_lease(account, owner=OWNER, seconds=600)
+            assert lease is not None
+            worker.say(holds=account, epoch=lease.epoch)
+            if account == sending:
+                assert (await store.claim(lease, limit=1)).ids == (email["id"],)
+                assert (await store.begin(lease, email["id"], usage=Usage())).verdict == "begun"
+        await engine.heard()
+        engine.parent.die(worker)
+        await engine.heard()
+        await engine.asks()
+        rows = await store.fetch("SELECT account_id, deaths FROM fairpost.leases")
+    assert {row["account_id"]: row["deaths"] for row in rows} == {sending: 1, waiting: 0}
+
+
+async def test_while_the_database_is_away_no_death_is_counted_and_what_was_held_is_freed_later(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = engine.store
+    account = await add_account(store, "anna")
+    await enqueue(store)
+    running = asyncio.create_task(engine.orchestrator.run())
+    async with asyncio.timeout(HANG_S):
+        while not (asked := engine.parent.asked()):  # noqa: ASYNC110 - the socket is looked at without waiting
+            await asyncio.sleep(0.01)
+        assert asked == 1
+        worker = await engine.parent.fork()
+        lease = await store.take_lease(account, owner=OWNER, seconds=600)
+        assert lease is not None
+        worker.say(holds=account, epoch=lease.epoch)
+        await engine.heard()
+        away = asyncio.Event()
+
+        async def gone(self: Store, *_: Any) -> Any:
+            away.set()
+            raise asyncpg.ConnectionDoesNotExistError("away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "newest_migration", gone)
+            await away.wait()
+            away.clear()
+            await away.wait()  # the second time it knows
+            engine.parent.die(worker)
+            away.clear()
+            await away.wait()
+        while (await store.stations())[0].is_driven:  # noqa: ASYNC110 - a row tells nobody
+            await asyncio.sleep(0.01)
+        engine.orchestrator.end()
+        await running
+    assert await deaths(store) == 0
+
+
+async def test_a_worker_that_did_not_get_to_the_database_is_started_again_later_each_time(
+    engine: Engine, hands: ManualClock
+) -> None:
+    account = await add_account(engine.store, "anna")
+    await enqueue(engine.store)
+    for pause_s in (0.25, 0.5):
+        worker = await engine.start()
+        worker.say(ended=account, why="too many connections", fault=False, trouble=True, unreleased=None)
+        await engine.heard()
+        assert await engine.asks() == 0
+        hands.advance(timedelta(seconds=pause_s - 0.01))
+        assert await engine.asks() == 0
+        hands.advance(timedelta(seconds=0.02))
+    assert await engine.asks() == 1
+    assert await deaths(engine.store) == 0

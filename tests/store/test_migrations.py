@@ -1,0 +1,277 @@
+"""The schema: installed fresh or upgraded from any version, it is the same; what does not fit is left alone."""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import asyncpg
+import pytest
+from tests.simulation.world import draft
+
+from fairpost.model.errors import MigrationError
+from fairpost.model.states import DoubtPolicy, EmailClass, State
+from fairpost.model.urls import as_login
+from fairpost.store import migrations
+from fairpost.store.migrations import Migration, known_migrations, migrate, pending
+
+# Everything of the schema that a program could notice, in a fixed order.
+_CATALOG = {
+    "columns": """SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull, pg_get_expr(d.adbin, d.adrelid) AS default
+        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE c.relnamespace = 'fairpost'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 1, 2""",
+    "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'fairpost' ORDER BY 1",
+    "constraints": """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'fairpost'::regnamespace ORDER BY 1, 2""",
+    "functions": """SELECT p.oid::regprocedure::text, md5(pg_get_functiondef(p.oid)) FROM pg_proc p
+        WHERE pronamespace = 'fairpost'::regnamespace ORDER BY 1""",
+    "types": """SELECT t.typname, array_agg(e.enumlabel ORDER BY e.enumsortorder) FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid
+        WHERE t.typnamespace = 'fairpost'::regnamespace GROUP BY 1 ORDER BY 1""",
+    "storage": "SELECT relname, relkind, reloptions FROM pg_class WHERE relnamespace = 'fairpost'::regnamespace ORDER BY 1",
+}
+
+
+async def catalog(conn: Any) -> dict[str, list[tuple[Any, ...]]]:
+    return {name: [tuple(row) for row in await conn.fetch(sql)] for name, sql in _CATALOG.items()}
+
+
+@pytest.fixture
+async def blank(blank_url: str) -> Any:
+    conn = await asyncpg.connect(blank_url)
+    yield conn
+    await conn.close()
+
+
+async def test_upgrading_version_by_version_gives_what_a_fresh_install_gives(blank: Any, conn: Any) -> None:
+    """Each version is committed before the next one, so every one of them is upgraded from."""
+    for migration in known_migrations():
+        done = await migrate(blank, up_to=migration.version)
+        assert done.migrations == (f"{migration.version:04} {migration.name}",)
+    assert await catalog(blank) == await catalog(conn)
+
+
+async def test_migrating_again_does_nothing(conn: Any) -> None:
+    again = await migrate(conn)
+    assert again.migrations == ()
+    assert not again.functions
+    assert await pending(conn) == []
+
+
+async def test_before_the_first_migration_everything_is_pending(blank: Any) -> None:
+    assert await pending(blank) == [f"{m.version:04} {m.name}" for m in known_migrations()]
+
+
+async def test_four_processes_that_migrate_at_once_get_one_schema(blank_url: str) -> None:
+    conns = [await asyncpg.connect(blank_url) for _ in range(4)]
+    done = await asyncio.gather(*(migrate(conn) for conn in conns))
+    assert sorted(len(d.migrations) for d in done) == [0, 0, 0, len(known_migrations())]
+    for conn in conns:
+        await conn.close()
+
+
+async def test_a_migration_that_was_edited_after_it_was_applied_is_refused(
+    conn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await catalog(conn)
+    first = known_migrations()[0]
+    monkeypatch.setattr(
+        migrations, "known_migrations", lambda: (Migration(first.version, first.name, first.sql + "\n-- edited"),)
+    )
+    with pytest.raises(MigrationError, match=f"{first.version:04} {first.name} .*pip install --force-reinstall"):
+        await migrate(conn)
+    assert await catalog(conn) == before
+
+
+async def test_a_database_of_a_newer_fairpost_is_left_alone(conn: Any) -> None:
+    await conn.execute("INSERT INTO fairpost.migrations (version, name, checksum) VALUES (9999, 'future', 'x')")
+    before = await catalog(conn)
+    with pytest.raises(MigrationError, match=r"9999.*pip install --upgrade"):
+        await migrate(conn)
+    assert await catalog(conn) == before
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(blank: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = (known_migrations()[0], Migration(9998, "broken", "CREATE TABLE fairpost.half (); SELECT 1 / 0;"))
+    monkeypatch.setattr(migrations, "known_migrations", lambda: broken)
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await migrate(blank)
+    assert await blank.fetchval("SELECT to_regnamespace('fairpost')") is None
+
+
+async def test_the_states_in_sql_are_those_in_python(conn: Any) -> None:
+    async def labels(name: str) -> set[str]:
+        return set(await conn.fetchval(f"SELECT enum_range(NULL::fairpost.{name})::text[]"))
+
+    assert await labels("email_state") == (set(State) - {State.SCHEDULED, State.READY}) | {"waiting"}
+    assert await labels("email_class") == set(EmailClass)
+    assert await labels("doubt_policy") == set(DoubtPolicy)
+
+
+async def test_the_constraints_refuse_states_that_cannot_be(conn: Any) -> None:
+    await conn.execute("""SELECT fairpost.enqueue('{"to": "a@b.test", "subject": "", "text": ""}')""")
+    for change in (
+        "state = 'sent'",
+        "state = 'claimed'",
+        "state = 'claimed', waiting = false",
+        "state = 'sending', waiting = false, account_id = 1, epoch = 1",
+    ):
+        with pytest.raises(asyncpg.CheckViolationError):
+            await conn.execute(f"UPDATE fairpost.queue SET {change}")
+
+
+async def test_history_has_a_partition_for_now_and_none_is_missing_next_month(conn: Any) -> None:
+    month = "date_trunc('month', now() + interval '1 month')"
+    for table in ("emails", "attempts", "contents", "attachments"):
+        name = await conn.fetchval(f"SELECT '{table}' || to_char({month}, '_YYYY_MM')")
+        assert await conn.fetchval("SELECT to_regclass('fairpost.' || $1)", name), f"{name} is missing"
+    await conn.execute("SELECT fairpost.make_partitions()")
+
+
+@pytest.fixture
+def wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration more, which changes a table that everybody writes to."""
+    known = (*known_migrations(), Migration(9998, "wider", "ALTER TABLE fairpost.queue ADD COLUMN width integer"))
+    monkeypatch.setattr(migrations, "known_migrations", lambda: known)
+
+
+async def test_whoever_writes_meanwhile_is_let_through_and_no_transaction_is_cut(
+    conn: Any, url: str, wider: None
+) -> None:
+    """A caller's transaction stays open for long; others come and go; the migration waits, and they do not."""
+    slow, quick = await asyncpg.connect(url), await asyncpg.connect(url)
+    async with slow.transaction():
+        await slow.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
+        migrating = asyncio.create_task(migrate(conn))
+        await waits_for_a_lock(quick)
+        for _ in range(3):
+            async with quick.transaction():
+                await quick.execute("SET LOCAL lock_timeout = '20s'")
+                await quick.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
+        assert not migrating.done()
+    assert (await migrating).functions
+    assert await pending(quick) == []
+    await slow.close()
+    await quick.close()
+
+
+async def waits_for_a_lock(conn: Any) -> None:
+    async with asyncio.timeout(60):
+        while not await conn.fetchval(  # noqa: ASYNC110 (it is the database that changes)
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+        ):
+            await asyncio.sleep(0.01)
+
+
+async def test_who_keeps_the_tables_for_too_long_is_named(conn: Any, url: str, wider: None) -> None:
+    before = await catalog(conn)
+    slow = await asyncpg.connect(url)
+    async with slow.transaction():
+        await slow.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
+        with pytest.raises(MigrationError, match=f"process {slow.get_server_pid()}.*fairpost db migrate"):
+            await migrate(conn, patience_s=0)
+    await slow.close()
+    assert await catalog(conn) == before
+
+
+async def test_logins_that_could_enqueue_before_act_for_all_workspaces(blank: Any, blank_url: str) -> None:
+    """Granted, through a role that was granted, but not because they may read everything on the server."""
+    roles = ["old_shop", "old_group", "old_member", "old_reader", "old_stranger"]
+    await migrate(blank, up_to=27)
+    await blank.execute("; ".join(f"CREATE ROLE {name} LOGIN" for name in roles))
+    try:
+        await blank.execute("GRANT USAGE ON SCHEMA fairpost TO old_shop, old_group; GRANT old_group TO old_member")
+        await blank.execute("GRANT pg_read_all_data TO old_reader")
+        await migrate(blank)
+        named = await blank.fetch("SELECT role_name, workspace FROM fairpost.applications ORDER BY 1")
+        assert [tuple(row) for row in named] == [("old_group", "*"), ("old_member", "*"), ("old_shop", "*")]
+        for name in roles:
+            login = await asyncpg.connect(as_login(blank_url, name))
+            call = login.fetchval("SELECT id FROM fairpost.enqueue($1)", json.dumps(draft(workspace="any")))
+            if name in ("old_reader", "old_stranger"):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    await call
+            else:
+                assert await call
+            await login.close()
+    finally:
+        for name in roles:
+            await blank.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+async def test_what_was_there_before_keeps_its_meaning(blank: Any) -> None:
+    """Suspended accounts are waited for from the upgrade on, sequences keep their subjects, an unsubscribe alone stops bulk mail."""
+    await migrate(blank, up_to=21)
+    await blank.execute(
+        """INSERT INTO fairpost.accounts (id, name, address, transport, status, created_at) OVERRIDING SYSTEM VALUE
+               VALUES (1, 'lost', 'a@x.test', '{}', 'suspended', now()), (2, 'well', 'b@x.test', '{}', 'active', now());
+           INSERT INTO fairpost.leases (account_id) VALUES (1), (2);
+           INSERT INTO fairpost.templates (workspace, name, subject, text_body, created_at, changed_at) VALUES ('w', 't', 's', 't', now(), now());
+           INSERT INTO fairpost.sequences (workspace, name, created_at) VALUES ('w', 'old', now());
+           INSERT INTO fairpost.sequence_steps (sequence_id, step, template_id) SELECT s.id, 1, t.id FROM fairpost.sequences s, fairpost.templates t;
+           INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
+               VALUES ('w', 'u@x.test', 'unsubscribe', 'r', now()), ('w', 'h@x.test', 'hard_bounce', 'r', now())"""
+    )
+    await migrate(blank)
+    waited_for = await blank.fetch(
+        "SELECT account_id, suspended_at IS NOT NULL AS is_set FROM fairpost.leases ORDER BY 1"
+    )
+    assert [tuple(row) for row in waited_for] == [(1, True), (2, False)]
+    assert await blank.fetchval("SELECT own_subject FROM fairpost.sequence_steps") is True
+    addresses = ["u@x.test", "h@x.test"]
+    assert await blank.fetchval("SELECT fairpost.suppressed('w', $1)", addresses) == addresses
+    assert await blank.fetchval("SELECT fairpost.suppressed('w', $1, 'urgent')", addresses) == ["h@x.test"]
+
+
+async def test_what_was_lent_before_stays_lent_as_it_was(blank: Any) -> None:
+    await migrate(blank, up_to=27)
+    await blank.execute(
+        "INSERT INTO fairpost.workspaces (name, pools, created_at) VALUES ('acme', '{default,fast}', now()), ('none', '{}', now())"
+    )
+    await migrate(blank)
+    loans = await blank.fetch("SELECT workspace, pool, senders FROM fairpost.loans ORDER BY 1, 2")
+    as_before = ["proven", "account"]
+    assert [tuple(row) for row in loans] == [("acme", "default", as_before), ("acme", "fast", as_before)]
+    email = '[{"to": "a@x.test", "subject": "Hello", "text": "Hi"}]'
+    for workspace, is_taken in (("acme", True), ("none", False)):
+        error = await blank.fetchval("SELECT s.error FROM fairpost.submit($1, $2) s", workspace, email)
+        assert (error is None) == is_taken, error
+
+
+async def test_a_limit_and_a_throttle_outlive_the_folding_of_names(blank: Any) -> None:
+    await migrate(blank, up_to=27)
+    await blank.execute(
+        """INSERT INTO fairpost.senders (workspace, level, name, daily_max, throttled_since, throttled_until, is_enforced, tier)
+               VALUES ('w', 'user', 'Ann', 5, now(), now() + interval '2 hours', true, -1), ('w', 'user', 'ann', 9, NULL, NULL, false, 1),
+                      ('w', 'user', 'ANN', NULL, NULL, NULL, false, 1), ('w', 'user', 'Bob ', 7, NULL, NULL, false, 1);
+           INSERT INTO fairpost.rules (workspace, level, key, throttled_until, tier) VALUES ('w', 'user', 'Ann', now() + interval '2 hours', -1);
+           INSERT INTO fairpost.homes (workspace, user_name, is_given, domain, is_proven) VALUES ('w', 'Ann', false, 'a.test', true);
+           INSERT INTO fairpost.submissions (workspace, user_name, hour, n)
+               VALUES ('w', 'Ann', date_trunc('hour', now()), 3), ('w', 'ann', date_trunc('hour', now()), 2);
+           INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume) VALUES ('w', 'Ann', date_trunc('hour', now()), 'default', 8);
+           INSERT INTO fairpost.activity_days (workspace, user_name, day, volume) VALUES ('w', 'Ann', '2030-01-01', 8), ('w', 'ann', '2030-01-01', 1)"""
+    )
+    await migrate(blank)
+    ann = await blank.fetchrow("SELECT * FROM fairpost.senders WHERE name = 'ann'")
+    assert (ann["daily_max"], ann["is_enforced"], ann["throttled_until"] is not None) == (5, True, True)
+    assert await blank.fetchval("SELECT daily_max FROM fairpost.senders WHERE name = 'bob'") == 7
+    assert await blank.fetchval("SELECT tier FROM fairpost.rules WHERE key = 'ann'") == -1
+    assert await blank.fetchval("SELECT domain FROM fairpost.homes WHERE user_name = 'ann'") == "a.test"
+    assert await blank.fetchval("SELECT sum(n) FROM fairpost.submissions WHERE user_name = 'ann'") == 5
+    assert await blank.fetchval("SELECT sum(volume) FROM fairpost.activity WHERE user_name = 'ann'") == 8
+    assert await blank.fetchval("SELECT volume FROM fairpost.activity_days WHERE user_name = 'ann'") == 9
+
+
+async def test_no_further_migration_alters_what_open_transactions_of_callers_hold(conn: Any) -> None:
+    """It would wait for the last of them, and where there is always one, for ever. Tables of their own hold what is new."""
+    async with conn.transaction():
+        await conn.fetch("SELECT * FROM fairpost.enqueue_many($1)", json.dumps([draft(idempotency_key="k")]))
+        rows = await conn.fetch(
+            """SELECT DISTINCT 'fairpost.' || c.relname AS name FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+               WHERE l.pid = pg_backend_pid() AND c.relnamespace = 'fairpost'::regnamespace AND c.relkind IN ('r', 'p')"""
+        )
+    held = {row["name"] for row in rows}
+    assert {"fairpost.queue", "fairpost.contents", "fairpost.senders"} <= held
+    text = "\n".join(migration.sql for migration in known_migrations() if migration.version > 27)
+    made = set(re.findall(r"CREATE TABLE (fairpost\.\w+)", text))
+    altered = set(re.findall(r"(?:ALTER TABLE|POLICY \w+ ON) (fairpost\.\w+)", text)) - made
+    assert altered & held == set()
