@@ -92,14 +92,14 @@ MUTANTS = (
     ),
     Mutant(
         "a sender's virtual time does not advance",
-        f"{RELEASE}/claim.sql",
+        f"{RELEASE}/take.sql",
         "vtime = c.vtime + CASE WHEN p_fifo THEN 0 ELSE t.live / c.weight END,",
         "vtime = c.vtime,",
         (FAIRNESS,),
     ),
     Mutant(
         "a claim waits for a cancellation under way",
-        f"{RELEASE}/claim.sql",
+        f"{RELEASE}/take.sql",
         "FROM fairpost.queue q WHERE q.id = c.id FOR UPDATE SKIP LOCKED) q",
         "FROM fairpost.queue q WHERE q.id = c.id FOR UPDATE) q",
         (LEASES,),
@@ -448,7 +448,7 @@ MUTANTS = (
     ),
     Mutant(
         "a blocked sender's mail is claimed",
-        f"{RELEASE}/claim.sql",
+        f"{RELEASE}/choose.sql",
         "AND c.vtime <= r.v + edge AND c.key <> ALL (blocked)",
         "AND c.vtime <= r.v + edge",
         (BLOCKS,),
@@ -462,7 +462,7 @@ MUTANTS = (
     ),
     Mutant(
         "virtual time stands still behind a blocked sender",
-        f"{RELEASE}/claim.sql",
+        f"{RELEASE}/pick.sql",
         "IF blocked <> '{}' AND NOT p_fifo THEN",
         "IF false THEN",
         (BLAME,),

@@ -227,3 +227,30 @@ async def test_the_sql_serves_as_the_plain_model_does(
             assert abs(ours[name] - theirs[name]) <= 1, "ties apart, the same workspaces"
         for path in detail_ours | detail_theirs:
             assert abs(detail_ours[path] - detail_theirs[path]) <= 2
+
+
+async def test_the_worked_example_above_the_claim_is_true_of_the_claim_and_of_its_model(store: Store) -> None:
+    senders = {"acme": (10.0, 1.0, 5), "bolt": (10.5, 2.0, 9), "cato": (13.0, 1.0, 40)}
+    tree: FairTree[str] = FairTree()
+    tree.root.reached = 10.0
+    for name, (vtime, weight, waiting) in senders.items():
+        for _ in range(waiting):
+            tree.put((name,), name)
+        tree.node((name,)).vtime, tree.node((name,)).weight = vtime, weight
+    assert Counter(tree.take() for _ in range(4)) == {"acme": 2, "bolt": 2}
+    assert [tree.node((name,)).vtime for name in senders] == [12.0, 11.5, 13.0]
+
+    await store.fetch(
+        "INSERT INTO fairpost.clocks (id, parent, key, route, vtime, weight, waiting, busy)"
+        " SELECT -n, -9, name, 'example', vtime, weight, waiting, 1"
+        " FROM unnest($1::text[], $2::float[], $3::float[], $4::integer[]) WITH ORDINALITY x(name, vtime, weight, waiting, n)",
+        list(senders),
+        *(list(column) for column in zip(*senders.values(), strict=True)),
+    )
+    rows = await store.fetch(
+        "SELECT c.key, b.quota FROM unnest(fairpost.share_out("
+        " ARRAY[ROW(-9, 10.0, NULL, NULL, NULL, false, 0, 4, '{}', '{}', '{}', '{}')::fairpost.branch], 1, NULL, NULL)) b"
+        " JOIN fairpost.clocks c ON c.id = b.node"
+    )
+    await store.fetch("DELETE FROM fairpost.clocks WHERE parent = -9")
+    assert {row["key"]: row["quota"] for row in rows} == {"acme": 2, "bolt": 2}

@@ -1,0 +1,66 @@
+-- Those who are blocked on an account come along with the first who is not, an e-mail behind at the most. Else the virtual time would stand still where
+-- no other account serves them, and newcomers, who begin there, go before everybody else for a long time. They lose nothing by it: they are still the first
+-- in line for an account that may serve them.
+CREATE OR REPLACE FUNCTION fairpost.take_along(roots fairpost.branch[], blocked text[]) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE fairpost.clocks c SET vtime = behind.first
+    FROM (SELECT c.spot, first.vtime AS first
+          FROM unnest(roots) r CROSS JOIN LATERAL (
+              SELECT c.vtime FROM fairpost.clocks c
+              WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.key <> ALL (blocked) ORDER BY c.vtime LIMIT 1) first
+          CROSS JOIN LATERAL (
+              SELECT c.ctid AS spot FROM fairpost.clocks c
+              WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime < first.vtime - 1 AND c.key = ANY (blocked)
+              FOR UPDATE SKIP LOCKED) c) behind
+    WHERE c.ctid = behind.spot
+$$;
+
+-- The leaves whose turn it is, and how many e-mails of each; their workspaces are locked. Null when no one has anything for this account. `skipped` when
+-- another claim holds some of those whose turn it is: then none of the others is served further than a round, lest they run ahead. Null: not asked.
+CREATE OR REPLACE FUNCTION fairpost.choose(roots fairpost.branch[], p_limit integer, blocked text[], OUT branches fairpost.branch[], OUT skipped boolean)
+LANGUAGE plpgsql AS $$
+DECLARE
+    first_ids bigint[];
+    our_ids bigint[];
+    workspaces tid[];
+    edge double precision;
+BEGIN
+    branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit, '{}', '{}', '{}', '{}')::fairpost.branch
+                      FROM unnest(roots) r);
+    -- Who is next in turn, held by others or not; and how far this batch would take them: a round, or more if they are few.
+    SELECT array_agg(n.id), n.edge INTO first_ids, edge
+    FROM (SELECT w.id, w.lag, min(w.lag) OVER () + greatest(1, max(w.quota) OVER () / sum(w.weight) OVER ()) + 1e-6 AS edge
+          FROM unnest(branches) r CROSS JOIN LATERAL (
+              SELECT c.id, c.vtime - r.v AS lag, c.weight, r.quota FROM fairpost.clocks c
+              WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.key <> ALL (blocked)
+              ORDER BY c.vtime LIMIT r.quota) w) n
+    WHERE n.lag < n.edge - 1e-9 GROUP BY n.edge;
+    IF first_ids IS NULL THEN
+        branches := NULL;
+        RETURN;
+    END IF;
+    SELECT array_agg(w.spot), array_agg(w.id) INTO workspaces, our_ids FROM unnest(branches) r CROSS JOIN LATERAL (
+        SELECT c.ctid AS spot, c.id FROM fairpost.clocks c
+        WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime <= r.v + edge AND c.key <> ALL (blocked)
+        ORDER BY c.vtime LIMIT r.quota FOR UPDATE SKIP LOCKED) w;
+    skipped := NOT coalesce(first_ids <@ our_ids, false);
+    branches := fairpost.share_out(branches, 1, coalesce(workspaces, '{}'), CASE WHEN skipped THEN edge END);
+    IF branches IS NULL THEN
+        RETURN;
+    END IF;
+    FOR depth IN 2..4 LOOP
+        branches := fairpost.share_out(branches, depth, NULL, NULL);
+    END LOOP;
+END $$;
+
+DROP FUNCTION IF EXISTS fairpost.roots_of(text[], fairpost.email_class);
+CREATE OR REPLACE FUNCTION fairpost.roots_of(routes text[], p_class fairpost.email_class, lane text) RETURNS fairpost.branch[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT array_agg(ROW(n.id, c.v, NULL, NULL, NULL, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}', '{}')::fairpost.branch)
+            FROM (SELECT fairpost.root_key(r, p_class, lane) AS key FROM unnest(routes) r) r
+            -- the key as one row: the index by name, which knows keys as well, cannot serve that
+            CROSS JOIN LATERAL (SELECT n.id, n.route FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, r.key) AND (0, r.key) LIMIT 1) n
+            -- v only grows: the newest version of the row comes first, and nobody walks the old ones
+            CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);
+END $$;

@@ -1,0 +1,49 @@
+-- Who is next in the order of time, whoever they are: the leaves with the oldest e-mails, and how many of each. Of the
+-- workspaces that somebody else holds, nothing; `skipped` says so. Nor of the `blocked` ones.
+DROP FUNCTION IF EXISTS fairpost.in_order(fairpost.branch[], integer, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.in_order(
+    roots fairpost.branch[], p_limit integer, p_now timestamptz, blocked text[], OUT branches fairpost.branch[], OUT skipped boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    heads bigint[];
+    workspaces bigint[];
+    ours bigint[];
+BEGIN
+    SELECT array_agg(h.id), array_agg(DISTINCT h.workspace) INTO heads, workspaces
+    FROM (SELECT c.id, n.path[1] AS workspace, c.head_due, c.head_id
+          FROM unnest(roots) r CROSS JOIN LATERAL (
+              SELECT c.id, c.head_due, c.head_id FROM fairpost.clocks c CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n
+              WHERE c.fifo_root = r.node AND c.busy > 0 AND n.workspace <> ALL (blocked)
+              AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.clocks h WHERE h.id = w.id OFFSET 0) h WHERE h.held_until IS NOT NULL)
+              ORDER BY c.head_due, c.head_id LIMIT p_limit) c
+          CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n ORDER BY c.head_due, c.head_id LIMIT p_limit) h;
+    ours := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (workspaces) FOR UPDATE SKIP LOCKED);
+    skipped := NOT coalesce(workspaces <@ ours, true);
+    WITH leaf AS MATERIALIZED (   -- looked at again, under the lock
+        SELECT c.id, c.v, c.flow, c.head_due, c.head_id, n.path, n.route, c.spot
+        FROM fairpost.nodes n   -- OFFSET 0: what is asked outside may not choose the index of all that is busy in this lane
+        CROSS JOIN LATERAL (SELECT c.*, c.ctid AS spot FROM fairpost.clocks c WHERE c.id = n.id OFFSET 0) c
+        WHERE n.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
+        AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.clocks h WHERE h.id = w.id OFFSET 0) h WHERE h.held_until IS NOT NULL)
+    ), won AS (
+        SELECT q.leaf, greatest(1, count(*) FILTER (WHERE q.turn <= p_limit AND q.due_at <= p_now))::integer AS quota
+        FROM (SELECT l.id AS leaf, q.due_at, row_number() OVER (ORDER BY q.due_at, q.id) AS turn
+              FROM leaf l LEFT JOIN LATERAL (
+                  SELECT q.id, q.due_at FROM fairpost.queue q
+                  WHERE q.flow = l.flow AND q.waiting AND (q.due_at, q.id) >= (l.head_due, l.head_id)
+                  ORDER BY q.due_at, q.id LIMIT p_limit) q ON true) q
+        GROUP BY q.leaf
+        -- one with nothing due takes part as well, and is put to sleep
+        HAVING bool_or(q.turn <= p_limit AND q.due_at <= p_now) OR NOT coalesce(bool_or(q.due_at <= p_now), false)
+    )
+    SELECT array_agg(ROW(l.id, l.v, l.flow, l.head_due, l.head_id, left(l.route, 1) = '@', 400000 + dense, w.quota, l.path, spots, groups, '{}')::fairpost.branch)
+    INTO branches
+    FROM won w JOIN leaf l ON l.id = w.leaf
+    CROSS JOIN LATERAL (
+        SELECT array_agg(c.spot ORDER BY p.depth) AS spots FROM unnest(l.path) WITH ORDINALITY p(id, depth)
+        CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.clocks c WHERE c.id = p.id OFFSET 0) c) s
+    JOIN (SELECT x.id, x.dense, ARRAY[x.w, 100000 + x.d, 200000 + x.u, 400000 + x.dense]::integer[] AS groups
+          FROM (SELECT l.id, dense_rank() OVER (ORDER BY l.id)::integer AS dense, dense_rank() OVER (ORDER BY l.path[1]) AS w,
+                       dense_rank() OVER (ORDER BY l.path[2]) AS d, dense_rank() OVER (ORDER BY l.path[3]) AS u FROM leaf l) x) g ON g.id = l.id;
+END $$;

@@ -1,0 +1,34 @@
+-- Up to `p_limit` e-mails below these roots, marked as claimed; `skipped` when another claim held some that had more. In FIFO order no virtual time moves,
+-- so that no sender pays for it when the order is fair again. Senders blocked on this account are stepped over.
+CREATE OR REPLACE FUNCTION fairpost.pick(
+    roots fairpost.branch[], p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz, p_fifo boolean, OUT ids bigint[], OUT skipped boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    rounds_max CONSTANT integer := 20;
+    blocked CONSTANT text[] := fairpost.blocked_on(p_account, p_now);
+    chosen record;
+    got record;
+BEGIN
+    ids := '{}';
+    skipped := false;
+    IF blocked <> '{}' AND NOT p_fifo THEN
+        PERFORM fairpost.take_along(roots, blocked);
+    END IF;
+    FOR round IN 1..rounds_max LOOP
+        EXIT WHEN cardinality(ids) >= p_limit;
+        IF p_fifo THEN
+            chosen := fairpost.in_order(roots, p_limit - cardinality(ids), p_now, blocked);
+        ELSE
+            chosen := fairpost.choose(roots, p_limit - cardinality(ids), blocked);
+        END IF;
+        skipped := coalesce(chosen.skipped, skipped);
+        EXIT WHEN chosen.branches IS NULL;
+        got := fairpost.take(chosen.branches, p_account, p_epoch, p_now, p_fifo);
+        ids := ids || got.ids;
+        IF NOT got.moved THEN
+            skipped := true;   -- everything in reach is locked, by a cancellation that has not committed
+            EXIT;
+        END IF;
+    END LOOP;
+END $$;

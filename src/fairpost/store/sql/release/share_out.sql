@@ -1,0 +1,44 @@
+-- How a quota is shared among the children of each branch. Each child stands at the virtual time it has reached; one
+-- e-mail more puts it 1/weight further; the quota goes to the earliest places. Children of one name below two routes
+-- (a pool and an account's own) count as one. With `mine`, only these children take part; with `edge`, none
+-- of them goes further than that, lest somebody runs ahead because all the others happen to be locked.
+CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, mine tid[], edge double precision) RETURNS fairpost.branch[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    shared fairpost.branch[];
+BEGIN
+    WITH child AS MATERIALIZED (
+        SELECT p.grp AS above, p.quota, p.pinned, p.path, p.spots, p.groups, p.starts, c.*, c.vtime - p.v AS lag,
+               min(c.vtime) OVER (PARTITION BY p.node) AS first
+        FROM unnest(parents) p CROSS JOIN LATERAL (
+            SELECT x.id, x.ctid AS spot, x.key, x.flow, x.head_due, x.head_id, x.weight, x.vtime, x.v, x.waiting
+            FROM fairpost.clocks x
+            WHERE x.parent = p.node AND x.busy > 0 AND x.held_until IS NULL AND x.vtime >= p.v
+            ORDER BY x.vtime LIMIT p.quota) c
+        WHERE mine IS NULL
+        UNION ALL
+        SELECT p.grp, p.quota, p.pinned, p.path, p.spots, p.groups, p.starts, x.id, x.ctid, x.key, x.flow, x.head_due, x.head_id,
+               x.weight, x.vtime, x.v, x.waiting, x.vtime - p.v, x.vtime
+        FROM unnest(mine) m(spot) CROSS JOIN LATERAL (SELECT x.ctid, x.* FROM fairpost.clocks x WHERE x.ctid = m.spot OFFSET 0) x
+        JOIN unnest(parents) p ON p.node = x.parent
+        WHERE x.busy > 0 AND x.held_until IS NULL
+    ), named AS MATERIALIZED (
+        SELECT above, key, quota, max(lag) AS lag, max(weight) AS weight, least(quota, greatest(sum(waiting), 1)) AS most,
+               row_number() OVER (ORDER BY above, key) AS nth
+        FROM child GROUP BY above, key, quota
+    ), bound AS (
+        -- No child is served past this place: at it, the quota is used up even if all are equally far.
+        SELECT *, max(lag) OVER w + quota / sum(weight) OVER w AS reach FROM named WINDOW w AS (PARTITION BY above)
+    ), place AS (
+        SELECT b.nth, b.above, b.quota, row_number() OVER (PARTITION BY b.above ORDER BY b.lag + k / b.weight, k, b.nth) AS turn
+        FROM bound b CROSS JOIN LATERAL generate_series(0, least(b.most, ceil((b.reach - b.lag) * b.weight) + 1)::integer - 1) k
+        WHERE edge IS NULL OR b.lag + k / b.weight <= edge
+    ), won AS (
+        SELECT nth, count(*)::integer AS quota FROM place WHERE turn <= quota GROUP BY nth
+    )
+    SELECT array_agg(ROW(c.id, c.v, c.flow, c.head_due, c.head_id, c.pinned, depth * 100000 + n.nth, won.quota,
+                         c.path || c.id, c.spots || c.spot, c.groups || (depth * 100000 + n.nth)::integer, c.starts || c.first)::fairpost.branch)
+    INTO shared
+    FROM won JOIN named n USING (nth) JOIN child c ON c.above = n.above AND c.key = n.key;
+    RETURN shared;
+END $$;
