@@ -201,6 +201,19 @@ def test_decisions_do_no_io_and_read_no_clock() -> None:
     assert [f"{path.relative_to(SRC)} imports {', '.join(sorted(io))}" for path, io in found.items() if io] == []
 
 
+def test_shapes_know_nothing_of_the_requests_they_are_for() -> None:
+    allowed = ("fairpost.api.answers", "fairpost.api.limits", "fairpost.api.shapes")
+    shapes = {path: names for path, names in all_imports().items() if path.parent == PACKAGE / "api" / "shapes"}
+    assert shapes
+    wrong = {
+        f"{path.name} imports {name}"
+        for path, names in shapes.items()
+        for name in names
+        if name.startswith("fairpost.api.") and not name.startswith(allowed)
+    }
+    assert wrong == set()
+
+
 def test_every_rule_is_about_a_room_that_exists() -> None:
     rooms = {room_of(path) for path in all_imports()}
     assert set(MAY_IMPORT) <= rooms

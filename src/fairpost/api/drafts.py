@@ -1,19 +1,14 @@
 """What is said of a campaign that is to be made, and the draft that it becomes."""
 
 from datetime import datetime
-from typing import Annotated
-
-from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt
 
 from fairpost.actions.templates import require_good
 from fairpost.api.access import Caller
-from fairpost.api.answers import Name, RequestModel, Text
 from fairpost.api.errors import invalid
-from fairpost.api.routes.sequences import STEPS_MAX, Delayed, OwnSubject, delays_s
-from fairpost.api.routes.templates import Words
+from fairpost.api.routes.sequences import delays_s
+from fairpost.api.shapes.campaigns import CampaignIn, CampaignStep
 from fairpost.campaigns import applying, values
 from fairpost.campaigns.file import CampaignFile, FileStep
-from fairpost.campaigns.words import GAP_S_MAX
 from fairpost.model.campaign import HUMAN_GAP, Campaign, Gap
 from fairpost.model.errors import NotFound
 from fairpost.model.sender import RESERVED_USERS, fold_user
@@ -21,53 +16,6 @@ from fairpost.store import campaigns, templates, workspaces
 from fairpost.store.campaigns import Draft
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
-
-
-def _is_text(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError("must be a moment like 2027-03-01T09:00:00+01:00")
-    return value
-
-
-GivenMoment = Annotated[AwareDatetime, BeforeValidator(_is_text)]
-Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=GAP_S_MAX)]
-
-
-class GapIn(RequestModel):
-    """The pause of an account before each e-mail: random, in seconds, between the two."""
-
-    min_s: Seconds
-    max_s: Seconds
-
-
-class CampaignStep(Delayed):
-    """A template of this name; or words of its own: a subject, and a text or html. A follow-up without a subject has the first step's."""
-
-    template: Name | None = None
-    own_subject: OwnSubject = False
-    subject: Words | None = None
-    text: Words | None = None
-    html: Words | None = None
-
-
-class CampaignIn(RequestModel):
-    """Either `sequence` or `steps` says what is sent."""
-
-    sequence: Name | None = None
-    steps: Annotated[list[CampaignStep] | None, Field(min_length=1, max_length=STEPS_MAX)] = None
-    lists: Annotated[list[Name], Field(min_length=1, max_length=values.LISTS_MAX, description="Who gets it.")]
-    pool: Annotated[
-        Name | None, Field(description="The accounts that send it, in turn: default, unless an account is named.")
-    ] = None
-    account: Annotated[Name | None, Field(description="The one account that sends it, instead of a pool.")] = None
-    gap: Annotated[
-        GapIn | None, Field(description="Null: none. Left out: 30 to 90 seconds for a sequence or several steps.")
-    ] = None
-    by_recipients_clock: Annotated[
-        StrictBool, Field(description="The window is read on the clock of each prospect whose timezone is known.")
-    ] = False
-    user: Annotated[Text, Field(max_length=values.LINE_CHARS_MAX, description="Whose mail it is.")] = ""
-    starts_at: Annotated[GivenMoment | None, Field(description="Not before this moment.")] = None
 
 
 def check(given: CampaignIn) -> None:

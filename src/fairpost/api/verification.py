@@ -1,39 +1,18 @@
 """Tries an account's server for whoever asks over HTTP: connects and signs in, sends nothing, and says what happened in words."""
 
 import asyncio
-from typing import Annotated
 
-from pydantic import Field
-
-from fairpost.api.answers import ResponseModel
 from fairpost.api.errors import without_commands
 from fairpost.api.service import Service
+from fairpost.api.shapes.accounts import ReplyOut, StepTried, Verified
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError, VaultError
 from fairpost.model.transport import ServerSettings
 from fairpost.transports.port import Tried
-from fairpost.transports.registry import kind_of, kinds
+from fairpost.transports.registry import kind_of
 from fairpost.transports.verify import try_account
 
 VERIFYING_S_MAX = 45.0
-
-
-class ReplyOut(ResponseModel):
-    code: int
-    text: str
-
-
-class StepTried(ResponseModel):
-    step: Annotated[str, Field(description="; ".join(f"{kind.way}: {', '.join(kind.steps)}" for kind in kinds()))]
-    ok: bool
-    text: Annotated[str | None, Field(description="What there is to say of it.")]
-    reply: Annotated[ReplyOut | None, Field(description="What the server said, where it refused.")]
-
-
-class Verified(ResponseModel):
-    ok: Annotated[bool, Field(description="It could connect and sign in, and could send.")]
-    words: Annotated[str, Field(description="What happened.")]
-    steps: Annotated[list[StepTried], Field(description="In order; the last one is the one that failed, if any did.")]
 
 
 async def verify(account: Account, service: Service) -> Verified:

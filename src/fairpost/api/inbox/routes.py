@@ -7,21 +7,20 @@ import asyncio
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import Field
+from fastapi import APIRouter, Query, Request, Response
 
 from fairpost.api.access import Admin, SignedIn
-from fairpost.api.answers import Answer, Moment, Number, Page, Removed, ResponseModel, Text, as_dict, failures
+from fairpost.api.answers import Answer, Page, Removed, Text, as_dict, failures
 from fairpost.api.errors import invalid, not_found
+from fairpost.api.inbox.shapes import FileOut, FilePath, MailItem, MailOut, MailPath, RemovedMails
 from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
 from fairpost.api.pictures import PICTURE_TYPES, with_pictures
 from fairpost.api.service import Service, TheService
 from fairpost.dev.inbox import mails
 from fairpost.dev.inbox.checks.check import check
-from fairpost.dev.inbox.checks.findings import Level
 from fairpost.dev.inbox.filenames import safe_names
 from fairpost.dev.inbox.mails import Mail, MailId
-from fairpost.dev.inbox.reading import PARTS_MAX, Reading, read
+from fairpost.dev.inbox.reading import Reading, read
 from fairpost.store import workspaces
 
 TAG = {"name": "inbox", "description": "The development inbox, for those who run the service."}
@@ -30,72 +29,6 @@ router = APIRouter(prefix="/api/inbox", tags=["inbox"])
 SHOWN_CHARS_MAX = 5_000_000  # of the text, and of the html
 ANY_TYPE = "application/octet-stream"
 SANDBOX = "sandbox; default-src 'none'"
-
-MailPath = Annotated[int, Path(ge=1, le=BIGGEST, description="The mail.")]
-FilePath = Annotated[int, Path(ge=0, le=PARTS_MAX, description="`index` of the attachment.")]
-
-
-class MailFacts(ResponseModel):
-    """`sender` and `recipients` are the envelope's; `from`, `subject` and `message_id` are what the headers say."""
-
-    id: Number
-    received_at: Moment
-    from_header: Annotated[str, Field(serialization_alias="from")]
-    sender: Annotated[str, Field(description="Empty: the null sender.")]
-    recipients: list[str]
-    subject: str
-    message_id: str
-    size: Annotated[int, Field(description="In bytes.")]
-    helo: str
-    peer: str
-    tls: Annotated[str | None, Field(description="Its version; null: the connection was plain.")]
-    auth_user: Annotated[str | None, Field(description="Null: nobody logged in.")]
-
-
-class MailItem(MailFacts):
-    attachments: Annotated[int, Field(description="How many.")]
-
-
-class HeaderOut(ResponseModel):
-    name: str
-    value: str
-
-
-class FileOut(ResponseModel):
-    index: int
-    filename: Annotated[str, Field(description="Safe to save under: no path, not hidden, each name once.")]
-    content_type: str
-    bytes: int
-    inline_id: Annotated[str | None, Field(description="By which html shows it: `cid:…`.")]
-
-
-class FindingOut(ResponseModel):
-    level: Level
-    what: str
-    text: Annotated[str, Field(description="What is so, and what to do.")]
-
-
-class FoundLinkOut(ResponseModel):
-    url: str
-    text: Annotated[str, Field(description="What a reader sees of it.")]
-    part: Annotated[str, Field(description="html or text")]
-
-
-class MailOut(MailFacts):
-    headers: Annotated[list[HeaderOut], Field(description="Decoded, in the order in which they stand.")]
-    text: str | None
-    html: Annotated[
-        str | None,
-        Field(description="As strangers wrote it: show it in a sandboxed frame only. Pictures of its own are in it."),
-    ]
-    is_cut: Annotated[bool, Field(description="There is more of it than is shown; the source has all.")]
-    attachments: list[FileOut]
-    checks: list[FindingOut]
-    links: Annotated[list[FoundLinkOut], Field(description="Of http and https.")]
-
-
-class RemovedMails(ResponseModel):
-    removed: Annotated[int, Field(description="How many.")]
 
 
 def _content(*types: str) -> dict[int | str, dict[str, Any]]:

@@ -7,10 +7,9 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Path, Response, status
-from pydantic import Field
+from fastapi import APIRouter, Response, status
 
 from fairpost.actions import accounts as actions
 from fairpost.api import verification
@@ -18,32 +17,34 @@ from fairpost.api.access import TRYING, Caller, Manages, Reads
 from fairpost.api.acting import act
 from fairpost.api.answers import (
     Answer,
-    Moment,
-    Name,
     Page,
     Removed,
-    RequestModel,
-    ResponseModel,
-    Text,
-    When,
     failures,
 )
 from fairpost.api.errors import ApiError, invalid, not_found, without_commands
-from fairpost.api.limits import LimitsIn, LimitsOut, with_given
+from fairpost.api.limits import LimitsOut, with_given
 from fairpost.api.names import full_name, own_name
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.servers import (
-    AnyServer,
     check_server,
     given_kind,
     given_server,
     server_out,
-    with_servers,
 )
 from fairpost.api.service import Service, TheService
-from fairpost.api.verification import Verified
+from fairpost.api.shapes.accounts import (
+    AccountChange,
+    AccountIn,
+    AccountName,
+    AccountOut,
+    PatienceOut,
+    Pause,
+    RestOut,
+    UsageOut,
+    Verified,
+)
 from fairpost.api.versions import WITH_TAG, IfMatch, changed_meanwhile, revision_to_change, tag_of
-from fairpost.model.account import Account, AccountStatus, Limits, Rest
+from fairpost.model.account import Account, Limits, Rest
 from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
 from fairpost.model.report import Step
@@ -62,92 +63,6 @@ router = APIRouter(prefix="/api/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # of a workspace
 LOGINS_PER_MINUTE = 10  # that prove an address: nobody guesses passwords of a provider's through us
-
-AccountName = Annotated[Name, Path(description="The account's name.")]
-
-
-class UsageOut(ResponseModel):
-    hour_used: int
-    day_used: int
-    day_max: Annotated[int | None, Field(description="Today's, as the warm-up has it; null: no limit.")]
-    day_bounces: int
-    day_errors: Annotated[
-        int, Field(description="Attempts of the day that failed, are to be repeated, or are in doubt.")
-    ]
-    last_used_at: Annotated[Moment | None, Field(description="When it last began to send.")]
-    sent_total: int
-
-
-class RestOut(ResponseModel):
-    """Until when it sends nothing, because its server asked for a pause or could not be reached."""
-
-    until: Moment
-    reason: str
-    detail: Annotated[str | None, Field(description="What the server said.")]
-
-
-class PatienceOut(ResponseModel):
-    """Until when mail waits that only this account may send. Then it fails."""
-
-    urgent: Moment
-    bulk: Moment
-
-
-class AccountOut(ResponseModel):
-    name: str
-    address: str
-    display_name: str | None
-    pool: str
-    provider: Annotated[str | None, Field(description="Whose numbers its limits began with.")]
-    status: AccountStatus
-    status_reason: str | None
-    status_until: Annotated[Moment | None, Field(description="When it is active again by itself.")]
-    rest: Annotated[RestOut | None, Field(description="Null: it does not rest.")]
-    patience: Annotated[PatienceOut | None, Field(description="Null: it is not suspended.")]
-    server: Annotated[AnyServer | None, Field(description="Null: none, so it cannot send.")]
-    limits: LimitsOut
-    usage: UsageOut
-    may_send_at: Annotated[Moment | None, Field(description="Null: now, or nobody knows; then `waits_for` says why.")]
-    waits_for: str | None
-    is_driven: Annotated[bool, Field(description="Whether an engine is at work for it just now.")]
-
-
-@with_servers
-class AccountIn(RequestModel):
-    name: Name
-    address: Annotated[
-        Text,
-        Field(
-            max_length=500,
-            description="Of a domain that the workspace has shown to be its own; or a mailbox at a known provider, proven by a login at its server.",
-        ),
-    ]
-    display_name: Annotated[Text | None, Field(max_length=200)] = None
-    pool: Name = "default"
-    provider: Annotated[
-        Name | None, Field(description="Whose limits to begin with, or `none`. Left out: by the address's domain.")
-    ] = None
-    limits: LimitsIn | None = None
-
-
-@with_servers
-class AccountChange(RequestModel):
-    """What is left out stays. A server's password stays with it as long as host and user are the same."""
-
-    address: Annotated[Text, Field(max_length=500)] = ""
-    display_name: Annotated[Text | None, Field(max_length=200)] = None
-    pool: Name = "default"
-    provider: Annotated[
-        Name | None, Field(description="Its limits take the place of all those that are not given with it.")
-    ] = None
-    limits: LimitsIn | None = None
-
-
-class Pause(RequestModel):
-    reason: Annotated[Text, Field(min_length=1, max_length=500)]
-    until: Annotated[
-        When | None, Field(description="It is active again by itself then; null: when somebody says so.")
-    ] = None
 
 
 # ── asked ─────────────────────────────────────────────────────────────────────────────────────────────────

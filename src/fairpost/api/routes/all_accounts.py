@@ -1,22 +1,22 @@
 """For those who run the service: the accounts of all workspaces and their own, by the names that the database has."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
-from pydantic import Field
+from fastapi import APIRouter, Query, Request
 
 from fairpost.actions import accounts as actions
 from fairpost.api import verification
 from fairpost.api.access import FEW_ADMINS, Admin
 from fairpost.api.acting import act_as_admin
 from fairpost.api.admin import RegionQuery, region_meant, store_meant
-from fairpost.api.answers import Answer, Moment, Page, RequestModel, ResponseModel, Text, failures
+from fairpost.api.answers import Answer, Page, Text, failures
 from fairpost.api.errors import not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
-from fairpost.api.routes.accounts import AccountOut, Pause, account_out
+from fairpost.api.routes.accounts import account_out
 from fairpost.api.service import TheService
-from fairpost.api.verification import Verified
+from fairpost.api.shapes.accounts import Pause, Verified
+from fairpost.api.shapes.all_accounts import AnyAccountOut, BlockOut, Blocks, FullName, Unblock, Unblocked
 from fairpost.model.account import Account
 from fairpost.model.errors import NotFound
 from fairpost.model.fault import Block, fault_code, write_fault
@@ -27,40 +27,6 @@ from fairpost.store.store import Store
 from fairpost.system import clock
 
 router = APIRouter(prefix="/api/admin/accounts", tags=["operators"])
-
-FullName = Annotated[
-    Text, Path(min_length=1, max_length=201, description="As `fairpost account list` has it: `acme/sales`, or `sales`.")
-]
-
-
-class AnyAccountOut(AccountOut):
-    region: str
-    workspace: Annotated[str | None, Field(description="Null: the operator's own.")]
-    bounce_percent: Annotated[float | None, Field(description="Of what it sent today; null: nothing.")]
-    driven_by: Annotated[str | None, Field(description="Which engine is at work for it just now.")]
-    driven_until: Annotated[Moment | None, Field(description="When its lease ends, unless it is renewed.")]
-
-
-class BlockOut(ResponseModel):
-    workspace: str
-    since: Moment
-    until: Annotated[Moment | None, Field(description="Null: until somebody unblocks it.")]
-    reason: Annotated[str, Field(description="bounces or refusals")]
-    figures: Annotated[dict[str, Any], Field(description="The workspace's own, on this account.")]
-
-
-class Blocks(ResponseModel):
-    items: Annotated[list[BlockOut], Field(description="A hundred at the most.")]
-
-
-class Unblock(RequestModel):
-    workspace: Annotated[
-        Text | None, Field(max_length=200, description="Null or left out: every one that is blocked.")
-    ] = None
-
-
-class Unblocked(ResponseModel):
-    workspaces: list[str]
 
 
 @router.get("", summary="All of them, by name", responses=failures("not_found"))

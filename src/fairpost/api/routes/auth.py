@@ -4,18 +4,32 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response, status
-from pydantic import Field
 
 from fairpost.api.access import SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, client_of, place_of
-from fairpost.api.answers import Answer, Moment, RequestModel, ResponseModel, Text, as_dict, failures
+from fairpost.api.answers import Answer, Text, as_dict, failures
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import NO_ANSWER, Service, TheService
+from fairpost.api.shapes.auth import (
+    Accept,
+    AcceptedOut,
+    CodeIn,
+    CodeSent,
+    Done,
+    Enter,
+    NewPassword,
+    PersonOut,
+    SessionBegun,
+    SessionNow,
+    SessionOut,
+    SetUp,
+    SignInIn,
+)
 from fairpost.auth import membership, sessions, signing_in
 from fairpost.auth.codes import CODE_LIFE, csrf_token_of
 from fairpost.auth.sessions import SESSION_LIFE
 from fairpost.auth.signing_in import Candidate
 from fairpost.extras import Extra, is_installed
-from fairpost.model.person import Person, Refused, Role, SignedIn, SignInBegun
+from fairpost.model.person import Person, Refused, SignedIn, SignInBegun
 from fairpost.regions.directory import HOME
 from fairpost.store import workspaces
 from fairpost.store.store import Store
@@ -23,10 +37,6 @@ from fairpost.store.store import Store
 TAG = {"name": "people", "description": "Signing in, and who may."}
 router = APIRouter(prefix="/api/auth", tags=["people"])
 
-Address = Annotated[Text, Field(min_length=3, max_length=320)]
-Password = Annotated[str, Field(min_length=1, max_length=1024, json_schema_extra={"format": "password"})]
-Token = Annotated[Text, Field(min_length=20, max_length=200)]
-PersonName = Annotated[Text, Field(max_length=80)]
 
 PASSWORD_S_MAX = 30.0  # hashing takes its time, and others wait for it, too: no sign that the region is away
 
@@ -39,97 +49,6 @@ _STATUS = {
     "disabled": "conflict",
     "several": "workspace_needed",
 }
-
-
-class PersonOut(ResponseModel):
-    address: str
-    name: str
-    role: Role
-    workspace: Annotated[str | None, Field(description="Null: runs the service.")]
-    created_at: Moment
-    disabled_at: Moment | None
-    last_sign_in_at: Moment | None
-    has_password: Annotated[bool, Field(description="False: was invited, and has not come yet.")]
-
-
-class SignInIn(RequestModel):
-    address: Address
-    password: Password
-    workspace: Annotated[
-        Text | None,
-        Field(
-            max_length=100,
-            description="Needed only where the password is right in several workspaces, which the refusal names. Empty: those who run the service.",
-        ),
-    ] = None
-
-
-class CodeSent(ResponseModel):
-    """A code was made. The cookie that came with this answer is needed for it."""
-
-    expires_at: Moment
-    is_on_its_way: Annotated[
-        bool, Field(description="False: no account of the service can send it now. The server itself can show a code.")
-    ]
-    then: Annotated[str | None, Field(description="What to type on the server where it is not on its way.")]
-
-
-class CodeIn(RequestModel):
-    code: Annotated[Text, Field(min_length=6, max_length=20)]
-
-
-class SessionBegun(ResponseModel):
-    person: PersonOut
-    expires_at: Moment
-    csrf_token: Annotated[str, Field(description="To be sent as X-CSRF-Token with every change.")]
-
-
-class SessionNow(PersonOut):
-    expires_at: Moment
-    csrf_token: Annotated[
-        str, Field(description="The same as when the session began: for a page that was loaded again.")
-    ]
-    workspace_choice: Annotated[bool, Field(description="True: says with X-Workspace in which workspace to act.")]
-    has_inbox: Annotated[bool, Field(description="True: the development inbox is installed.")]
-
-
-class SessionOut(ResponseModel):
-    id: str
-    created_at: Moment
-    seen_at: Moment
-    expires_at: Moment
-    agent: str
-    is_this: bool
-
-
-class Enter(RequestModel):
-    token: Token
-
-
-class Accept(RequestModel):
-    token: Token
-    password: Password
-    name: PersonName = ""
-
-
-class SetUp(Accept):
-    address: Address
-
-
-class AcceptedOut(PersonOut):
-    """Who accepts an invitation is signed in; after a reset the last two are null."""
-
-    expires_at: Moment | None
-    csrf_token: str | None
-
-
-class NewPassword(RequestModel):
-    old: Password
-    new: Password
-
-
-class Done(ResponseModel):
-    done: bool = True
 
 
 @router.post(

@@ -8,17 +8,17 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from tempfile import SpooledTemporaryFile
-from typing import IO, Annotated, Any
+from typing import IO, Any
 
 from fastapi import APIRouter, Request
-from pydantic import Field
 
 from fairpost.api.access import LONG, Caller, Sends
-from fairpost.api.answers import Answer, Id, ResponseModel, failures
+from fairpost.api.answers import Answer, failures
 from fairpost.api.errors import ApiError
 from fairpost.api.intake import Refused, Taken, followed, submit_json
-from fairpost.api.routes.emails import IdempotencyKey
 from fairpost.api.service import TheService
+from fairpost.api.shapes.bulk import BulkResult, LineError, LineResult
+from fairpost.api.shapes.emails import IdempotencyKey
 
 router = APIRouter(prefix="/api/emails", tags=["emails"])
 
@@ -28,27 +28,6 @@ CHUNK_LINES = 1_000
 CHUNK_BYTES = 8_000_000
 IN_MEMORY_BYTES = 1_048_576  # the rest of a body lies on the disk
 KEY_CHARS_MAX = 480  # with the number of the line, a key of at most 500
-
-
-class LineError(ResponseModel):
-    code: str
-    field: str
-    message: str
-
-
-class LineResult(ResponseModel):
-    """`id` and `new` of a line that was taken, `error` of one that was not."""
-
-    id: Id | None = None
-    new: bool | None = None
-    error: LineError | None = None
-
-
-class BulkResult(ResponseModel):
-    accepted: int
-    duplicates: Annotated[int, Field(description="Of the accepted: whose idempotency key was known.")]
-    rejected: int
-    results: list[LineResult]
 
 
 @router.post(

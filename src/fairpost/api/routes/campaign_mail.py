@@ -3,38 +3,47 @@
 import asyncio
 from collections import Counter
 from dataclasses import replace
-from datetime import date, datetime
-from enum import StrEnum
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import Field, StrictInt
 
 from fairpost.actions import campaigns as actions
 from fairpost.api.access import LONG, Caller, Reads, Sends
 from fairpost.api.acting import act
-from fairpost.api.answers import Answer, Id, Moment, Page, RequestModel, ResponseModel, Text, failures
+from fairpost.api.answers import Answer, Page, Text, failures
 from fairpost.api.errors import ApiError, not_found, without_commands
 from fairpost.api.names import own_account, own_reason
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
-from fairpost.api.routes.campaigns import (
-    PLANNING_S_MAX,
-    CampaignName,
-    Scheduling,
-    named,
-    scheduling,
-    state_word,
-)
-from fairpost.api.routes.emails import MailboxOut
+from fairpost.api.routes.campaigns import PLANNING_S_MAX, named, scheduling, state_word
 from fairpost.api.routes.prospects import prospect_at
-from fairpost.api.routes.sequences import STEPS_MAX
 from fairpost.api.routes.templates import unfilled
+from fairpost.api.shapes.campaign_mail import (
+    AccountForecast,
+    CampaignForecast,
+    CampaignPreview,
+    CampaignPreviewIn,
+    DayForecast,
+    ForecastOut,
+    ForeseenOut,
+    Hour,
+    PlanningOut,
+    ReceiptOut,
+    ReceiptState,
+    Retried,
+    Retry,
+    StepForecast,
+    StopIn,
+    Stopped,
+    SuggestionOut,
+)
+from fairpost.api.shapes.campaigns import CampaignName, Scheduling
+from fairpost.api.shapes.emails import MailboxOut
 from fairpost.campaigns import forecasting
 from fairpost.campaigns import preview as previewing
 from fairpost.campaigns.forecasting import Question
-from fairpost.model.campaign import CampaignState
 from fairpost.model.errors import NotFound
-from fairpost.policy.forecast import Bottleneck, Forecast, Foreseen, NoForecast, Suggestion, foreseen_by, suggestions
+from fairpost.policy.forecast import Forecast, Foreseen, NoForecast, Suggestion, foreseen_by, suggestions
 from fairpost.policy.forecast import forecast as foresee
 from fairpost.store import campaigns
 from fairpost.store.campaigns import Receipt
@@ -45,151 +54,6 @@ router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
 
 RETRYING_S_MAX = 10.0
 NUMBERED = "shared account"  # with a space, as no account's own name
-
-
-class ReceiptState(StrEnum):
-    """`to_follow`: it waits for the step before; `parked`: its prospect is paused."""
-
-    SENT = "sent"
-    FAILED = "failed"
-    BOUNCED = "bounced"
-    SUPPRESSED = "suppressed"
-    CANCELLED = "cancelled"
-    IN_DOUBT = "in_doubt"
-    READY = "ready"
-    SCHEDULED = "scheduled"
-    TO_FOLLOW = "to_follow"
-    PARKED = "parked"
-    CLAIMED = "claimed"
-    SENDING = "sending"
-
-
-class PlanningOut(ResponseModel):
-    id: str
-    state: CampaignState
-    prospects: Annotated[int, Field(description="That were looked at, the last time.")]
-    scheduled: Annotated[int, Field(description="E-mails, of all times.")]
-    skipped: Annotated[int, Field(description="E-mails that had been scheduled before, under the same key.")]
-    left_out: Annotated[int, Field(description="Prospects who lack a field that the templates need.")]
-    is_done: Annotated[bool, Field(description="Everybody on its lists has his e-mails.")]
-    planned_at: Moment | None
-    next_due_at: Annotated[Moment | None, Field(description="Of what waits; null: nothing waits for its time.")]
-
-
-class StepForecast(ResponseModel):
-    step: int
-    emails: int
-    first_at: Moment | None
-    last_at: Moment | None
-
-
-class AccountForecast(ResponseModel):
-    account: Annotated[str | None, Field(description="Null: the operator's, together.")]
-    emails: int
-
-
-class DayForecast(ResponseModel):
-    day: date
-    emails: int
-
-
-class Hour(ResponseModel):
-    starts_at: Moment
-    emails: int
-
-
-class SuggestionOut(ResponseModel):
-    change: str
-    ends_at: Moment
-    saves_s: float
-    words: str
-
-
-class ForecastOut(ResponseModel):
-    emails: int
-    starts_at: Moment
-    ends_at: Moment
-    finished_after_s: float
-    bottleneck: Bottleneck
-    why: str
-    per_account: list[AccountForecast]
-    per_step: list[StepForecast]
-    per_day: Annotated[list[DayForecast], Field(description="By the days of the workspace's clock.")]
-    per_hour: list[Hour]
-    waited_s: dict[Bottleneck, float]
-    suggestions: Annotated[list[SuggestionOut], Field(description="What would have it done sooner.")]
-
-
-class ForeseenOut(ResponseModel):
-    made_at: Moment
-    ends_at: Moment
-    emails: int
-    by_now: Annotated[int, Field(description="So many should have gone out by now.")]
-
-
-class CampaignForecast(ResponseModel):
-    id: str
-    state: CampaignState
-    sent: int
-    sent_per_hour: list[Hour]
-    foreseen_at_launch: ForeseenOut | None
-    not_counted: Annotated[int, Field(description="Follow-ups of accounts that cannot send, nobody knows until when.")]
-    gives_up_at: Annotated[
-        Moment | None, Field(description="When the first of these fail, because their account is suspended.")
-    ]
-    forecast: Annotated[ForecastOut | None, Field(description="Of what is left. Null: nothing is.")]
-
-
-class CampaignPreviewIn(RequestModel):
-    to: Annotated[
-        Text | None, Field(max_length=320, description="A prospect's address. Left out: the first on its lists.")
-    ] = None
-    step: Annotated[StrictInt, Field(ge=1, le=STEPS_MAX)] = 1
-
-
-class CampaignPreview(ResponseModel):
-    step: int
-    sender: Annotated[
-        MailboxOut | None, Field(serialization_alias="from", description="Null: no account is there to send it.")
-    ]
-    to: str
-    subject: str
-    is_subject_inherited: Annotated[bool, Field(description="It is the first step's.")]
-    leaves_thread: Annotated[bool, Field(description="In Gmail, because its subject is another than the first step's.")]
-    text: str | None
-    html: str | None
-
-
-class ReceiptOut(ResponseModel):
-    email_id: Id
-    step: int
-    address: str
-    state: ReceiptState
-    reason: str | None
-    account: Annotated[str | None, Field(description="Null: none yet, or the operator's.")]
-    at: Annotated[Moment | None, Field(description="When it ended, or is due.")]
-    attempts: int
-
-
-class Retry(RequestModel):
-    states: Annotated[
-        tuple[Literal["failed", "bounced", "cancelled", "suppressed"], ...], Field(min_length=1, max_length=4)
-    ] = ("failed",)
-
-
-class Retried(ResponseModel):
-    retried: int
-    is_done: Annotated[bool, Field(description="False: there were too many for one request. Ask again.")]
-
-
-class StopIn(RequestModel):
-    address: Annotated[Text, Field(max_length=320, description="Who gets nothing more of it.")]
-    reason: Annotated[Text, Field(max_length=500)] = "stopped by request"
-
-
-class Stopped(ResponseModel):
-    address: str
-    cancelled: Annotated[int, Field(description="E-mails that waited for this person.")]
 
 
 # ── planned ───────────────────────────────────────────────────────────────────────────────────────────────

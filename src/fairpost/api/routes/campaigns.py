@@ -1,20 +1,29 @@
 """Campaigns: drafted, launched, paused, resumed, cancelled, and how they stand. What becomes of their e-mails is in campaign_mail."""
 
 from datetime import datetime
-from typing import Annotated
 
-from fastapi import APIRouter, Path, Response, status
-from pydantic import Field, StrictBool
+from fastapi import APIRouter, Response, status
 
 from fairpost.actions import campaigns as actions
 from fairpost.api.access import LONG, WRITING, Caller, Manages, Reads, Sends
 from fairpost.api.acting import act, refused
-from fairpost.api.answers import Answer, Moment, Name, Page, ReasonIn, Removed, RequestModel, ResponseModel, failures
+from fairpost.api.answers import Answer, Page, ReasonIn, Removed, failures
 from fairpost.api.conditions import shown as condition
-from fairpost.api.drafts import CampaignIn, check, own_steps, write
+from fairpost.api.drafts import check, own_steps, write
 from fairpost.api.errors import not_found
 from fairpost.api.names import as_known, own_route, own_words
 from fairpost.api.pages import Cursor, Limit, bad_cursor, name_at, page_of
+from fairpost.api.shapes.campaigns import (
+    CampaignIn,
+    CampaignItem,
+    CampaignMoved,
+    CampaignName,
+    CampaignOut,
+    GapOut,
+    Launch,
+    Scheduling,
+    StepProgress,
+)
 from fairpost.campaigns import values
 from fairpost.campaigns.launching import SchedulingResult, wrong_state
 from fairpost.model.campaign import Campaign, CampaignState
@@ -26,92 +35,6 @@ TAG = {"name": "campaigns", "description": "From a list of people and some words
 router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
 
 PLANNING_S_MAX = 10.0  # of one request: the rest is left to an engine
-
-CampaignName = Annotated[Name, Path(alias="id", description="The campaign's name.")]
-
-
-class GapOut(ResponseModel):
-    min_s: float
-    max_s: float
-
-
-class CampaignItem(ResponseModel):
-    id: Annotated[str, Field(description="Its name.")]
-    state: CampaignState
-    reason: Annotated[str | None, Field(description="Why it is in this state, where that needs a word.")]
-    sequence: str
-    steps: int
-    lists: list[str]
-    pool: str | None
-    account: str | None
-    created_at: Moment
-    starts_at: Moment | None
-    launched_at: Moment | None
-    planned_at: Annotated[Moment | None, Field(description="When everybody on its lists had his e-mails.")]
-    finished_at: Moment | None
-
-
-class StepProgress(ResponseModel):
-    step: int
-    template: str
-    delay_s: int
-    emails: Annotated[dict[str, int], Field(description="How many are in each state.")]
-
-
-class CampaignOut(ResponseModel):
-    id: Annotated[str, Field(description="Its name.")]
-    state: CampaignState
-    reason: Annotated[str | None, Field(description="Why it is in this state, where that needs a word.")]
-    waits_for: Annotated[str, Field(description="What it does or waits for, in words.")]
-    condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
-    waits_until: Annotated[Moment | None, Field(description="Null: nobody can say, or it does not wait.")]
-    sequence: str
-    steps: list[StepProgress]
-    lists: list[str]
-    prospects: Annotated[int, Field(description="On its lists now.")]
-    scheduled: Annotated[int, Field(description="E-mails.")]
-    skipped: Annotated[int, Field(description="E-mails that had been scheduled before, under the same key.")]
-    left_out: Annotated[int, Field(description="Prospects who lack a field.")]
-    pool: str | None
-    account: str | None
-    gap: GapOut | None
-    by_recipients_clock: bool
-    user: str
-    created_at: Moment
-    starts_at: Moment | None
-    launched_at: Moment | None
-    planned_at: Annotated[Moment | None, Field(description="When everybody on its lists had his e-mails.")]
-    finished_at: Moment | None
-
-
-class Scheduling(ResponseModel):
-    """`is_done` false: more is to be planned, and an engine does it."""
-
-    id: str
-    state: CampaignState
-    scheduled: Annotated[int, Field(description="E-mails, by this request.")]
-    skipped: Annotated[int, Field(description="E-mails that had been scheduled before.")]
-    left_out: Annotated[int, Field(description="Prospects who lack a field that the templates need.")]
-    errors: Annotated[list[str], Field(description="The first hundred of those left out, and why.")]
-    inherited_subjects: Annotated[list[int], Field(description="Steps with the subject of the first one.")]
-    leaving_thread: Annotated[
-        list[int], Field(description="Steps whose own subject takes them out of the first one's thread in Gmail.")
-    ]
-    is_done: bool
-
-
-class Launch(RequestModel):
-    skip_incomplete: Annotated[
-        StrictBool, Field(description="Leave out people who lack a field, instead of launching nothing.")
-    ] = False
-
-
-class CampaignMoved(ResponseModel):
-    """`state` is what the campaign is in now; `changed`: whether this request did it."""
-
-    id: str
-    state: CampaignState
-    changed: bool
 
 
 # ── made ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,41 +1,18 @@
 """Domains in whose name a workspace may write: claimed, and shown to be its own by a DNS record."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Path, Response, status
-from pydantic import Field
+from fastapi import APIRouter, Response, status
 
 from fairpost.actions import domains as actions
 from fairpost.api.access import Manages, Reads
 from fairpost.api.acting import act
-from fairpost.api.answers import Answer, Moment, ResponseModel, Text, failures
+from fairpost.api.answers import Answer, failures
 from fairpost.api.service import TheService
+from fairpost.api.shapes.domains import Checked, DomainOut, DomainPath, RecordOut
 from fairpost.model.workspace import Domain
 from fairpost.providers.domain_proof import proof_record
 from fairpost.store import workspaces
 
 router = APIRouter(prefix="/api/domains", tags=["workspace"])
-
-DomainPath = Annotated[Text, Path(max_length=260, description="The domain, in any script.")]
-
-
-class RecordOut(ResponseModel):
-    name: str
-    type: str = "TXT"
-    value: str
-
-
-class DomainOut(ResponseModel):
-    domain: str
-    is_proven: bool
-    proven_at: Moment | None
-    checked_at: Moment | None
-    record: Annotated[RecordOut, Field(description="What to publish in the DNS.")]
-
-
-class Checked(DomainOut):
-    found: Annotated[str, Field(description="proven, not_found or dns_error")]
-    words: str
 
 
 @router.get("", summary="All that were claimed", responses=failures())

@@ -2,24 +2,18 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import asyncpg
-from fastapi import APIRouter, Header, Path, Query, Response, status
-from pydantic import Field, JsonValue
+from fastapi import APIRouter, Query, Response, status
 
 from fairpost.actions import emails as actions
 from fairpost.api.access import Caller, Reads, Sends
 from fairpost.api.acting import act, refused
 from fairpost.api.answers import (
     Answer,
-    Id,
-    Moment,
     Page,
     ReasonIn,
-    RequestModel,
-    ResponseModel,
     Text,
     When,
     as_dict,
@@ -33,6 +27,25 @@ from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of, sea
 from fairpost.api.pictures import PICTURE_TYPES, PICTURES_BYTES_MAX, with_pictures
 from fairpost.api.rendering import Subjects, filled, filled_subjects
 from fairpost.api.service import Service, TheService
+from fairpost.api.shapes.emails import (
+    Accepted,
+    Attempt,
+    Doubt,
+    EmailIdPath,
+    EmailIn,
+    EmailItem,
+    EmailLife,
+    EmailLine,
+    EmailMoved,
+    EmailNow,
+    EmailOut,
+    FoundEmails,
+    IdempotencyKey,
+    Known,
+    LifeMoment,
+    Obstacle,
+    Resolution,
+)
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
 from fairpost.model.outside import campaign_key_outside, is_like_campaigns, key_inside
@@ -50,168 +63,10 @@ router = APIRouter(prefix="/api/emails", tags=["emails"])
 
 NOT_OWN = "FP004"  # as require_own says it
 
-EmailIdPath = Annotated[Text, Path(max_length=100, description="The e-mail's id.")]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=500,
-        description="However often a request with this key comes, also at the same time: it counts once.",
-    ),
-]
-
-
-class Mailbox(RequestModel):
-    address: Text
-    name: Text | None = None
-
-
-Address = Text | Mailbox
-Addresses = Address | Annotated[list[Address], Field(max_length=50)]
-
-
-class Attachment(RequestModel):
-    filename: Text
-    data: Annotated[str, Field(description="In base64.")]
-    content_type: Text | None = None
-    inline_id: Annotated[Text | None, Field(description="The html shows it as cid:<inline_id>.")] = None
-
-
-class EmailIn(RequestModel):
-    """An e-mail to send. What is left out has the default of docs/enqueue.md."""
-
-    to: Addresses
-    subject: Text
-    text: Text | None = None
-    html: Text | None = None
-    from_: Annotated[
-        Address | None, Field(alias="from", description="Of a domain that the workspace has shown to be its own.")
-    ] = None
-    cc: Addresses | None = None
-    bcc: Addresses | None = None
-    reply_to: Address | None = None
-    headers: dict[Text, Text] | None = None
-    attachments: Annotated[list[Attachment] | None, Field(max_length=50)] = None
-    fields: dict[str, JsonValue] | None = None
-    user: Text | None = None
-    stream: Text | None = None
-    email_class: Annotated[Literal["urgent", "bulk"] | None, Field(alias="class")] = None
-    pool: Text | None = None
-    account: Text | None = None
-    due_at: datetime | None = None
-    expires_at: datetime | None = None
-    attempts_max: Annotated[int | None, Field(ge=1, le=50)] = None
-    on_doubt: Literal["resend", "hold"] | None = None
-    idempotency_key: Annotated[Text | None, Field(min_length=1, max_length=500)] = None
-    follows: Annotated[
-        Text | None, Field(max_length=100, description="The id of the e-mail that this one answers to.")
-    ] = None
-
-
-class Accepted(ResponseModel):
-    id: Id
-    new: Annotated[bool, Field(description="False: its idempotency key was known, and this is the first e-mail's id.")]
-
 
 KNOWN_BEFORE: dict[int | str, dict[str, Any]] = {
     200: {"model": Answer[Accepted], "description": "Its idempotency key was known."}
 }
-
-
-class MailboxOut(ResponseModel):
-    address: str
-    name: str | None = None
-
-
-class Recipient(ResponseModel):
-    kind: str
-    address: str
-    name: str | None = None
-
-
-class EmailItem(ResponseModel):
-    id: Id
-    state: State
-    status: Annotated[str, Field(description="pending, processing, sent, failed or cancelled")]
-    sequence_status: Annotated[SequenceWord, Field(description="As an application that schedules sequences calls it.")]
-    user: str
-    stream: str
-    email_class: Annotated[str, Field(serialization_alias="class")]
-    account: str | None
-    recipients: list[Recipient]
-    subject: str | None
-    created_at: Moment
-    due_at: Moment | None
-    finished_at: Moment | None
-    attempts: int
-    attempts_max: int
-    reason: str | None
-
-
-class EmailLine(EmailItem):
-    """One of a list."""
-
-    filled_subject: Annotated[
-        str | None,
-        Field(
-            description="A campaign's subject with the recipient's fields in their places, of the first 50 of a page. Null: there are no places, or the fields do not fit."
-        ),
-    ]
-
-
-class Attempt(ResponseModel):
-    n: int
-    account: str | None
-    begun_at: Moment
-    ended_at: Moment
-    outcome: str
-    code: int | None
-    reply: str | None
-    response_ms: int | None
-    recipients: dict[str, Any] | None
-
-
-class AttachedFile(ResponseModel):
-    filename: str
-    content_type: str
-    inline_id: str | None
-    bytes: int
-
-
-class Said(ResponseModel):
-    subject: str
-    text: str | None
-    html: str | None
-
-
-class EmailOut(EmailItem):
-    expires_at: Moment | None
-    idempotency_key: str | None
-    message_id: str | None
-    thread_id: str | None
-    on_doubt: str
-    sender: Annotated[MailboxOut | None, Field(serialization_alias="from")]
-    reply_to: MailboxOut | None
-    text: str | None
-    html: str | None
-    filled: Annotated[
-        Said | None,
-        Field(
-            description="A campaign's words with the recipient's fields in their places. Null: there are none, or they do not fit."
-        ),
-    ]
-    headers: dict[str, str]
-    fields: dict[str, Any]
-    attachments: list[AttachedFile]
-
-
-class EmailMoved(ResponseModel):
-    """`state` is what the e-mail is in now; `changed`: whether this request did it."""
-
-    id: Id
-    state: State
-    changed: bool
 
 
 @router.post(
@@ -243,9 +98,6 @@ async def hand_in(
     if not result.new:
         response.status_code = status.HTTP_200_OK
     return Answer(data=Accepted(id=caller.ids.email(result.id), new=result.new))
-
-
-Known = Annotated[Text | None, Query(min_length=1, max_length=500)]
 
 
 @router.get("", summary="The newest first", responses=failures())
@@ -290,10 +142,6 @@ async def listed(
     if key is not None:
         found = replace(found, emails=await _not_guessed(found.emails, key, caller))
     return Answer(data=Page(**await _page(found, limit, caller)))
-
-
-class FoundEmails(Page[EmailLine]):
-    understood: Annotated[Understood, Field(description="What the text was taken for.")]
 
 
 @router.get("/find", summary="By an id, an address, a key or a campaign's name", responses=failures())
@@ -370,71 +218,6 @@ async def attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]
     )
 
 
-class Reply(ResponseModel):
-    address: str
-    code: int | None
-    reply: str | None
-    meaning: str | None
-
-
-class LifeMoment(ResponseModel):
-    """`kind`: accepted, due, claimed, begun, ended, decided, retried; of the last one, the e-mail's state. `at` null: nobody
-    can say when. `meaning` says in words what the server's reply means."""
-
-    kind: str
-    at: Moment | None
-    words: str
-    attempt: int | None
-    account: str | None
-    outcome: str | None
-    code: int | None
-    reply: str | None
-    meaning: str | None
-    recipients: list[Reply]
-
-
-class Obstacle(ResponseModel):
-    kind: Annotated[
-        str, Field(description="due, before, prospect, hold, throttle, pause, engine, block, account or turn")
-    ]
-    words: str
-    until: Moment | None
-
-
-class Choice(ResponseModel):
-    decision: str
-    means: str
-
-
-class Doubt(ResponseModel):
-    """What is known, and what may be decided: the body of `resolve`."""
-
-    attempt: int
-    begun_at: Moment | None
-    account: str | None
-    reached: str
-    said: str | None
-    message_id_begins: Annotated[str, Field(description="By which a copy of it can be found in a mailbox.")]
-    asked: str
-    policy: str
-    choices: list[Choice]
-
-
-class EmailLife(ResponseModel):
-    id: Id
-    state: State
-    moments: list[LifeMoment]
-    stands_in_the_way: list[Obstacle]
-    doubt: Doubt | None
-
-
-class EmailNow(ResponseModel):
-    """What of an e-mail may change, as the topic `email` tells it."""
-
-    email: EmailItem
-    life: EmailLife
-
-
 @router.get("/{email_id}/life", summary="Its life, moment by moment", responses=failures("not_found"))
 async def life(email_id: EmailIdPath, caller: Reads) -> Answer[EmailLife]:
     return Answer(data=await _life(caller, await _find(caller, email_id)))
@@ -476,10 +259,6 @@ async def cancel(email_id: EmailIdPath, caller: Sends, why: ReasonIn | None = No
 )
 async def retry(email_id: EmailIdPath, caller: Sends) -> Answer[EmailMoved]:
     return _moved(caller, await act(caller, actions.retry, actions.RetryEmail(id=_meant(caller, email_id))))
-
-
-class Resolution(RequestModel):
-    decision: Annotated[actions.Decision, Field(description="What is known of it, or what to do.")]
 
 
 @router.post(

@@ -4,25 +4,17 @@ import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import Field
 
 from fairpost.api.access import Caller, Reads
-from fairpost.api.answers import Answer, Id, Moment, Page, ResponseModel, Text, failures
+from fairpost.api.answers import Answer, Page, Text, failures
 from fairpost.api.names import own_name
 from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
+from fairpost.api.shapes.events import Event
 from fairpost.model.outside import detail_outside, subject_outside
 from fairpost.model.public_ids import Kind
 
 TAG = {"name": "events", "description": "What happened, and why."}
 router = APIRouter(prefix="/api/events", tags=["events"])
-
-
-class Event(ResponseModel):
-    id: Id
-    at: Moment
-    kind: Annotated[str, Field(description="Like held, released, throttled, retried, account_paused.")]
-    subject: str
-    detail: dict[str, Any] | None
 
 
 @router.get("", summary="The newest first", responses=failures())

@@ -1,29 +1,18 @@
 """For load balancers: no key, no names but those of regions. Figures for Prometheus have a listener of their own: `fairpost metrics`."""
 
 import asyncio
-from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import Field
 
-from fairpost.api.answers import Answer, ResponseModel, failures
+from fairpost.api.answers import Answer, failures
 from fairpost.api.service import TheService
+from fairpost.api.shapes.health import Health, Readiness
 
 TAG = {"name": "health", "description": "For load balancers."}
 router = APIRouter(tags=["health"])
 
 
 HOME_S_MAX = 3.0
-
-
-class Health(ResponseModel):
-    status: str
-
-
-class Readiness(Health):
-    regions: Annotated[
-        dict[str, bool], Field(description="Whether each region answers. The others are served without it.")
-    ]
 
 
 @router.get("/healthz", summary="Whether this process answers")

@@ -1,50 +1,19 @@
 """Members of a workspace: invited, given a role, kept out. They see their own workspace only."""
 
-from typing import Annotated, Literal
-
-from fastapi import APIRouter, Query, status
-from pydantic import Field
+from fastapi import APIRouter, status
 
 from fairpost.actions import members as actions
 from fairpost.api.access import Manages
 from fairpost.api.acting import act
-from fairpost.api.answers import AddressPath, Answer, Moment, RequestModel, as_dict, failures
-from fairpost.api.routes.auth import Address, PersonName, PersonOut
-from fairpost.api.routes.workspace import KeyOut, key_out
+from fairpost.api.answers import AddressPath, Answer, as_dict, failures
+from fairpost.api.routes.workspace import key_out
 from fairpost.api.service import TheService
+from fairpost.api.shapes.auth import PersonOut
+from fairpost.api.shapes.members import KeysAlso, MemberChanged, MemberIn, OfferedOut, RoleIn
 from fairpost.auth import membership
 from fairpost.model.person import Offered, Role
 
 router = APIRouter(prefix="/api/members", tags=["people"])
-
-MemberRole = Literal["manager", "sender", "viewer"]
-
-
-class MemberIn(RequestModel):
-    address: Address
-    role: MemberRole
-    name: PersonName = ""
-
-
-class RoleIn(RequestModel):
-    role: MemberRole
-
-
-class MemberChanged(PersonOut):
-    """With the keys that this member made and that still open: they are the workspace's, and go on doing so."""
-
-    keys: Annotated[list[KeyOut], Field(description="Of one who is a manager still: none, for nothing has changed.")]
-    keys_revoked: Annotated[list[KeyOut], Field(description="Those that this request revoked, with `keys=revoke`.")]
-
-
-KeysAlso = Annotated[
-    Literal["revoke"] | None,
-    Query(description="Revoke the keys that this member made, too, unless the member is a manager still."),
-]
-
-
-class OfferedOut(PersonOut):
-    link_expires_at: Annotated[Moment, Field(description="The link was sent by e-mail, and works once until then.")]
 
 
 @router.get("", summary="All members", responses=failures())

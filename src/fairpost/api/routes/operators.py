@@ -2,97 +2,48 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response, status
-from pydantic import Field
+from fastapi import APIRouter, Query, Request, Response, status
 
 from fairpost.actions import members
 from fairpost.actions import workspaces as actions
-from fairpost.actions.lending import SENDERS_MAX, Lent, Operator
+from fairpost.actions.lending import Lent, Operator
 from fairpost.api.access import Admin
 from fairpost.api.acting import act_as_admin
 from fairpost.api.admin import RegionQuery, region_meant, store_meant
 from fairpost.api.answers import (
     AddressPath,
     Answer,
-    Moment,
     Page,
     ReasonIn,
-    RequestModel,
-    ResponseModel,
     Text,
     failures,
 )
 from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of, sealed
-from fairpost.api.routes.auth import Address, PersonName, PersonOut
-from fairpost.api.routes.members import OfferedOut, offered_out
-from fairpost.api.routes.pools import LoanOut, loan_out
-from fairpost.api.routes.workspace import AuditOut, audit_out
+from fairpost.api.routes.members import offered_out
+from fairpost.api.routes.pools import loan_out
+from fairpost.api.routes.workspace import audit_out
 from fairpost.api.service import TheService
+from fairpost.api.shapes.auth import PersonOut
+from fairpost.api.shapes.members import OfferedOut
+from fairpost.api.shapes.operators import (
+    AdminIn,
+    AuditRegion,
+    LoanIn,
+    NamePath,
+    WorkspaceIn,
+    WorkspaceItem,
+    WorkspaceSeen,
+)
+from fairpost.api.shapes.workspace import AuditOut
 from fairpost.auth import membership
 from fairpost.model.person import Role
-from fairpost.model.workspace import WORKSPACE_NAME, Workspace
+from fairpost.model.workspace import Workspace
 from fairpost.store import workspaces
 
 TAG = {"name": "operators", "description": "For those who run the service."}
 router = APIRouter(prefix="/api/admin", tags=["operators"])
 
-NamePath = Annotated[str, Path(pattern=f"^{WORKSPACE_NAME.pattern}$", description="The workspace.")]
-AuditRegion = Annotated[
-    Text | None,
-    Query(
-        max_length=31, description="What was done to this region. [default: to people and workspaces, which home knows]"
-    ),
-]
 NAMES_MAX = 200
-PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
-
-
-class LoanIn(RequestModel):
-    pool: PoolName
-    from_: Annotated[
-        list[Annotated[Text, Field(min_length=1, max_length=320)]],
-        Field(
-            alias="from",
-            min_length=1,
-            max_length=SENDERS_MAX,
-            description="What may stand in From: addresses, domains, `proven` (what the workspace has shown to be its own), `account` (the account's own address).",
-        ),
-    ]
-
-
-class WorkspaceItem(ResponseModel):
-    name: str
-    region: str
-    pools: list[str]
-    loans: list[LoanOut]
-    created_at: Moment
-    suspended_at: Moment | None
-    reason: str | None
-
-
-class WorkspaceSeen(ResponseModel):
-    name: str
-    is_registered: Annotated[
-        bool, Field(description="False: applications or commands send from it, and it has no keys and no members.")
-    ]
-
-
-class WorkspaceIn(RequestModel):
-    region: Annotated[
-        Text | None, Field(max_length=31, description="Where it lives, for good. [default: the first]")
-    ] = None
-    pools: Annotated[
-        list[PoolName | LoanIn] | None,
-        Field(
-            max_length=100,
-            description="To lend, in place of those lent before; a bare name means `proven`. Left out: what is lent stays, and a new workspace is lent nothing.",
-        ),
-    ] = None
-
-
-class AdminIn(RequestModel):
-    address: Address
-    name: PersonName = ""
 
 
 @router.get("/workspaces", summary="By name", responses=failures("not_found"))

@@ -1,48 +1,16 @@
 """Pools: what an e-mail may name instead of an account."""
 
-from typing import Annotated
-
 from fastapi import APIRouter
-from pydantic import Field
 
 from fairpost.api.access import Reads
-from fairpost.api.answers import Answer, ResponseModel, failures
+from fairpost.api.answers import Answer, failures
 from fairpost.api.names import own_name
-from fairpost.model.account import AccountStatus
+from fairpost.api.shapes.pools import LoanOut, Pool, PoolAccount, Pools
 from fairpost.model.workspace import Loan
 from fairpost.store.workspaces import workspace_named
 
 TAG = {"name": "pools", "description": "Accounts that share the work."}
 router = APIRouter(prefix="/api/pools", tags=["pools"])
-
-
-class PoolAccount(ResponseModel):
-    name: str
-    status: AccountStatus
-
-
-class Pool(ResponseModel):
-    name: str
-    accounts: list[PoolAccount]
-
-
-class LoanOut(ResponseModel):
-    pool: str
-    senders: Annotated[
-        list[str],
-        Field(
-            serialization_alias="from",
-            description="What may stand in From: addresses, domains, `proven` (what the workspace has shown to be its own), `account` (left out, the account's own address).",
-        ),
-    ]
-
-
-class Pools(ResponseModel):
-    """`own` are the workspace's; `lent` are the names of the operator's that it may use beside them, and `loans` say in whose name."""
-
-    own: list[Pool]
-    lent: list[str]
-    loans: list[LoanOut]
 
 
 def loan_out(loan: Loan) -> LoanOut:

@@ -2,19 +2,20 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Path, Response, status
-from pydantic import Field, JsonValue
+from fastapi import APIRouter, Response, status
 
 from fairpost.actions import portals as actions
 from fairpost.api.access import WRITING, Caller, Manages, Reads, Sends
 from fairpost.api.acting import act
-from fairpost.api.answers import Answer, Moment, Removed, RequestModel, ResponseModel, Text, failures
+from fairpost.api.answers import Answer, Removed, failures
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.routes.emails import KNOWN_BEFORE, Accepted, Address, Addresses, IdempotencyKey, hand_in
-from fairpost.api.routes.templates import TemplatePreview
+from fairpost.api.routes.emails import KNOWN_BEFORE, hand_in
 from fairpost.api.service import Service, TheService
+from fairpost.api.shapes.emails import Accepted, IdempotencyKey
+from fairpost.api.shapes.portals import PortalItem, PortalPath, PortalPreviewIn, PortalSend, TypePath, WordsIn, WordsOut
+from fairpost.api.shapes.templates import TemplatePreview
 from fairpost.auth.mails import ADMIN_PORTAL
 from fairpost.model.errors import FairpostError
 from fairpost.portals import Override, WorkspacePortals
@@ -25,61 +26,6 @@ from fairpost.templates.portals import PortalTemplate, Words
 
 TAG = {"name": "portals", "description": "The product's own e-mails: welcome, codes, invitations."}
 router = APIRouter(prefix="/api/portals", tags=["portals"])
-
-PortalPath = Annotated[
-    Text, Path(max_length=100, description="hub, org, agency, or one of the operator's; admin for admins alone.")
-]
-TypePath = Annotated[
-    Text,
-    Path(max_length=100, description="welcome, forgot_password, password_changed, email_verification, invite, tfa, …"),
-]
-WORDS_MAX = 102_400
-
-Part = Annotated[Text, Field(max_length=WORDS_MAX)]
-Values = Annotated[dict[str, JsonValue], Field(max_length=200)]
-
-
-class PortalItem(ResponseModel):
-    portal: str
-    type: str
-    fields: list[str]
-    is_urgent: bool
-    is_overridden: bool
-    changed_at: Moment | None
-    problem: Annotated[str | None, Field(description="Why the workspace's own words are not used any more.")]
-
-
-class WordsIn(RequestModel):
-    subject: Part
-    text: Part
-    html: Part
-    preheader: Part | None = None
-
-
-class WordsOut(ResponseModel):
-    portal: str
-    type: str
-    subject: str
-    preheader: str | None
-    text: str
-    html: str
-    warnings: Annotated[list[str], Field(default_factory=list)]
-
-
-class ValuesIn(RequestModel):
-    values: Annotated[Values, Field(default_factory=dict)]
-
-
-class PortalPreviewIn(ValuesIn):
-    words: Annotated[WordsIn | None, Field(description="These, and not those in use. Nothing is kept.")] = None
-
-
-class PortalSend(ValuesIn):
-    to: Addresses
-    from_: Annotated[Address | None, Field(alias="from")] = None
-    user: Text | None = None
-    pool: Text | None = None
-    account: Text | None = None
 
 
 @router.get("", summary="All of them, and which are in the workspace's own words", responses=failures())

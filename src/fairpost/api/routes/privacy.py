@@ -1,42 +1,21 @@
 """A person's data in a workspace: handed out, and erased on request."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from fairpost.actions import privacy as actions
 from fairpost.api.access import LONG, Caller, Manages
 from fairpost.api.acting import act
-from fairpost.api.answers import AddressPath, Answer, Id, ResponseModel, failures
+from fairpost.api.answers import AddressPath, Answer, failures
 from fairpost.api.errors import invalid
+from fairpost.api.shapes.privacy import Erased, PersonData
 from fairpost.store import privacy as persons
 
 TAG = {"name": "persons", "description": "What the workspace has of a person: handed out, or erased."}
 router = APIRouter(prefix="/api/persons", tags=["persons"])
-
-
-class PersonData(ResponseModel):
-    prospects: list[dict[str, Any]]
-    suppressions: list[dict[str, Any]]
-    soft_bounces: list[dict[str, Any]]
-    inbox_mails: list[dict[str, Any]]
-    events: list[dict[str, Any]]
-    emails: list[dict[str, Any]]
-
-
-class Erased(ResponseModel):
-    """How much was erased, and of e-mails that still waited: cancelled, or sent on to the others alone."""
-
-    prospects: int
-    suppressions: Annotated[int, Field(description="They live on as hashes.")]
-    cancelled: int
-    taken_out: int
-    emails: int
-    events: int
-    in_hand: Annotated[list[Id], Field(description="E-mails being sent or in doubt: ask again later.")]
 
 
 @router.get(

@@ -7,7 +7,7 @@ from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import Annotated, BinaryIO, Literal, cast
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from fairpost.actions import prospects as actions
@@ -16,23 +16,18 @@ from fairpost.api.acting import act
 from fairpost.api.answers import (
     AddressPath,
     Answer,
-    Id,
-    Moment,
-    Name,
     Page,
     Removed,
-    RequestModel,
-    ResponseModel,
-    Text,
     as_dict,
     failures,
 )
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of, sealed
+from fairpost.api.shapes.prospects import ImportedOut, ListName, ListOut, ProspectChange, ProspectIn, ProspectOut
 from fairpost.model.errors import NotFound
 from fairpost.model.prospect import BadProspectLine, Prospect, ProspectLine
 from fairpost.model.public_ids import Kind
-from fairpost.prospects.csv_reader import EXTERNAL_ID_CHARS_MAX, UnreadableFile, read_prospects
+from fairpost.prospects.csv_reader import UnreadableFile, read_prospects
 from fairpost.prospects.json_reader import LIST_MAX, read_json_lines, read_json_list, text_of, wrong_fields
 from fairpost.store import prospects as stored
 from fairpost.store.store import Store
@@ -43,64 +38,8 @@ router = APIRouter(prefix="/api", tags=["prospects"])
 MEMORY_BYTES_MAX = 1_048_576  # of a list that comes in; what is longer goes to a file
 LINES_AT_ONCE = 2_000  # so long one thread reads while the others are served
 
-ListName = Annotated[Name, Path(description="The list's name.")]
-FieldValue = Annotated[Text, Field(max_length=100_000)] | int | float | bool | None
 
 CSV, LINES, LIST = "text/csv", "application/x-ndjson", "application/json"
-
-
-class ListOut(ResponseModel):
-    name: str
-    prospects: Annotated[int, Field(description="How many are on it.")]
-    created_at: Moment
-
-
-class ProspectOut(ResponseModel):
-    id: Id
-    address: str
-    external_id: Annotated[str | None, Field(description="Your own id for this person.")]
-    fields: dict[str, str]
-    timezone: str | None
-    is_paused: bool
-    lists: list[str]
-    created_at: Moment
-
-
-class BadLineOut(ResponseModel):
-    line: int
-    text: str
-    why: str
-
-
-class ImportedOut(ResponseModel):
-    """What became of the lines: each is counted once. `bad_lines` are the first 100 of the bad ones."""
-
-    added: int
-    changed: int
-    same: Annotated[int, Field(description="Known already, with all that the line says.")]
-    duplicates: Annotated[int, Field(description="Of an earlier line.")]
-    bad: int
-    bad_lines: list[BadLineOut]
-
-
-class ProspectIn(RequestModel):
-    """One line, or one of the list."""
-
-    address: Text
-    id: Annotated[Text | int | None, Field(description="Your own id for this person.")] = None
-    timezone: Annotated[Text | None, Field(description="Like Europe/Berlin.")] = None
-    fields: dict[str, FieldValue] | None = None
-
-
-class ProspectChange(RequestModel):
-    """What is left out stays."""
-
-    is_paused: Annotated[bool, Field(description="Nothing goes to one who is paused; it waits.")] = False
-    fields: Annotated[
-        dict[str, FieldValue], Field(max_length=1_000, description="Beside those there are; null takes one away.")
-    ] = Field(default_factory=dict)
-    timezone: Annotated[Text | None, Field(max_length=100)] = None
-    external_id: Annotated[Text | None, Field(max_length=EXTERNAL_ID_CHARS_MAX)] = None
 
 
 # ── lists ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,23 +1,31 @@
 """When a workspace sends its campaigns, and how much a day."""
 
 from collections.abc import Iterator
-from datetime import date, datetime, time
+from datetime import datetime, time
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BeforeValidator, Field, StrictInt, StringConstraints
 
 from fairpost.actions import schedules as actions
 from fairpost.api.access import Manages, Reads
 from fairpost.api.acting import act
-from fairpost.api.answers import Answer, Moment, RequestModel, ResponseModel, Text, failures
+from fairpost.api.answers import Answer, failures
 from fairpost.api.errors import invalid
-from fairpost.campaigns.values import HOLIDAYS_MAX, WHOLE_MAX, YEARS
-from fairpost.campaigns.words import EVERY_DAY
+from fairpost.api.shapes.schedule import (
+    Opening,
+    QuotaDay,
+    QuotaOut,
+    QuotaStatus,
+    ScheduleIn,
+    ScheduleOut,
+    WindowIn,
+    WindowOut,
+)
+from fairpost.campaigns.values import YEARS
 from fairpost.model.window import SendingWindow
 from fairpost.policy import windows
 from fairpost.policy.calendar import day_start
-from fairpost.policy.quotas import RAMP_UP_DAYS_MAX, allowed_on, day_number
+from fairpost.policy.quotas import allowed_on, day_number
 from fairpost.store import schedules
 from fairpost.store.schedules import QuotaUsed, StoredSchedule
 
@@ -32,96 +40,6 @@ PLACES = {  # how the rules call a field, and where it stands here
     "ramp_up_days": "quota.ramp_up_days",
     "ramp_up_percents": "quota.ramp_up_percents",
 }
-
-
-def _is_day(value: object) -> object:
-    if not isinstance(value, str) or len(value) != len("2027-12-25"):
-        raise ValueError("must be a day like 2027-12-25")
-    return value
-
-
-Weekday = Annotated[StrictInt, Field(ge=1, le=7, description="1 is Monday.")]
-ClockTime = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$")]
-Day = Annotated[date, BeforeValidator(_is_day)]
-Percent = Annotated[StrictInt, Field(ge=1, le=100)]
-
-
-class WindowIn(RequestModel):
-    """From `start` to before `end` by the clock there. An end before the start is one of the next day; the same time twice is the whole day."""
-
-    days: Annotated[tuple[Weekday, ...], Field(min_length=1, max_length=7)] = tuple(sorted(EVERY_DAY))
-    start: ClockTime = "00:00"
-    end: ClockTime = "00:00"
-    holidays: Annotated[tuple[Day, ...], Field(max_length=HOLIDAYS_MAX)] = ()
-
-
-class QuotaIn(RequestModel):
-    daily_max: Annotated[
-        StrictInt | None, Field(ge=1, le=WHOLE_MAX, description="Of all campaigns together. Null: no quota.")
-    ] = None
-    ramp_up_days: Annotated[StrictInt, Field(ge=0, le=RAMP_UP_DAYS_MAX, description="It grows evenly so long.")] = 0
-    ramp_up_percents: Annotated[
-        tuple[Percent, ...],
-        Field(max_length=RAMP_UP_DAYS_MAX, description="Instead: the share of each of the first days."),
-    ] = ()
-
-
-class ScheduleIn(RequestModel):
-    """The whole schedule: what is left out has its default."""
-
-    timezone: Annotated[Text, Field(max_length=100, examples=["Europe/Berlin"])] = "UTC"
-    window: Annotated[WindowIn | None, Field(description="Null: at any time.")] = None
-    quota: QuotaIn = QuotaIn()
-
-
-class WindowOut(ResponseModel):
-    days: list[int]
-    start: str
-    end: str
-    holidays: list[date]
-
-
-class QuotaOut(ResponseModel):
-    daily_max: int | None
-    ramp_up_days: int
-    ramp_up_percents: list[int]
-
-
-class ScheduleOut(ResponseModel):
-    is_set: Annotated[bool, Field(description="False: nobody has set one, and mail goes out at any time.")]
-    timezone: str
-    window: WindowOut | None
-    quota: QuotaOut
-    is_open: Annotated[bool, Field(description="Whether the window is open now.")]
-    opens_at: Annotated[Moment | None, Field(description="Null: it is open, or stays shut for a year.")]
-    closes_at: Annotated[Moment | None, Field(description="Null: it is shut, or always open.")]
-    ramp_up_day: Annotated[int | None, Field(description="Null: there is none, or it has not begun.")]
-    recipients_timezones: Annotated[
-        list[str], Field(description="Of campaigns that go by the clocks of their recipients.")
-    ]
-    is_sending: Annotated[bool, Field(description="Campaigns are under way.")]
-
-
-class Opening(ResponseModel):
-    opens_at: Moment
-    closes_at: Moment
-
-
-class QuotaDay(ResponseModel):
-    day: date
-    starts_at: Moment
-    ends_at: Moment
-    open: Annotated[list[Opening] | None, Field(description="Null: the whole day.")]
-    allowed: Annotated[int | None, Field(description="Null: as much as you like.")]
-    used: Annotated[int, Field(description="Counted where there is a quota.")]
-
-
-class QuotaStatus(ResponseModel):
-    """Days are those of the workspace's own clock; the first is today."""
-
-    timezone: str
-    daily_max: int | None
-    days: list[QuotaDay]
 
 
 @router.get("", summary="When and how much it sends", responses=failures())

@@ -1,18 +1,17 @@
 """Sequences: which templates a campaign sends one after the other, and how long it waits between them."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
-from fastapi import APIRouter, Path, Response, status
-from pydantic import Field, StrictBool, StrictInt
+from fastapi import APIRouter, Response, status
 
 from fairpost.actions import templates as actions
 from fairpost.api.access import Manages, Reads
 from fairpost.api.acting import act
-from fairpost.api.answers import Answer, Moment, Name, Page, Removed, RequestModel, ResponseModel, Text, failures
+from fairpost.api.answers import Answer, Page, Removed, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
-from fairpost.campaigns.words import CHARS_MAX, DURATION_S_MAX, duration_in_words, duration_s
+from fairpost.api.shapes.sequences import Delayed, SequenceIn, SequenceName, SequenceOut, StepOut
+from fairpost.campaigns.words import duration_in_words, duration_s
 from fairpost.model.campaign import Step
 from fairpost.model.errors import NotFound
 from fairpost.store import templates
@@ -20,48 +19,6 @@ from fairpost.store.templates import StoredSequence
 
 TAG = {"name": "sequences", "description": "Templates in a row: a first e-mail, and those that follow it."}
 router = APIRouter(prefix="/api/sequences", tags=["sequences"])
-
-STEPS_MAX = 100
-
-SequenceName = Annotated[Name, Path(alias="name", description="The sequence's name.")]
-
-
-class Delayed(RequestModel):
-    """How long after the step before was really sent; not for the first."""
-
-    delay: Annotated[Text | None, Field(max_length=CHARS_MAX, examples=["3d", "1d 12h"])] = None
-    delay_s: Annotated[StrictInt | None, Field(ge=0, le=DURATION_S_MAX, description="The same in seconds.")] = None
-
-
-OwnSubject = Annotated[
-    StrictBool,
-    Field(description="A follow-up with its template's subject instead of the first step's: it leaves Gmail's thread."),
-]
-
-
-class StepIn(Delayed):
-    template: Name
-    own_subject: OwnSubject = False
-
-
-class SequenceIn(RequestModel):
-    steps: Annotated[list[StepIn], Field(min_length=1, max_length=STEPS_MAX)]
-
-
-class StepOut(ResponseModel):
-    step: int
-    template: str
-    delay: Annotated[str, Field(description="As in 1d 12h.")]
-    delay_s: int
-    own_subject: Annotated[bool, Field(description="False: it has the subject of the first step.")]
-
-
-class SequenceOut(ResponseModel):
-    name: str
-    steps: list[StepOut]
-    created_at: Moment
-    campaigns: Annotated[list[str], Field(description="Those that send it.")]
-    is_launched: Annotated[bool, Field(description="Some of them already: its steps stay as they are.")]
 
 
 @router.get("", summary="By name", responses=failures())

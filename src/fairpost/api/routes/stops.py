@@ -1,19 +1,18 @@
 """For those who run the service: everything paused; a workspace, a domain, a user or a stream held, throttled, and let go again."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import Field
 
 from fairpost.actions import senders
 from fairpost.api.access import Admin
 from fairpost.api.acting import act_as_admin
 from fairpost.api.admin import RegionQuery, region_meant, store_meant
-from fairpost.api.answers import Answer, Moment, RequestModel, ResponseModel, Text, When, failures
+from fairpost.api.answers import Answer, failures
 from fairpost.api.errors import invalid
-from fairpost.api.routes.users import StopOut
 from fairpost.api.service import Service, TheService
+from fairpost.api.shapes.stops import Hold, Lift, Named, Paused, PauseIn, PauseOut, SenderNamed, StopsNow, ThrottleIn
+from fairpost.api.shapes.users import StopOut
 from fairpost.model.sender import SenderId, SenderLevel
 from fairpost.observe.emails import stops_on
 from fairpost.observe.senders import waiting_behind
@@ -22,78 +21,6 @@ from fairpost.store.senders import named
 from fairpost.store.store import Store
 
 router = APIRouter(prefix="/api/admin", tags=["operators"])
-
-MINUTES_MAX = 525_600  # a year
-
-Reason = Annotated[Text, Field(min_length=1, max_length=500)]
-Minutes = Annotated[int | None, Field(ge=1, le=MINUTES_MAX, description="How long; or say `until`.")]
-
-
-class PauseIn(RequestModel):
-    reason: Reason
-    until: Annotated[When | None, Field(description="It ends by itself then; null: when somebody resumes.")] = None
-
-
-class PauseOut(ResponseModel):
-    """`restored`: this database is not the one it was, and waits for somebody who says that it is to be gone on with."""
-
-    since: Moment
-    until: Moment | None
-    reason: str
-    paused_by: str
-    restored: bool
-
-
-class Paused(ResponseModel):
-    """`pause` is what is so now; `changed`: whether this request did it."""
-
-    region: str
-    pause: PauseOut | None
-    changed: bool
-
-
-class Named(RequestModel):
-    workspace: Annotated[Text, Field(min_length=1, max_length=200)]
-    level: Literal["workspace", "domain", "user", "stream"] = "workspace"
-    name: Annotated[
-        Text, Field(max_length=200, description="Of the domain, user or stream; a workspace has none here.")
-    ] = ""
-
-
-class Hold(Named):
-    reason: Reason
-    minutes: Minutes = None
-    until: Annotated[When | None, Field(description="Without it and `minutes`: until released.")] = None
-
-
-class SenderNamed(RequestModel):
-    workspace: Annotated[Text, Field(min_length=1, max_length=200)]
-    level: Literal["workspace", "user"] = "user"
-    name: Annotated[Text, Field(max_length=200, description="Of the user; a workspace has none here.")] = ""
-
-
-class ThrottleIn(SenderNamed):
-    reason: Reason
-    minutes: Minutes = None
-    until: Annotated[When | None, Field(description="Without it and `minutes`: for a day.")] = None
-
-
-class Lift(SenderNamed):
-    immune_minutes: Annotated[
-        int | None,
-        Field(ge=1, le=MINUTES_MAX, description="So long no score throttles it again. [default: a day]"),
-    ] = None
-
-
-class StopsNow(ResponseModel):
-    """What is so now: `stops` of this name and of its workspace; none: nothing holds its mail back here."""
-
-    workspace: str
-    level: str
-    name: str
-    region: str
-    stops: list[StopOut]
-    waiting: Annotated[int | None, Field(description="E-mails behind it; null: not counted for a domain or a stream.")]
 
 
 # ── everything ────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,25 +1,31 @@
 """Templates: what e-mails say, checked before it is kept."""
 
 import asyncio
-from typing import Annotated
 
-from fastapi import APIRouter, Path, Response, status
-from pydantic import Field, JsonValue
+from fastapi import APIRouter, Response, status
+from pydantic import JsonValue
 
 from fairpost.actions import templates as actions
 from fairpost.api.access import WRITING, Caller, Manages, Reads
 from fairpost.api.acting import act
-from fairpost.api.answers import Answer, Moment, Name, Page, Removed, RequestModel, ResponseModel, Text, failures
+from fairpost.api.answers import Answer, Page, Removed, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.routes.prospects import prospect_at
+from fairpost.api.shapes.templates import (
+    FilledTemplate,
+    TemplateIn,
+    TemplateItem,
+    TemplateName,
+    TemplateOut,
+    TemplatePreviewIn,
+)
 from fairpost.campaigns.launching import ALWAYS_KNOWN
 from fairpost.model.errors import NotFound
 from fairpost.model.prospect import Prospect
 from fairpost.store import templates
 from fairpost.store.store import Store
 from fairpost.store.templates import StoredTemplate
-from fairpost.templates.reader import TEMPLATE_CHARS_MAX
 from fairpost.templates.rendering import MissingFields, Template, Unrenderable, compile_template
 from fairpost.templates.samples import sample_of
 
@@ -27,66 +33,6 @@ TAG = {"name": "templates", "description": "What e-mails say, with places for wh
 router = APIRouter(prefix="/api/templates", tags=["templates"])
 
 SAMPLE_ADDRESS = "ada@example.com"
-
-TemplateName = Annotated[Name, Path(alias="name", description="The template's name.")]
-Words = Annotated[Text, Field(max_length=TEMPLATE_CHARS_MAX)]
-
-
-class TemplateIn(RequestModel):
-    """A text, or html, or both."""
-
-    subject: Annotated[Words, Field(examples=['Hello {{ first_name or "there" }}'])]
-    text: Words | None = None
-    html: Words | None = None
-
-
-class TemplateItem(ResponseModel):
-    name: str
-    subject: str
-    has_text: bool
-    has_html: bool
-    created_at: Moment
-    changed_at: Moment
-    sequences: Annotated[list[str], Field(description="Those that use it.")]
-
-
-class TemplateOut(ResponseModel):
-    name: str
-    subject: str
-    text: str | None
-    html: str | None
-    required: Annotated[list[str], Field(description="Fields that nobody may lack.")]
-    optional: Annotated[list[str], Field(description="Fields with a fallback, or asked for with `if`.")]
-    created_at: Moment
-    changed_at: Moment
-    sequences: Annotated[list[str], Field(description="Those that use it.")]
-
-
-class TemplatePreviewIn(RequestModel):
-    values: Annotated[
-        dict[Text, JsonValue] | None, Field(description="The fields of a recipient. Left out: made-up ones.")
-    ] = None
-    prospect: Annotated[
-        Text | None, Field(max_length=500, description="The address of a prospect, whose fields they are instead.")
-    ] = None
-    words: Annotated[
-        TemplateIn | None,
-        Field(description="These, and not those that are kept: nothing need be kept under this name."),
-    ] = None
-
-
-class TemplatePreview(ResponseModel):
-    subject: str
-    text: str | None
-    html: str | None
-
-
-class FilledTemplate(TemplatePreview):
-    required: Annotated[list[str], Field(description="Fields that nobody may lack.")]
-    optional: Annotated[list[str], Field(description="Fields with a fallback, or asked for with `if`.")]
-    values: Annotated[
-        dict[str, JsonValue], Field(description="What the fields were filled with, where it was not given.")
-    ]
 
 
 @router.get("", summary="By name", responses=failures())

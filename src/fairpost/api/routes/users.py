@@ -2,16 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
-from pydantic import Field
+from fastapi import APIRouter, Query
 
 from fairpost.actions.senders import SetUser, set_user
 from fairpost.api.access import Caller, Manages, Reads
 from fairpost.api.acting import act
-from fairpost.api.answers import Answer, Count, Moment, Page, RequestModel, ResponseModel, Text, When, failures
+from fairpost.api.answers import Answer, Page, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.service import TheService
+from fairpost.api.shapes.users import Last24Hours, StopOut, ThrottleOut, UserIn, UserItem, UserName, UserOut
 from fairpost.model.errors import NotFound
 from fairpost.model.sender import Priority, Sender, SenderId
 from fairpost.observe.emails import Stop
@@ -22,76 +22,6 @@ from fairpost.store import senders
 
 TAG = {"name": "users", "description": "Those for whom the workspace sends."}
 router = APIRouter(prefix="/api/users", tags=["users"])
-
-UserName = Annotated[Text, Path(min_length=1, max_length=200, description="As e-mails name it in `user`.")]
-
-
-class UserIn(RequestModel):
-    """All that is known of a user: what is left out is not known any more."""
-
-    plan: Annotated[
-        Text | None,
-        Field(
-            max_length=100, description="What it pays for. Where tiers are lanes that all share, the operator says so."
-        ),
-    ] = None
-    since: Annotated[When | None, Field(description="Since when it exists.")] = None
-    daily_max: Annotated[Count | None, Field(description="Most it may submit in 24 hours, on any way.")] = None
-    waiting_max: Annotated[Count | None, Field(description="Most of it that may wait.")] = None
-    home: Annotated[
-        Text | None,
-        Field(
-            max_length=253,
-            description="The domain among whose users it is served, whatever its From. Left out, it stays.",
-        ),
-    ] = None
-
-
-class ThrottleOut(ResponseModel):
-    """Nothing of the user goes out before `until`."""
-
-    since: Moment
-    until: Moment
-    is_by_hand: Annotated[bool, Field(description="The operator's decision; else it follows from what was sent.")]
-    reasons: list[str]
-
-
-class UserItem(ResponseModel):
-    name: str
-    plan: str | None
-    since: Moment | None
-    tier: Annotated[str, Field(description="high, normal, low or throttled; an engine decides it.")]
-    throttle: ThrottleOut | None
-    daily_max: int | None
-    waiting_max: int | None
-
-
-class Last24Hours(ResponseModel):
-    volume: Annotated[int, Field(description="E-mails that became due.")]
-    sent: int
-    bounced: int
-    rejected: int
-
-
-class StopOut(ResponseModel):
-    """Nothing of this name goes out before `until`; null: until released."""
-
-    level: Annotated[str, Field(description="workspace or user")]
-    until: Moment | None
-    reason: str | None
-    is_throttle: bool
-
-
-class UserOut(UserItem):
-    waiting: int
-    home: Annotated[
-        str | None,
-        Field(
-            description="The domain among whose users it is served. Empty: the account's own. Null: nothing was sent yet."
-        ),
-    ]
-    last_24h: Last24Hours
-    stops: list[StopOut]
 
 
 @router.get("", summary="Those that were registered or decided on, by name", responses=failures())

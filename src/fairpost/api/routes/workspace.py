@@ -1,15 +1,15 @@
 """The workspace itself: its keys, and who changed what in it."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, status
-from pydantic import Field
 
 from fairpost.actions import keys as actions
 from fairpost.api.access import Manages, Reads
 from fairpost.api.acting import act
-from fairpost.api.answers import Answer, Id, Moment, Page, RequestModel, ResponseModel, Text, When, as_dict, failures
+from fairpost.api.answers import Answer, Page, Text, as_dict, failures
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
+from fairpost.api.shapes.workspace import AuditOut, KeyIn, KeyOut, ListedKey, NewKey, WorkspaceOut
 from fairpost.auth.key_makers import MadeKey, made_keys
 from fairpost.model.outside import detail_outside, subject_outside
 from fairpost.model.person import Role
@@ -19,60 +19,6 @@ from fairpost.store import workspaces
 
 TAG = {"name": "workspace", "description": "The workspace itself: keys, domains, audit."}
 router = APIRouter(prefix="/api", tags=["workspace"])
-
-
-class WorkspaceOut(ResponseModel):
-    name: str
-    region: str
-    pools: Annotated[list[str], Field(description="Of the operator's, that it may send through.")]
-    created_at: Moment
-    you: str
-    scopes: list[Scope]
-
-
-class KeyOut(ResponseModel):
-    id: str
-    name: str
-    scopes: list[Scope]
-    per_minute: int
-    created_at: Moment
-    created_by: Annotated[str, Field(description="A manager, a key, the operator or the command line.")]
-    expires_at: Moment | None
-    revoked_at: Moment | None
-    last_used_at: Moment | None
-
-
-class ListedKey(KeyOut):
-    maker: Annotated[
-        str | None,
-        Field(description="The address of the member who made it, himself or with a key that he had made."),
-    ]
-    maker_role: Annotated[Role | None, Field(description="What this member is now.")]
-    is_maker_member: Annotated[
-        bool | None,
-        Field(description="False: whoever made it is disabled, and may have the key still. Null: no member."),
-    ]
-
-
-class NewKey(KeyOut):
-    key: Annotated[str, Field(description="Shown this once.")]
-
-
-class KeyIn(RequestModel):
-    name: Annotated[Text, Field(max_length=200)] = ""
-    scopes: Annotated[list[Scope], Field(min_length=1, max_length=3)]
-    per_minute: Annotated[int, Field(ge=1, le=100_000)] = workspaces.RATE_DEFAULT
-    expires_at: When | None = None
-
-
-class AuditOut(ResponseModel):
-    id: Id
-    at: Moment
-    who: str
-    action: str
-    subject: str
-    detail: dict[str, Any] | None
-    request_id: str | None
 
 
 @router.get("/workspace", summary="Whose key this is", responses=failures())

@@ -11,8 +11,10 @@ from fairpost.api.conditions import shown
 from fairpost.api.live import Look, Screen
 from fairpost.api.names import as_known, own_route
 from fairpost.api.pages import cursor_of
-from fairpost.api.routes.campaign_course import CampaignCourse, course_of
-from fairpost.api.routes.campaigns import GapOut, state_word
+from fairpost.api.routes.campaign_course import course_of
+from fairpost.api.routes.campaigns import state_word
+from fairpost.api.shapes.campaign_course import CampaignCourse
+from fairpost.api.shapes.campaigns import GapOut
 from fairpost.api.topics.course_drawing import course_chart
 from fairpost.api.topics.watching import Watcher, drawn, told
 from fairpost.model.account import Account

@@ -1,7 +1,8 @@
 """What is watched of one e-mail."""
 
 from fairpost.api.live import Look
-from fairpost.api.routes.emails import EmailNow, email_now
+from fairpost.api.routes.emails import email_now
+from fairpost.api.shapes.emails import EmailNow
 from fairpost.api.topics.watching import Watcher, told
 from fairpost.model.errors import NotFound
 

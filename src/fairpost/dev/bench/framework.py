@@ -5,8 +5,8 @@ import sys
 from fastapi import FastAPI
 
 from fairpost.api.clients import ClientLimits
-from fairpost.api.routes.emails import EmailIn
 from fairpost.api.serve import listener_on, run_processes
+from fairpost.api.shapes.emails import EmailIn
 
 
 def create() -> FastAPI:

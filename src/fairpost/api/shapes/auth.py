@@ -1,0 +1,104 @@
+"""Signing in, sessions and passwords."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text
+from fairpost.model.person import Role
+
+Address = Annotated[Text, Field(min_length=3, max_length=320)]
+Password = Annotated[str, Field(min_length=1, max_length=1024, json_schema_extra={"format": "password"})]
+Token = Annotated[Text, Field(min_length=20, max_length=200)]
+PersonName = Annotated[Text, Field(max_length=80)]
+
+
+class PersonOut(ResponseModel):
+    address: str
+    name: str
+    role: Role
+    workspace: Annotated[str | None, Field(description="Null: runs the service.")]
+    created_at: Moment
+    disabled_at: Moment | None
+    last_sign_in_at: Moment | None
+    has_password: Annotated[bool, Field(description="False: was invited, and has not come yet.")]
+
+
+class SignInIn(RequestModel):
+    address: Address
+    password: Password
+    workspace: Annotated[
+        Text | None,
+        Field(
+            max_length=100,
+            description="Needed only where the password is right in several workspaces, which the refusal names. Empty: those who run the service.",
+        ),
+    ] = None
+
+
+class CodeSent(ResponseModel):
+    """A code was made. The cookie that came with this answer is needed for it."""
+
+    expires_at: Moment
+    is_on_its_way: Annotated[
+        bool, Field(description="False: no account of the service can send it now. The server itself can show a code.")
+    ]
+    then: Annotated[str | None, Field(description="What to type on the server where it is not on its way.")]
+
+
+class CodeIn(RequestModel):
+    code: Annotated[Text, Field(min_length=6, max_length=20)]
+
+
+class SessionBegun(ResponseModel):
+    person: PersonOut
+    expires_at: Moment
+    csrf_token: Annotated[str, Field(description="To be sent as X-CSRF-Token with every change.")]
+
+
+class SessionNow(PersonOut):
+    expires_at: Moment
+    csrf_token: Annotated[
+        str, Field(description="The same as when the session began: for a page that was loaded again.")
+    ]
+    workspace_choice: Annotated[bool, Field(description="True: says with X-Workspace in which workspace to act.")]
+    has_inbox: Annotated[bool, Field(description="True: the development inbox is installed.")]
+
+
+class SessionOut(ResponseModel):
+    id: str
+    created_at: Moment
+    seen_at: Moment
+    expires_at: Moment
+    agent: str
+    is_this: bool
+
+
+class Enter(RequestModel):
+    token: Token
+
+
+class Accept(RequestModel):
+    token: Token
+    password: Password
+    name: PersonName = ""
+
+
+class SetUp(Accept):
+    address: Address
+
+
+class AcceptedOut(PersonOut):
+    """Who accepts an invitation is signed in; after a reset the last two are null."""
+
+    expires_at: Moment | None
+    csrf_token: str | None
+
+
+class NewPassword(RequestModel):
+    old: Password
+    new: Password
+
+
+class Done(ResponseModel):
+    done: bool = True

@@ -1,0 +1,28 @@
+"""The result of a bulk request, line by line."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from fairpost.api.answers import Id, ResponseModel
+
+
+class LineError(ResponseModel):
+    code: str
+    field: str
+    message: str
+
+
+class LineResult(ResponseModel):
+    """`id` and `new` of a line that was taken, `error` of one that was not."""
+
+    id: Id | None = None
+    new: bool | None = None
+    error: LineError | None = None
+
+
+class BulkResult(ResponseModel):
+    accepted: int
+    duplicates: Annotated[int, Field(description="Of the accepted: whose idempotency key was known.")]
+    rejected: int
+    results: list[LineResult]

@@ -1,0 +1,15 @@
+"""What happened to e-mails."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from fairpost.api.answers import Id, Moment, ResponseModel
+
+
+class Event(ResponseModel):
+    id: Id
+    at: Moment
+    kind: Annotated[str, Field(description="Like held, released, throttled, retried, account_paused.")]
+    subject: str
+    detail: dict[str, Any] | None

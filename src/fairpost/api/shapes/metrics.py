@@ -1,0 +1,112 @@
+"""Figures of a workspace."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from fairpost.api.answers import Moment, ResponseModel
+from fairpost.model.states import EmailClass
+from fairpost.observe.queue import READY_MAX
+
+Ready = Annotated[
+    int,
+    Field(description=f"Of those waiting, due now. Counted up to {READY_MAX:,}: that number means so many or more."),
+]
+OldestWait = Annotated[float | None, Field(description="How long the oldest has been due, held or not.")]
+
+
+class Outcomes(ResponseModel):
+    """Hours count whole: `since` is the beginning of one."""
+
+    since: Moment
+    sent: int
+    bounced: Annotated[int, Field(description="Hard bounces.")]
+    rejected: Annotated[int, Field(description="Refused by servers for content, a policy or the sender.")]
+    failed: Annotated[int, Field(description="Given up; counted among the 10,000 newest.")]
+
+
+class Counts(ResponseModel):
+    waiting: Annotated[int, Field(description="Scheduled or ready.")]
+    ready: Ready
+    scheduled: Annotated[
+        int | None, Field(description="Waiting, and not due yet; null where `ready` stopped counting.")
+    ]
+    claimed: int
+    sending: int
+    in_doubt: int
+    oldest_wait_s: OldestWait
+
+
+class ClassCounts(Counts):
+    email_class: Annotated[EmailClass, Field(serialization_alias="class")]
+
+
+class QueueOut(Counts):
+    now: Moment
+    classes: list[ClassCounts]
+    last_hour: Outcomes
+    last_day: Outcomes
+
+
+class Portion(ResponseModel):
+    """`share` is of all that the workspace has here."""
+
+    name: str
+    emails: int
+    share: float
+
+
+class Evenness(ResponseModel):
+    senders: int
+    emails: int
+    gini: Annotated[float, Field(description="0: all have the same; towards 1: one has everything.")]
+    jain: Annotated[float, Field(description="1: all have the same; 1/n: one of n has everything.")]
+    largest_share: float
+
+
+class WaitingOut(ResponseModel):
+    emails: int
+    users: Evenness
+    top_users: list[Portion]
+    top_domains: list[Portion]
+
+
+class ServedOut(ResponseModel):
+    """What was sent, bounced or rejected; `hours` from the oldest to the one that runs."""
+
+    emails: int
+    sent: int
+    bounced: int
+    rejected: int
+    per_hour: float
+    hours: list[int]
+    users: Evenness
+    top_users: list[Portion]
+
+
+class Waits(ResponseModel):
+    """In seconds, from due to begun."""
+
+    count: int
+    mean_s: float
+    p50_s: float
+    p99_s: float
+
+
+class Throttled(ResponseModel):
+    """How many users nothing goes out of now, and how many names are held."""
+
+    throttled: int
+    stopped: int
+    held: int
+
+
+class FairnessOut(ResponseModel):
+    now: Moment
+    since: Moment
+    waiting: WaitingOut
+    served: ServedOut
+    waits: Annotated[
+        Waits | None, Field(description="Of what went through the workspace's own accounts; null where nothing did.")
+    ]
+    throttling: Throttled

@@ -1,0 +1,74 @@
+"""Workspaces, loans and operators, for those who run the service."""
+
+from typing import Annotated
+
+from fastapi import Path, Query
+from pydantic import Field
+
+from fairpost.actions.lending import SENDERS_MAX
+from fairpost.api.answers import (
+    Moment,
+    RequestModel,
+    ResponseModel,
+    Text,
+)
+from fairpost.api.shapes.auth import Address, PersonName
+from fairpost.api.shapes.pools import LoanOut
+from fairpost.model.workspace import WORKSPACE_NAME
+
+NamePath = Annotated[str, Path(pattern=f"^{WORKSPACE_NAME.pattern}$", description="The workspace.")]
+AuditRegion = Annotated[
+    Text | None,
+    Query(
+        max_length=31, description="What was done to this region. [default: to people and workspaces, which home knows]"
+    ),
+]
+PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
+
+
+class LoanIn(RequestModel):
+    pool: PoolName
+    from_: Annotated[
+        list[Annotated[Text, Field(min_length=1, max_length=320)]],
+        Field(
+            alias="from",
+            min_length=1,
+            max_length=SENDERS_MAX,
+            description="What may stand in From: addresses, domains, `proven` (what the workspace has shown to be its own), `account` (the account's own address).",
+        ),
+    ]
+
+
+class WorkspaceItem(ResponseModel):
+    name: str
+    region: str
+    pools: list[str]
+    loans: list[LoanOut]
+    created_at: Moment
+    suspended_at: Moment | None
+    reason: str | None
+
+
+class WorkspaceSeen(ResponseModel):
+    name: str
+    is_registered: Annotated[
+        bool, Field(description="False: applications or commands send from it, and it has no keys and no members.")
+    ]
+
+
+class WorkspaceIn(RequestModel):
+    region: Annotated[
+        Text | None, Field(max_length=31, description="Where it lives, for good. [default: the first]")
+    ] = None
+    pools: Annotated[
+        list[PoolName | LoanIn] | None,
+        Field(
+            max_length=100,
+            description="To lend, in place of those lent before; a bare name means `proven`. Left out: what is lent stays, and a new workspace is lent nothing.",
+        ),
+    ] = None
+
+
+class AdminIn(RequestModel):
+    address: Address
+    name: PersonName = ""

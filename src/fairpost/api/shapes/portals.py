@@ -1,0 +1,63 @@
+"""The product's own e-mails."""
+
+from typing import Annotated
+
+from fastapi import Path
+from pydantic import Field, JsonValue
+
+from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text
+from fairpost.api.shapes.emails import Address, Addresses
+
+PortalPath = Annotated[
+    Text, Path(max_length=100, description="hub, org, agency, or one of the operator's; admin for admins alone.")
+]
+TypePath = Annotated[
+    Text,
+    Path(max_length=100, description="welcome, forgot_password, password_changed, email_verification, invite, tfa, …"),
+]
+WORDS_MAX = 102_400
+Part = Annotated[Text, Field(max_length=WORDS_MAX)]
+Values = Annotated[dict[str, JsonValue], Field(max_length=200)]
+
+
+class PortalItem(ResponseModel):
+    portal: str
+    type: str
+    fields: list[str]
+    is_urgent: bool
+    is_overridden: bool
+    changed_at: Moment | None
+    problem: Annotated[str | None, Field(description="Why the workspace's own words are not used any more.")]
+
+
+class WordsIn(RequestModel):
+    subject: Part
+    text: Part
+    html: Part
+    preheader: Part | None = None
+
+
+class WordsOut(ResponseModel):
+    portal: str
+    type: str
+    subject: str
+    preheader: str | None
+    text: str
+    html: str
+    warnings: Annotated[list[str], Field(default_factory=list)]
+
+
+class ValuesIn(RequestModel):
+    values: Annotated[Values, Field(default_factory=dict)]
+
+
+class PortalPreviewIn(ValuesIn):
+    words: Annotated[WordsIn | None, Field(description="These, and not those in use. Nothing is kept.")] = None
+
+
+class PortalSend(ValuesIn):
+    to: Addresses
+    from_: Annotated[Address | None, Field(alias="from")] = None
+    user: Text | None = None
+    pool: Text | None = None
+    account: Text | None = None

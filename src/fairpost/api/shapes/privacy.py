@@ -1,0 +1,28 @@
+"""What is stored about a person, and what was erased."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from fairpost.api.answers import Id, ResponseModel
+
+
+class PersonData(ResponseModel):
+    prospects: list[dict[str, Any]]
+    suppressions: list[dict[str, Any]]
+    soft_bounces: list[dict[str, Any]]
+    inbox_mails: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    emails: list[dict[str, Any]]
+
+
+class Erased(ResponseModel):
+    """How much was erased, and of e-mails that still waited: cancelled, or sent on to the others alone."""
+
+    prospects: int
+    suppressions: Annotated[int, Field(description="They live on as hashes.")]
+    cancelled: int
+    taken_out: int
+    emails: int
+    events: int
+    in_hand: Annotated[list[Id], Field(description="E-mails being sent or in doubt: ask again later.")]

@@ -1,0 +1,73 @@
+"""Prospects, and the lists that they are on."""
+
+from typing import Annotated
+
+from fastapi import Path
+from pydantic import Field
+
+from fairpost.api.answers import (
+    Id,
+    Moment,
+    Name,
+    RequestModel,
+    ResponseModel,
+    Text,
+)
+from fairpost.prospects.csv_reader import EXTERNAL_ID_CHARS_MAX
+
+ListName = Annotated[Name, Path(description="The list's name.")]
+FieldValue = Annotated[Text, Field(max_length=100_000)] | int | float | bool | None
+
+
+class ListOut(ResponseModel):
+    name: str
+    prospects: Annotated[int, Field(description="How many are on it.")]
+    created_at: Moment
+
+
+class ProspectOut(ResponseModel):
+    id: Id
+    address: str
+    external_id: Annotated[str | None, Field(description="Your own id for this person.")]
+    fields: dict[str, str]
+    timezone: str | None
+    is_paused: bool
+    lists: list[str]
+    created_at: Moment
+
+
+class BadLineOut(ResponseModel):
+    line: int
+    text: str
+    why: str
+
+
+class ImportedOut(ResponseModel):
+    """What became of the lines: each is counted once. `bad_lines` are the first 100 of the bad ones."""
+
+    added: int
+    changed: int
+    same: Annotated[int, Field(description="Known already, with all that the line says.")]
+    duplicates: Annotated[int, Field(description="Of an earlier line.")]
+    bad: int
+    bad_lines: list[BadLineOut]
+
+
+class ProspectIn(RequestModel):
+    """One line, or one of the list."""
+
+    address: Text
+    id: Annotated[Text | int | None, Field(description="Your own id for this person.")] = None
+    timezone: Annotated[Text | None, Field(description="Like Europe/Berlin.")] = None
+    fields: dict[str, FieldValue] | None = None
+
+
+class ProspectChange(RequestModel):
+    """What is left out stays."""
+
+    is_paused: Annotated[bool, Field(description="Nothing goes to one who is paused; it waits.")] = False
+    fields: Annotated[
+        dict[str, FieldValue], Field(max_length=1_000, description="Beside those there are; null takes one away.")
+    ] = Field(default_factory=dict)
+    timezone: Annotated[Text | None, Field(max_length=100)] = None
+    external_id: Annotated[Text | None, Field(max_length=EXTERNAL_ID_CHARS_MAX)] = None

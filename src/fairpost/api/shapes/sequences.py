@@ -1,0 +1,50 @@
+"""Sequences and their steps."""
+
+from typing import Annotated
+
+from fastapi import Path
+from pydantic import Field, StrictBool, StrictInt
+
+from fairpost.api.answers import Moment, Name, RequestModel, ResponseModel, Text
+from fairpost.campaigns.words import CHARS_MAX, DURATION_S_MAX
+
+STEPS_MAX = 100
+SequenceName = Annotated[Name, Path(alias="name", description="The sequence's name.")]
+
+
+class Delayed(RequestModel):
+    """How long after the step before was really sent; not for the first."""
+
+    delay: Annotated[Text | None, Field(max_length=CHARS_MAX, examples=["3d", "1d 12h"])] = None
+    delay_s: Annotated[StrictInt | None, Field(ge=0, le=DURATION_S_MAX, description="The same in seconds.")] = None
+
+
+OwnSubject = Annotated[
+    StrictBool,
+    Field(description="A follow-up with its template's subject instead of the first step's: it leaves Gmail's thread."),
+]
+
+
+class StepIn(Delayed):
+    template: Name
+    own_subject: OwnSubject = False
+
+
+class SequenceIn(RequestModel):
+    steps: Annotated[list[StepIn], Field(min_length=1, max_length=STEPS_MAX)]
+
+
+class StepOut(ResponseModel):
+    step: int
+    template: str
+    delay: Annotated[str, Field(description="As in 1d 12h.")]
+    delay_s: int
+    own_subject: Annotated[bool, Field(description="False: it has the subject of the first step.")]
+
+
+class SequenceOut(ResponseModel):
+    name: str
+    steps: list[StepOut]
+    created_at: Moment
+    campaigns: Annotated[list[str], Field(description="Those that send it.")]
+    is_launched: Annotated[bool, Field(description="Some of them already: its steps stay as they are.")]

@@ -1,0 +1,69 @@
+"""Templates and their previews."""
+
+from typing import Annotated
+
+from fastapi import Path
+from pydantic import Field, JsonValue
+
+from fairpost.api.answers import Moment, Name, RequestModel, ResponseModel, Text
+from fairpost.templates.reader import TEMPLATE_CHARS_MAX
+
+TemplateName = Annotated[Name, Path(alias="name", description="The template's name.")]
+Words = Annotated[Text, Field(max_length=TEMPLATE_CHARS_MAX)]
+
+
+class TemplateIn(RequestModel):
+    """A text, or html, or both."""
+
+    subject: Annotated[Words, Field(examples=['Hello {{ first_name or "there" }}'])]
+    text: Words | None = None
+    html: Words | None = None
+
+
+class TemplateItem(ResponseModel):
+    name: str
+    subject: str
+    has_text: bool
+    has_html: bool
+    created_at: Moment
+    changed_at: Moment
+    sequences: Annotated[list[str], Field(description="Those that use it.")]
+
+
+class TemplateOut(ResponseModel):
+    name: str
+    subject: str
+    text: str | None
+    html: str | None
+    required: Annotated[list[str], Field(description="Fields that nobody may lack.")]
+    optional: Annotated[list[str], Field(description="Fields with a fallback, or asked for with `if`.")]
+    created_at: Moment
+    changed_at: Moment
+    sequences: Annotated[list[str], Field(description="Those that use it.")]
+
+
+class TemplatePreviewIn(RequestModel):
+    values: Annotated[
+        dict[Text, JsonValue] | None, Field(description="The fields of a recipient. Left out: made-up ones.")
+    ] = None
+    prospect: Annotated[
+        Text | None, Field(max_length=500, description="The address of a prospect, whose fields they are instead.")
+    ] = None
+    words: Annotated[
+        TemplateIn | None,
+        Field(description="These, and not those that are kept: nothing need be kept under this name."),
+    ] = None
+
+
+class TemplatePreview(ResponseModel):
+    subject: str
+    text: str | None
+    html: str | None
+
+
+class FilledTemplate(TemplatePreview):
+    required: Annotated[list[str], Field(description="Fields that nobody may lack.")]
+    optional: Annotated[list[str], Field(description="Fields with a fallback, or asked for with `if`.")]
+    values: Annotated[
+        dict[str, JsonValue], Field(description="What the fields were filled with, where it was not given.")
+    ]

@@ -1,0 +1,64 @@
+"""A workspace: its keys, settings and audit."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from fairpost.api.answers import Id, Moment, RequestModel, ResponseModel, Text, When
+from fairpost.model.person import Role
+from fairpost.model.workspace import Scope
+from fairpost.store import workspaces
+
+
+class WorkspaceOut(ResponseModel):
+    name: str
+    region: str
+    pools: Annotated[list[str], Field(description="Of the operator's, that it may send through.")]
+    created_at: Moment
+    you: str
+    scopes: list[Scope]
+
+
+class KeyOut(ResponseModel):
+    id: str
+    name: str
+    scopes: list[Scope]
+    per_minute: int
+    created_at: Moment
+    created_by: Annotated[str, Field(description="A manager, a key, the operator or the command line.")]
+    expires_at: Moment | None
+    revoked_at: Moment | None
+    last_used_at: Moment | None
+
+
+class ListedKey(KeyOut):
+    maker: Annotated[
+        str | None,
+        Field(description="The address of the member who made it, himself or with a key that he had made."),
+    ]
+    maker_role: Annotated[Role | None, Field(description="What this member is now.")]
+    is_maker_member: Annotated[
+        bool | None,
+        Field(description="False: whoever made it is disabled, and may have the key still. Null: no member."),
+    ]
+
+
+class NewKey(KeyOut):
+    key: Annotated[str, Field(description="Shown this once.")]
+
+
+class KeyIn(RequestModel):
+    name: Annotated[Text, Field(max_length=200)] = ""
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=3)]
+    per_minute: Annotated[int, Field(ge=1, le=100_000)] = workspaces.RATE_DEFAULT
+    expires_at: When | None = None
+
+
+class AuditOut(ResponseModel):
+    id: Id
+    at: Moment
+    who: str
+    action: str
+    subject: str
+    detail: dict[str, Any] | None
+    request_id: str | None
