@@ -74,8 +74,9 @@ async def test_where_nothing_stops_them_they_get_their_way(
     beacon.pages["/all"] = f"<!doctype html><style>iframe {{ width: 99px; height: 99px }}</style>{frames}"
     page = await context.new_page()
     await page.goto(f"{beacon.url}/all", wait_until="commit")
+    # Clicks come last: one may open a window, and nothing moves in a page behind it.
     for payload in sorted(beside, key=lambda each: each.how == "clicked"):
-        if payload.how == "clicked":  # after the others: a click may open a window, and nothing moves in a page behind one
+        if payload.how == "clicked":
             await page.bring_to_front()
             await page.frame_locator(f'[name="{payload.path}"]').locator("#go").click(no_wait_after=True)
         await heard(beacon, payload)
