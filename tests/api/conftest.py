@@ -109,13 +109,13 @@ async def answering(settings: Settings) -> AsyncIterator[Api]:
     async with (
         Store.open(settings.database_url) as store,
         RegionStores(directory, connections_max=8, answer_s_max=ANSWER_S_MAX) as stores,
-        RegionStores(directory, connections_max=3, answer_s_max=ANSWER_S_MAX) as entrances,
+        RegionStores(directory, connections_max=3, answer_s_max=ANSWER_S_MAX) as auth_stores,
     ):
         service = Service(
             settings=settings,
             home=store,
             stores=stores,
-            entrances=entrances,
+            auth_stores=auth_stores,
             vault=vault_of(settings),
             mail=ServiceMail(portals=_portals(), pool=settings.service_pool, public_url=settings.public_url),
             guard=NetworkGuard(resolve=_resolve),

@@ -9,7 +9,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from fairpost.api import concurrency, live
-from fairpost.api.concurrency import Crowd
+from fairpost.api.concurrency import ConcurrencyLimit
 from fairpost.api.errors import ApiError
 from fairpost.api.service import RECENTS_MAX
 from fairpost.auth import passwords
@@ -24,7 +24,7 @@ HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 
 async def test_a_few_are_under_way_and_the_others_follow() -> None:
-    it, most, now = Crowd(), 0, 0
+    it, most, now = ConcurrencyLimit(), 0, 0
 
     async def one(workspace: str) -> None:
         nonlocal most, now
@@ -43,7 +43,7 @@ async def test_a_few_are_under_way_and_the_others_follow() -> None:
 
 async def test_who_waits_in_vain_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "WAIT_S_MAX", 0.01)
-    it = Crowd()
+    it = ConcurrencyLimit()
     async with it.one_more("a"), it.one_more("a"):
         with pytest.raises(ApiError) as refused:
             async with it.one_more("a"):
@@ -164,5 +164,5 @@ async def test_whatever_names_are_asked_for_the_service_remembers_only_so_much(
         assert len(service.live.topics) <= live.LINGERING_MAX + 2
         assert 1 < len(service.recents) <= RECENTS_MAX
         assert len(service.kept) <= len(service.regions)
-        for crowd_ in (service.crowd, service.trying, service.writing):
-            assert crowd_.workspaces == set()
+        for limit in (service.long, service.trying, service.writing):
+            assert limit.workspaces == set()

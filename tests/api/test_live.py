@@ -13,7 +13,7 @@ import pytest
 
 from fairpost.api import topics
 from fairpost.api.errors import ApiError
-from fairpost.api.live import LOOKS_OF_ONE_MAX, OPERATORS, Doorkeeper, Live, Pass, Screen, State, Topic
+from fairpost.api.live import LOOKS_OF_ONE_MAX, OPERATORS, Credential, Live, Screen, State, StreamRevoker, Topic
 from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
 from fairpost.dev.inbox import mails
@@ -60,7 +60,7 @@ async def watching(client: httpx.AsyncClient, path: str = "/api/live/now") -> As
 @pytest.fixture
 def quick_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions and keys are looked at again soon, so that no test waits for it."""
-    monkeypatch.setattr("fairpost.api.live.PASSES_EVERY_S", 0.2)
+    monkeypatch.setattr("fairpost.api.live.REVOKED_EVERY_S", 0.2)
 
 
 async def _enqueue(api: Api, workspace: str, n: int) -> None:
@@ -391,20 +391,20 @@ async def test_a_look_that_does_not_hear_that_it_is_to_end_is_the_last() -> None
     assert looks == 1
 
 
-async def test_the_doorkeeper_goes_on_after_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairpost.api.live.PASSES_EVERY_S", 0.01)
+async def test_the_stream_revoker_goes_on_after_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairpost.api.live.REVOKED_EVERY_S", 0.01)
     answers: list[bytes | Exception] = [b"", KeyError("ours"), b""]
     log: list[str] = []
 
-    async def still_open(region: str, passes: Collection[Pass]) -> Collection[Pass]:
+    async def still_open(region: str, credentials: Collection[Credential]) -> Collection[Credential]:
         await _given(answers)
-        return passes if log == [] else []  # they have ended after the fault
+        return credentials if log == [] else []  # they have ended after the fault
 
     topic = Topic(lambda: _given([b"1"]), every_s=1.0, log=log.append)
     async with (
         asyncio.timeout(HEARD_S),
         topic.watched(),
-        Doorkeeper(still_open, log=log.append).watching("main", b"hash", topic) as ended,
+        StreamRevoker(still_open, log=log.append).watching("main", b"hash", topic) as ended,
     ):
         await ended.wait()
     assert len(log) == 1

@@ -89,7 +89,7 @@ class House:
     url: str
     store: Store
     stores: RegionStores
-    entrances: RegionStores
+    auth_stores: RegionStores
     app: FastAPI
     portals: Portals
     log: list[str]
@@ -105,7 +105,7 @@ class House:
             settings=settings,
             home=self.store,
             stores=self.stores,
-            entrances=self.entrances,
+            auth_stores=self.auth_stores,
             vault=vault_of(settings),
             mail=mail,
             guard=NetworkGuard(resolve=_resolve),
@@ -128,13 +128,13 @@ async def opened(database_url: str) -> AsyncIterator[House]:
     async with (
         Store.open(database_url) as store,
         RegionStores(directory, connections_max=8, answer_s_max=ANSWER_S_MAX) as stores,
-        RegionStores(directory, connections_max=3, answer_s_max=ANSWER_S_MAX) as entrances,
+        RegionStores(directory, connections_max=3, answer_s_max=ANSWER_S_MAX) as auth_stores,
         serving(app, listener_on("127.0.0.1", 0)) as port,
     ):
         await store.fetch(KEEP)
         url = f"http://127.0.0.1:{port}"
         portals = load_portals(BUILT_IN)
-        yield House(database_url, url, store, stores, entrances, app, portals, log, requests)
+        yield House(database_url, url, store, stores, auth_stores, app, portals, log, requests)
 
 
 async def _resolve(host: str, port: int) -> list[str]:

@@ -109,8 +109,8 @@ async def _by_key(request: Request, service: Service, authorization: str) -> Cal
     parts = KEY.fullmatch(token.strip()) if scheme.lower() == "bearer" else None
     if parts is None or parts[1] not in service.regions:
         raise _unknown()
-    async with service.entrance(parts[1]) as door:
-        entry = await workspaces.enter(door, parts[2], parts[3])
+    async with service.auth_store(parts[1]) as store:
+        entry = await workspaces.enter(store, parts[2], parts[3])
     _require_entry(entry, request)
     _require_workspace(request, entry.workspace)
     owner = await service.store_of(parts[1])
@@ -185,11 +185,11 @@ async def signed_in_of(
     region, _, token = request.cookies.get(SESSION_COOKIE, "").partition(".")
     if not token or (region != HOME and region not in service.regions):
         raise _nobody()
-    async with service.entrance(region) as door:
-        session = await sessions.session_of(door, token)
+    async with service.auth_store(region) as store:
+        session = await sessions.session_of(store, token)
         if session is None or (session.person.workspace is None) != (region == HOME):
             raise _nobody()
-        turn = await workspaces.take_turn(door, f"person {session.person.id}", PERSON_PER_MINUTE)
+        turn = await workspaces.take_turn(store, f"person {session.person.id}", PERSON_PER_MINUTE)
     _tell_turn(request, turn)
     if turn.wait_s is not None:
         raise _too_often(turn)
@@ -225,9 +225,9 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
     elif chosen is not None and chosen != workspace:
         raise _not_yours()
     is_admin = signed_in.person.role is Role.ADMIN
-    async with service.entrance(region) as door:
-        found = await workspaces.find_workspace(door, workspace)
-        if found is None and not (is_admin and await _is_in_use(door, workspace)):
+    async with service.auth_store(region) as store:
+        found = await workspaces.find_workspace(store, workspace)
+        if found is None and not (is_admin and await _is_in_use(store, workspace)):
             raise not_found("workspace", workspace, where="")
     owner = await service.store_of(region)
     if found is not None and found.suspended_at is not None and not is_admin:
@@ -299,11 +299,11 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     return check
 
 
-def _among_few(crowd: Literal["crowd", "trying", "writing"]) -> Callable[..., AsyncIterator[None]]:
+def _limited(limit: Literal["long", "trying", "writing"]) -> Callable[..., AsyncIterator[None]]:
     async def wait(
         caller: Annotated[Caller, Depends(caller_of)], service: Annotated[Service, Depends(service_of)]
     ) -> AsyncIterator[None]:
-        async with getattr(service, crowd).one_more(caller.workspace):
+        async with getattr(service, limit).one_more(caller.workspace):
             yield
 
     return wait
@@ -315,7 +315,7 @@ async def _admin(signed_in: Annotated[SignedIn, Depends(signed_in_of)]) -> Signe
     return signed_in
 
 
-async def _admin_among_few(
+async def _admin_limited(
     _: Annotated[SignedIn, Depends(_admin)], service: Annotated[Service, Depends(service_of)]
 ) -> AsyncIterator[None]:
     async with service.trying.one_more(SERVICE_WORKSPACE):
@@ -325,9 +325,9 @@ async def _admin_among_few(
 Reads = Annotated[Caller, Depends(_needs(Scope.READ))]
 Sends = Annotated[Caller, Depends(_needs(Scope.SEND))]
 Manages = Annotated[Caller, Depends(_needs(Scope.MANAGE))]
-LONG = [Depends(_among_few("crowd"))]  # of a path whose requests take long,
-TRYING = [Depends(_among_few("trying"))]  # for a server that is tried,
-WRITING = [Depends(_among_few("writing"))]  # for words that are compiled
-FEW_ADMINS = [Depends(_admin_among_few)]  # as TRYING, for a path of those who run the service
+LONG = [Depends(_limited("long"))]  # of a path whose requests take long,
+TRYING = [Depends(_limited("trying"))]  # for a server that is tried,
+WRITING = [Depends(_limited("writing"))]  # for words that are compiled
+FEW_ADMINS = [Depends(_admin_limited)]  # as TRYING, for a path of those who run the service
 SignedInPerson = Annotated[SignedIn, Depends(signed_in_of)]
 Admin = Annotated[SignedIn, Depends(_admin)]

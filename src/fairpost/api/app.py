@@ -1,4 +1,4 @@
-"""The application: routes, the gate before them, and an answer for everything that can go wrong."""
+"""The application: routes, the middleware before them, and an answer for everything that can go wrong."""
 
 import json
 import traceback
@@ -14,8 +14,8 @@ from fairpost import __version__
 from fairpost.api.acting import refused
 from fairpost.api.answers import failure, failure_schemas
 from fairpost.api.errors import CODES, DETAILS_MAX, ApiError, without_commands
-from fairpost.api.middleware import Gate
-from fairpost.api.preauth import EarlyAccess
+from fairpost.api.middleware import RequestMiddleware
+from fairpost.api.preauth import PreAuth
 from fairpost.api.routes import (
     accounts,
     all_accounts,
@@ -153,8 +153,8 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
     def report(request_id: str, error: BaseException) -> None:
         log(f"request {request_id} failed: {''.join(traceback.format_exception(error)).rstrip()}")
 
-    app.add_middleware(EarlyAccess, answer=answer)
-    app.add_middleware(Gate, report=report)
+    app.add_middleware(PreAuth, answer=answer)
+    app.add_middleware(RequestMiddleware, report=report)
     return app
 
 
@@ -236,7 +236,7 @@ async def _ours(request: Request, error: Exception) -> Response:
             return failure(ApiError("conflict", without_commands(str(error))))
     trouble = trouble_of(error)
     if trouble is None:
-        raise error  # a fault of ours: the gate writes it down
+        raise error  # a fault of ours: the middleware logs it
     if trouble.kind is Kind.BUSY:
         return failure(_unavailable("Conflicting update. Try again.", RETRY_SOON_S))
     return failure(_away(passes=trouble.meaning.passes))

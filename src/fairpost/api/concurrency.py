@@ -1,4 +1,4 @@
-"""Requests that take long: a few of each workspace at once, and never so many that nobody else is answered. The others wait, for a while."""
+"""Limits on slow requests: a few of each workspace at once, and never so many that others are not answered. The rest wait, for a while."""
 
 import asyncio
 from collections import Counter
@@ -14,7 +14,7 @@ WAITING_MAX = 20  # of a workspace
 WAIT_S_MAX = 20.0
 
 
-class Crowd:
+class ConcurrencyLimit:
     def __init__(self, *, of_all_max: int = OF_ALL_MAX) -> None:
         self._of_all_max = of_all_max
         self._under_way: Counter[str] = Counter()
@@ -51,9 +51,9 @@ class Crowd:
 
 
 def _without_one(counts: Counter[str], workspace: str) -> Counter[str]:
-    return counts - Counter([workspace])  # who has none left is forgotten
+    return counts - Counter([workspace])  # a workspace with none left is dropped
 
 
 def _too_many() -> ApiError:
-    words = "Too many requests that take long are under way. Come again when some of them are done."
+    words = "Too many slow requests of this workspace are in progress. Try again when some of them are done."
     return ApiError("rate_limited", words, headers={"Retry-After": "2"})

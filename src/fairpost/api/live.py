@@ -25,7 +25,7 @@ BEAT_S = 15.0  # without news something is said all the same, so that nobody bet
 OF_ONE_MAX = 250  # streams of one workspace, or of those who run the service
 OF_ALL_MAX = 700  # of this process; those who run the service find a place all the same
 LOOKS_OF_ONE_MAX = 3  # of one workspace at once, however many different things it watches
-PASSES_EVERY_S = 3.0
+REVOKED_EVERY_S = 3.0
 LINGER_S = 300.0  # a topic that nobody watches keeps what it has learnt for so long,
 LINGERING_MAX = 200  # and no more than these do
 
@@ -42,7 +42,7 @@ class Screen(StrEnum):
 
 State = Callable[[Screen], bytes]  # what was seen, as it is told to those who have such a screen
 Look = Callable[[], Awaitable[State]]
-Pass = bytes | str  # by which somebody came in: the hash of a session's token, or the id of a key
+Credential = bytes | str  # the hash of a session's token, or the id of a key
 Log = Callable[[str], None]
 Failure = (FairpostError, *DRIVER_ERRORS)
 
@@ -208,58 +208,60 @@ class Live:
                 del self._topics[key]
 
 
-class Doorkeeper:
-    """Sees that nobody goes on watching whose session or key has ended: one question for all of a database's, every few seconds."""
+class StreamRevoker:
+    """Ends the streams of sessions and keys that were revoked: one query per database, every few seconds."""
 
-    def __init__(self, still_open: Callable[[str, Collection[Pass]], Awaitable[Collection[Pass]]], *, log: Log) -> None:
+    def __init__(
+        self, still_open: Callable[[str, Collection[Credential]], Awaitable[Collection[Credential]]], *, log: Log
+    ) -> None:
         self._still_open = still_open
         self._faults = Faults(log)
-        self._inside: dict[tuple[str, Pass], set[_Guest]] = {}
+        self._open: dict[tuple[str, Credential], set[_Stream]] = {}
         self._task: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def watching(self, region: str, by: Pass, topic: Topic) -> AsyncIterator[asyncio.Event]:
-        """Gives what is set once the session or the key has ended."""
-        guest = _Guest(topic)
-        guests = self._inside.setdefault((region, by), set())
-        guests.add(guest)
+    async def watching(self, region: str, by: Credential, topic: Topic) -> AsyncIterator[asyncio.Event]:
+        """Yields an event that is set once the session or key is revoked."""
+        stream = _Stream(topic)
+        streams = self._open.setdefault((region, by), set())
+        streams.add(stream)
         if self._task is None:
             self._task = asyncio.create_task(self._run())
         try:
-            yield guest.ended
+            yield stream.ended
         finally:
-            guests.discard(guest)
-            if not guests:
-                self._inside.pop((region, by), None)
-            if not self._inside and self._task is not None:
+            streams.discard(stream)
+            if not streams:
+                self._open.pop((region, by), None)
+            if not self._open and self._task is not None:
                 self._task.cancel()
                 self._task = None
 
     async def _run(self) -> None:
         while self._task is asyncio.current_task():
-            await asyncio.sleep(PASSES_EVERY_S)
-            for region in {region for region, _ in self._inside}:
-                await self._try_to_look_at(region)
+            await asyncio.sleep(REVOKED_EVERY_S)
+            for region in {region for region, _ in self._open}:
+                await self._try_to_revoke(region)
 
-    async def _try_to_look_at(self, region: str) -> None:
-        """Who cannot be asked about is asked about again."""
+    async def _try_to_revoke(self, region: str) -> None:
+        """A database that does not answer is asked again next time."""
         try:
-            await self._look_at(region)
+            await self._revoke(region)
         except Failure:
             pass
         except Exception as error:
             self._faults.note(error)
 
-    async def _look_at(self, region: str) -> None:
-        asked = [by for of, by in self._inside if of == region]
+    async def _revoke(self, region: str) -> None:
+        asked = [by for of, by in self._open if of == region]
         known = set(await self._still_open(region, asked))
         for gone in set(asked) - known:
-            for guest in list(self._inside.get((region, gone), ())):
-                guest.ended.set()
-                await guest.topic.wake()
+            for stream in list(self._open.get((region, gone), ())):
+                stream.ended.set()
+                await stream.topic.wake()
 
 
-class _Guest:
+class _Stream:
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.ended = asyncio.Event()

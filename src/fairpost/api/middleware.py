@@ -1,4 +1,4 @@
-"""The gate that every request goes through first: it gets an id, a limit and a time for its body, and always an answer."""
+"""What every request goes through first: it gets an id, a limit and a time for its body, and always an answer."""
 
 import asyncio
 import re
@@ -36,7 +36,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 }
 
 
-class Gate:
+class RequestMiddleware:
     def __init__(self, app: ASGIApp, *, report: Callable[[str, BaseException], None]) -> None:
         self._app = app
         self._report = report
@@ -84,7 +84,9 @@ class Gate:
             if has_begun:
                 raise
             fault = ApiError(
-                "internal", "This is a fault of ours, and it was written down.", details={"request_id": request_id}
+                "internal",
+                f"Internal error. It was logged under request id {request_id}.",
+                details={"request_id": request_id},
             )
             await failure(fault)(scope, receive, answer)
 

@@ -1,4 +1,4 @@
-"""Who sends much is asked who he is before a byte of it is read: strangers cannot make us parse megabytes."""
+"""Authenticates before large bodies are read, so that strangers cannot make us parse megabytes."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,7 +15,7 @@ WITH_BODIES = frozenset({"POST", "PUT", "PATCH"})
 OTHERS = ("/api/auth/", "/api/admin/")  # their bodies are small, and they have doors of their own
 
 
-class EarlyAccess:
+class PreAuth:
     def __init__(self, app: ASGIApp, *, answer: Callable[[Request, Exception], Awaitable[Response]]) -> None:
         self._app = app
         self._answer = answer

@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar
 from dns.asyncresolver import Resolver
 from fastapi import Depends, Request
 
-from fairpost.api.concurrency import TRIALS_MAX, Crowd
-from fairpost.api.live import Doorkeeper, Live, Pass
+from fairpost.api.concurrency import TRIALS_MAX, ConcurrencyLimit
+from fairpost.api.live import Credential, Live, StreamRevoker
 from fairpost.auth import sessions
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, NotFound
@@ -42,7 +42,7 @@ class Service:
     settings: Settings
     home: Store
     stores: RegionStores
-    entrances: RegionStores  # connections of their own: who is busy inside keeps nobody from being let in
+    auth_stores: RegionStores  # connections of their own, so that slow requests do not keep others from authenticating
     vault: Vault
     mail: ServiceMail
     guard: NetworkGuard  # of what workspaces' accounts connect to
@@ -50,32 +50,34 @@ class Service:
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # of throttles by hand
     resolver: Resolver | None = None  # of domains; None: the system's
     live: Live = field(init=False)
-    doorkeeper: Doorkeeper = field(init=False)
+    stream_revoker: StreamRevoker = field(init=False)
     recents: Recents = field(default_factory=lambda: Recents(kept_s=RECENT_S, kept_max=RECENTS_MAX))
-    crowd: Crowd = field(default_factory=Crowd)  # of those who keep the database busy;
-    trying: Crowd = field(default_factory=lambda: Crowd(of_all_max=TRIALS_MAX))  # who wait for some server or other;
-    writing: Crowd = field(default_factory=Crowd)  # who have words compiled
+    long: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)  # requests that keep the database busy
+    # requests that wait for another server
+    trying: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(of_all_max=TRIALS_MAX))
+    writing: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)  # requests that compile templates
     kept: defaultdict[str, Kept] = field(default_factory=lambda: defaultdict(Kept))  # compiled templates, by region
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "live", Live(self.log))
-        object.__setattr__(self, "doorkeeper", Doorkeeper(self._still_open, log=self.log))
+        object.__setattr__(self, "stream_revoker", StreamRevoker(self._still_open, log=self.log))
 
     async def inbox_store(self) -> Store:
         """The database that `fairpost inbox` and `fairpost up` work on: of the region that is set, else of the first or only one."""
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])
 
-    async def _still_open(self, region: str, passes: Collection[Pass]) -> Collection[Pass]:
-        tokens, keys = [each for each in passes if isinstance(each, bytes)], [x for x in passes if isinstance(x, str)]
-        async with self.entrance(region) as door:
-            open_sessions = await sessions.still_open(door, tokens) if tokens else set()
-            return open_sessions | (await workspaces.keys_that_open(door, keys) if keys else set())
+    async def _still_open(self, region: str, credentials: Collection[Credential]) -> Collection[Credential]:
+        tokens = [each for each in credentials if isinstance(each, bytes)]
+        keys = [each for each in credentials if isinstance(each, str)]
+        async with self.auth_store(region) as store:
+            open_sessions = await sessions.still_open(store, tokens) if tokens else set()
+            return open_sessions | (await workspaces.keys_that_open(store, keys) if keys else set())
 
     async def figure(self, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
         """However long it takes to add up, nobody else is refused for it."""
-        async with self.entrance(region) as door:
-            await door.value("SELECT true")
+        async with self.auth_store(region) as store:
+            await store.value("SELECT true")
         store = await self.store_of(region)
         async with asyncio.timeout(FIGURES_S_MAX):
             return await read(store)
@@ -88,8 +90,8 @@ class Service:
         """Of each region, whether it answers; soon, whatever the regions do."""
 
         async def ask(region: str) -> None:
-            async with self.entrance(region) as door:
-                await door.value("SELECT true")
+            async with self.auth_store(region) as store:
+                await store.value("SELECT true")
 
         asked = {region: asyncio.create_task(ask(region)) for region in self.regions}
         await asyncio.wait(asked.values(), timeout=SIGHT_S_MAX)
@@ -103,12 +105,12 @@ class Service:
         return self.stores.directory.names
 
     @asynccontextmanager
-    async def entrance(self, region: str) -> AsyncIterator[Store]:
+    async def auth_store(self, region: str) -> AsyncIterator[Store]:
         """For a short look at who asks. Raises RegionUnavailable where the database does not answer in time."""
         if region == HOME:
             yield self.home
         else:
-            async with self.entrances.at(region) as store:
+            async with self.auth_stores.at(region) as store:
                 yield store
 
     async def store_of(self, region: str) -> Store:

@@ -65,13 +65,13 @@ async def open_service(
                 answer_s_max=answer_s_max,
                 is_for_tenants=True,
                 log=log,
-            ) as entrances,
+            ) as auth_stores,
         ):
             yield Service(
                 settings=settings,
                 home=home,
                 stores=stores,
-                entrances=entrances,
+                auth_stores=auth_stores,
                 vault=vault_of(settings),
                 mail=service_mail(settings),
                 guard=network_guard(settings),

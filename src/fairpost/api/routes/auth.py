@@ -99,7 +99,7 @@ async def _meant(given: SignInIn, request: Request, service: Service) -> tuple[s
 async def _members(service: Service, region: str, address: str) -> list[Candidate]:
     """Those of a region that is away name their workspace, and are told."""
     try:
-        async with service.entrance(region) as store:
+        async with service.auth_store(region) as store:
             return await signing_in.candidates(store, address, region=region, of_members=True)
     except NO_ANSWER:
         return []

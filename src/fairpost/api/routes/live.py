@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from fairpost.api.access import SESSION_COOKIE, caller_of, signed_in_of
 from fairpost.api.answers import Text, failures
 from fairpost.api.errors import ApiError, not_found
-from fairpost.api.live import OPERATORS, Pass
+from fairpost.api.live import OPERATORS, Credential
 from fairpost.api.service import Service, TheService
 from fairpost.api.topics import TOPICS, Asked, Watcher
 from fairpost.extras import Extra, require
@@ -53,7 +53,7 @@ async def watch(
     by_number = bool(watched.takes) and watcher.caller is not None and watcher.caller.is_operator  # may ask by one
     key, of = (topic, watcher.region, watcher.workspace, watcher.asked, by_number), watcher.workspace or OPERATORS
     service.live.require_room(of)
-    home, by = _pass_of(request, watcher)
+    home, by = _credential_of(request, watcher)
 
     async def events() -> AsyncIterator[bytes]:
         yield AGAIN
@@ -68,7 +68,7 @@ async def watch(
                     every_s=watched.every_s,
                     lingers=not watched.takes,
                 ) as found,
-                service.doorkeeper.watching(home, by, found) as ended,
+                service.stream_revoker.watching(home, by, found) as ended,
             ):
                 async for event in found.events(ended, asked.screen):
                     yield event
@@ -78,7 +78,7 @@ async def watch(
     return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-def _pass_of(request: Request, watcher: Watcher) -> tuple[str, Pass]:
+def _credential_of(request: Request, watcher: Watcher) -> tuple[str, Credential]:
     """By which whoever watches came in, and the region that knows it."""
     if watcher.caller is not None and watcher.caller.key_id is not None:
         return watcher.region, watcher.caller.key_id
