@@ -160,7 +160,7 @@ def _of_campaign(verb: str, *more: str) -> Callable[[str, str], list[str]]:
 
 
 def _to_campaign(verb: str, body: Any = None) -> Callable[[str, str], Request]:
-    return lambda workspace, name: ("POST", f"/api/campaigns/{name}/{verb}", body)
+    return lambda workspace, name: ("POST", f"/v1/campaigns/{name}/{verb}", body)
 
 
 # ── senders ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -300,12 +300,12 @@ def _of_member(verb: str, *more: str) -> Callable[[str, str], list[str]]:
 
 
 def _to_member(verb: str) -> Callable[[str, str], Request]:
-    return lambda _, address: ("POST", f"/api/members/{address}/{verb}", None)
+    return lambda _, address: ("POST", f"/v1/members/{address}/{verb}", None)
 
 
 def _admin(path: str, **body: Any) -> Callable[[str, str], Request]:
     def asked(workspace: str, name: str) -> Request:
-        return "POST", f"/api/admin/{path}", {"workspace": workspace, "level": "user", "name": name, **body}
+        return "POST", f"/v1/admin/{path}", {"workspace": workspace, "level": "user", "name": name, **body}
 
     return asked
 
@@ -334,7 +334,7 @@ def _of_account(verb: str, *more: str) -> Callable[[str, str], list[str]]:
 
 
 def _to_account(verb: str, body: Any = None) -> Callable[[str, str], Request]:
-    return lambda workspace, name: ("POST", f"/api/accounts/{name}/{verb}", body)
+    return lambda workspace, name: ("POST", f"/v1/accounts/{name}/{verb}", body)
 
 
 UNKNOWN_ACCOUNT = ("nowhere", "account.not_found")
@@ -344,11 +344,11 @@ ACCOUNTS: Mapping[str, Walk] = {
             *("account", "add", "desk", "--workspace", workspace, "--from", f"desk@{workspace}.example"),
             *("--provider", "none"),
         ],
-        http=lambda workspace, _: ("POST", "/api/accounts", {"name": "desk", "address": f"desk@{workspace}.example"}),
+        http=lambda workspace, _: ("POST", "/v1/accounts", {"name": "desk", "address": f"desk@{workspace}.example"}),
     ),
     "account.change": Walk(
         cli=_of_account("set", "--daily", "7"),
-        http=lambda _, name: ("PATCH", f"/api/accounts/{name}", {"limits": {"daily_max": 7}}),
+        http=lambda _, name: ("PATCH", f"/v1/accounts/{name}", {"limits": {"daily_max": 7}}),
         prepare=_spare_account,
     ),
     "account.pause": Walk(
@@ -360,7 +360,7 @@ ACCOUNTS: Mapping[str, Walk] = {
     "account.resume": Walk(cli=_of_account("resume"), http=_to_account("resume"), prepare=_spare_account),
     "account.remove": Walk(
         cli=_of_account("remove", "--yes"),
-        http=lambda _, name: ("DELETE", f"/api/accounts/{name}", None),
+        http=lambda _, name: ("DELETE", f"/v1/accounts/{name}", None),
         prepare=_spare_account,
         unknown=UNKNOWN_ACCOUNT,
     ),
@@ -370,22 +370,22 @@ WALKS: Mapping[str, Walk] = {
     **ACCOUNTS,
     "email.cancel": Walk(
         cli=lambda _, id_: ["email", "cancel", id_],
-        http=lambda _, id_: ("POST", f"/api/emails/{id_}/cancel", None),
+        http=lambda _, id_: ("POST", f"/v1/emails/{id_}/cancel", None),
         prepare=_waiting_email,
     ),
     "email.retry": Walk(
         cli=lambda _, id_: ["email", "retry", id_],
-        http=lambda _, id_: ("POST", f"/api/emails/{id_}/retry", None),
+        http=lambda _, id_: ("POST", f"/v1/emails/{id_}/retry", None),
         prepare=_failed_email,
     ),
     "email.resolve": Walk(
         cli=lambda _, id_: ["email", "resolve", id_, "--as", "sent"],
-        http=lambda _, id_: ("POST", f"/api/emails/{id_}/resolve", {"decision": "sent"}),
+        http=lambda _, id_: ("POST", f"/v1/emails/{id_}/resolve", {"decision": "sent"}),
         prepare=_doubtful_email,
     ),
     "campaign.remove": Walk(
         cli=_of_campaign("remove"),
-        http=lambda _, name: ("DELETE", f"/api/campaigns/{name}", None),
+        http=lambda _, name: ("DELETE", f"/v1/campaigns/{name}", None),
         prepare=_draft,
         unknown=UNKNOWN_CAMPAIGN,
     ),
@@ -415,13 +415,13 @@ WALKS: Mapping[str, Walk] = {
     ),
     "pause": Walk(
         cli=lambda *_: ["pause", "--all", "--reason", "r"],
-        http=lambda *_: ("POST", "/api/admin/pause", {"reason": "r"}),
+        http=lambda *_: ("POST", "/v1/admin/pause", {"reason": "r"}),
         by_admin=True,
         is_of_installation=True,
     ),
     "resume": Walk(
         cli=lambda *_: ["resume", "--all"],
-        http=lambda *_: ("POST", "/api/admin/resume", None),
+        http=lambda *_: ("POST", "/v1/admin/resume", None),
         prepare=_everything_paused,
         by_admin=True,
         is_of_installation=True,
@@ -452,37 +452,37 @@ WALKS: Mapping[str, Walk] = {
     ),
     "user.set": Walk(
         cli=lambda workspace, _: ["user", "set", workspace, "ann", "--daily-max", "10"],
-        http=lambda *_: ("PUT", "/api/users/ann", {"daily_max": 10}),
+        http=lambda *_: ("PUT", "/v1/users/ann", {"daily_max": 10}),
     ),
     "suppression.add": Walk(
         cli=lambda workspace, _: ["suppress", "stop@there.test", "--reason", "r", "--workspace", workspace],
-        http=lambda *_: ("PUT", "/api/suppressions/stop@there.test", {"reason": "r"}),
+        http=lambda *_: ("PUT", "/v1/suppressions/stop@there.test", {"reason": "r"}),
     ),
     "suppression.remove": Walk(
         cli=lambda workspace, address: ["unsuppress", address, "--workspace", workspace],
-        http=lambda _, address: ("DELETE", f"/api/suppressions/{address}", None),
+        http=lambda _, address: ("DELETE", f"/v1/suppressions/{address}", None),
         prepare=_suppressed,
         unknown=("nobody@there.test", "suppression.unknown"),
     ),
     "suppression.import": Walk(
         cli=lambda workspace, file: ["suppress", "import", file, "--workspace", workspace],
-        http=lambda *_: ("POST", "/api/suppressions", {"addresses": ["many@there.test"], "reason": "r"}),
+        http=lambda *_: ("POST", "/v1/suppressions", {"addresses": ["many@there.test"], "reason": "r"}),
         prepare=_addresses,
     ),
     "prospects.import": Walk(
         cli=lambda workspace, file: ["prospects", "import", "some", file, "--workspace", workspace],
-        http=lambda *_: ("POST", "/api/lists/some/prospects", [{"address": "ann@there.test"}]),
+        http=lambda *_: ("POST", "/v1/lists/some/prospects", [{"address": "ann@there.test"}]),
         prepare=_people,
     ),
     "prospect.change": Walk(
         cli=_of_prospect("pause"),
-        http=lambda _, address: ("PATCH", f"/api/prospects/{address}", {"is_paused": True}),
+        http=lambda _, address: ("PATCH", f"/v1/prospects/{address}", {"is_paused": True}),
         prepare=_prospect,
         unknown=UNKNOWN_PROSPECT,
     ),
     "prospect.remove": Walk(
         cli=_of_prospect("remove"),
-        http=lambda _, address: ("DELETE", f"/api/prospects/{address}", None),
+        http=lambda _, address: ("DELETE", f"/v1/prospects/{address}", None),
         prepare=_prospect,
         unknown=UNKNOWN_PROSPECT,
     ),
@@ -490,40 +490,40 @@ WALKS: Mapping[str, Walk] = {
         cli=lambda workspace, _: [
             *("template", "set", "news", "--subject", "Hi", "--text", "Hi", "--workspace", workspace)
         ],
-        http=lambda *_: ("PUT", "/api/templates/news", {"subject": "Hi", "text": "Hi"}),
+        http=lambda *_: ("PUT", "/v1/templates/news", {"subject": "Hi", "text": "Hi"}),
         entry="template.add",
     ),
     "template.remove": Walk(
         cli=lambda workspace, name: ["template", "remove", name, "--workspace", workspace],
-        http=lambda _, name: ("DELETE", f"/api/templates/{name}", None),
+        http=lambda _, name: ("DELETE", f"/v1/templates/{name}", None),
         prepare=_template,
         unknown=("nowhere", "template.unknown"),
     ),
     "sequence.put": Walk(
         cli=lambda workspace, _: ["sequence", "set", "spring", "--step", "hello", "--workspace", workspace],
-        http=lambda *_: ("PUT", "/api/sequences/spring", {"steps": [{"template": "hello"}]}),
+        http=lambda *_: ("PUT", "/v1/sequences/spring", {"steps": [{"template": "hello"}]}),
         entry="sequence.add",
     ),
     "sequence.remove": Walk(
         cli=lambda workspace, name: ["sequence", "remove", name, "--workspace", workspace],
-        http=lambda _, name: ("DELETE", f"/api/sequences/{name}", None),
+        http=lambda _, name: ("DELETE", f"/v1/sequences/{name}", None),
         prepare=_sequence,
         unknown=("nowhere", "sequence.unknown"),
     ),
     "schedule.set": Walk(
         cli=lambda workspace, _: ["schedule", "set", "--quota", "200", "--workspace", workspace],
-        http=lambda *_: ("PUT", "/api/schedule", {"quota": {"daily_max": 200}}),
+        http=lambda *_: ("PUT", "/v1/schedule", {"quota": {"daily_max": 200}}),
     ),
     "portal.override": Walk(
         cli=lambda workspace, name: [
             *("portal", "override", "hub", name or "tfa", "--subject", "{{ code }}", "--workspace", workspace)
         ],
-        http=lambda _, name: ("PUT", f"/api/portals/hub/{name or 'tfa'}", PORTAL_WORDS),
+        http=lambda _, name: ("PUT", f"/v1/portals/hub/{name or 'tfa'}", PORTAL_WORDS),
         unknown=UNKNOWN_PORTAL,
     ),
     "portal.reset": Walk(
         cli=lambda workspace, name: ["portal", "reset", "hub", name, "--workspace", workspace],
-        http=lambda _, name: ("DELETE", f"/api/portals/hub/{name}", None),
+        http=lambda _, name: ("DELETE", f"/v1/portals/hub/{name}", None),
         prepare=_overridden,
         unknown=UNKNOWN_PORTAL,
     ),
@@ -531,7 +531,7 @@ WALKS: Mapping[str, Walk] = {
         cli=lambda _, name: ["workspace", "pools", name, "--pool", "fast=account"],
         http=lambda _, name: (
             "PUT",
-            f"/api/admin/workspaces/{name}",
+            f"/v1/admin/workspaces/{name}",
             {"pools": [{"pool": "fast", "from": ["account"]}]},
         ),
         prepare=_active,
@@ -539,59 +539,59 @@ WALKS: Mapping[str, Walk] = {
     ),
     "workspace.suspend": Walk(
         cli=lambda _, name: ["workspace", "suspend", name],
-        http=lambda _, name: ("POST", f"/api/admin/workspaces/{name}/suspend", None),
+        http=lambda _, name: ("POST", f"/v1/admin/workspaces/{name}/suspend", None),
         prepare=_active,
         by_admin=True,
         unknown=UNKNOWN_WORKSPACE,
     ),
     "workspace.readmit": Walk(
         cli=lambda _, name: ["workspace", "readmit", name],
-        http=lambda _, name: ("POST", f"/api/admin/workspaces/{name}/readmit", None),
+        http=lambda _, name: ("POST", f"/v1/admin/workspaces/{name}/readmit", None),
         prepare=_suspended,
         by_admin=True,
         unknown=UNKNOWN_WORKSPACE,
     ),
     "workspace.add": Walk(
         cli=lambda _, name: ["workspace", "add", name],
-        http=lambda _, name: ("PUT", f"/api/admin/workspaces/{name}", {}),
+        http=lambda _, name: ("PUT", f"/v1/admin/workspaces/{name}", {}),
         prepare=_new_name,
         by_admin=True,
         is_of_subject=True,
     ),
     "key.add": Walk(
         cli=lambda workspace, _: ["key", "add", workspace, "--scope", "read"],
-        http=lambda *_: ("POST", "/api/keys", {"scopes": ["read"]}),
+        http=lambda *_: ("POST", "/v1/keys", {"scopes": ["read"]}),
     ),
     "key.revoke": Walk(
         cli=lambda workspace, key: ["key", "revoke", workspace, key],
-        http=lambda _, key: ("DELETE", f"/api/keys/{key}", None),
+        http=lambda _, key: ("DELETE", f"/v1/keys/{key}", None),
         prepare=_key,
         unknown=("nothing", "key.unknown"),
     ),
     "domain.add": Walk(
         cli=lambda workspace, _: ["domain", "add", workspace, "news.example"],
-        http=lambda *_: ("PUT", "/api/domains/news.example", None),
+        http=lambda *_: ("PUT", "/v1/domains/news.example", None),
     ),
     "domain.prove": Walk(
         cli=_of_domain("check"),
-        http=lambda _, domain: ("POST", f"/api/domains/{domain}/check", None),
+        http=lambda _, domain: ("POST", f"/v1/domains/{domain}/check", None),
         prepare=_domain,
         unknown=UNKNOWN_DOMAIN,
     ),
     "domain.remove": Walk(
         cli=_of_domain("remove"),
-        http=lambda _, domain: ("DELETE", f"/api/domains/{domain}", None),
+        http=lambda _, domain: ("DELETE", f"/v1/domains/{domain}", None),
         prepare=_domain,
         unknown=UNKNOWN_DOMAIN,
     ),
     "member.invite": Walk(
         cli=_of_member("add"),
-        http=lambda _, address: ("POST", "/api/members", {"address": address, "role": "viewer"}),
+        http=lambda _, address: ("POST", "/v1/members", {"address": address, "role": "viewer"}),
         prepare=_address,
     ),
     "member.role": Walk(
         cli=_of_member("role", "viewer"),
-        http=lambda _, address: ("PUT", f"/api/members/{address}/role", {"role": "viewer"}),
+        http=lambda _, address: ("PUT", f"/v1/members/{address}/role", {"role": "viewer"}),
         prepare=_member,
         unknown=UNKNOWN_MEMBER,
     ),
@@ -602,14 +602,14 @@ WALKS: Mapping[str, Walk] = {
     "member.reset": Walk(cli=_of_member("reset"), http=_to_member("reset"), prepare=_member, unknown=UNKNOWN_MEMBER),
     "admin.invite": Walk(
         cli=lambda _, address: ["admin", "invite", address],
-        http=lambda _, address: ("POST", "/api/admin/people", {"address": address}),
+        http=lambda _, address: ("POST", "/v1/admin/people", {"address": address}),
         prepare=_address,
         by_admin=True,
         is_of_installation=True,
     ),
     "admin.disable": Walk(
         cli=lambda _, address: ["admin", "disable", address],
-        http=lambda _, address: ("POST", f"/api/admin/people/{address}/disable", None),
+        http=lambda _, address: ("POST", f"/v1/admin/people/{address}/disable", None),
         prepare=_one_admin_more,
         by_admin=True,
         is_of_installation=True,
@@ -617,7 +617,7 @@ WALKS: Mapping[str, Walk] = {
     ),
     "admin.enable": Walk(
         cli=lambda _, address: ["admin", "enable", address],
-        http=lambda _, address: ("POST", f"/api/admin/people/{address}/enable", None),
+        http=lambda _, address: ("POST", f"/v1/admin/people/{address}/enable", None),
         prepare=_one_admin_more,
         by_admin=True,
         is_of_installation=True,
@@ -625,7 +625,7 @@ WALKS: Mapping[str, Walk] = {
     ),
     "person.erase": Walk(
         cli=lambda workspace, _: ["person", "erase", "eve@there.test", "--yes", "--workspace", workspace],
-        http=lambda *_: ("DELETE", "/api/persons/eve@there.test", None),
+        http=lambda *_: ("DELETE", "/v1/persons/eve@there.test", None),
     ),
 }
 

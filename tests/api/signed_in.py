@@ -47,5 +47,5 @@ async def signed_in(
         timeout=ANSWER_S_MAX,
         limits=httpx.Limits(max_connections=None),
     ) as client:
-        client.headers["X-CSRF-Token"] = (await client.get("/api/auth/session")).json()["data"]["csrf_token"]
+        client.headers["X-CSRF-Token"] = (await client.get("/v1/auth/session")).json()["data"]["csrf_token"]
         yield client

@@ -66,7 +66,7 @@ async def test_those_with_trouble_come_first_and_each_sees_its_own(api: Api) -> 
     )
     await api.store.value("SELECT fairpost.engine_here('host:1:x', false, clock_timestamp() + interval '1 hour')")
     async with signed_in(api, "acme", Role.VIEWER) as member, signed_in(api, None, Role.ADMIN) as admin:
-        async with watching(member, "/api/live/accounts") as stream:
+        async with watching(member, "/v1/live/accounts") as stream:
             seen = await stream.state()
         assert [(each["name"], each["situation"], each["pool"]) for each in seen["listed"]] == [
             ("c", "suspended", "default"),
@@ -79,14 +79,14 @@ async def test_those_with_trouble_come_first_and_each_sees_its_own(api: Api) -> 
         assert missing(conditions[0]["text"], "the password was refused") == []
         assert {each["then"] for each in conditions} == {""}  # its people have no command line here
         assert {(each["is_driven"], each["driven_by"]) for each in seen["listed"]} == {(True, None)}
-        async with watching(admin, "/api/live/accounts") as stream:
+        async with watching(admin, "/v1/live/accounts") as stream:
             everything = await stream.state()
         assert [each["name"] for each in everything["listed"]] == ["acme/c", "acme/b", "acme/a", "other/x", "own"]
         assert everything["listed"][0]["driven_by"] == "host:1:x"
-        async with watching(admin, "/api/live/accounts?having=ACME&situation=paused") as stream:
+        async with watching(admin, "/v1/live/accounts?having=ACME&situation=paused") as stream:
             found = await stream.state()
         assert ([each["name"] for each in found["listed"]], found["found"], found["all"]) == (["acme/b"], 1, 5)
-        assert (await admin.get("/api/live/accounts?situation=lost")).status_code == 422
+        assert (await admin.get("/v1/live/accounts?situation=lost")).status_code == 422
 
 
 async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> None:
@@ -98,7 +98,7 @@ async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> 
     account = (await api.store.account_named("acme/sales")).id
     await deliver(api.store, account, NO_SUCH_USER)
     async with signed_in(api, "acme", Role.VIEWER) as member:
-        async with watching(member, "/api/live/account?name=sales") as stream:
+        async with watching(member, "/v1/live/account?name=sales") as stream:
             told = (await stream.state())["account"]
         assert (told["now"]["day_used"], told["now"]["day_max"], told["now"]["day_bounces"]) == (1, 10, 1)
         assert (told["now"]["day_errors"], told["now"]["last_used_at"] is not None) == (0, True)
@@ -111,7 +111,7 @@ async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> 
         )
         assert failure["why"] == f"{GONE.why}."
         for name in ("nobody", "acme/sales", "../own"):
-            async with watching(member, f"/api/live/account?name={name}") as stream:
+            async with watching(member, f"/v1/live/account?name={name}") as stream:
                 assert (await stream.state()) == {"account": None}
 
 
@@ -120,7 +120,7 @@ async def test_of_very_many_a_hundred_are_told(api: Api, monkeypatch: pytest.Mon
     for n in range(5):
         await add(api, f"own{n}")
     await pause(api, "own4", "tired")
-    async with signed_in(api, None, Role.ADMIN) as admin, watching(admin, "/api/live/accounts") as stream:
+    async with signed_in(api, None, Role.ADMIN) as admin, watching(admin, "/v1/live/accounts") as stream:
         seen = await stream.state()
     assert ([each["name"] for each in seen["listed"]], seen["found"]) == (["own4", "own0", "own1"], 5)
 
@@ -135,14 +135,14 @@ async def test_the_state_of_thousands_is_small_and_a_workspace_reads_its_own_alo
     await add(api, "own")
     await pause(api, "w4321/mail", "tired")
     async with signed_in(api, None, Role.ADMIN) as admin:
-        async with watching(admin, "/api/live/accounts") as stream:
+        async with watching(admin, "/v1/live/accounts") as stream:
             seen = await stream.state()
         assert (seen["all"], seen["found"], len(seen["listed"])) == (MANY + 1, MANY + 1, 100)
         assert seen["situations"] == {"no_server": MANY - 1, "paused": 1, "active": 1}
         assert len(json.dumps(seen)) < STATE_BYTES_MAX
-        async with watching(admin, "/api/live/accounts?having=MAIL4321@") as stream:
+        async with watching(admin, "/v1/live/accounts?having=MAIL4321@") as stream:
             assert [each["name"] for each in (await stream.state())["listed"]] == ["w4321/mail"]
-        async with watching(admin, "/api/live/now") as stream:
+        async with watching(admin, "/v1/live/now") as stream:
             everything = await stream.state()
         assert everything["accounts"]["all"] == MANY + 1
         assert len(json.dumps(everything)) < STATE_BYTES_MAX
@@ -156,7 +156,7 @@ async def test_the_state_of_thousands_is_small_and_a_workspace_reads_its_own_alo
             return found
 
         monkeypatch.setattr(observe_now, "read_accounts", counted)
-        async with watching(admin, "/api/live/now?workspace=w7") as stream:
+        async with watching(admin, "/v1/live/now?workspace=w7") as stream:
             assert (await stream.state())["accounts"][
                 "all"
             ] == 2  # its own, and the operator's that its mail goes through
@@ -194,9 +194,9 @@ async def test_many_who_search_cost_the_database_one_look(api: Api, monkeypatch:
         await add(api, name)
     async with (
         signed_in(api, "acme", Role.VIEWER) as member,
-        watching(member, "/api/live/accounts?having=sal") as first,
-        watching(member, "/api/live/accounts?having=news") as second,
-        watching(member, "/api/live/accounts?having=acme/") as third,
+        watching(member, "/v1/live/accounts?having=sal") as first,
+        watching(member, "/v1/live/accounts?having=news") as second,
+        watching(member, "/v1/live/accounts?having=acme/") as third,
     ):
         found = [[each["name"] for each in (await stream.state())["listed"]] for stream in (first, second, third)]
     assert found == [["sales"], ["news"], []]
@@ -206,6 +206,6 @@ async def test_many_who_search_cost_the_database_one_look(api: Api, monkeypatch:
 async def test_providers_have_names_and_limits(api: Api) -> None:
     await api.workspace()
     async with api.client() as client:
-        known = {each["name"]: each for each in (await client.get("/api/providers")).json()["data"]}
+        known = {each["name"]: each for each in (await client.get("/v1/providers")).json()["data"]}
     assert known["gmail"]["limits"]["daily_max"] == 500
     assert "gmail.com" in known["gmail"]["domains"]

@@ -30,7 +30,7 @@ async def everything_written(api: Api) -> str:
 async def test_an_account_is_added_under_its_workspace_and_its_password_is_sealed(
     api: Api, client: httpx.AsyncClient, settings: Settings
 ) -> None:
-    answer = await client.post("/api/accounts", json={**SALES, "display_name": "Sales", "limits": {"daily_max": 50}})
+    answer = await client.post("/v1/accounts", json={**SALES, "display_name": "Sales", "limits": {"daily_max": 50}})
     assert answer.status_code == 201, answer.text
     shown = answer.json()["data"]
     assert shown["name"] == "sales"
@@ -54,8 +54,8 @@ async def test_an_account_is_added_under_its_workspace_and_its_password_is_seale
     assert isinstance(account.transport, SmtpSettings)
     assert account.transport.secret
     assert vault_of(settings).open(account.transport.secret, account_id=account.id, name="") == PASSWORD
-    listed = await client.get("/api/accounts")
-    one = await client.get("/api/accounts/sales")
+    listed = await client.get("/v1/accounts")
+    one = await client.get("/v1/accounts/sales")
     sealed = account.transport.secret
     for said in (answer.text, listed.text, one.text, await everything_written(api)):
         assert PASSWORD not in said
@@ -65,22 +65,22 @@ async def test_an_account_is_added_under_its_workspace_and_its_password_is_seale
 
 async def test_two_workspaces_with_the_same_names_never_meet(api: Api, client: httpx.AsyncClient) -> None:
     await api.workspace("other", domains=["other.example"])
-    assert (await client.post("/api/accounts", json=SALES)).status_code == 201
+    assert (await client.post("/v1/accounts", json=SALES)).status_code == 201
     async with api.client("other") as stranger:
         for asked in (
-            await stranger.get("/api/accounts/sales"),
-            await stranger.patch("/api/accounts/sales", json={"display_name": "mine"}),
-            await stranger.post("/api/accounts/sales/pause", json={"reason": "mine"}),
-            await stranger.post("/api/accounts/sales/resume"),
-            await stranger.delete("/api/accounts/sales"),
+            await stranger.get("/v1/accounts/sales"),
+            await stranger.patch("/v1/accounts/sales", json={"display_name": "mine"}),
+            await stranger.post("/v1/accounts/sales/pause", json={"reason": "mine"}),
+            await stranger.post("/v1/accounts/sales/resume"),
+            await stranger.delete("/v1/accounts/sales"),
         ):
             assert asked.status_code == 404, asked.text
         theirs = {"name": "sales", "address": "sales@other.example"}
-        assert (await stranger.post("/api/accounts", json=theirs)).status_code == 201
-        assert (await stranger.delete("/api/accounts/sales")).status_code == 200
-        assert (await stranger.get("/api/accounts")).json()["data"]["items"] == []
-        assert (await stranger.get("/api/pools")).json()["data"] == {"own": [], "lent": ["default"], "loans": AS_LENT}
-    assert (await client.get("/api/accounts/sales")).json()["data"]["address"] == "sales@acme.example"
+        assert (await stranger.post("/v1/accounts", json=theirs)).status_code == 201
+        assert (await stranger.delete("/v1/accounts/sales")).status_code == 200
+        assert (await stranger.get("/v1/accounts")).json()["data"]["items"] == []
+        assert (await stranger.get("/v1/pools")).json()["data"] == {"own": [], "lent": ["default"], "loans": AS_LENT}
+    assert (await client.get("/v1/accounts/sales")).json()["data"]["address"] == "sales@acme.example"
 
 
 async def test_names_and_pools_stay_inside_the_workspace(api: Api, client: httpx.AsyncClient) -> None:
@@ -91,26 +91,26 @@ async def test_names_and_pools_stay_inside_the_workspace(api: Api, client: httpx
         ({**SALES, "name": "a" * 101}, "name"),
         ({**SALES, "name": "sales\n"}, "name"),
     ):
-        answer = await client.post("/api/accounts", json=wrong)
+        answer = await client.post("/v1/accounts", json=wrong)
         assert answer.status_code == 422, answer.text
         assert answer.json()["error"]["details"][0]["field"] == field
-    assert (await client.get("/api/accounts/other%2Fsales")).status_code == 404
+    assert (await client.get("/v1/accounts/other%2Fsales")).status_code == 404
     assert await api.store.value("SELECT count(*) FROM fairpost.accounts") == 0
 
 
 async def test_the_operators_accounts_are_not_to_be_seen(api: Api, client: httpx.AsyncClient) -> None:
     await api.store.value("SELECT fairpost.add_account('house', 'a@house.example', 'default', '{}')")
-    assert (await client.get("/api/accounts")).json()["data"] == {"items": [], "next": None}
-    assert (await client.get("/api/accounts/house")).status_code == 404
-    assert (await client.delete("/api/accounts/house")).status_code == 404
-    assert (await client.get("/api/pools")).json()["data"] == {"own": [], "lent": ["default"], "loans": AS_LENT}
+    assert (await client.get("/v1/accounts")).json()["data"] == {"items": [], "next": None}
+    assert (await client.get("/v1/accounts/house")).status_code == 404
+    assert (await client.delete("/v1/accounts/house")).status_code == 404
+    assert (await client.get("/v1/pools")).json()["data"] == {"own": [], "lent": ["default"], "loans": AS_LENT}
 
 
 async def test_pools_show_who_is_in_them(api: Api, client: httpx.AsyncClient) -> None:
-    await client.post("/api/accounts", json=SALES)
-    await client.post("/api/accounts", json={"name": "news", "address": "news@acme.example", "pool": "bulk"})
-    await client.post("/api/accounts/news/pause", json={"reason": "later"})
-    assert (await client.get("/api/pools")).json()["data"] == {
+    await client.post("/v1/accounts", json=SALES)
+    await client.post("/v1/accounts", json={"name": "news", "address": "news@acme.example", "pool": "bulk"})
+    await client.post("/v1/accounts/news/pause", json={"reason": "later"})
+    assert (await client.get("/v1/pools")).json()["data"] == {
         "own": [
             {"name": "bulk", "accounts": [{"name": "news", "status": "paused"}]},
             {"name": "default", "accounts": [{"name": "sales", "status": "active"}]},
@@ -170,7 +170,7 @@ WRONG_ACCOUNTS: list[tuple[dict[str, Any], str]] = [
 async def test_what_is_wrong_is_named_and_nothing_is_added(api: Api, client: httpx.AsyncClient) -> None:
     wrong = []
     for given, field in WRONG_ACCOUNTS:
-        answer = await client.post("/api/accounts", json={"name": "sales", "address": "sales@acme.example", **given})
+        answer = await client.post("/v1/accounts", json={"name": "sales", "address": "sales@acme.example", **given})
         if fields_of(answer)[:1] != [field] or PASSWORD in answer.text:
             wrong.append((given, answer.text))
     assert wrong == []
@@ -202,7 +202,7 @@ async def test_tokens_come_from_where_we_say(api: Api, client: httpx.AsyncClient
         key = service_key(uri)
         gmail = {"oauth": {"kind": "google-service-account", "key": key}, "subject": "sales@acme.example"}
         answer = await client.post(
-            "/api/accounts", json={"name": "api", "address": "sales@acme.example", "gmail": gmail}
+            "/v1/accounts", json={"name": "api", "address": "sales@acme.example", "gmail": gmail}
         )
         assert answer.status_code == status, answer.text
         assert "PRIVATE KEY" not in answer.text
@@ -219,7 +219,7 @@ async def test_a_person_of_microsoft_logs_in_by_smtp(api: Api, client: httpx.Asy
         "tenant": "acme.example",
         "refresh_token": PASSWORD,
     }
-    answer = await client.post("/api/accounts", json={**SALES, "smtp": {"host": "smtp.office365.com", "oauth": oauth}})
+    answer = await client.post("/v1/accounts", json={**SALES, "smtp": {"host": "smtp.office365.com", "oauth": oauth}})
     assert answer.status_code == 201, answer.text
     server = answer.json()["data"]["server"]
     assert (server["user"], server["oauth"], server["tenant"]) == (
@@ -231,16 +231,16 @@ async def test_a_person_of_microsoft_logs_in_by_smtp(api: Api, client: httpx.Asy
 
 
 async def test_a_name_is_taken_once(client: httpx.AsyncClient) -> None:
-    assert (await client.post("/api/accounts", json=SALES)).status_code == 201
-    answer = await client.post("/api/accounts", json=SALES)
+    assert (await client.post("/v1/accounts", json=SALES)).status_code == 201
+    answer = await client.post("/v1/accounts", json=SALES)
     assert answer.status_code == 409
     assert answer.json()["error"]["code"] == "conflict"
 
 
 async def test_only_what_is_given_changes(api: Api, client: httpx.AsyncClient, settings: Settings) -> None:
-    await client.post("/api/accounts", json={**SALES, "limits": {"daily_max": 50, "hourly_max": 10}})
+    await client.post("/v1/accounts", json={**SALES, "limits": {"daily_max": 50, "hourly_max": 10}})
     changed = await client.patch(
-        "/api/accounts/sales", json={"display_name": "Sales", "pool": "urgent", "limits": {"hourly_max": None}}
+        "/v1/accounts/sales", json={"display_name": "Sales", "pool": "urgent", "limits": {"hourly_max": None}}
     )
     shown = changed.json()["data"]
     assert changed.status_code == 200, changed.text
@@ -250,24 +250,24 @@ async def test_only_what_is_given_changes(api: Api, client: httpx.AsyncClient, s
     assert (await api.store.account_named("acme/sales")).pool == "acme/urgent"
     # Another port of the same host and user keeps the password; another host does not get it.
     same = {"host": "smtp.acme.example", "port": 465, "security": "implicit", "user": "sales@acme.example"}
-    assert (await client.patch("/api/accounts/sales", json={"smtp": same})).json()["data"]["server"]["port"] == 465
-    elsewhere = await client.patch("/api/accounts/sales", json={"smtp": {**same, "host": "smtp.evil.example"}})
+    assert (await client.patch("/v1/accounts/sales", json={"smtp": same})).json()["data"]["server"]["port"] == 465
+    elsewhere = await client.patch("/v1/accounts/sales", json={"smtp": {**same, "host": "smtp.evil.example"}})
     assert elsewhere.json()["error"]["details"][0]["field"] == "smtp.password"
     new = {**same, "host": "smtp.two.example", "password": "another"}
-    assert (await client.patch("/api/accounts/sales", json={"smtp": new})).status_code == 200
+    assert (await client.patch("/v1/accounts/sales", json={"smtp": new})).status_code == 200
     account = await api.store.account_named("acme/sales")
     assert isinstance(account.transport, SmtpSettings)
     assert account.transport.secret
     assert vault_of(settings).open(account.transport.secret, account_id=account.id, name="") == "another"
     # Without a login there is nothing to keep.
-    bare = await client.patch("/api/accounts/sales", json={"smtp": {"host": "smtp.two.example"}})
+    bare = await client.patch("/v1/accounts/sales", json={"smtp": {"host": "smtp.two.example"}})
     assert bare.json()["data"]["server"]["has_secret"] is False
     tokens = {"kind": "google-refresh-token", "client_id": "id", "client_secret": "s", "refresh_token": "t"}
     with_tokens = {"host": "smtp.gmail.com", "security": "starttls", "oauth": tokens}
-    assert (await client.patch("/api/accounts/sales", json={"smtp": with_tokens})).status_code == 200
-    kept = await client.patch("/api/accounts/sales", json={"smtp": {"host": "smtp.gmail.com"}})
+    assert (await client.patch("/v1/accounts/sales", json={"smtp": with_tokens})).status_code == 200
+    kept = await client.patch("/v1/accounts/sales", json={"smtp": {"host": "smtp.gmail.com"}})
     assert kept.json()["data"]["server"]["oauth"] == "google-refresh-token"
-    none = await client.patch("/api/accounts/sales", json={"smtp": {"host": "smtp.gmail.com", "user": None}})
+    none = await client.patch("/v1/accounts/sales", json={"smtp": {"host": "smtp.gmail.com", "user": None}})
     assert (none.json()["data"]["server"]["user"], none.json()["data"]["server"]["oauth"]) == (None, None)
     for wrong, status in (
         ({"address": "ann@elsewhere.example"}, 422),
@@ -276,19 +276,19 @@ async def test_only_what_is_given_changes(api: Api, client: httpx.AsyncClient, s
         ({"name": "other"}, 422),
         ({"smtp": {"host": "10.1.2.3"}}, 422),
     ):
-        assert (await client.patch("/api/accounts/sales", json=wrong)).status_code == status
-    assert (await client.patch("/api/accounts/nobody", json={"pool": "x"})).status_code == 404
+        assert (await client.patch("/v1/accounts/sales", json=wrong)).status_code == status
+    assert (await client.patch("/v1/accounts/nobody", json={"pool": "x"})).status_code == 404
 
 
 async def test_pause_says_why_and_until_when(api: Api, client: httpx.AsyncClient) -> None:
-    await client.post("/api/accounts", json=SALES)
+    await client.post("/v1/accounts", json=SALES)
     asked = {"reason": "new password on Monday", "until": "2199-01-01T00:00:00+01:00"}
-    paused = (await client.post("/api/accounts/sales/pause", json=asked)).json()["data"]
+    paused = (await client.post("/v1/accounts/sales/pause", json=asked)).json()["data"]
     assert paused["status"] == "paused"
     assert paused["status_reason"] == "new password on Monday"
     assert paused["status_until"] == paused["may_send_at"] == "2198-12-31T23:00:00Z"
     assert "new password on Monday" in paused["waits_for"]
-    resumed = (await client.post("/api/accounts/sales/resume")).json()["data"]
+    resumed = (await client.post("/v1/accounts/sales/resume")).json()["data"]
     assert (resumed["status"], resumed["status_reason"], resumed["waits_for"]) == ("active", None, None)
     for wrong in (
         {},
@@ -297,8 +297,8 @@ async def test_pause_says_why_and_until_when(api: Api, client: httpx.AsyncClient
         {"reason": "x", "until": "2030-01-01T00:00:00"},
         {"reason": "x", "until": "9999-12-31T23:59:59-12:00"},
     ):
-        assert (await client.post("/api/accounts/sales/pause", json=wrong)).status_code == 422
-    events = (await client.get("/api/events")).json()["data"]["items"]
+        assert (await client.post("/v1/accounts/sales/pause", json=wrong)).status_code == 422
+    events = (await client.get("/v1/events")).json()["data"]["items"]
     assert [(each["kind"], each["subject"]) for each in events] == [
         ("account_active", "sales"),
         ("account_paused", "sales"),
@@ -311,27 +311,27 @@ async def test_pause_says_why_and_until_when(api: Api, client: httpx.AsyncClient
 
 
 async def test_an_account_with_mail_stays(api: Api, client: httpx.AsyncClient) -> None:
-    await client.post("/api/accounts", json=SALES)
+    await client.post("/v1/accounts", json=SALES)
     email = {"to": "ann@example.com", "subject": "Hello", "text": "Hi", "account": "sales"}
-    id_ = (await client.post("/api/emails", json=email)).json()["data"]["id"]
-    answer = await client.delete("/api/accounts/sales")
+    id_ = (await client.post("/v1/emails", json=email)).json()["data"]["id"]
+    answer = await client.delete("/v1/accounts/sales")
     assert answer.status_code == 409
     details = answer.json()["error"]["details"]
     assert details == {"reason": "account.has_mail", "account": "sales", "in_hand": 0, "in_doubt": 0, "pinned": 1}
-    await client.post(f"/api/emails/{id_}/cancel")
-    assert (await client.delete("/api/accounts/sales")).json() == {"success": True, "data": {"removed": True}}
-    assert (await client.delete("/api/accounts/sales")).status_code == 404
+    await client.post(f"/v1/emails/{id_}/cancel")
+    assert (await client.delete("/v1/accounts/sales")).json() == {"success": True, "data": {"removed": True}}
+    assert (await client.delete("/v1/accounts/sales")).status_code == 404
 
 
 async def test_pages_lead_through_all_accounts(client: httpx.AsyncClient) -> None:
     names = [f"a{n}" for n in range(7)]
     for name in names:
-        await client.post("/api/accounts", json={"name": name, "address": f"{name}@acme.example"})
+        await client.post("/v1/accounts", json={"name": name, "address": f"{name}@acme.example"})
     found: list[str] = []
     cursor = ""
     while True:
         params = {"limit": "3"} | ({"cursor": cursor} if cursor else {})
-        page = (await client.get("/api/accounts", params=params)).json()["data"]
+        page = (await client.get("/v1/accounts", params=params)).json()["data"]
         found += [each["name"] for each in page["items"]]
         cursor = page["next"]
         if cursor is None:
@@ -342,12 +342,12 @@ async def test_pages_lead_through_all_accounts(client: httpx.AsyncClient) -> Non
 async def test_scopes_are_kept(api: Api) -> None:
     await api.workspace()
     async with api.client(scopes=[Scope.READ, Scope.SEND]) as reader, api.client(scopes=[Scope.MANAGE]) as manager:
-        assert (await reader.post("/api/accounts", json=SALES)).status_code == 403
-        assert (await manager.post("/api/accounts", json=SALES)).status_code == 201
-        assert (await manager.get("/api/accounts")).status_code == 403
-        assert (await reader.get("/api/accounts/sales")).status_code == 200
-        assert (await reader.delete("/api/accounts/sales")).status_code == 403
-        assert (await reader.get("/api/pools")).status_code == 200
+        assert (await reader.post("/v1/accounts", json=SALES)).status_code == 403
+        assert (await manager.post("/v1/accounts", json=SALES)).status_code == 201
+        assert (await manager.get("/v1/accounts")).status_code == 403
+        assert (await reader.get("/v1/accounts/sales")).status_code == 200
+        assert (await reader.delete("/v1/accounts/sales")).status_code == 403
+        assert (await reader.get("/v1/pools")).status_code == 200
 
 
 async def test_keys_that_change_meanwhile_are_asked_for_again(
@@ -358,9 +358,9 @@ async def test_keys_that_change_meanwhile_are_asked_for_again(
 
     from fairpost.vault.rotation import rotate
 
-    await client.post("/api/accounts", json=SALES)
+    await client.post("/v1/accounts", json=SALES)
     vault = vault_of(settings)
-    adding = [client.post("/api/accounts", json={**SALES, "name": f"s{n}"}) for n in range(6)]
+    adding = [client.post("/v1/accounts", json={**SALES, "name": f"s{n}"}) for n in range(6)]
     answers, _ = await asyncio.gather(asyncio.gather(*adding), rotate(api.store, vault))
     assert [answer.status_code for answer in answers] == [201] * 6
     for secret in await api.store.secrets():
@@ -368,11 +368,11 @@ async def test_keys_that_change_meanwhile_are_asked_for_again(
 
 
 async def test_a_lost_key_is_the_operators_matter(api: Api, client: httpx.AsyncClient, settings: Settings) -> None:
-    await client.post("/api/accounts", json=SALES)
+    await client.post("/v1/accounts", json=SALES)
     await api.store.value(
         "UPDATE fairpost.accounts SET transport = jsonb_set(transport, '{secret}', to_jsonb('v1:feedbeef:AAAA'::text))"
     )
-    answer = await client.post("/api/accounts", json={**SALES, "name": "two"})
+    answer = await client.post("/v1/accounts", json={**SALES, "name": "two"})
     assert answer.status_code == 503, answer.text
     assert "feedbeef" not in answer.text
     assert str(settings.home) not in answer.text
@@ -391,22 +391,22 @@ async def test_where_the_operators_accounts_send_is_not_for_requests(api: Api, c
 
 
 async def test_what_the_operator_stopped_only_he_lets_go(api: Api, client: httpx.AsyncClient) -> None:
-    await client.post("/api/accounts", json={"name": "sales", "address": "sales@acme.example"})
-    assert (await client.post("/api/accounts/sales/pause", json={"reason": "mine"})).status_code == 200
-    assert (await client.post("/api/accounts/sales/resume")).status_code == 200
+    await client.post("/v1/accounts", json={"name": "sales", "address": "sales@acme.example"})
+    assert (await client.post("/v1/accounts/sales/pause", json={"reason": "mine"})).status_code == 200
+    assert (await client.post("/v1/accounts/sales/resume")).status_code == 200
     await api.store.change_account("acme/sales", {"status": "paused", "status_reason": "spam"})
-    refused = await client.post("/api/accounts/sales/resume")
+    refused = await client.post("/v1/accounts/sales/resume")
     assert refused.json()["error"]["code"] == "conflict"
     await api.store.change_account("acme/sales", {"status": "active"})
-    assert (await client.post("/api/accounts/sales/pause", json={"reason": "mine"})).status_code == 200
-    assert (await client.post("/api/accounts/sales/resume")).status_code == 200
+    assert (await client.post("/v1/accounts/sales/pause", json={"reason": "mine"})).status_code == 200
+    assert (await client.post("/v1/accounts/sales/resume")).status_code == 200
 
 
 async def test_an_address_in_another_script_is_of_the_domain_that_was_shown(
     api: Api, client: httpx.AsyncClient
 ) -> None:
     await api.workspace(domains=["xn--mller-kva.example"])
-    answer = await client.post("/api/accounts", json={"name": "sales", "address": "a@müller.example"})
+    answer = await client.post("/v1/accounts", json={"name": "sales", "address": "a@müller.example"})
     assert answer.status_code == 201, answer.text
 
 
@@ -415,42 +415,42 @@ async def test_an_address_in_another_script_is_of_the_domain_that_was_shown(
 
 async def _change(client: httpx.AsyncClient, hourly_max: int, tag: str | None) -> httpx.Response:
     headers = {} if tag is None else {"If-Match": tag}
-    return await client.patch("/api/accounts/sales", json={"limits": {"hourly_max": hourly_max}}, headers=headers)
+    return await client.patch("/v1/accounts/sales", json={"limits": {"hourly_max": hourly_max}}, headers=headers)
 
 
 async def test_who_says_what_he_has_seen_changes_that_or_nothing(client: httpx.AsyncClient) -> None:
-    first = (await client.post("/api/accounts", json=SALES)).headers["ETag"]
-    assert (await client.get("/api/accounts/sales")).headers["ETag"] == first
+    first = (await client.post("/v1/accounts", json=SALES)).headers["ETag"]
+    assert (await client.get("/v1/accounts/sales")).headers["ETag"] == first
     second = await _change(client, 7, first)
     assert (second.status_code, second.json()["data"]["limits"]["hourly_max"]) == (200, 7)
     assert second.headers["ETag"] != first
     late = await _change(client, 8, first)
     assert (late.status_code, late.json()["error"]["code"]) == (412, "changed_meanwhile")
-    seen = await client.get("/api/accounts/sales")
+    seen = await client.get("/v1/accounts/sales")
     assert (seen.json()["data"]["limits"]["hourly_max"], seen.headers["ETag"]) == (7, second.headers["ETag"])
     assert (await _change(client, 9, f'"other", {second.headers["ETag"]}')).status_code == 200
     for tag, status in ((None, 200), ("*", 200), ("nonsense", 412), ('W/"x"', 412), ("", 412)):
         assert (await _change(client, 10, tag)).status_code == status, tag
-    before = (await client.get("/api/accounts/sales")).headers["ETag"]
-    paused = await client.post("/api/accounts/sales/pause", json={"reason": "a test"})
+    before = (await client.get("/v1/accounts/sales")).headers["ETag"]
+    paused = await client.post("/v1/accounts/sales/pause", json={"reason": "a test"})
     assert before != paused.headers["ETag"]
     assert (await _change(client, 11, before)).status_code == 412
-    assert (await client.get("/api/audit")).json()["data"]["items"][0][
+    assert (await client.get("/v1/audit")).json()["data"]["items"][0][
         "action"
     ] == "account.pause"  # no late one is in it
 
 
 async def test_of_those_who_saw_the_same_one_changes_it(client: httpx.AsyncClient) -> None:
-    seen = (await client.post("/api/accounts", json=SALES)).headers["ETag"]
+    seen = (await client.post("/v1/accounts", json=SALES)).headers["ETag"]
     answers = await asyncio.gather(*(_change(client, n, seen) for n in range(1, 13)))
     assert sorted(answer.status_code for answer in answers) == [200] + [412] * 11
     (won,) = [answer for answer in answers if answer.status_code == 200]
-    now = await client.get("/api/accounts/sales")
+    now = await client.get("/v1/accounts/sales")
     assert now.json()["data"]["limits"] == won.json()["data"]["limits"]
 
 
 async def test_an_account_of_the_same_name_is_another_one(client: httpx.AsyncClient) -> None:
-    seen = (await client.post("/api/accounts", json=SALES)).headers["ETag"]
-    assert (await client.delete("/api/accounts/sales")).status_code == 200
-    assert (await client.post("/api/accounts", json=SALES)).status_code == 201
+    seen = (await client.post("/v1/accounts", json=SALES)).headers["ETag"]
+    assert (await client.delete("/v1/accounts/sales")).status_code == 200
+    assert (await client.post("/v1/accounts", json=SALES)).status_code == 201
     assert (await _change(client, 5, seen)).status_code == 412

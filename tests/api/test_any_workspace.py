@@ -21,18 +21,18 @@ async def enqueue(api: Api, workspace: str, **more: Any) -> int:
 async def test_an_admin_comes_into_a_workspace_as_soon_as_there_is_anything_of_it(api: Api) -> None:
     async with signed_in(api) as client:
         for name in ("default", "with-account", "fairpost", "Not a name"):
-            told = await client.get("/api/emails", headers={"X-Workspace": name})
+            told = await client.get("/v1/emails", headers={"X-Workspace": name})
             assert told.status_code == {"fairpost": 403, "Not a name": 400}.get(name, 404), name
         id_ = await enqueue(api, "default")
         await enqueue(api, "fairpost")  # the service's own: links and codes of others are in its e-mails
         await api.store.add_account("with-account/x", address="x@example.com", pool="with-account/x", limits=Limits())
-        listed = await client.get("/api/emails", headers={"X-Workspace": "default"})
+        listed = await client.get("/v1/emails", headers={"X-Workspace": "default"})
         public_id = (await api.store.public_ids()).email(id_)
         assert [each["id"] for each in listed.json()["data"]["items"]] == [public_id]
-        cancelled = await client.post(f"/api/emails/{id_}/cancel", headers={"X-Workspace": "default"})
+        cancelled = await client.post(f"/v1/emails/{id_}/cancel", headers={"X-Workspace": "default"})
         assert cancelled.json()["data"]["state"] == "cancelled"
         for name, status in (("default", 200), ("with-account", 200), ("fairpost", 403), ("defaul", 404)):
-            told = await client.get("/api/emails", headers={"X-Workspace": name})
+            told = await client.get("/v1/emails", headers={"X-Workspace": name})
             assert told.status_code == status, name
 
 
@@ -49,13 +49,13 @@ async def test_names_to_choose_from(api: Api) -> None:
            SELECT 'served-' || n, 'ann', date_trunc('hour', clock_timestamp()), 'x', 1 FROM generate_series(1, 300) n"""
     )
     async with signed_in(api) as client:
-        told = (await client.get("/api/admin/workspaces/names")).json()["data"]
+        told = (await client.get("/v1/admin/workspaces/names")).json()["data"]
         assert len(told) == 200
         assert [each["name"] for each in told][:4] == ["acme", "alone", "default", "fresh"]
         assert [each["name"] for each in told if each["is_registered"]] == ["acme"]
-        begun = (await client.get("/api/admin/workspaces/names", params={"prefix": "served-29"})).json()["data"]
+        begun = (await client.get("/v1/admin/workspaces/names", params={"prefix": "served-29"})).json()["data"]
         assert {each["name"] for each in begun} == {"served-29", *(f"served-29{n}" for n in range(10))}
-        assert (await client.get("/api/admin/workspaces/names", params={"region": "mars"})).status_code == 404
+        assert (await client.get("/v1/admin/workspaces/names", params={"region": "mars"})).status_code == 404
 
 
 @pytest.mark.parametrize("named", [["globex"], ["Not a name"], ["acme", "globex"], [""]])
@@ -67,9 +67,9 @@ async def test_a_workspace_that_one_may_not_act_in_is_refused_and_nothing_happen
     async with api.client() as by_key, signed_in(api, "acme", Role.MANAGER) as member:
         for client in (by_key, member):
             for body in (hello, {**hello, "text": "x" * 100_000}):  # a large one is asked for its key before it is read
-                told = await client.post("/api/emails", json=body, headers=[*client.headers.multi_items(), *headers])
+                told = await client.post("/v1/emails", json=body, headers=[*client.headers.multi_items(), *headers])
                 assert (told.status_code, told.json()["error"]["code"]) == (403, "workspace_forbidden")
-        told = await member.get("/api/auth/session", headers=headers)
+        told = await member.get("/v1/auth/session", headers=headers)
         assert told.json()["error"]["code"] == "workspace_forbidden"
     assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 0
 
@@ -79,7 +79,7 @@ async def test_a_live_stream_of_another_workspace_is_refused(api: Api) -> None:
         await api.workspace(name)
     async with api.client() as by_key, signed_in(api, "acme", Role.VIEWER) as member:
         for client in (by_key, member):
-            told = await client.get("/api/live/now", params={"workspace": "globex"})
+            told = await client.get("/v1/live/now", params={"workspace": "globex"})
             assert told.json()["error"]["code"] == "workspace_forbidden"
 
 
@@ -87,4 +87,4 @@ async def test_ones_own_workspace_may_be_named(api: Api) -> None:
     await api.workspace("acme")
     async with api.client() as by_key, signed_in(api, "acme", Role.VIEWER) as member:
         for client in (by_key, member):
-            assert (await client.get("/api/emails", headers={"X-Workspace": "acme"})).status_code == 200
+            assert (await client.get("/v1/emails", headers={"X-Workspace": "acme"})).status_code == 200

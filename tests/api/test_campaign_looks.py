@@ -30,14 +30,14 @@ async def line_when(stream: Stream, **wanted: Any) -> Any:
 
 
 async def test_a_campaign_is_seen_from_its_draft_to_its_end(api: Api, acme: httpx.AsyncClient) -> None:  # noqa: F811
-    path = "/api/live/campaign?name=spring"
+    path = "/v1/live/campaign?name=spring"
     async with signed_in(api, "acme", Role.VIEWER) as client, watching(client, path) as stream:
         assert await stream.state() == {"campaign": None}  # there is none yet
-        await acme.put("/api/campaigns/spring", json={"steps": [{"template": "hello"}], "lists": ["customers"]})
+        await acme.put("/v1/campaigns/spring", json={"steps": [{"template": "hello"}], "lists": ["customers"]})
         draft = await state_when(stream, state="draft")
         assert (draft["recipients"], draft["headline"]["code"], draft["states"]) == (PEOPLE, "campaign.draft", {})
         assert (draft["pool"], draft["lists"], draft["delays_s"]) == ("default", ["customers"], [0])
-        await acme.post("/api/campaigns/spring/launch")
+        await acme.post("/v1/campaigns/spring/launch")
         running = await state_when(stream, state="running", waiting=PEOPLE)
         assert (running["headline"]["code"], running["headline"]["until"]) == ("engine.none", None)
         assert running["states"] == {"ready": PEOPLE}
@@ -49,7 +49,7 @@ async def test_a_campaign_is_seen_from_its_draft_to_its_end(api: Api, acme: http
         assert later["states"] == {"sent": 7, "failed": 2, "ready": PEOPLE - 9}
         assert later["counted_at"] is None  # of this moment, though no engine counts
         assert [step["sent"] for step in later["steps"]] == [7]
-        await acme.post("/api/campaigns/spring/pause", json={"reason": "by Ann"})
+        await acme.post("/v1/campaigns/spring/pause", json={"reason": "by Ann"})
         assert (await state_when(stream, state="paused"))["headline"]["text"].endswith(": by Ann.")
 
 
@@ -59,8 +59,8 @@ async def test_a_workspace_sees_its_own_and_an_admin_the_newest_of_all(api: Api,
     async with api.client("rival") as rival:
         await prepare(api, rival, "rival")
         await launched(rival, "theirs", gap=None)
-        await rival.post("/api/campaigns/theirs/pause")
-    async with signed_in(api, "acme", Role.VIEWER) as client, watching(client, "/api/live/campaigns") as stream:
+        await rival.post("/v1/campaigns/theirs/pause")
+    async with signed_in(api, "acme", Role.VIEWER) as client, watching(client, "/v1/live/campaigns") as stream:
         state = await stream.state()
         assert "rival" not in json.dumps(state)
         assert [(line["id"], line["emails"], line["left"]) for line in state["campaigns"]] == [
@@ -69,12 +69,12 @@ async def test_a_workspace_sees_its_own_and_an_admin_the_newest_of_all(api: Api,
         await finish(api, "sent", 5)
         await line_when(stream, id="spring", sent=5)
     async with signed_in(api, None, Role.ADMIN) as client:
-        async with watching(client, "/api/live/campaigns") as stream:
+        async with watching(client, "/v1/live/campaigns") as stream:
             found = [(line["workspace"], line["id"], line["state"]) for line in (await stream.state())["campaigns"]]
             assert found == [("rival", "theirs", "paused"), ("acme", "spring", "running")]
-        async with watching(client, "/api/live/campaigns?workspace=rival") as stream:
+        async with watching(client, "/v1/live/campaigns?workspace=rival") as stream:
             assert [line["id"] for line in (await stream.state())["campaigns"]] == ["theirs"]
-        async with watching(client, "/api/live/campaign?name=spring") as stream:  # names are those of a workspace
+        async with watching(client, "/v1/live/campaign?name=spring") as stream:  # names are those of a workspace
             assert await stream.state() == {"campaign": None}
 
 
@@ -84,7 +84,7 @@ async def test_the_operators_accounts_have_no_names_in_it(api: Api, acme: httpx.
     )  # however long this takes
     await launched(acme, gap=None)
     await api.store.change_account("big-relay", {"status": "suspended", "status_reason": "the secret reason"})
-    for path in ("/api/live/campaign?name=spring", "/api/live/campaigns"):
+    for path in ("/v1/live/campaign?name=spring", "/v1/live/campaigns"):
         async with watching(acme, path) as stream:
             told = json.dumps(await stream.state())
             assert "shared account" in told
@@ -103,7 +103,7 @@ async def test_of_very_many_the_last_count_is_told_and_when_it_was(
     await finish(api, "sent", 4)
     monkeypatch.setattr(courses, "AT_ONCE_MAX", 10)
     monkeypatch.setattr("fairpost.api.topics.campaigns.AT_ONCE_MAX", 10)
-    async with watching(acme, "/api/live/campaign?name=spring") as stream:
+    async with watching(acme, "/v1/live/campaign?name=spring") as stream:
         state = (await stream.state())["campaign"]
         assert state["sent"] == 4
         assert state["counted_at"] is not None

@@ -21,7 +21,7 @@ HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 
 async def _accepted(client: httpx.AsyncClient, *lines: str) -> int:
-    answer = await client.post("/api/emails/bulk", content="\n".join(lines), headers=NDJSON)
+    answer = await client.post("/v1/emails/bulk", content="\n".join(lines), headers=NDJSON)
     assert answer.status_code == 200, answer.text
     return int(answer.json()["data"]["accepted"])
 
@@ -34,17 +34,17 @@ async def test_without_a_user_the_key_is_the_user(api: Api, client: httpx.AsyncC
     limit = api.service.settings.user_daily_max
     assert await _accepted(client, *(line(n) for n in range(limit + 100))) == limit
     assert await _accepted(client, line(1, user=""), line(2, user=None), line(3, user="  ")) == 0
-    refused = await client.post("/api/emails", json=HELLO)
+    refused = await client.post("/v1/emails", json=HELLO)
     assert refused.json()["error"]["code"] == "quota_reached"
     async with api.client("acme") as other_key:
-        assert (await other_key.post("/api/emails", json=HELLO)).status_code == 201
+        assert (await other_key.post("/v1/emails", json=HELLO)).status_code == 201
     keys = {f"key:{row['id']}" for row in await api.store.fetch("SELECT id FROM fairpost.api_keys")}
     assert await _users(api) == keys
 
 
 async def test_without_a_user_somebody_who_signed_in_is_the_user(api: Api, client: httpx.AsyncClient) -> None:
     async with signed_in(api, "acme", Role.SENDER) as sender:
-        assert (await sender.post("/api/emails", json=HELLO)).status_code == 201
+        assert (await sender.post("/v1/emails", json=HELLO)).status_code == 201
     assert await _users(api) == {f"person:{await api.store.value('SELECT id FROM fairpost.people')}"}
 
 
@@ -53,18 +53,18 @@ async def test_a_name_written_otherwise_is_the_same_user(api: Api, client: httpx
     assert await _accepted(client, *(line(n, user="capu") for n in range(limit))) == limit
     forms = ("Capu", "CAPU", " capu ", "ｃａｐｕ", "capu\u200b", "\u00a0capu", "cap\u00adu")
     for form in forms:
-        assert (await client.post("/api/emails", json={**HELLO, "user": form})).status_code == 429, form
+        assert (await client.post("/v1/emails", json={**HELLO, "user": form})).status_code == 429, form
     assert await _accepted(client, *(line(n, user=form) for n, form in enumerate(forms))) == 0
     assert await _users(api) == {"capu"}
 
 
 @pytest.mark.parametrize("name", ["key:abcdefghijkl", "KEY:abcdefghijkl", " person:1", "ｋey:x", "login:ann"])
 async def test_no_caller_is_somebody_elses_key(api: Api, client: httpx.AsyncClient, name: str) -> None:
-    refused = await client.post("/api/emails", json={**HELLO, "user": name})
+    refused = await client.post("/v1/emails", json={**HELLO, "user": name})
     assert (refused.status_code, refused.json()["error"]["details"][0]["field"]) == (422, "user")
     await add_people(api)
     campaign = {"lists": ["customers"], "steps": [{"subject": "Hi", "text": "Hello"}], "user": name}
-    refused = await client.put("/api/campaigns/spring", json=campaign)
+    refused = await client.put("/v1/campaigns/spring", json=campaign)
     assert (refused.status_code, refused.json()["error"]["details"][0]["field"]) == (422, "user")
 
 
@@ -72,15 +72,13 @@ async def test_inventing_users_does_not_help(api: Api, client: httpx.AsyncClient
     acme = SenderId(workspace="acme", level=SenderLevel.WORKSPACE)
     assert await _accepted(client, *(line(n, user=f"early {n}") for n in range(5))) == 5
     await senders.set_limits(api.store, acme, daily_max=25, waiting_max=None)
-    answers = await asyncio.gather(
-        *(client.post("/api/emails", json={**HELLO, "user": f"user {n}"}) for n in range(40))
-    )
+    answers = await asyncio.gather(*(client.post("/v1/emails", json={**HELLO, "user": f"user {n}"}) for n in range(40)))
     assert sum(answer.status_code == 201 for answer in answers) == 20, "five of its day were used before"
     (refused, *_) = [answer.json()["error"] for answer in answers if answer.status_code != 201]
     assert (refused["code"], refused["details"][0]["field"]) == ("quota_reached", "workspace")
     await api.workspace("other")
     async with api.client("other") as other:
-        assert (await other.post("/api/emails", json=HELLO)).status_code == 201
+        assert (await other.post("/v1/emails", json=HELLO)).status_code == 201
 
 
 async def test_a_workspace_has_as_much_as_a_hundred_users_unless_set(api: Api) -> None:

@@ -154,7 +154,7 @@ def test_more_half_open_heads_than_the_process_has_room_for_keep_no_other_addres
 
 
 def test_behind_a_trusted_proxy_requests_count_for_whom_it_names(url: str, tmp_path: object) -> None:
-    slow = b"POST /api/auth/sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n{"
+    slow = b"POST /v1/auth/sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n{"
     with service(url, tmp_path, FAIRPOST_TRUSTED_PROXIES=f"{STRANGER}/32") as it, ExitStack() as stack:
         opened(stack, it, CONNECTIONS_MAX, saying=slow)
         while status(it, STRANGER, **{"X-Forwarded-For": "192.0.2.7"}) == 200:

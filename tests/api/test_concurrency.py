@@ -61,10 +61,10 @@ async def test_many_bulks_of_one_do_not_keep_another_from_being_answered(api: Ap
     await api.workspace("calm")
     body = "\n".join(json.dumps({**HELLO, "user": f"u{n % 50}"}) for n in range(times(1500)))
     async with api.client("busy") as busy, api.client("calm") as calm:
-        bulks = [asyncio.create_task(busy.post("/api/emails/bulk", content=body, headers=NDJSON)) for _ in range(8)]
+        bulks = [asyncio.create_task(busy.post("/v1/emails/bulk", content=body, headers=NDJSON)) for _ in range(8)]
         answers: list[httpx.Response] = []
         while not all(task.done() for task in bulks) and len(answers) < 40:
-            answers.append(await calm.post("/api/emails", json={**HELLO, "user": "ann"}))
+            answers.append(await calm.post("/v1/emails", json={**HELLO, "user": "ann"}))
         done = await asyncio.gather(*bulks)
     assert {answer.status_code for answer in answers} == {201}
     assert {answer.status_code for answer in done} <= {200, 429}
@@ -77,21 +77,21 @@ async def test_a_flood_of_sign_ins_keeps_nobody_with_a_key_from_being_answered(
     monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8_192, parallelism=1))
     given = {"address": "nobody@example.com", "password": "some words or other", "workspace": "nosuch"}
     async with httpx.AsyncClient(base_url=api.url, timeout=ANSWER_S_MAX) as stranger:
-        flood = [asyncio.create_task(stranger.post("/api/auth/sign-in", json=given)) for _ in range(40)]
+        flood = [asyncio.create_task(stranger.post("/v1/auth/sign-in", json=given)) for _ in range(40)]
         while not all(task.done() for task in flood):
-            assert (await client.get("/api/workspace")).status_code == 200
+            assert (await client.get("/v1/workspace")).status_code == 200
         assert {task.result().status_code for task in flood} <= {401, 429}
 
 
 async def test_members_changed_at_once_do_not_wait_for_each_other_for_ever(api: Api, client: httpx.AsyncClient) -> None:
-    asked = [client.put("/api/members/x@example.com/role", json={"role": "viewer"}) for _ in range(24)]
+    asked = [client.put("/v1/members/x@example.com/role", json={"role": "viewer"}) for _ in range(24)]
     answers = await asyncio.wait_for(asyncio.gather(*asked), 120)
     assert {answer.status_code for answer in answers} == {404}
 
 
 async def test_a_stranger_is_refused_before_his_megabytes_are_read(api: Api) -> None:
     host, port = api.url.removeprefix("http://").split(":")
-    for path, kind in (("/api/emails", "application/json"), ("/api/emails/bulk", "application/x-ndjson")):
+    for path, kind in (("/v1/emails", "application/json"), ("/v1/emails/bulk", "application/x-ndjson")):
         for authorization in ("", "Authorization: Bearer fp_main_aaaaaaaaaaaa_" + "a" * 43 + "\r\n"):
             reader, writer = await asyncio.open_connection(host, int(port))
             head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{authorization}Content-Type: {kind}\r\nContent-Length: 30000000\r\n\r\n"
@@ -106,8 +106,8 @@ async def test_a_stranger_is_refused_before_his_megabytes_are_read(api: Api) -> 
 async def test_invitations_are_few_and_no_place_for_advertisements(api: Api, client: httpx.AsyncClient) -> None:
     asked = {"address": "stranger@example.com", "role": "viewer"}
     for name in ("https://evil.example/win", "evil.example", "a@b", "<b>"):
-        assert (await client.post("/api/members", json={**asked, "name": name})).status_code == 422
-    answers = [await client.post("/api/members", json={**asked, "name": "Dr. Ann O'Neil-Lee"}) for _ in range(4)]
+        assert (await client.post("/v1/members", json={**asked, "name": name})).status_code == 422
+    answers = [await client.post("/v1/members", json={**asked, "name": "Dr. Ann O'Neil-Lee"}) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [201, 201, 201, 429]
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'fairpost'") == 3
 
@@ -118,7 +118,7 @@ async def test_words_that_are_saved_are_compiled_among_few_as_those_that_are_loo
     monkeypatch.setattr(concurrency, "WAIT_S_MAX", 0.05)
     words = {"subject": "Hello", "text": "Hi", "html": "<p>Hi</p>"}
     steps = {"pool": "default", "lists": [], "sequence": [words]}
-    saved = {"/api/templates/hello": words, "/api/portals/hub/welcome": words, "/api/campaigns/spring": steps}
+    saved = {"/v1/templates/hello": words, "/v1/portals/hub/welcome": words, "/v1/campaigns/spring": steps}
     await api.workspace("calm", domains=())
     async with api.client("calm") as calm:
         async with api.service.writing.one_more("acme"), api.service.writing.one_more("acme"):
@@ -126,8 +126,8 @@ async def test_words_that_are_saved_are_compiled_among_few_as_those_that_are_loo
                 refused = await client.put(path, json=given)
                 assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited"), path
                 assert "Retry-After" in refused.headers
-            assert (await calm.put("/api/templates/hello", json=words)).status_code == 201
-        assert (await client.get("/api/templates")).json()["data"]["items"] == []  # nothing was kept
+            assert (await calm.put("/v1/templates/hello", json=words)).status_code == 201
+        assert (await client.get("/v1/templates")).json()["data"]["items"] == []  # nothing was kept
         for path, given in saved.items():
             assert (await client.put(path, json=given)).status_code != 429, path
 
@@ -142,23 +142,23 @@ async def test_whatever_names_are_asked_for_the_service_remembers_only_so_much(
         await api.workspace(name, domains=())
     async with signed_in(api) as admin:
         for name in names:
-            async with admin.stream("GET", f"/api/live/now?workspace={name}") as stream:
+            async with admin.stream("GET", f"/v1/live/now?workspace={name}") as stream:
                 await anext(stream.aiter_lines())
         for n in range(25):
             for path in (
-                f"/api/admin/status?region=r{n}",
-                f"/api/admin/fairness?hours={n % 30}",
-                f"/api/live/account?name=a{n}",
+                f"/v1/admin/status?region=r{n}",
+                f"/v1/admin/fairness?hours={n % 30}",
+                f"/v1/live/account?name=a{n}",
             ):
                 async with admin.stream("GET", path) as stream:
                     await anext(stream.aiter_lines())
     async with httpx.AsyncClient(base_url=api.url, timeout=ANSWER_S_MAX) as stranger:
         for n in range(25):
             bad = {"Authorization": f"Bearer fp_main_{n:012}_{'a' * 43}"}
-            assert (await stranger.get(f"/api/live/now?workspace=x{n}", headers=bad)).status_code == 401
-            assert (await stranger.get(f"/api/nothing/{n}")).status_code in (401, 404)
+            assert (await stranger.get(f"/v1/live/now?workspace=x{n}", headers=bad)).status_code == 401
+            assert (await stranger.get(f"/v1/nothing/{n}")).status_code in (401, 404)
     async with api.client(names[0]) as client:
-        async with client.stream("GET", "/api/live/now") as stream:
+        async with client.stream("GET", "/v1/live/now") as stream:
             await anext(stream.aiter_lines())
         service = api.service
         assert len(service.live.topics) <= live.LINGERING_MAX + 2

@@ -9,47 +9,47 @@ EMAIL = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 
 async def test_a_domain_counts_from_its_proof_on(api: Api, client: httpx.AsyncClient) -> None:
-    claimed = await client.put("/api/domains/shop.test")
+    claimed = await client.put("/v1/domains/shop.test")
     assert claimed.status_code == 201
     record = claimed.json()["data"]["record"]
     assert record["name"] == "_fairpost.shop.test"
-    assert (await client.put("/api/domains/shop.test")).status_code == 200
-    refused = await client.post("/api/emails", json={**EMAIL, "from": "a@shop.test"})
+    assert (await client.put("/v1/domains/shop.test")).status_code == 200
+    refused = await client.post("/v1/emails", json={**EMAIL, "from": "a@shop.test"})
     assert refused.json()["error"]["details"][0]["field"] == "from"
 
     async with nameserver(texts('"something else"', at="_fairpost.shop.test.")) as dns:
         object.__setattr__(api.service, "resolver", dns.resolver)
-        checked = (await client.post("/api/domains/shop.test/check")).json()["data"]
+        checked = (await client.post("/v1/domains/shop.test/check")).json()["data"]
         assert (checked["found"], checked["is_proven"]) == ("not_found", False)
         assert "something else" in checked["words"]
     async with nameserver(texts(f'"{record["value"]}"', at="_fairpost.shop.test.")) as dns:
         object.__setattr__(api.service, "resolver", dns.resolver)
-        assert (await client.post("/api/domains/shop.test/check")).json()["data"]["is_proven"] is True
+        assert (await client.post("/v1/domains/shop.test/check")).json()["data"]["is_proven"] is True
 
     for sender in ("a@shop.test", "a@news.shop.test", "A <a@SHOP.test>"):
-        assert (await client.post("/api/emails", json={**EMAIL, "from": sender})).status_code == 201
+        assert (await client.post("/v1/emails", json={**EMAIL, "from": sender})).status_code == 201
     for sender in ("a@notshop.test", "a@shop.test.evil.test", "a@test"):
-        assert (await client.post("/api/emails", json={**EMAIL, "from": sender})).status_code == 422
-    assert (await client.delete("/api/domains/shop.test")).status_code == 200
-    assert (await client.post("/api/emails", json={**EMAIL, "from": "a@shop.test"})).status_code == 422
+        assert (await client.post("/v1/emails", json={**EMAIL, "from": sender})).status_code == 422
+    assert (await client.delete("/v1/domains/shop.test")).status_code == 200
+    assert (await client.post("/v1/emails", json={**EMAIL, "from": "a@shop.test"})).status_code == 422
 
 
 async def test_a_proof_of_one_workspace_is_nothing_to_another(api: Api, client: httpx.AsyncClient) -> None:
     await api.workspace("other", domains=["other.example"])
-    assert (await client.post("/api/emails", json={**EMAIL, "from": "a@other.example"})).status_code == 422
-    mine = (await client.put("/api/domains/other.example")).json()["data"]
+    assert (await client.post("/v1/emails", json={**EMAIL, "from": "a@other.example"})).status_code == 422
+    mine = (await client.put("/v1/domains/other.example")).json()["data"]
     assert mine["is_proven"] is False
 
 
 async def test_a_domain_in_another_script_is_one_domain(api: Api, client: httpx.AsyncClient) -> None:
     await api.workspace(domains=["xn--bcher-kva.example"])
     for sender in ("a@bücher.example", "a@xn--bcher-kva.example", "a@BÜCHER.example"):
-        answer = await client.post("/api/emails", json={**EMAIL, "from": sender})
+        answer = await client.post("/v1/emails", json={**EMAIL, "from": sender})
         assert answer.status_code == 201, answer.text
 
 
 async def test_what_nobody_can_own_is_refused(client: httpx.AsyncClient) -> None:
     for wrong in ("com", "localhost", "a..b", "-a.example", "1.2.3.4", "a" * 250 + ".example", "%00.example"):
-        answer = await client.put(f"/api/domains/{wrong}")
+        answer = await client.put(f"/v1/domains/{wrong}")
         assert answer.status_code == 422, (wrong, answer.text)
-    assert (await client.post("/api/domains/unclaimed.example/check")).status_code == 404
+    assert (await client.post("/v1/domains/unclaimed.example/check")).status_code == 404

@@ -12,12 +12,12 @@ HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 
 async def test_an_email_handed_in_is_in_the_queue(api: Api, client: httpx.AsyncClient) -> None:
-    answer = await client.post("/api/emails", json={**HELLO, "from": "Shop <shop@acme.example>", "user": "ann"})
+    answer = await client.post("/v1/emails", json={**HELLO, "from": "Shop <shop@acme.example>", "user": "ann"})
     assert answer.status_code == 201, answer.text
     body = answer.json()
     assert body["success"] is True
     assert body["data"]["new"] is True
-    shown = (await client.get(f"/api/emails/{body['data']['id']}")).json()["data"]
+    shown = (await client.get(f"/v1/emails/{body['data']['id']}")).json()["data"]
     assert shown["state"] == "ready"
     assert shown["status"] == "pending"
     assert shown["from"] == {"address": "shop@acme.example", "name": "Shop"}
@@ -29,7 +29,7 @@ async def test_an_email_handed_in_is_in_the_queue(api: Api, client: httpx.AsyncC
 
 
 async def test_the_same_key_counts_once_also_at_the_same_moment(api: Api, client: httpx.AsyncClient) -> None:
-    asked = [client.post("/api/emails", json=HELLO, headers={"Idempotency-Key": "order-17"}) for _ in range(10)]
+    asked = [client.post("/v1/emails", json=HELLO, headers={"Idempotency-Key": "order-17"}) for _ in range(10)]
     answers = await asyncio.gather(*asked)
     assert sorted(answer.status_code for answer in answers) == [200] * 9 + [201]
     assert len({answer.json()["data"]["id"] for answer in answers}) == 1
@@ -46,7 +46,7 @@ async def test_a_bad_email_names_the_field(api: Api, client: httpx.AsyncClient) 
         ({**HELLO, "headers": {"X-A": "b\r\nBcc: victim@example.com"}}, "headers.X-A"),
         ({**HELLO, "subject": "a\nBcc: victim@example.com"}, "subject"),
     ):
-        answer = await client.post("/api/emails", json=wrong)
+        answer = await client.post("/v1/emails", json=wrong)
         assert answer.status_code == 422, answer.text
         assert answer.json()["error"]["code"] == "invalid"
         assert answer.json()["error"]["details"][0]["field"] == field
@@ -54,10 +54,10 @@ async def test_a_bad_email_names_the_field(api: Api, client: httpx.AsyncClient) 
 
 
 async def test_pages_lead_through_all(api: Api, client: httpx.AsyncClient) -> None:
-    ids = [(await client.post("/api/emails", json=HELLO)).json()["data"]["id"] for _ in range(7)]
+    ids = [(await client.post("/v1/emails", json=HELLO)).json()["data"]["id"] for _ in range(7)]
     found, cursor = [], None
     while True:
-        page = (await client.get("/api/emails", params={"limit": 3} | ({"cursor": cursor} if cursor else {}))).json()[
+        page = (await client.get("/v1/emails", params={"limit": 3} | ({"cursor": cursor} if cursor else {}))).json()[
             "data"
         ]
         found += [each["id"] for each in page["items"]]
@@ -68,29 +68,29 @@ async def test_pages_lead_through_all(api: Api, client: httpx.AsyncClient) -> No
 
 
 async def test_cancel_and_retry_and_resolve_say_what_they_cannot_do(api: Api, client: httpx.AsyncClient) -> None:
-    id_ = (await client.post("/api/emails", json=HELLO)).json()["data"]["id"]
-    assert (await client.post(f"/api/emails/{id_}/retry")).json()["error"]["code"] == "conflict"
-    assert (await client.post(f"/api/emails/{id_}/resolve", json={"decision": "sent"})).status_code == 409
-    again = await client.post(f"/api/emails/{id_}/resolve", json={"decision": "resend"})
+    id_ = (await client.post("/v1/emails", json=HELLO)).json()["data"]["id"]
+    assert (await client.post(f"/v1/emails/{id_}/retry")).json()["error"]["code"] == "conflict"
+    assert (await client.post(f"/v1/emails/{id_}/resolve", json={"decision": "sent"})).status_code == 409
+    again = await client.post(f"/v1/emails/{id_}/resolve", json={"decision": "resend"})
     assert again.json()["data"] == {"id": id_, "state": "ready", "changed": False}, (
         "who lost the answer hears that it is so"
     )
-    cancelled = await client.post(f"/api/emails/{id_}/cancel", json={"reason": "wrong address"})
+    cancelled = await client.post(f"/v1/emails/{id_}/cancel", json={"reason": "wrong address"})
     assert cancelled.json() == {"success": True, "data": {"id": id_, "state": "cancelled", "changed": True}}
-    assert (await client.get(f"/api/emails/{id_}")).json()["data"]["reason"] == "wrong address"
-    assert (await client.post(f"/api/emails/{id_}/cancel")).json()["data"]["changed"] is False
-    assert (await client.get("/api/emails/12345")).json()["error"]["code"] == "not_found"
-    assert (await client.post("/api/emails/12345/cancel")).status_code == 404
+    assert (await client.get(f"/v1/emails/{id_}")).json()["data"]["reason"] == "wrong address"
+    assert (await client.post(f"/v1/emails/{id_}/cancel")).json()["data"]["changed"] is False
+    assert (await client.get("/v1/emails/12345")).json()["error"]["code"] == "not_found"
+    assert (await client.post("/v1/emails/12345/cancel")).status_code == 404
 
 
 async def test_every_error_has_the_same_shape(api: Api, client: httpx.AsyncClient) -> None:
     asked = {
-        404: await client.get("/api/nothing"),
-        405: await client.put("/api/emails"),
-        400: await client.post("/api/emails", content=b"{", headers={"Content-Type": "application/json"}),
-        422: await client.get("/api/emails", params={"limit": 0}),
-        413: await client.post("/api/emails/5/cancel", content=b"x" * 2_000_000),
-        401: await client.get("/api/emails", headers={"Authorization": "Bearer fp_main_aaaaaaaaaaaa_" + "a" * 43}),
+        404: await client.get("/v1/nothing"),
+        405: await client.put("/v1/emails"),
+        400: await client.post("/v1/emails", content=b"{", headers={"Content-Type": "application/json"}),
+        422: await client.get("/v1/emails", params={"limit": 0}),
+        413: await client.post("/v1/emails/5/cancel", content=b"x" * 2_000_000),
+        401: await client.get("/v1/emails", headers={"Authorization": "Bearer fp_main_aaaaaaaaaaaa_" + "a" * 43}),
     }
     for status, answer in asked.items():
         assert answer.status_code == status, answer.text
@@ -103,16 +103,16 @@ async def test_every_error_has_the_same_shape(api: Api, client: httpx.AsyncClien
 async def test_a_key_does_what_its_scopes_say(api: Api) -> None:
     await api.workspace()
     async with api.client(scopes=[Scope.READ]) as reader, api.client(scopes=[Scope.SEND]) as sender:
-        assert (await reader.get("/api/emails")).status_code == 200
-        assert (await reader.post("/api/emails", json=HELLO)).json()["error"]["code"] == "forbidden"
-        assert (await sender.post("/api/emails", json=HELLO)).status_code == 201
-        assert (await sender.get("/api/emails")).json()["error"]["code"] == "forbidden"
+        assert (await reader.get("/v1/emails")).status_code == 200
+        assert (await reader.post("/v1/emails", json=HELLO)).json()["error"]["code"] == "forbidden"
+        assert (await sender.post("/v1/emails", json=HELLO)).status_code == 201
+        assert (await sender.get("/v1/emails")).json()["error"]["code"] == "forbidden"
 
 
 async def test_a_rate_is_kept_and_told(api: Api) -> None:
     await api.workspace()
     async with api.client(per_minute=5) as client:
-        answers = [await client.get("/api/emails") for _ in range(6)]
+        answers = [await client.get("/v1/emails") for _ in range(6)]
     assert [a.status_code for a in answers] == [200] * 5 + [429]
     assert [a.headers["RateLimit-Remaining"] for a in answers] == ["4", "3", "2", "1", "0", "0"]
     assert answers[-1].json()["error"]["code"] == "rate_limited"
@@ -124,10 +124,10 @@ async def test_the_rate_that_is_told_is_the_one_with_the_least_left(api: Api) ->
     await api.workspace()
     await workspaces.set_rate(api.store, "acme", 10)
     async with api.client(per_minute=20) as fast, api.client(per_minute=3) as slow:
-        first = await fast.get("/api/emails")
+        first = await fast.get("/v1/emails")
         assert [first.headers[f"RateLimit-{name}"] for name in ("Limit", "Remaining", "Reset")] == ["10", "9", "6"]
-        second = await slow.get("/api/emails")
+        second = await slow.get("/v1/emails")
         assert [second.headers[f"RateLimit-{name}"] for name in ("Limit", "Remaining", "Reset")] == ["3", "2", "20"]
-        refused = [await fast.get("/api/emails") for _ in range(9)][-1]
+        refused = [await fast.get("/v1/emails") for _ in range(9)][-1]
         assert refused.status_code == 429
         assert [refused.headers[f"RateLimit-{name}"] for name in ("Limit", "Remaining")] == ["10", "0"]

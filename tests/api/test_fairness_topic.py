@@ -45,7 +45,7 @@ async def test_an_admin_sees_all_and_a_workspace_its_own(api: Api) -> None:
     await api.store.hold("acme", "domain", "acme.example", reason="a complaint")
     await api.store.hold("neighbour", "workspace", "", reason="unpaid")
     async with signed_in(api, "acme", Role.VIEWER) as member, signed_in(api, None, Role.ADMIN) as admin:
-        async with watching(admin, "/api/live/fairness") as stream:
+        async with watching(admin, "/v1/live/fairness") as stream:
             seen = await stream.state()
         assert (seen["mode"]["fair_percent"], seen["served"]["emails"], seen["waiting"]["emails"]) == (100, 8, 4)
         assert {each["workspace"]: each["share"] for each in seen["waiting"]["top_workspaces"]} == {
@@ -59,7 +59,7 @@ async def test_an_admin_sees_all_and_a_workspace_its_own(api: Api) -> None:
         }
         assert {each["workspace"] for each in seen["holds"]} == {"acme", "neighbour"}
         assert seen["chart"].startswith("<svg")
-        async with watching(member, "/api/live/fairness") as stream:
+        async with watching(member, "/v1/live/fairness") as stream:
             own = await stream.state()
         assert "neighbour" not in str(own)
         assert "mallory" not in str(own)
@@ -76,5 +76,5 @@ async def test_a_name_that_is_held_is_seen_among_very_many_gates_and_throttles(a
         await enqueue(api, "acme", f"user{n}", 2)
         await throttle(api, "acme", f"user{n}")
     await api.store.hold("acme", "user", "ann", reason="by hand")
-    async with signed_in(api, None, Role.ADMIN) as admin, watching(admin, "/api/live/fairness") as stream:
+    async with signed_in(api, None, Role.ADMIN) as admin, watching(admin, "/v1/live/fairness") as stream:
         assert [each["key"] for each in (await stream.state())["holds"]] == ["ann"]

@@ -81,7 +81,7 @@ class Target:
         with httpx.Client(
             base_url=self.it.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=ANSWER_S_MAX
         ) as client:
-            assert client.get("/api/workspace").status_code == 200
+            assert client.get("/v1/workspace").status_code == 200
 
 
 def received(conn: socket.socket) -> bytes:
@@ -159,29 +159,28 @@ def test_a_fault_of_ours_is_answered_and_written_down_once(target: Target) -> No
 
 def test_heads_that_are_too_large_or_no_http(target: Target) -> None:
     bombs = {
-        "many headers": target.head("GET /api/workspace HTTP/1.1", *(f"X-{n}: {'x' * 100}" for n in range(2_000))),
-        "a long header": target.head("GET /api/workspace HTTP/1.1", f"X-A: {'x' * 200_000}"),
-        "a long path": target.head(f"GET /api/{'x' * 200_000} HTTP/1.1"),
-        "a long query": target.head(f"GET /api/emails?cursor={'x' * 200_000} HTTP/1.1"),
+        "many headers": target.head("GET /v1/workspace HTTP/1.1", *(f"X-{n}: {'x' * 100}" for n in range(2_000))),
+        "a long header": target.head("GET /v1/workspace HTTP/1.1", f"X-A: {'x' * 200_000}"),
+        "a long path": target.head(f"GET /v1/{'x' * 200_000} HTTP/1.1"),
+        "a long query": target.head(f"GET /v1/emails?cursor={'x' * 200_000} HTTP/1.1"),
         "not http": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 300,
         "no method": b"HELO there\r\n\r\n",
         "no version": b"GET /api\r\n\r\n",
         "another version": b"GET /api HTTP/9.9\r\n\r\n",
         "bytes in the path": b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
-        "a NUL in a header": target.head("GET /api/workspace HTTP/1.1", "X-A: a\0b"),
-        "a folded header": target.head("GET /api/workspace HTTP/1.1", "X-A: a", " b"),
-        "a space before the colon": target.head("GET /api/workspace HTTP/1.1", "X-A : a"),
-        "two lengths": target.head("POST /api/emails HTTP/1.1", "Content-Length: 2", "Content-Length: 3") + b"{}",
-        "a length below zero": target.head("POST /api/emails HTTP/1.1", "Content-Length: -1") + b"{}",
-        "a length that is no number": target.head("POST /api/emails HTTP/1.1", "Content-Length: 0x2") + b"{}",
-        "a length of 5,000 digits": target.head("POST /api/emails HTTP/1.1", f"Content-Length: {'9' * 5_000}"),
+        "a NUL in a header": target.head("GET /v1/workspace HTTP/1.1", "X-A: a\0b"),
+        "a folded header": target.head("GET /v1/workspace HTTP/1.1", "X-A: a", " b"),
+        "a space before the colon": target.head("GET /v1/workspace HTTP/1.1", "X-A : a"),
+        "two lengths": target.head("POST /v1/emails HTTP/1.1", "Content-Length: 2", "Content-Length: 3") + b"{}",
+        "a length below zero": target.head("POST /v1/emails HTTP/1.1", "Content-Length: -1") + b"{}",
+        "a length that is no number": target.head("POST /v1/emails HTTP/1.1", "Content-Length: 0x2") + b"{}",
+        "a length of 5,000 digits": target.head("POST /v1/emails HTTP/1.1", f"Content-Length: {'9' * 5_000}"),
         "a length and chunks": target.head(
-            "POST /api/emails HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"
+            "POST /v1/emails HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"
         )
         + b"0\r\n\r\n",
-        "an unknown encoding": target.head("POST /api/emails HTTP/1.1", "Transfer-Encoding: cow") + b"{}",
-        "chunks that are none": target.head("POST /api/emails HTTP/1.1", "Transfer-Encoding: chunked")
-        + b"zz\r\n{}\r\n",
+        "an unknown encoding": target.head("POST /v1/emails HTTP/1.1", "Transfer-Encoding: cow") + b"{}",
+        "chunks that are none": target.head("POST /v1/emails HTTP/1.1", "Transfer-Encoding: chunked") + b"zz\r\n{}\r\n",
     }
     for name, bomb in bombs.items():
         answers = target.tell(bomb)
@@ -196,7 +195,7 @@ def test_a_head_that_drips_is_cut_off(target: Target, monkeypatch: pytest.Monkey
         b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
     ):  # the first on its connection, and one after another
         with target.connected() as conn:
-            conn.sendall(start + b"GET /api/workspace HTTP/1.1\r\nX-Drip: ")
+            conn.sendall(start + b"GET /v1/workspace HTTP/1.1\r\nX-Drip: ")
             is_cut = threading.Event()
 
             def drip(conn: socket.socket = conn, is_cut: threading.Event = is_cut) -> None:
@@ -220,7 +219,7 @@ def test_a_body_that_dawdles_is_cut_off(target: Target, monkeypatch: pytest.Monk
     with target.connected() as conn:
         conn.sendall(
             target.head(
-                "POST /api/emails HTTP/1.1", "Content-Type: application/json", "Content-Length: 100", is_last=False
+                "POST /v1/emails HTTP/1.1", "Content-Type: application/json", "Content-Length: 100", is_last=False
             )
             + b"{"
         )
@@ -248,12 +247,12 @@ def test_lengths_that_lie(target: Target) -> None:
     before = target.queued()
     body = json.dumps(HELLO).encode()
     short = target.head(
-        "POST /api/emails HTTP/1.1", "Content-Type: application/json", f"Content-Length: {len(body) - 5}"
+        "POST /v1/emails HTTP/1.1", "Content-Type: application/json", f"Content-Length: {len(body) - 5}"
     )
     assert next(a.status for a in target.tell(short, body)) == 400
     with target.connected() as conn:  # longer than what comes, and then the end
         conn.sendall(
-            target.head("POST /api/emails HTTP/1.1", "Content-Type: application/json", "Content-Length: 900") + body
+            target.head("POST /v1/emails HTTP/1.1", "Content-Type: application/json", "Content-Length: 900") + body
         )
         conn.shutdown(socket.SHUT_WR)
         received(conn)
@@ -262,10 +261,10 @@ def test_lengths_that_lie(target: Target) -> None:
 
 def test_more_than_a_path_takes_is_refused_also_in_chunks(target: Target) -> None:
     piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-    head = target.head("POST /api/keys HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
+    head = target.head("POST /v1/keys HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
     answers = target.tell(head, *[piece] * 40, b"0\r\n\r\n")
     assert [a.status for a in answers] in ([413], [])  # it may be gone before it is read
-    (declared,) = target.tell(target.head("POST /api/keys HTTP/1.1", "Content-Length: 99999999"))
+    (declared,) = target.tell(target.head("POST /v1/keys HTTP/1.1", "Content-Length: 99999999"))
     assert (declared.status, declared.code) == (413, "too_large")
 
 
@@ -283,11 +282,11 @@ def test_a_stranger_learns_nothing_of_tenants(target: Target) -> None:
 
 def test_a_body_is_refused_by_its_length_before_it_is_read(target: Target) -> None:
     for path, media_type, length in (
-        ("/api/auth/sign-in", "application/json", 65_537),
-        ("/api/lists/spring/prospects", "application/json", 4_194_305),
-        ("/api/lists/spring/prospects", "application/json; charset=utf-8", 60_000_000),
-        ("/api/lists/spring/prospects", "text/csv", 67_108_865),
-        ("/api/emails", "application/json", 41_943_041),
+        ("/v1/auth/sign-in", "application/json", 65_537),
+        ("/v1/lists/spring/prospects", "application/json", 4_194_305),
+        ("/v1/lists/spring/prospects", "application/json; charset=utf-8", 60_000_000),
+        ("/v1/lists/spring/prospects", "text/csv", 67_108_865),
+        ("/v1/emails", "application/json", 41_943_041),
     ):
         head = target.head(f"POST {path} HTTP/1.1", f"Content-Type: {media_type}", f"Content-Length: {length}")
         (answer,) = target.tell(head)  # and not a byte of it
@@ -296,7 +295,7 @@ def test_a_body_is_refused_by_its_length_before_it_is_read(target: Target) -> No
 
 def test_chunks_are_refused_as_soon_as_they_are_too_many(target: Target) -> None:
     piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-    for path, most in (("/api/auth/sign-in", 65_536), ("/api/lists/spring/prospects", 4_194_304)):
+    for path, most in (("/v1/auth/sign-in", 65_536), ("/v1/lists/spring/prospects", 4_194_304)):
         with target.connected() as conn:  # the end never comes
             head = target.head(f"POST {path} HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
             conn.sendall(head + piece * (most // 0x10000) + b"1\r\nx\r\n")
@@ -309,7 +308,7 @@ def test_of_a_body_that_was_answered_early_little_more_is_taken(target: Target) 
     piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     taken = 0
     with target.connected() as conn:
-        conn.sendall(b"POST /api/emails HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        conn.sendall(b"POST /v1/emails HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         assert b" 401 " in conn.recv(65_536)
         with pytest.raises(OSError):  # noqa: PT012 - the first may still go into the buffers
             while taken < 1_600:
@@ -324,7 +323,7 @@ def test_json_that_is_made_to_hurt(target: Target) -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     n = times(50_000)
     before = rss()
-    for path in ("/api/emails", "/api/keys"):
+    for path in ("/v1/emails", "/v1/keys"):
         for body in (
             deep,
             b'{"fields": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}",
@@ -346,7 +345,7 @@ def test_json_that_is_made_to_hurt(target: Target) -> None:
         json.dumps({**HELLO, "to": [1] * n}).encode(),
         json.dumps({**HELLO, "attachments": [{}] * n}).encode(),
     ):
-        (answer,) = target.post("/api/emails", body)
+        (answer,) = target.post("/v1/emails", body)
         assert answer.status == 422
         assert len(answer.body) < 20_000
     assert rss() - before < 4 * RSS_GROWTH_MAX
@@ -364,19 +363,19 @@ def test_halves_of_characters_and_nuls_have_no_place_anywhere(target: Target) ->
             f'{{"to": "a@b.example", "subject": "x", "text": "x", "{bad}": "x"}}',
             f'{{"to": "a@b.example", "subject": "x", "text": "x", "attachments": [{{"filename": "x", "data": "{bad}"}}]}}',
         ):
-            (answer,) = target.post("/api/emails", body.encode())
+            (answer,) = target.post("/v1/emails", body.encode())
             assert answer.status in (400, 422), (body, answer)
-            (line,) = target.post("/api/emails/bulk", body.encode(), media_type="application/x-ndjson")
+            (line,) = target.post("/v1/emails/bulk", body.encode(), media_type="application/x-ndjson")
             assert line.status == 200
             assert json.loads(line.body)["data"]["accepted"] == 0, body
-        (answer,) = target.post("/api/keys", f'{{"name": "{bad}", "scopes": ["read"]}}'.encode())
+        (answer,) = target.post("/v1/keys", f'{{"name": "{bad}", "scopes": ["read"]}}'.encode())
         assert answer.status in (400, 422)
     for path in (
-        "/api/keys/%00",
-        "/api/keys/%ed%a0%80",
-        "/api/keys/%ff",
-        "/api/emails/%00",
-        "/api/domains/%00",
+        "/v1/keys/%00",
+        "/v1/keys/%ed%a0%80",
+        "/v1/keys/%ff",
+        "/v1/emails/%00",
+        "/v1/domains/%00",
         "/%00",
         "/%ed%a0%80",
     ):
@@ -395,9 +394,9 @@ def test_halves_of_characters_and_nuls_have_no_place_anywhere(target: Target) ->
         "%00=%00",
     ):
         (answer,) = target.tell(
-            target.head(f"GET /api/emails?{query} HTTP/1.1").decode("latin-1").encode("utf-8", "replace")
+            target.head(f"GET /v1/emails?{query} HTTP/1.1").decode("latin-1").encode("utf-8", "replace")
             if query.isascii()
-            else target.head("GET /api/emails?limit=%D9%A3 HTTP/1.1")
+            else target.head("GET /v1/emails?limit=%D9%A3 HTTP/1.1")
         )
         assert answer.status in (200, 400, 422), (query, answer)
     assert target.queued() == before
@@ -406,9 +405,9 @@ def test_halves_of_characters_and_nuls_have_no_place_anywhere(target: Target) ->
 def test_bodies_that_are_packed_are_not_taken(target: Target) -> None:
     packed = gzip.compress(json.dumps(HELLO).encode())
     for encoding in ("gzip", "deflate", "br", "gzip, gzip", "x"):
-        (answer,) = target.post("/api/emails", packed, f"Content-Encoding: {encoding}")
+        (answer,) = target.post("/v1/emails", packed, f"Content-Encoding: {encoding}")
         assert (answer.status, answer.code) == (415, "unsupported_media_type")
-    (answer,) = target.post("/api/emails", json.dumps(HELLO).encode(), "Content-Encoding: identity")
+    (answer,) = target.post("/v1/emails", json.dumps(HELLO).encode(), "Content-Encoding: identity")
     assert answer.status == 201
 
 
@@ -422,8 +421,8 @@ def test_keys_of_idempotency_are_plain(target: Target) -> None:
         ("x" * 501, {422}),
         ("", {422, 201}),
     ):
-        for path in ("/api/emails", "/api/emails/bulk"):
-            media_type = "application/json" if path == "/api/emails" else "application/x-ndjson"
+        for path in ("/v1/emails", "/v1/emails/bulk"):
+            media_type = "application/json" if path == "/v1/emails" else "application/x-ndjson"
             answers = target.post(path, body, f"Idempotency-Key: {key}", media_type=media_type)
             assert len(answers) == 1
             assert answers[0].status in allowed | ({200, 400} if "bulk" in path else set()), (key, path, answers)
@@ -437,35 +436,35 @@ def test_other_ways_of_speaking_http(target: Target) -> None:
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
     )
     with target.connected() as conn:
-        conn.sendall(target.head("GET /api/workspace HTTP/1.1", *upgrade, is_last=False))
+        conn.sendall(target.head("GET /v1/workspace HTTP/1.1", *upgrade, is_last=False))
         answer = b""
         while b"\r\n" not in answer:
             answer += conn.recv(65_536)
         assert answer.split()[1] in (b"200", b"400")
     expected = {
-        "GET /api/workspace HTTP/1.0": [200],
-        "HEAD /api/workspace HTTP/1.1": [405],
-        "OPTIONS /api/workspace HTTP/1.1": [405],
+        "GET /v1/workspace HTTP/1.0": [200],
+        "HEAD /v1/workspace HTTP/1.1": [405],
+        "OPTIONS /v1/workspace HTTP/1.1": [405],
         "OPTIONS * HTTP/1.1": [404],
-        "TRACE /api/workspace HTTP/1.1": [405],
+        "TRACE /v1/workspace HTTP/1.1": [405],
         "CONNECT example.com:443 HTTP/1.1": [400],
-        "PROPFIND /api/emails HTTP/1.1": [405],
-        "GET http://127.0.0.1/api/workspace HTTP/1.1": [200],
+        "PROPFIND /v1/emails HTTP/1.1": [405],
+        "GET http://127.0.0.1/v1/workspace HTTP/1.1": [200],
         "GET http://evil.example/api/nothing HTTP/1.1": [404],
-        "GET //api/workspace HTTP/1.1": [404],
-        "GET /api/../api/workspace HTTP/1.1": [404],
-        "GET /api/%2e%2e/api/workspace HTTP/1.1": [404],
-        "DELETE /api/keys/%2e%2e HTTP/1.1": [404],
-        "DELETE /api/keys/%2e%2e%2fkeys HTTP/1.1": [404],
-        "DELETE /api/keys/..%5c..%5cetc HTTP/1.1": [404],
+        "GET //v1/workspace HTTP/1.1": [404],
+        "GET /v1/../api/workspace HTTP/1.1": [404],
+        "GET /v1/%2e%2e/api/workspace HTTP/1.1": [404],
+        "DELETE /v1/keys/%2e%2e HTTP/1.1": [404],
+        "DELETE /v1/keys/%2e%2e%2fkeys HTTP/1.1": [404],
+        "DELETE /v1/keys/..%5c..%5cetc HTTP/1.1": [404],
     }
     found = {start: [a.status for a in target.tell(target.head(start))] for start in expected}
     assert found == expected
 
 
 def test_requests_one_after_another_without_waiting(target: Target) -> None:
-    ask = target.head("GET /api/workspace HTTP/1.1", is_last=False)
-    answers = target.tell(ask * 50 + target.head("GET /api/nothing HTTP/1.1"))
+    ask = target.head("GET /v1/workspace HTTP/1.1", is_last=False)
+    answers = target.tell(ask * 50 + target.head("GET /v1/nothing HTTP/1.1"))
     assert [a.status for a in answers] == [200] * 50 + [404]
 
 
@@ -506,16 +505,16 @@ def test_many_attackers_at_once_cost_little(target: Target, monkeypatch: pytest.
     before = rss()
     attacks: list[Any] = [
         [b"GET / HTTP/1.1\r\nX: " + b"x" * 60_000],
-        [target.head("POST /api/emails HTTP/1.1", "Content-Length: 40000000"), b"[" * 1_000_000],
+        [target.head("POST /v1/emails HTTP/1.1", "Content-Length: 40000000"), b"[" * 1_000_000],
         [
             target.head(
-                "POST /api/emails/bulk HTTP/1.1", "Content-Type: application/x-ndjson", "Content-Length: 60000000"
+                "POST /v1/emails/bulk HTTP/1.1", "Content-Type: application/x-ndjson", "Content-Length: 60000000"
             ),
             b'{"to": 1}\n' * 100_000,
         ],
-        [target.head("POST /api/keys HTTP/1.1", "Transfer-Encoding: chunked"), *[b"1\r\nx\r\n"] * 1_000],
+        [target.head("POST /v1/keys HTTP/1.1", "Transfer-Encoding: chunked"), *[b"1\r\nx\r\n"] * 1_000],
         [
-            target.head("POST /api/keys HTTP/1.1", "Transfer-Encoding: chunked"),
+            target.head("POST /v1/keys HTTP/1.1", "Transfer-Encoding: chunked"),
             b"0\r\n",
             *[b"X-Trailer: " + b"x" * 60_000 + b"\r\n"] * 20,
         ],

@@ -32,12 +32,12 @@ HOSTILE_NAMES = (
     "SAME.txt",
 )
 PATHS = (
-    ("GET", "/api/inbox"),
-    ("GET", "/api/inbox/1"),
-    ("GET", "/api/inbox/1/source"),
-    ("GET", "/api/inbox/1/attachments/0"),
-    ("DELETE", "/api/inbox/1"),
-    ("DELETE", "/api/inbox?all=true"),
+    ("GET", "/v1/inbox"),
+    ("GET", "/v1/inbox/1"),
+    ("GET", "/v1/inbox/1/source"),
+    ("GET", "/v1/inbox/1/attachments/0"),
+    ("DELETE", "/v1/inbox/1"),
+    ("DELETE", "/v1/inbox?all=true"),
 )
 
 
@@ -118,13 +118,13 @@ async def test_it_is_for_admins_only(api: Api, client: httpx.AsyncClient) -> Non
 
 async def test_mails_are_listed_page_by_page_and_what_is_new_by_its_id(api: Api, admin: httpx.AsyncClient) -> None:
     ids = [await put(api, simple(f"Mail {n}")) for n in range(5)]
-    first = await data_of(admin, "/api/inbox?limit=3")
-    second = await data_of(admin, f"/api/inbox?limit=3&cursor={first['next']}")
+    first = await data_of(admin, "/v1/inbox?limit=3")
+    second = await data_of(admin, f"/v1/inbox?limit=3&cursor={first['next']}")
     assert [each["id"] for each in (*first["items"], *second["items"])] == ids[::-1]
     assert second["next"] is None
-    newer = await data_of(admin, f"/api/inbox?after={ids[2]}")
+    newer = await data_of(admin, f"/v1/inbox?after={ids[2]}")
     assert [each["id"] for each in newer["items"]] == [ids[4], ids[3]]
-    assert (await data_of(admin, f"/api/inbox?after={ids[4]}"))["items"] == []
+    assert (await data_of(admin, f"/v1/inbox?after={ids[4]}"))["items"] == []
     item = first["items"][0]
     assert item.pop("received_at").endswith("Z")
     assert item == {
@@ -158,10 +158,10 @@ async def test_mails_are_found_by_words_and_by_address(api: Api, admin: httpx.As
         "to=e": [],
         "q=": [two, one],
     }.items():
-        assert [each["id"] for each in (await data_of(admin, f"/api/inbox?{query}"))["items"]] == expected, query
+        assert [each["id"] for each in (await data_of(admin, f"/v1/inbox?{query}"))["items"]] == expected, query
     for wrong in ("q=" + "a " * 51, "q=%00", "q=" + "a" * 501, "after=-1", f"after={2**63}", "limit=0", "limit=201"):
-        assert (await admin.get(f"/api/inbox?{wrong}")).status_code == 422, wrong
-    assert (await admin.get("/api/inbox?cursor=x")).status_code == 400
+        assert (await admin.get(f"/v1/inbox?{wrong}")).status_code == 422, wrong
+    assert (await admin.get("/v1/inbox?cursor=x")).status_code == 400
 
 
 async def test_a_mail_is_shown_with_everything(api: Api, admin: httpx.AsyncClient) -> None:
@@ -171,8 +171,8 @@ async def test_a_mail_is_shown_with_everything(api: Api, admin: httpx.AsyncClien
     mail.set_content("See http://example.com/a\n")
     mail.add_alternative('<a href="https://evil.example">https://example.com</a>', subtype="html")
     mail.add_attachment(b"a,b\n", maintype="text", subtype="csv", filename="data.csv")
-    answer = await admin.get(f"/api/inbox/{await put(api, mail.as_bytes())}")
-    assert_documented(answer, "get", "/api/inbox/{mail_id}")
+    answer = await admin.get(f"/v1/inbox/{await put(api, mail.as_bytes())}")
+    assert_documented(answer, "get", "/v1/inbox/{mail_id}")
     shown = answer.json()["data"]
     assert [each["value"] for each in shown["headers"] if each["name"] == "Received"] == ["from a", "from b"]
     assert {"name": "Subject", "value": "Über {{ name }}"} in shown["headers"]
@@ -206,30 +206,30 @@ async def test_what_strangers_wrote_never_comes_back_as_a_page(api: Api, admin: 
         f"/{id_}/attachments/0",
         f"/{id_}/attachments/1",
     ):
-        answer = await admin.get(f"/api/inbox{path}", headers={"Accept": "text/html"})
+        answer = await admin.get(f"/v1/inbox{path}", headers={"Accept": "text/html"})
         assert answer.status_code == 200
         assert_harmless(answer)
     for index in (0, 1):
-        answer = await admin.get(f"/api/inbox/{id_}/attachments/{index}")
+        answer = await admin.get(f"/v1/inbox/{id_}/attachments/{index}")
         assert answer.headers["content-type"] == "application/octet-stream"
         assert answer.headers["content-disposition"].startswith("attachment; ")
-    assert (await data_of(admin, f"/api/inbox/{id_}"))["html"] == SCRIPT
+    assert (await data_of(admin, f"/v1/inbox/{id_}"))["html"] == SCRIPT
 
 
 async def test_the_source_is_the_message_byte_for_byte(api: Api, admin: httpx.AsyncClient) -> None:
     raw = b"Subject: \xff\xfe\r\n\r\n\x00\x80 any bytes\n.\r\n"
     id_ = await put(api, raw)
-    shown = await admin.get(f"/api/inbox/{id_}/source")
+    shown = await admin.get(f"/v1/inbox/{id_}/source")
     assert (shown.content, shown.headers["content-type"]) == (raw, "text/plain; charset=utf-8")
     assert shown.headers["content-disposition"].startswith("inline; ")
-    saved = await admin.get(f"/api/inbox/{id_}/source?download=1")
+    saved = await admin.get(f"/v1/inbox/{id_}/source?download=1")
     assert (saved.content, saved.headers["content-type"]) == (raw, "message/rfc822")
     assert (
         saved.headers["content-disposition"]
         == f"attachment; filename=\"mail-{id_}.eml\"; filename*=UTF-8''mail-{id_}.eml"
     )
     for answer in (shown, saved):
-        assert_documented(answer, "get", "/api/inbox/{mail_id}/source")
+        assert_documented(answer, "get", "/v1/inbox/{mail_id}/source")
 
 
 async def test_attachments_are_downloads_with_safe_names(api: Api, admin: httpx.AsyncClient) -> None:
@@ -239,11 +239,11 @@ async def test_attachments_are_downloads_with_safe_names(api: Api, admin: httpx.
         mail.add_attachment(name.encode(), maintype="text", subtype="html", filename=name.replace("\r\n", "%0D%0A"))
     mail.add_attachment(PNG, maintype="image", subtype="png", filename="a.png")
     id_ = await put(api, mail.as_bytes())
-    listed = (await data_of(admin, f"/api/inbox/{id_}"))["attachments"]
+    listed = (await data_of(admin, f"/v1/inbox/{id_}"))["attachments"]
     assert len({each["filename"].casefold() for each in listed}) == len(HOSTILE_NAMES) + 1
     for each in listed:
-        answer = await admin.get(f"/api/inbox/{id_}/attachments/{each['index']}")
-        assert_documented(answer, "get", "/api/inbox/{mail_id}/attachments/{index}")
+        answer = await admin.get(f"/v1/inbox/{id_}/attachments/{each['index']}")
+        assert_documented(answer, "get", "/v1/inbox/{mail_id}/attachments/{index}")
         assert_harmless(answer)
         disposition = answer.headers["content-disposition"]
         assert disposition.startswith('attachment; filename="')
@@ -255,14 +255,14 @@ async def test_attachments_are_downloads_with_safe_names(api: Api, admin: httpx.
         assert not set('"\\/<>; ') & set(encoded)
         assert "set-cookie" not in answer.headers
         assert len(answer.content) == each["bytes"]
-    picture = await admin.get(f"/api/inbox/{id_}/attachments/{len(HOSTILE_NAMES)}")
+    picture = await admin.get(f"/v1/inbox/{id_}/attachments/{len(HOSTILE_NAMES)}")
     assert (picture.content, picture.headers["content-type"]) == (PNG, "image/png")
     for index in (len(listed), 1_000):
-        missing = await admin.get(f"/api/inbox/{id_}/attachments/{index}")
+        missing = await admin.get(f"/v1/inbox/{id_}/attachments/{index}")
         assert missing.json()["error"]["code"] == "not_found"
         assert f"attachment {index} " in missing.json()["error"]["message"]
     for wrong in ("-1", "1001", "x", "1e3"):
-        assert (await admin.get(f"/api/inbox/{id_}/attachments/{wrong}")).status_code == 422
+        assert (await admin.get(f"/v1/inbox/{id_}/attachments/{wrong}")).status_code == 422
 
 
 async def test_pictures_that_came_with_it_are_in_its_html(api: Api, admin: httpx.AsyncClient) -> None:
@@ -272,7 +272,7 @@ async def test_pictures_that_came_with_it_are_in_its_html(api: Api, admin: httpx
     )
     id_ = await put(api, with_pictures(html, ("a@x", "png", PNG), ("svg", "svg+xml", b"<svg/>")))
     uri = f"data:image/png;base64,{b64encode(PNG).decode()}"
-    assert (await data_of(admin, f"/api/inbox/{id_}"))["html"] == (
+    assert (await data_of(admin, f"/v1/inbox/{id_}"))["html"] == (
         f'<img src="{uri}"><IMG SRC={uri}><img src="cid:svg"><img src="cid:none"><p>see cid:a@x</p>'
         f"<p style=\"background:url(&quot;{uri}&quot;)\"><p style='background:url({uri})'>\n"
     )
@@ -284,7 +284,7 @@ async def test_pictures_beyond_the_limit_are_left_out(api: Api, admin: httpx.Asy
         api,
         with_pictures('<img src="cid:a"><img src="cid:a"><img src="cid:b">', ("a", "png", large), ("b", "gif", b"y")),
     )
-    html = (await data_of(admin, f"/api/inbox/{id_}"))["html"]
+    html = (await data_of(admin, f"/v1/inbox/{id_}"))["html"]
     assert html.count("data:image/png") == 1
     assert html.count("cid:a") == 1
     assert html.endswith('<img src="data:image/gif;base64,eQ==">\n')
@@ -301,23 +301,23 @@ async def test_hostile_mails_are_shown(api: Api, admin: httpx.AsyncClient) -> No
         b"Subject: =?utf-7?q?+2AA-?=\r\nContent-Type: text/html; charset=utf-7\r\n\r\n+2AA-",
     ):
         id_ = await put(api, raw)
-        shown = await data_of(admin, f"/api/inbox/{id_}")
+        shown = await data_of(admin, f"/v1/inbox/{id_}")
         assert shown["checks"]
-        assert (await admin.get(f"/api/inbox/{id_}/source")).content == raw
+        assert (await admin.get(f"/v1/inbox/{id_}/source")).content == raw
 
 
 async def test_a_mail_is_deleted_once_and_written_down(api: Api, admin: httpx.AsyncClient) -> None:
     one, two = await put(api, simple()), await put(api, simple())
     without = {name: value for name, value in admin.headers.items() if name.lower() != "x-csrf-token"}
     async with httpx.AsyncClient(base_url=api.url, cookies=admin.cookies, headers=without) as foreign:
-        assert (await foreign.delete(f"/api/inbox/{one}")).json()["error"]["code"] == "csrf"
-    assert (await admin.delete(f"/api/inbox/{one}")).json() == {"success": True, "data": {"removed": True}}
-    again = await admin.delete(f"/api/inbox/{one}")
-    for gone in (again, await admin.get(f"/api/inbox/{one}")):
+        assert (await foreign.delete(f"/v1/inbox/{one}")).json()["error"]["code"] == "csrf"
+    assert (await admin.delete(f"/v1/inbox/{one}")).json() == {"success": True, "data": {"removed": True}}
+    again = await admin.delete(f"/v1/inbox/{one}")
+    for gone in (again, await admin.get(f"/v1/inbox/{one}")):
         assert (gone.status_code, gone.json()["error"]["code"]) == (404, "not_found")
         assert str(one) in gone.json()["error"]["message"]
-    assert [each["id"] for each in (await data_of(admin, "/api/inbox"))["items"]] == [two]
-    entries = (await data_of(admin, "/api/admin/audit"))["items"]
+    assert [each["id"] for each in (await data_of(admin, "/v1/inbox"))["items"]] == [two]
+    entries = (await data_of(admin, "/v1/admin/audit"))["items"]
     found = [(each["who"], each["subject"]) for each in entries if each["action"] == "inbox.delete"]
     assert found == [("admin admin@example.com", f"mail {one}")]
 
@@ -326,9 +326,9 @@ async def test_all_are_deleted_only_when_it_is_said(api: Api, admin: httpx.Async
     for _ in range(3):
         await put(api, simple())
     for query in ("", "?all=false", "?all=", "?everything=true"):
-        assert (await admin.delete(f"/api/inbox{query}")).status_code == 422, query
+        assert (await admin.delete(f"/v1/inbox{query}")).status_code == 422, query
     assert await api.store.value("SELECT count(*) FROM fairpost.inbox") == 3
-    assert (await admin.delete("/api/inbox?all=true")).json()["data"] == {"removed": 3}
-    assert (await admin.delete("/api/inbox?all=true")).json()["data"] == {"removed": 0}
+    assert (await admin.delete("/v1/inbox?all=true")).json()["data"] == {"removed": 3}
+    assert (await admin.delete("/v1/inbox?all=true")).json()["data"] == {"removed": 0}
     row = await api.store.row("SELECT subject, detail FROM fairpost.audit WHERE action = 'inbox.delete'")
     assert (row["subject"], json.loads(row["detail"])) == ("the inbox", {"mails": 3})

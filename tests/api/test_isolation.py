@@ -83,7 +83,7 @@ def client_of(it: Served, neighbour: Neighbour) -> httpx.Client:
 
 def would_lock_us_out(asked: Asked, neighbour: Neighbour) -> bool:
     """The key that we ask with must go on opening."""
-    return asked.operation.path.startswith("/api/keys/") and neighbour.key_id in asked.path.values()
+    return asked.operation.path.startswith("/v1/keys/") and neighbour.key_id in asked.path.values()
 
 
 @pytest.mark.slow
@@ -194,7 +194,7 @@ def test_no_word_of_a_request_becomes_sql(world: tuple[Served, Neighbours]) -> N
                 answer = ask(client, asked)
                 assert answer.status_code < 500, (asked, answer.text)
                 assert neighbours.b.secret not in answer.text, asked
-        assert client.get("/api/workspace").json()["data"]["name"] == A
+        assert client.get("/v1/workspace").json()["data"]["name"] == A
     assert it.run(neighbours.changed) == {}
     roles = "SELECT current_setting('role') AS role, current_setting('fairpost.workspace', true) AS workspace"
     (row,) = it.run(lambda store: store.fetch(roles))

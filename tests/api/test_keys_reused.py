@@ -12,7 +12,7 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
 async def ask(client: httpx.AsyncClient, body: dict[str, Any], key: str = "order-17") -> httpx.Response:
-    return await client.post("/api/emails", json=body, headers={"Idempotency-Key": key})
+    return await client.post("/v1/emails", json=body, headers={"Idempotency-Key": key})
 
 
 async def test_another_body_under_a_known_key_is_a_conflict_of_its_own(api: Api, client: httpx.AsyncClient) -> None:
@@ -22,7 +22,7 @@ async def test_another_body_under_a_known_key_is_a_conflict_of_its_own(api: Api,
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "idempotency_key_reused")
     again = await ask(client, dict(reversed(HELLO.items())))
     assert (again.status_code, again.json()["data"]) == (200, {"id": first.json()["data"]["id"], "new": False})
-    field = await client.post("/api/emails", json={**HELLO, "idempotency_key": "order-17", "cc": None})
+    field = await client.post("/v1/emails", json={**HELLO, "idempotency_key": "order-17", "cc": None})
     assert field.status_code == 200
     assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 1
 
@@ -30,7 +30,7 @@ async def test_another_body_under_a_known_key_is_a_conflict_of_its_own(api: Api,
 async def test_each_line_of_a_bulk_is_compared_by_itself(api: Api, client: httpx.AsyncClient) -> None:
     async def send(*lines: dict[str, Any]) -> list[Any]:
         body = "\n".join(json.dumps(line) for line in lines)
-        answer = await client.post("/api/emails/bulk", content=body, headers={**NDJSON, "Idempotency-Key": "june"})
+        answer = await client.post("/v1/emails/bulk", content=body, headers={**NDJSON, "Idempotency-Key": "june"})
         return list(answer.json()["data"]["results"])
 
     bob = {**HELLO, "to": "bob@example.com"}

@@ -50,7 +50,7 @@ class Stream:
 
 
 @asynccontextmanager
-async def watching(client: httpx.AsyncClient, path: str = "/api/live/now") -> AsyncIterator[Stream]:
+async def watching(client: httpx.AsyncClient, path: str = "/v1/live/now") -> AsyncIterator[Stream]:
     async with client.stream("GET", path) as answer:
         assert answer.status_code == 200, await answer.aread()
         assert answer.headers["Content-Type"].startswith("text/event-stream")
@@ -96,18 +96,18 @@ async def test_a_workspace_sees_itself_and_nothing_of_others(api: Api) -> None:
         assert "fairpost " not in told  # nobody there has a command line
     async with api.client("acme") as client, watching(client) as stream:  # with a key the same
         assert (await stream.state())["waiting"] == 2
-    async with signed_in(api, None, Role.ADMIN) as client, watching(client, "/api/live/now?workspace=acme") as stream:
+    async with signed_in(api, None, Role.ADMIN) as client, watching(client, "/v1/live/now?workspace=acme") as stream:
         assert (await stream.state())["workspace"] == "acme"
 
 
 async def test_nobody_watches_without_a_right_to(api: Api) -> None:
     await api.workspace("acme")
     async with httpx.AsyncClient(base_url=api.url) as client:
-        assert (await client.get("/api/live/now")).status_code == 401
+        assert (await client.get("/v1/live/now")).status_code == 401
     async with signed_in(api, "acme", Role.VIEWER) as client:
-        assert (await client.get("/api/live/nothing")).status_code == 404
-        assert (await client.get("/api/live/now?workspace=rival")).status_code == 403
-        async with watching(client, "/api/live/now") as stream:  # who has one is not asked
+        assert (await client.get("/v1/live/nothing")).status_code == 404
+        assert (await client.get("/v1/live/now?workspace=rival")).status_code == 403
+        async with watching(client, "/v1/live/now") as stream:  # who has one is not asked
             assert (await stream.state())["workspace"] == "acme"
 
 
@@ -122,7 +122,7 @@ async def test_the_inbox_is_watched_by_those_who_run_the_service_alone(api: Api)
         last = await mails.add_mail(api.store, arrived if n % 2 else replace(arrived, recipients=("ann@example.com",)))
     async with (
         signed_in(api, None, Role.ADMIN) as client,
-        watching(client, "/api/live/inbox?workspace=acme") as stream,  # whatever workspace is chosen
+        watching(client, "/v1/live/inbox?workspace=acme") as stream,  # whatever workspace is chosen
     ):
         state = await stream.state()
         assert (state["count"], state["newest"], len(state["items"])) == (60, str(last.id), 50)
@@ -133,14 +133,14 @@ async def test_the_inbox_is_watched_by_those_who_run_the_service_alone(api: Api)
             500,
         )
         assert len(json.dumps(first)) < 1_000  # small, however large the mail is
-        older = (await client.get("/api/inbox", params={"cursor": state["next"]})).json()["data"]
+        older = (await client.get("/v1/inbox", params={"cursor": state["next"]})).json()["data"]
         assert [int(item["id"]) for item in older["items"]] == list(range(last.id - 50, last.id - 60, -1))
         await mails.delete_mails(api.store, [last.id])
         assert (await stream.state())["newest"] == str(last.id - 1)
     async with signed_in(api, "acme", Role.MANAGER) as client:
-        assert (await client.get("/api/live/inbox")).json()["error"]["code"] == "forbidden"
+        assert (await client.get("/v1/live/inbox")).json()["error"]["code"] == "forbidden"
     async with api.client("acme") as client:
-        assert (await client.get("/api/live/inbox")).json()["error"]["code"] == "forbidden"
+        assert (await client.get("/v1/live/inbox")).json()["error"]["code"] == "forbidden"
 
 
 async def test_however_many_watch_they_cost_what_one_costs(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ async def test_however_many_watch_they_cost_what_one_costs(api: Api, monkeypatch
     monkeypatch.setitem(topics.TOPICS, "now", replace(real, look=counted))
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(signed_in(api, None, Role.ADMIN))
-        paths = ("/api/live/now", "/api/live/now?screen=narrow")
+        paths = ("/v1/live/now", "/v1/live/now?screen=narrow")
         streams = [await stack.enter_async_context(watching(client, paths[n % 2])) for n in range(60)]
         began_s = clock.monotonic()
         before = len(looks)
@@ -237,7 +237,7 @@ async def test_who_names_a_thing_anew_each_time_costs_no_more(api: Api, monkeypa
     await api.workspace("acme")
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(signed_in(api, "acme", Role.VIEWER))
-        paths = [f"/api/live/{topic}?name={n}&having=x{n}" for n in range(40) for topic in ("now", "accounts")]
+        paths = [f"/v1/live/{topic}?name={n}&having=x{n}" for n in range(40) for topic in ("now", "accounts")]
         streams = [await stack.enter_async_context(watching(client, path)) for path in paths]
         await asyncio.gather(*(stream.state() for stream in streams))
     assert made == {"now": 1, "accounts": 40}
@@ -274,16 +274,16 @@ async def test_a_key_that_is_revoked_or_has_expired_watches_no_longer(api: Api) 
     ):
         for stream in (first, second, third):
             await stream.state()
-        good_id, expired_id, revoked_id = [key["id"] for key in (await good.get("/api/keys")).json()["data"]]
-        assert (await good.delete(f"/api/keys/{revoked_id}")).status_code == 200
+        good_id, expired_id, revoked_id = [key["id"] for key in (await good.get("/v1/keys")).json()["data"]]
+        assert (await good.delete(f"/v1/keys/{revoked_id}")).status_code == 200
         await api.store.value("UPDATE fairpost.api_keys SET expires_at = clock_timestamp() WHERE id = $1", expired_id)
         for stream in (first, second):
             assert await stream.next("over") == ("over", {})
         await _enqueue(api, "acme", 2)
         await _until_waiting(third, 2)  # whoever has another key hears nothing of that
-        await good.delete(f"/api/keys/{good_id}")
+        await good.delete(f"/v1/keys/{good_id}")
         assert await third.next("over") == ("over", {})
-        assert (await good.get("/api/live/now")).status_code == 401
+        assert (await good.get("/v1/live/now")).status_code == 401
 
 
 @pytest.mark.usefixtures("quick_passes")
@@ -308,7 +308,7 @@ async def test_one_email_is_watched_by_its_workspace_alone(api: Api) -> None:
     await _enqueue(api, "acme", 1)
     id_ = await api.store.value("SELECT id FROM fairpost.queue")
     public_id = (await api.store.public_ids()).email(id_)
-    path = f"/api/live/email?name={public_id}"
+    path = f"/v1/live/email?name={public_id}"
     async with signed_in(api, "acme", Role.VIEWER) as client, watching(client, path) as stream:
         state = await stream.state()
         assert (state["email"]["state"], state["email"]["class"], state["life"]["state"]) == (
@@ -327,8 +327,8 @@ async def test_one_email_is_watched_by_its_workspace_alone(api: Api) -> None:
             path,
             f"{path}&workspace=rival",
             f"{path}9999999&workspace=acme",
-            "/api/live/email?workspace=acme",
-            f"/api/live/email?workspace=acme&name={id_:0100d}",
+            "/v1/live/email?workspace=acme",
+            f"/v1/live/email?workspace=acme&name={id_:0100d}",
         ):
             async with watching(client, nobodys) as stream:
                 assert await stream.state() is None
@@ -473,4 +473,4 @@ async def test_the_end_of_the_service_does_not_wait_for_those_who_watch(
 
 def test_streams_are_known_by_their_path() -> None:
     """The end of the process does not wait for them."""
-    assert f"{router.prefix}/" == STREAMS
+    assert f"{router.prefix}/" in STREAMS

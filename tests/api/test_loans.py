@@ -25,7 +25,7 @@ async def _lend(api: Api, *loans: Loan) -> None:
 
 async def _send(client: httpx.AsyncClient, **more: Any) -> tuple[int, str | None]:
     """The status, and the field that was refused."""
-    answer = await client.post("/api/emails", json={**HELLO, **more})
+    answer = await client.post("/v1/emails", json={**HELLO, **more})
     if answer.status_code == 201:
         return 201, None
     return answer.status_code, answer.json()["error"]["details"][0]["field"]
@@ -35,7 +35,7 @@ async def test_a_new_workspace_is_lent_nothing(api: Api) -> None:
     await api.store.add_account("codes", address="no-reply@operator.example", limits=Limits())
     await workspaces.add_workspace(api.store, "acme")
     async with api.client("acme", scopes=(Scope.SEND, Scope.READ)) as client:
-        assert (await client.get("/api/pools")).json()["data"] == {"own": [], "lent": [], "loans": []}
+        assert (await client.get("/v1/pools")).json()["data"] == {"own": [], "lent": [], "loans": []}
         assert await _send(client, subject="Admin Console") == (422, "pool")
         assert await _send(client, pool="default") == (422, "pool")
     assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 0
@@ -67,13 +67,13 @@ async def test_a_loan_allows_its_addresses_and_domains_and_no_others(api: Api, c
             '{"to": "a@example.com", "subject": "x", "text": "x", "from": "a@shop.example"}',
         ]
     )
-    bulk = await client.post("/api/emails/bulk", content=lines, headers={"Content-Type": "application/x-ndjson"})
+    bulk = await client.post("/v1/emails/bulk", content=lines, headers={"Content-Type": "application/x-ndjson"})
     assert [(each["error"] or {}).get("field") for each in bulk.json()["data"]["results"]] == ["from", None]
 
 
 async def test_the_workspace_sees_what_it_may_write_as(api: Api, client: httpx.AsyncClient) -> None:
     await _lend(api, Loan("fast", ("shop.example", PROVEN)))
-    assert (await client.get("/api/pools")).json()["data"]["loans"] == [
+    assert (await client.get("/v1/pools")).json()["data"]["loans"] == [
         {"pool": "fast", "from": ["shop.example", PROVEN]}
     ]
 
@@ -83,20 +83,20 @@ async def test_a_campaign_names_no_from_and_needs_a_loan_with_the_accounts_addre
 ) -> None:
     await add_people(api)
     given = {"lists": ["customers"], "steps": [{"subject": "Hi", "text": "Hello"}]}
-    assert (await client.put("/api/campaigns/spring", json=given)).status_code == 201
+    assert (await client.put("/v1/campaigns/spring", json=given)).status_code == 201
     await _lend(api, Loan("default", (PROVEN,)))
-    refused = await client.put("/api/campaigns/autumn", json=given)
+    refused = await client.put("/v1/campaigns/autumn", json=given)
     assert (refused.status_code, refused.json()["error"]["details"][0]["field"]) == (422, "pool")
-    assert (await client.post("/api/campaigns/spring/launch")).status_code == 409
+    assert (await client.post("/v1/campaigns/spring/launch")).status_code == 409
 
 
 async def test_the_operators_portal_is_nobody_elses(api: Api, client: httpx.AsyncClient) -> None:
-    listed = {item["portal"] for item in (await client.get("/api/portals")).json()["data"]}
+    listed = {item["portal"] for item in (await client.get("/v1/portals")).json()["data"]}
     assert "admin" not in listed
     assert "hub" in listed
     words = {"subject": "x", "text": "x", "html": "x"}
     values = {"first_name": "Ann", "reset_url": "https://evil.example", "valid_for": "1 hour"}
-    path = "/api/portals/admin/forgot_password"
+    path = "/v1/portals/admin/forgot_password"
     for answer in (
         await client.get(path),
         await client.put(path, json=words),
@@ -109,7 +109,7 @@ async def test_the_operators_portal_is_nobody_elses(api: Api, client: httpx.Asyn
 
 
 async def test_an_admin_lends_over_http_and_never_the_services_own_pool(api: Api) -> None:
-    path = "/api/admin/workspaces/acme"
+    path = "/v1/admin/workspaces/acme"
     async with signed_in(api) as admin:
         added = await admin.put(path, json={})
         assert (added.status_code, added.json()["data"]["loans"]) == (201, [])
@@ -121,7 +121,7 @@ async def test_an_admin_lends_over_http_and_never_the_services_own_pool(api: Api
         for wrong in (*ours, {"pool": "fast", "from": ["not a domain"]}, "a=b"):
             answer = await admin.put(path, json={"pools": [wrong]})
             assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, "pools.0"), wrong
-        listed = (await admin.get("/api/portals", headers={"X-Workspace": "acme"})).json()["data"]
+        listed = (await admin.get("/v1/portals", headers={"X-Workspace": "acme"})).json()["data"]
         assert "admin" in {item["portal"] for item in listed}
 
 

@@ -81,7 +81,7 @@ async def provider(api: Api, certificates: Certificates, monkeypatch: pytest.Mon
 
 async def _add(client: httpx.AsyncClient, given: dict[str, Any]) -> tuple[int, str | None]:
     """The status, and which field was refused."""
-    answer = await client.post("/api/accounts", json=given)
+    answer = await client.post("/v1/accounts", json=given)
     details = answer.json().get("error", {}).get("details") or [{}]
     return answer.status_code, details[0].get("field") if isinstance(details, list) else None
 
@@ -99,9 +99,9 @@ async def test_a_login_at_the_providers_host_proves_an_address_and_not_its_domai
         ("bob@gmail.com", 422),
         ("ann.lee@mail.gmail.com", 422),
     ):
-        sent = await client.post("/api/emails", json={**HELLO, "account": "ann", "from": sender})
+        sent = await client.post("/v1/emails", json={**HELLO, "account": "ann", "from": sender})
         assert sent.status_code == status, sender
-    assert (await client.post("/api/emails", json={**HELLO, "account": "ann"})).status_code == 201
+    assert (await client.post("/v1/emails", json={**HELLO, "account": "ann"})).status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,9 @@ async def test_a_mailbox_belongs_to_one_workspace_by_whichever_of_its_addresses(
         assert await _add(other, provider.account(address)) == (409, None)
         assert await _add(other, provider.account("bob@gmail.com", name="bob")) == (201, None)
         given = provider.account(address)
-        moved = await other.patch("/api/accounts/bob", json={"address": given["address"], "smtp": given["smtp"]})
+        moved = await other.patch("/v1/accounts/bob", json={"address": given["address"], "smtp": given["smtp"]})
         assert moved.status_code == 409
-    assert (await client.delete("/api/accounts/ann")).status_code == 200
+    assert (await client.delete("/v1/accounts/ann")).status_code == 200
     async with api.client("other") as other:
         assert await _add(other, provider.account(address)) == (201, None)
 
@@ -196,7 +196,7 @@ async def test_a_domain_of_no_provider_or_of_one_without_a_server_needs_dns(
 
 async def test_a_change_of_address_or_server_is_proven_again(client: httpx.AsyncClient, provider: Provider) -> None:
     assert await _add(client, provider.account()) == (201, None)
-    path = "/api/accounts/ann"
+    path = "/v1/accounts/ann"
     assert (await client.patch(path, json={"address": "bob@gmail.com"})).json()["error"]["details"][0][
         "field"
     ] == "smtp.user"
@@ -210,7 +210,7 @@ async def test_a_change_of_address_or_server_is_proven_again(client: httpx.Async
     other_password = {"smtp": {"host": HOST, "port": provider.port, "user": ANN, "password": "other"}}
     assert (await client.patch(path, json=other_password)).status_code == 422
     assert (await client.patch(path, json={"address": "hello@acme.example"})).status_code == 200
-    sent = await client.post("/api/emails", json={**HELLO, "account": "ann", "from": ANN})
+    sent = await client.post("/v1/emails", json={**HELLO, "account": "ann", "from": ANN})
     assert sent.status_code == 422, "its domain proves the new address, and the mailbox is let go"
 
 
@@ -224,17 +224,17 @@ async def test_a_proof_is_void_when_nobody_could_log_in_for_a_week(
     assert await _add(client, provider.account()) == (201, None)
     account = await api.store.account_named("acme/ann")
     await api.store.value("SELECT fairpost.set_status($1, NULL, 'suspended', 'the login was refused')", account.id)
-    assert (await client.post("/api/accounts/ann/resume")).json()["data"]["status"] == AccountStatus.ACTIVE
+    assert (await client.post("/v1/accounts/ann/resume")).json()["data"]["status"] == AccountStatus.ACTIVE
     for days, is_valid in ((6, True), (8, False)):
         sql = "UPDATE fairpost.mailboxes SET failed_since = $1 WHERE failed_since IS NOT NULL"
         await api.store.value(sql, clock.now() - timedelta(days=days))
         assert await _may_write(api) == is_valid
-    sent = await client.post("/api/emails", json={**HELLO, "account": "ann", "from": ANN})
+    sent = await client.post("/v1/emails", json={**HELLO, "account": "ann", "from": ANN})
     assert sent.status_code == 422
-    assert (await client.post("/api/accounts/ann/verify")).json()["data"]["ok"] is True
+    assert (await client.post("/v1/accounts/ann/verify")).json()["data"]["ok"] is True
     assert await _may_write(api), "somebody logged in"
     provider.script.at, provider.script.misdeed = "auth", REFUSED
-    assert (await client.post("/api/accounts/ann/verify")).json()["data"]["ok"] is False
+    assert (await client.post("/v1/accounts/ann/verify")).json()["data"]["ok"] is False
     assert await api.store.value("SELECT failed_since IS NOT NULL FROM fairpost.mailboxes")
 
 

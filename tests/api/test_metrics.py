@@ -17,14 +17,14 @@ HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 
 async def send(client: httpx.AsyncClient, **more: Any) -> str:
-    answer = await client.post("/api/emails", json={**HELLO, **more})
+    answer = await client.post("/v1/emails", json={**HELLO, **more})
     assert answer.status_code == 201, answer.text
     id_: str = answer.json()["data"]["id"]
     return id_
 
 
 async def add_account(client: httpx.AsyncClient, name: str = "sales") -> None:
-    answer = await client.post("/api/accounts", json={"name": name, "address": f"{name}@acme.example"})
+    answer = await client.post("/v1/accounts", json={"name": name, "address": f"{name}@acme.example"})
     assert answer.status_code == 201, answer.text
 
 
@@ -54,7 +54,7 @@ async def test_the_queue_is_counted_by_state_and_class(api: Api, client: httpx.A
     await send(client, **{"class": "bulk"}, due_at="2190-01-01T00:00:00Z")
     if staged:
         await stage(api.store)
-    queue = (await client.get("/api/metrics/queue")).json()["data"]
+    queue = (await client.get("/v1/metrics/queue")).json()["data"]
     assert (queue["waiting"], queue["ready"], queue["scheduled"]) == (6, 5, 1)
     assert (queue["claimed"], queue["sending"], queue["in_doubt"]) == (0, 0, 0)
     assert 0 < queue["oldest_wait_s"] < 60
@@ -64,19 +64,19 @@ async def test_the_queue_is_counted_by_state_and_class(api: Api, client: httpx.A
     assert lease is not None
     claim = await api.store.claim(lease, limit=1)
     assert claim.ids == (await api.store.value("SELECT fairpost.private_id($1)", urgent),)
-    queue = (await client.get("/api/metrics/queue")).json()["data"]
+    queue = (await client.get("/v1/metrics/queue")).json()["data"]
     assert (queue["waiting"], queue["ready"], queue["claimed"]) == (5, 4, 1)
     assert {each["class"]: each["claimed"] for each in queue["classes"]} == {"urgent": 1, "bulk": 0}
 
 
 async def test_an_empty_workspace_has_figures_too(client: httpx.AsyncClient) -> None:
-    queue = (await client.get("/api/metrics/queue")).json()["data"]
+    queue = (await client.get("/v1/metrics/queue")).json()["data"]
     assert (queue["waiting"], queue["oldest_wait_s"], queue["last_day"]["sent"]) == (0, None, 0)
-    share = (await client.get("/api/metrics/fairness")).json()["data"]
+    share = (await client.get("/v1/metrics/fairness")).json()["data"]
     assert (share["waiting"]["emails"], share["served"]["emails"], share["waits"]) == (0, 0, None)
     assert len(share["served"]["hours"]) == 25
     for hours in ("0", "25", "x"):
-        assert (await client.get("/api/metrics/fairness", params={"hours": hours})).status_code == 422
+        assert (await client.get("/v1/metrics/fairness", params={"hours": hours})).status_code == 422
 
 
 async def test_outcomes_and_shares_are_the_workspaces_own(api: Api, client: httpx.AsyncClient) -> None:
@@ -102,14 +102,14 @@ async def test_outcomes_and_shares_are_the_workspaces_own(api: Api, client: http
     async with api.client("other") as stranger:
         for _ in range(20):
             await send(stranger, user="eve")
-        theirs = (await stranger.get("/api/metrics/fairness")).json()["data"]
+        theirs = (await stranger.get("/v1/metrics/fairness")).json()["data"]
         assert (theirs["served"]["emails"], theirs["waiting"]["emails"], theirs["waits"]) == (50, 20, None)
         assert "ann" not in json.dumps(theirs)
-    queue = (await client.get("/api/metrics/queue")).json()["data"]
+    queue = (await client.get("/v1/metrics/queue")).json()["data"]
     for span in ("last_hour", "last_day"):
         assert (queue[span]["sent"], queue[span]["rejected"]) == (4, 1)
     assert queue["waiting"] == 4
-    share = (await client.get("/api/metrics/fairness", params={"hours": "1"})).json()["data"]
+    share = (await client.get("/v1/metrics/fairness", params={"hours": "1"})).json()["data"]
     assert [(each["name"], each["emails"]) for each in share["served"]["top_users"]] == [("ann", 4), ("bob", 1)]
     assert share["served"]["top_users"][0]["share"] == 0.8
     assert [(each["name"], each["emails"]) for each in share["waiting"]["top_users"]] == [("ann", 3), ("bob", 1)]
@@ -127,7 +127,7 @@ async def test_what_failed_is_counted(api: Api, client: httpx.AsyncClient) -> No
     assert lease is not None
     (id_,) = (await api.store.claim(lease, limit=1)).ids
     assert await api.store.fail_claimed(lease, id_, "it cannot be composed")
-    queue = (await client.get("/api/metrics/queue")).json()["data"]
+    queue = (await client.get("/v1/metrics/queue")).json()["data"]
     assert (queue["last_hour"]["failed"], queue["last_day"]["failed"], queue["waiting"]) == (1, 1, 0)
 
 
@@ -167,7 +167,7 @@ async def test_figures_read_no_history_and_no_queue_from_end_to_end(api: Api, cl
     for sql in asked:
         await blocks(sql)  # the first reads catalogs
         assert await blocks(sql) < 400, sql
-    queue = (await client.get("/api/metrics/queue")).json()["data"]
+    queue = (await client.get("/v1/metrics/queue")).json()["data"]
     assert (queue["waiting"], queue["scheduled"]) == (3_000, 3_000)
 
 
@@ -181,7 +181,7 @@ async def test_events_are_the_workspaces_own_the_newest_first(api: Api, client: 
     cursor = None
     while True:
         params = {"limit": "4"} | ({"cursor": cursor} if cursor else {})
-        page = (await client.get("/api/events", params=params)).json()["data"]
+        page = (await client.get("/v1/events", params=params)).json()["data"]
         found += page["items"]
         cursor = page["next"]
         if cursor is None:
@@ -189,11 +189,11 @@ async def test_events_are_the_workspaces_own_the_newest_first(api: Api, client: 
     assert [each["subject"] for each in found] == ["user u1", *(f"user u{n}" for n in reversed(range(5)))]
     assert found[0]["kind"] == "released"
     assert found[1]["detail"]["reason"] == "because"
-    held = (await client.get("/api/events", params={"kind": "held"})).json()["data"]["items"]
+    held = (await client.get("/v1/events", params={"kind": "held"})).json()["data"]["items"]
     assert len(held) == 5
-    assert (await client.get("/api/events", params={"kind": "a\x00"})).status_code == 422
+    assert (await client.get("/v1/events", params={"kind": "a\x00"})).status_code == 422
     async with api.client("other") as stranger:
-        assert len((await stranger.get("/api/events")).json()["data"]["items"]) == 1
+        assert len((await stranger.get("/v1/events")).json()["data"]["items"]) == 1
 
 
 async def test_doors_to_figures_open_for_the_own_workspace_alone(api: Api, client: httpx.AsyncClient) -> None:

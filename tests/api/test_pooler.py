@@ -19,42 +19,42 @@ from tests.api.test_live import watching
 from tests.peers.pgbouncer import sessions
 
 AT_ONCE = 8
-OF_ADMINS = ("/api/admin/", "/api/inbox", "/api/auth/")
-STREAM = "/api/live/{topic}"  # never ends
+OF_ADMINS = ("/v1/admin/", "/v1/inbox", "/v1/auth/")
+STREAM = "/v1/live/{topic}"  # never ends
 
 MAIL = b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\nContent-Disposition: attachment; filename="a"\r\n\r\nx\r\n--b--\r\n'
 EMAIL = {"to": "ann@example.com", "subject": "x", "text": "y", "from": f"shop@{A}.test"}
 STOP = {"kind": "unsubscribe", "reason": "asked us to"}
 # In this order, by a key of the workspace.
 WRITTEN: list[tuple[str, str, Any]] = [
-    ("POST", "/api/emails", EMAIL),
-    ("POST", "/api/emails/bulk", EMAIL),
-    ("POST", "/api/emails/{waiting}/cancel", None),
-    ("POST", "/api/emails/{failed}/retry", None),
-    ("POST", "/api/emails/{in_doubt}/resolve", {"decision": "sent"}),
-    ("POST", "/api/accounts", {"name": "sales", "address": f"sales@{A}.test"}),
-    ("PATCH", "/api/accounts/sales", {"limits": {"hourly_max": 10}}),
-    ("POST", "/api/accounts/sales/pause", {"reason": "later"}),
-    ("POST", "/api/accounts/sales/resume", None),
-    ("DELETE", "/api/accounts/sales", None),
-    ("POST", "/api/lists/more/prospects", [{"address": "ann@example.com"}, {"address": "bob@example.com"}]),
-    ("PATCH", "/api/prospects/ann@example.com", {"is_paused": True}),
-    ("DELETE", "/api/prospects/ann@example.com", None),
-    ("POST", "/api/suppressions", {"addresses": ["q@example.com", "r@example.com"], **STOP}),
-    ("PUT", "/api/suppressions/s@example.com", STOP),
-    ("DELETE", "/api/suppressions/s@example.com", None),
-    ("PUT", "/api/users/bob", {"plan": "pro"}),
-    ("PUT", "/api/templates/hello", {"subject": "Hello", "text": "Hi"}),
-    ("POST", "/api/templates/hello/preview", {}),
-    ("PUT", "/api/sequences/series", {"steps": [{"template": "hello"}, {"template": "hello", "delay": "3d"}]}),
-    ("PUT", "/api/schedule", {"timezone": "UTC"}),
-    ("PUT", "/api/campaigns/winter", {"sequence": "series", "lists": ["more"]}),
-    ("POST", "/api/campaigns/winter/launch", None),
-    ("POST", "/api/campaigns/winter/pause", {"reason": "wait"}),
-    ("POST", "/api/campaigns/winter/resume", None),
-    ("POST", "/api/campaigns/winter/cancel", {"reason": "enough"}),
-    ("POST", "/api/keys", {"name": "another", "scopes": ["send"]}),
-    ("DELETE", "/api/persons/p0@anton.test", None),
+    ("POST", "/v1/emails", EMAIL),
+    ("POST", "/v1/emails/bulk", EMAIL),
+    ("POST", "/v1/emails/{waiting}/cancel", None),
+    ("POST", "/v1/emails/{failed}/retry", None),
+    ("POST", "/v1/emails/{in_doubt}/resolve", {"decision": "sent"}),
+    ("POST", "/v1/accounts", {"name": "sales", "address": f"sales@{A}.test"}),
+    ("PATCH", "/v1/accounts/sales", {"limits": {"hourly_max": 10}}),
+    ("POST", "/v1/accounts/sales/pause", {"reason": "later"}),
+    ("POST", "/v1/accounts/sales/resume", None),
+    ("DELETE", "/v1/accounts/sales", None),
+    ("POST", "/v1/lists/more/prospects", [{"address": "ann@example.com"}, {"address": "bob@example.com"}]),
+    ("PATCH", "/v1/prospects/ann@example.com", {"is_paused": True}),
+    ("DELETE", "/v1/prospects/ann@example.com", None),
+    ("POST", "/v1/suppressions", {"addresses": ["q@example.com", "r@example.com"], **STOP}),
+    ("PUT", "/v1/suppressions/s@example.com", STOP),
+    ("DELETE", "/v1/suppressions/s@example.com", None),
+    ("PUT", "/v1/users/bob", {"plan": "pro"}),
+    ("PUT", "/v1/templates/hello", {"subject": "Hello", "text": "Hi"}),
+    ("POST", "/v1/templates/hello/preview", {}),
+    ("PUT", "/v1/sequences/series", {"steps": [{"template": "hello"}, {"template": "hello", "delay": "3d"}]}),
+    ("PUT", "/v1/schedule", {"timezone": "UTC"}),
+    ("PUT", "/v1/campaigns/winter", {"sequence": "series", "lists": ["more"]}),
+    ("POST", "/v1/campaigns/winter/launch", None),
+    ("POST", "/v1/campaigns/winter/pause", {"reason": "wait"}),
+    ("POST", "/v1/campaigns/winter/resume", None),
+    ("POST", "/v1/campaigns/winter/cancel", {"reason": "enough"}),
+    ("POST", "/v1/keys", {"name": "another", "scopes": ["send"]}),
+    ("DELETE", "/v1/persons/p0@anton.test", None),
 ]
 
 
@@ -82,15 +82,15 @@ async def known_of(api: Api, here: Neighbour) -> dict[str, str]:
     return {
         "email_id": here.public.email(here.emails["sent"]),
         "id": "spring",
-        "/api/accounts/{name}": "x",
-        "/api/admin/accounts/{name}": f"{A}%2Fx",
-        "/api/lists/{name}": "people",
-        "/api/users/{name}": "ann",
-        "/api/templates/{name}": "welcome",
-        "/api/sequences/{name}": "spring",
-        "/api/prospects/{address}": f"p0@{A}.test",
-        "/api/persons/{address}": f"p0@{A}.test",
-        "/api/suppressions/{address}": f"p3@{A}.test",
+        "/v1/accounts/{name}": "x",
+        "/v1/admin/accounts/{name}": f"{A}%2Fx",
+        "/v1/lists/{name}": "people",
+        "/v1/users/{name}": "ann",
+        "/v1/templates/{name}": "welcome",
+        "/v1/sequences/{name}": "spring",
+        "/v1/prospects/{address}": f"p0@{A}.test",
+        "/v1/persons/{address}": f"p0@{A}.test",
+        "/v1/suppressions/{address}": f"p3@{A}.test",
         "portal": "hub",
         "type": "tfa",
         "mail_id": str(mail.id),
@@ -130,5 +130,5 @@ async def watch_all(client: httpx.AsyncClient, here: Neighbour) -> None:
     names = {"account": f"{A}/x", "campaign": "spring", "email": here.public.email(here.emails["sent"])}
     for topic in TOPICS:
         name = f"&name={names[topic]}" if topic in names else ""
-        async with watching(client, f"/api/live/{topic}?workspace={A}{name}") as stream:
+        async with watching(client, f"/v1/live/{topic}?workspace={A}{name}") as stream:
             assert await stream.state()

@@ -19,11 +19,11 @@ LINES = {"Content-Type": "application/x-ndjson; charset=utf-8"}
 
 async def upload(client: httpx.AsyncClient, content: Any, name: str = "spring", **more: Any) -> httpx.Response:
     more.setdefault("headers", CSV)
-    return await client.post(f"/api/lists/{name}/prospects", content=content, **more)
+    return await client.post(f"/v1/lists/{name}/prospects", content=content, **more)
 
 
 async def addresses(client: httpx.AsyncClient, name: str = "spring") -> list[str]:
-    page = (await client.get(f"/api/lists/{name}/prospects")).json()["data"]
+    page = (await client.get(f"/v1/lists/{name}/prospects")).json()["data"]
     return [each["address"] for each in page["items"]]
 
 
@@ -41,10 +41,10 @@ async def test_a_list_comes_in_and_says_what_became_of_each_line(api: Api, clien
         "bad_lines": [],
     }
     assert await addresses(client) == ["ann@example.com", "bob@example.com"]
-    shown = (await client.get("/api/prospects/Ann@Example.com")).json()["data"]
+    shown = (await client.get("/v1/prospects/Ann@Example.com")).json()["data"]
     assert shown["fields"] == {"first_name": "Anna"}
     assert (shown["timezone"], shown["external_id"], shown["lists"]) == ("Europe/Berlin", "1", ["spring"])
-    lists = (await client.get("/api/lists")).json()["data"]["items"]
+    lists = (await client.get("/v1/lists")).json()["data"]["items"]
     assert [(each["name"], each["prospects"]) for each in lists] == [("spring", 2)]
     audit = await api.store.fetch("SELECT action, detail FROM fairpost.audit ORDER BY id")
     assert [row["action"] for row in audit] == ["prospects.import"] * 2
@@ -58,9 +58,9 @@ async def test_json_is_taken_by_lines_and_as_a_list(client: httpx.AsyncClient) -
     ]
     by_lines = "\n".join(json.dumps(each) for each in people) + "\n\n"
     assert (await upload(client, by_lines, headers=LINES)).json()["data"]["added"] == 2
-    as_list = await client.post("/api/lists/autumn/prospects", json=people)
+    as_list = await client.post("/v1/lists/autumn/prospects", json=people)
     assert as_list.json()["data"]["same"] == 2
-    shown = (await client.get("/api/prospects/ann@example.com")).json()["data"]
+    shown = (await client.get("/v1/prospects/ann@example.com")).json()["data"]
     assert shown["fields"] == {"city": "Zürich", "seats": "3", "vip": "true", "name": "Ann Lee"}
     assert (shown["external_id"], shown["lists"]) == ("7", ["autumn", "spring"])
 
@@ -144,14 +144,14 @@ async def test_columns_and_encodings_can_be_named(client: httpx.AsyncClient) -> 
     content = "Kontakt;Ort;Notiz\nann@example.com;Zürich;x\n".encode("cp1252")
     params = {"column": ["Kontakt=email", "Notiz="], "encoding": "cp1252", "delimiter": ";"}
     assert (await upload(client, content, params=params)).status_code == 200
-    assert (await client.get("/api/prospects/ann@example.com")).json()["data"]["fields"] == {"ort": "Zürich"}
+    assert (await client.get("/v1/prospects/ann@example.com")).json()["data"]["fields"] == {"ort": "Zürich"}
 
 
 async def test_a_body_that_is_compressed_is_refused_everywhere(client: httpx.AsyncClient) -> None:
     packed = gzip.compress(PEOPLE.encode())
     for coding in ("gzip", "br", "deflate", "identity, gzip", "x-anything"):
         headers = {"Content-Encoding": coding, **CSV}
-        for path in ("/api/lists/spring/prospects", "/api/emails", "/api/nothing"):
+        for path in ("/v1/lists/spring/prospects", "/v1/emails", "/v1/nothing"):
             answer = await client.post(path, content=packed, headers=headers)
             assert answer.status_code == 415, answer.text
             assert answer.json()["error"]["code"] == "unsupported_media_type"
@@ -161,7 +161,7 @@ async def test_a_body_that_is_compressed_is_refused_everywhere(client: httpx.Asy
 
 async def test_a_list_that_is_too_long_is_refused_before_it_is_read(api: Api, client: httpx.AsyncClient) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(api.url.rpartition(":")[2]))
-    head = "POST /api/lists/spring/prospects HTTP/1.1", "Host: x", "Content-Type: text/csv", "Content-Length: 70000000"
+    head = "POST /v1/lists/spring/prospects HTTP/1.1", "Host: x", "Content-Type: text/csv", "Content-Length: 70000000"
     writer.write("\r\n".join((*head, "", "")).encode())
     async with asyncio.timeout(60):
         assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
@@ -180,7 +180,7 @@ async def test_a_long_list_keeps_nobody_waiting(client: httpx.AsyncClient) -> No
     found, cursor = 0, None
     while True:
         params = {"limit": "200"} | ({"cursor": cursor} if cursor else {})
-        page = (await client.get("/api/lists/spring/prospects", params=params)).json()["data"]
+        page = (await client.get("/v1/lists/spring/prospects", params=params)).json()["data"]
         found += len(page["items"])
         cursor = page["next"]
         if cursor is None or found >= 1_000:
@@ -193,24 +193,24 @@ async def test_two_workspaces_know_the_same_person_each_for_itself(api: Api, cli
     await upload(client, PEOPLE)
     async with api.client("other") as stranger:
         for asked in (
-            await stranger.get("/api/prospects/ann@example.com"),
-            await stranger.patch("/api/prospects/ann@example.com", json={"is_paused": True}),
-            await stranger.delete("/api/prospects/ann@example.com"),
-            await stranger.get("/api/lists/spring/prospects"),
-            await stranger.delete("/api/lists/spring"),
+            await stranger.get("/v1/prospects/ann@example.com"),
+            await stranger.patch("/v1/prospects/ann@example.com", json={"is_paused": True}),
+            await stranger.delete("/v1/prospects/ann@example.com"),
+            await stranger.get("/v1/lists/spring/prospects"),
+            await stranger.delete("/v1/lists/spring"),
         ):
             assert asked.status_code == 404, asked.text
         assert (await upload(stranger, "email,first_name\nann@example.com,Other\n")).json()["data"]["added"] == 1
         assert await addresses(stranger) == ["ann@example.com"]
-        assert (await stranger.delete("/api/prospects/ann@example.com")).status_code == 200
-    shown = (await client.get("/api/prospects/ann@example.com")).json()["data"]
+        assert (await stranger.delete("/v1/prospects/ann@example.com")).status_code == 200
+    shown = (await client.get("/v1/prospects/ann@example.com")).json()["data"]
     assert shown["fields"] == {"first_name": "Ann"}
     assert len(await addresses(client)) == 2
 
 
 async def test_one_is_changed_paused_and_resumed(api: Api, client: httpx.AsyncClient) -> None:
     await upload(client, PEOPLE)
-    path = "/api/prospects/ann@example.com"
+    path = "/v1/prospects/ann@example.com"
     changed = await client.patch(
         path,
         json={"fields": {"first_name": None, "city": "Bern", "seats": 2}, "timezone": None, "external_id": "ann-1"},
@@ -235,23 +235,23 @@ async def test_one_is_changed_paused_and_resumed(api: Api, client: httpx.AsyncCl
         answer = await client.patch(path, json=wrong)
         assert answer.status_code == status, answer.text
     assert (await client.get(path)).json()["data"]["fields"] == {"city": "Basel", "seats": "2"}
-    assert (await client.patch("/api/prospects/nobody@example.com", json={"is_paused": True})).status_code == 404
-    assert (await client.get("/api/prospects/a%00b")).status_code == 422
+    assert (await client.patch("/v1/prospects/nobody@example.com", json={"is_paused": True})).status_code == 404
+    assert (await client.get("/v1/prospects/a%00b")).status_code == 422
 
 
 async def test_a_prospect_among_many_is_removed_alone(api: Api, client: httpx.AsyncClient) -> None:
     await upload(client, PEOPLE)
-    assert (await client.delete("/api/prospects/ann@example.com")).json()["data"] == {"removed": True}
-    assert (await client.delete("/api/prospects/ann@example.com")).status_code == 404
+    assert (await client.delete("/v1/prospects/ann@example.com")).json()["data"] == {"removed": True}
+    assert (await client.delete("/v1/prospects/ann@example.com")).status_code == 404
     assert await addresses(client) == ["bob@example.com"]
 
 
 async def test_a_list_is_removed_and_its_people_stay(api: Api, client: httpx.AsyncClient) -> None:
     await upload(client, PEOPLE)
-    assert (await client.delete("/api/lists/spring")).status_code == 200
-    assert (await client.delete("/api/lists/spring")).status_code == 404
-    assert (await client.get("/api/lists/spring/prospects")).status_code == 404
-    assert (await client.get("/api/prospects/ann@example.com")).json()["data"]["lists"] == []
+    assert (await client.delete("/v1/lists/spring")).status_code == 200
+    assert (await client.delete("/v1/lists/spring")).status_code == 404
+    assert (await client.get("/v1/lists/spring/prospects")).status_code == 404
+    assert (await client.get("/v1/prospects/ann@example.com")).json()["data"]["lists"] == []
     assert await api.store.value("SELECT count(*) FROM fairpost.list_members") == 0
 
 
@@ -262,20 +262,20 @@ async def test_a_list_that_a_campaign_needs_stays(api: Api, client: httpx.AsyncC
            INSERT INTO fairpost.campaigns (workspace, name, sequence_id, lists, route, created_at)
            SELECT 'acme', 'may', s.id, ARRAY(SELECT l.id FROM fairpost.lists l), 'default', now() FROM s"""
     )
-    answer = await client.delete("/api/lists/spring")
+    answer = await client.delete("/v1/lists/spring")
     assert answer.status_code == 409, answer.text
     details = answer.json()["error"]["details"]
     assert (details["reason"], details["campaigns"]) == ("list.in_use", ["may"])
     await api.store.value("UPDATE fairpost.campaigns SET state = 'cancelled'")
-    assert (await client.delete("/api/lists/spring")).status_code == 200
+    assert (await client.delete("/v1/lists/spring")).status_code == 200
 
 
 async def test_scopes_are_kept(api: Api) -> None:
     await api.workspace()
     async with api.client(scopes=[Scope.READ, Scope.SEND]) as reader:
         assert (await upload(reader, PEOPLE)).status_code == 403
-        assert (await reader.delete("/api/prospects/ann@example.com")).status_code == 403
-        assert (await reader.get("/api/lists")).status_code == 200
+        assert (await reader.delete("/v1/prospects/ann@example.com")).status_code == 403
+        assert (await reader.get("/v1/lists")).status_code == 200
 
 
 async def test_prospects_are_moved_by_their_own_workspace_alone(api: Api, client: httpx.AsyncClient) -> None:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.attack
 
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 LINES = {"Content-Type": "application/x-ndjson"}
-FOR_OTHERS = ("/api/admin/", "/api/inbox", "/api/auth/setup")  # those who run the service
+FOR_OTHERS = ("/v1/admin/", "/v1/inbox", "/v1/auth/setup")  # those who run the service
 FIRST = 731_000_000_000  # ids that come up nowhere by chance
 PUBLIC = re.compile(r"em_[0-9a-hjkmnp-tv-z]{13}")
 
@@ -84,9 +84,9 @@ def numbers_in(text: str, known: set[int]) -> set[int]:
 async def live_a_little(store: Store, here: Neighbour, key: httpx.AsyncClient) -> None:
     """What is written down with numbers in it: events and audit entries of e-mails, prospects and campaigns."""
     for outcome, verb, body in (("failed", "retry", None), ("in_doubt", "resolve", {"decision": "sent"})):
-        path = f"/api/emails/{here.public.email(here.emails[outcome])}/{verb}"
+        path = f"/v1/emails/{here.public.email(here.emails[outcome])}/{verb}"
         assert (await key.post(path, json=body)).status_code == 200
-    assert (await key.post(f"/api/emails/{here.public_emails[-3]}/cancel")).status_code == 200
+    assert (await key.post(f"/v1/emails/{here.public_emails[-3]}/cancel")).status_code == 200
     spring = await campaigns.campaign_named(store, A, "spring")
     prospect = await prospects.known_by(store, A, f"p1@{A}.test")
     await campaigns.stop(store, prospect.id, spring, reason="a test")
@@ -133,7 +133,7 @@ async def walk(client: httpx.AsyncClient, here: Neighbour) -> dict[str, list[tup
     words = words_for(here)
     heard: dict[str, list[tuple[int, str]]] = {}
     for path, methods in document()["paths"].items():
-        if "get" not in methods or path.startswith(FOR_OTHERS) or path == "/api/live/{topic}":
+        if "get" not in methods or path.startswith(FOR_OTHERS) or path == "/v1/live/{topic}":
             continue
         names = re.findall(r"\{(\w+)\}", path)
         for values in product(*(words[name] for name in names)):
@@ -151,7 +151,7 @@ async def streams(client: httpx.AsyncClient, here: Neighbour) -> dict[str, str]:
     heard: dict[str, str] = {}
     for topic in (name for name, watched in TOPICS.items() if not watched.is_for_admins):
         for name in names.get(topic, [""]):
-            async with watching(client, f"/api/live/{topic}?name={quote(name)}") as stream:
+            async with watching(client, f"/v1/live/{topic}?name={quote(name)}") as stream:
                 state = await stream.state()
                 assert state, "it told nothing"
                 assert topic != "account" or state["account"]
@@ -182,7 +182,7 @@ async def test_no_answer_to_a_workspace_has_a_number_of_the_installation_in_it(a
                 for _, said in answers:
                     assert not numbers_in(said, known), (path, said)
             opened = {path for path, answers in heard.items() if any(status == 200 for status, _ in answers)}
-            shut = {"/api/auth/session", "/api/auth/sessions"} if client is key else set()
+            shut = {"/v1/auth/session", "/v1/auth/sessions"} if client is key else set()
             assert set(heard) - opened == shut
             for topic, said in (await streams(client, here)).items():
                 assert not numbers_in(said, known), (topic, said)
@@ -202,9 +202,9 @@ def test_a_number_is_seen_wherever_it_is_hidden() -> None:
 async def test_what_is_handed_in_is_answered_with_public_ids(
     api: Api, client: httpx.AsyncClient, ids: PublicIds
 ) -> None:
-    one = await client.post("/api/emails", json=HELLO)
+    one = await client.post("/v1/emails", json=HELLO)
     many = await client.post(
-        "/api/emails/bulk", content='{"to": "a@b.test", "subject": "s", "text": "t"}\n' * 3, headers=LINES
+        "/v1/emails/bulk", content='{"to": "a@b.test", "subject": "s", "text": "t"}\n' * 3, headers=LINES
     )
     told = [one.json()["data"]["id"], *(each["id"] for each in many.json()["data"]["results"])]
     stored = {row["id"] for row in await api.store.fetch("SELECT id FROM fairpost.queue")}
@@ -213,11 +213,11 @@ async def test_what_is_handed_in_is_answered_with_public_ids(
 
 
 async def test_a_bare_number_is_no_id_to_a_workspace(api: Api, client: httpx.AsyncClient, ids: PublicIds) -> None:
-    public_id = (await client.post("/api/emails", json=HELLO)).json()["data"]["id"]
+    public_id = (await client.post("/v1/emails", json=HELLO)).json()["data"]["id"]
     number = ids.email_id(public_id)
     await api.workspace("other", domains=[])
     async with api.client("other") as other:
-        foreign = (await other.post("/api/emails", json=HELLO)).json()["data"]["id"]
+        foreign = (await other.post("/v1/emails", json=HELLO)).json()["data"]["id"]
     async with signed_in(api, "acme", Role.MANAGER) as member:
         for who in (client, member):
             answers = set()
@@ -230,53 +230,53 @@ async def test_a_bare_number_is_no_id_to_a_workspace(api: Api, client: httpx.Asy
                     ("POST", "/retry", None),
                     ("POST", "/resolve", {"decision": "failed"}),
                 ):
-                    answer = await who.request(method, f"/api/emails/{given}{path}", json=body)
+                    answer = await who.request(method, f"/v1/emails/{given}{path}", json=body)
                     answers.add((answer.status_code, answer.text.replace(given, "IT")))
             assert len(answers) == 1, answers
             assert answers.pop()[0] == 404
-            found = (await who.get("/api/emails/find", params={"q": str(number)})).json()["data"]
+            found = (await who.get("/v1/emails/find", params={"q": str(number)})).json()["data"]
             assert (found["understood"], found["items"]) == ("nothing", [])
-            async with watching(who, f"/api/live/email?name={number}") as stream:
+            async with watching(who, f"/v1/live/email?name={number}") as stream:
                 assert await stream.state() is None
-        assert (await member.get(f"/api/emails/{public_id}")).json()["data"]["id"] == public_id
+        assert (await member.get(f"/v1/emails/{public_id}")).json()["data"]["id"] == public_id
 
 
 async def test_the_operator_gives_either_form(api: Api, client: httpx.AsyncClient, ids: PublicIds) -> None:
-    public_id = (await client.post("/api/emails", json=HELLO)).json()["data"]["id"]
+    public_id = (await client.post("/v1/emails", json=HELLO)).json()["data"]["id"]
     number = ids.email_id(public_id)
     async with signed_in(api) as admin:
         admin.headers["X-Workspace"] = "acme"
         for given in (public_id, str(number)):
-            for path in (f"/api/emails/{given}", f"/api/emails/{given}/life", f"/api/admin/emails/{given}"):
+            for path in (f"/v1/emails/{given}", f"/v1/emails/{given}/life", f"/v1/admin/emails/{given}"):
                 assert (await admin.get(path)).json()["data"]["id"] == public_id
-            (found,) = (await admin.get("/api/emails/find", params={"q": given})).json()["data"]["items"]
+            (found,) = (await admin.get("/v1/emails/find", params={"q": given})).json()["data"]["items"]
             assert found["id"] == public_id
-            following = await admin.post("/api/emails", json={**HELLO, "follows": given})
+            following = await admin.post("/v1/emails", json={**HELLO, "follows": given})
             assert following.status_code == 201
-            async with watching(admin, f"/api/live/email?name={given}&workspace=acme") as stream:
+            async with watching(admin, f"/v1/live/email?name={given}&workspace=acme") as stream:
                 assert (await stream.state())["email"]["id"] == public_id
-                async with watching(client, f"/api/live/email?name={given}") as others:  # at the same time
+                async with watching(client, f"/v1/live/email?name={given}") as others:  # at the same time
                     assert (await others.state() is None) == (given != public_id)
         for nothing in ("em_0", "0", "9223372036854775808", ids.email(7), "7"):
-            assert (await admin.get(f"/api/admin/emails/{nothing}")).status_code == 404
+            assert (await admin.get(f"/v1/admin/emails/{nothing}")).status_code == 404
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE follows = $1", number) == 2
 
 
 async def test_an_email_follows_another_by_its_public_id(api: Api, client: httpx.AsyncClient, ids: PublicIds) -> None:
-    public_id = (await client.post("/api/emails", json=HELLO)).json()["data"]["id"]
+    public_id = (await client.post("/v1/emails", json=HELLO)).json()["data"]["id"]
     number = ids.email_id(public_id)
-    answer = await client.post("/api/emails", json={**HELLO, "follows": public_id})
+    answer = await client.post("/v1/emails", json={**HELLO, "follows": public_id})
     assert answer.status_code == 201, answer.text
     line = f'{{"to": "a@b.test", "subject": "s", "text": "t", "follows": "{public_id}"}}'
-    assert (await client.post("/api/emails/bulk", content=line, headers=LINES)).json()["data"]["accepted"] == 1
+    assert (await client.post("/v1/emails/bulk", content=line, headers=LINES)).json()["data"]["accepted"] == 1
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE follows = $1", number) == 2
     told = set()
     for given in (str(number), ids.email(7), "em_0", "x"):
-        refused = await client.post("/api/emails", json={**HELLO, "follows": given})
+        refused = await client.post("/v1/emails", json={**HELLO, "follows": given})
         told.add((refused.status_code, str(refused.json()["error"]["details"])))
     for raw in (str(number), f'"{number}"', '"em_0"', "true", "[]", f'"{ids.email(7)}"'):
         line = f'{{"to": "a@b.test", "subject": "s", "text": "t", "follows": {raw}}}'
-        (result,) = (await client.post("/api/emails/bulk", content=line, headers=LINES)).json()["data"]["results"]
+        (result,) = (await client.post("/v1/emails/bulk", content=line, headers=LINES)).json()["data"]["results"]
         told.add((422, str([{name: result["error"][name] for name in ("field", "message")}])))
     assert len(told) == 1, told
     assert "'follows'" in told.pop()[1]
@@ -290,46 +290,46 @@ async def test_a_campaigns_key_is_told_and_found_in_its_public_form_alone(api: A
     async with httpx.AsyncClient(
         base_url=api.url, headers={"Authorization": f"Bearer {here.key}"}, timeout=ANSWER_S_MAX
     ) as client:
-        key = (await client.get(f"/api/emails/{public_id}")).json()["data"]["idempotency_key"]
+        key = (await client.get(f"/v1/emails/{public_id}")).json()["data"]["idempotency_key"]
         prospect, sequence, step = key.split(":")
         person = await prospects.known_by(api.store, A, f"p{int(inside.split(':')[0]) - here.prospects[0]}@{A}.test")
-        told = (await client.get(f"/api/prospects/{person.address}")).json()["data"]
+        told = (await client.get(f"/v1/prospects/{person.address}")).json()["data"]
         assert (prospect, step) == (told["id"], inside.split(":")[2])
         assert sequence.startswith("sq_")
 
         async def found(key: str) -> tuple[list[str], list[str], str]:
-            listed = (await client.get("/api/emails", params={"key": key})).json()["data"]["items"]
-            looked = (await client.get("/api/emails/find", params={"q": key})).json()["data"]
+            listed = (await client.get("/v1/emails", params={"key": key})).json()["data"]["items"]
+            looked = (await client.get("/v1/emails/find", params={"q": key})).json()["data"]
             return [e["id"] for e in listed], [e["id"] for e in looked["items"]], looked["understood"]
 
         assert await found(key) == ([public_id], [public_id], "key")
         assert await found(inside) == ([], [], "nothing")
         own = {**HELLO, "idempotency_key": "4:5:6"}
-        mine = (await client.post("/api/emails", json=own)).json()["data"]["id"]
+        mine = (await client.post("/v1/emails", json=own)).json()["data"]["id"]
         assert await found("4:5:6") == ([mine], [mine], "key")
-        assert (await client.get(f"/api/emails/{mine}")).json()["data"]["idempotency_key"] == "4:5:6"
+        assert (await client.get(f"/v1/emails/{mine}")).json()["data"]["idempotency_key"] == "4:5:6"
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE id = $1", EmailId(row["id"])) == 1
 
 
 async def test_an_etag_cannot_be_tried_out(api: Api, client: httpx.AsyncClient) -> None:
-    made = await client.post("/api/accounts", json={"name": "sales", "address": "sales@acme.example"})
+    made = await client.post("/v1/accounts", json={"name": "sales", "address": "sales@acme.example"})
     account = await api.store.account_named("acme/sales")
     tag = made.headers["ETag"].strip('"')
     guesses = (f"{account.id} {account.revision}", f"{account.revision} {account.id}", str(account.id))
     assert not [guess for guess in guesses if hashlib.sha256(guess.encode()).hexdigest().startswith(tag)]
     kept = {"If-Match": made.headers["ETag"]}
-    assert (await client.patch("/api/accounts/sales", json={"display_name": "S"}, headers=kept)).status_code == 200
-    assert (await client.patch("/api/accounts/sales", json={"display_name": "T"}, headers=kept)).status_code == 412
+    assert (await client.patch("/v1/accounts/sales", json={"display_name": "S"}, headers=kept)).status_code == 200
+    assert (await client.patch("/v1/accounts/sales", json={"display_name": "T"}, headers=kept)).status_code == 412
 
 
 async def test_a_cursor_is_sealed_and_another_is_refused(api: Api, client: httpx.AsyncClient) -> None:
     for _ in range(3):
-        await client.post("/api/emails", json=HELLO)
+        await client.post("/v1/emails", json=HELLO)
     number = await api.store.value("SELECT max(id) FROM fairpost.queue")
-    page = (await client.get("/api/emails", params={"limit": 2})).json()["data"]
+    page = (await client.get("/v1/emails", params={"limit": 2})).json()["data"]
     assert not numbers_in(page["next"], {number})
-    rest: dict[str, Any] = (await client.get("/api/emails", params={"cursor": page["next"]})).json()["data"]
+    rest: dict[str, Any] = (await client.get("/v1/emails", params={"cursor": page["next"]})).json()["data"]
     assert len(rest["items"]) == 1
     for forged in (f"n{number}", f"s{number}", "scu_0", "s", f"s{page['items'][0]['id']}"):
         cursor = base64.urlsafe_b64encode(forged.encode()).decode().rstrip("=")
-        assert (await client.get("/api/emails", params={"cursor": cursor})).status_code == 400
+        assert (await client.get("/v1/emails", params={"cursor": cursor})).status_code == 400

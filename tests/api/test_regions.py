@@ -59,7 +59,7 @@ class World:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=HANG_S)
 
-    async def ask(self, region: str, path: str = "/api/workspace") -> httpx.Response:
+    async def ask(self, region: str, path: str = "/v1/workspace") -> httpx.Response:
         async with self.client(self.keys[region]) as client:
             return await client.get(path)
 
@@ -121,19 +121,19 @@ async def live(world: World, region: str, word: str) -> None:
     everybody = [{"address": f"{word}.{n}@there.test", "fields": {"name": word}} for n in range(3)]
     campaign = {"lists": [word], "steps": [{"subject": f"{word} {{{{ name }}}}", "text": word}], "pool": "default"}
     asked: list[tuple[str, str, Any]] = [
-        ("POST", "/api/emails", {"to": f"{word}@there.test", "subject": word, "text": word, "user": word}),
-        ("PUT", f"/api/templates/{word}", {"subject": word, "text": word}),
-        ("PUT", f"/api/sequences/s-{word}", {"steps": [{"template": word}]}),
-        ("POST", f"/api/lists/{word}/prospects", everybody),
-        ("PUT", f"/api/campaigns/{word}", campaign),
-        ("POST", f"/api/campaigns/{word}/launch", {}),
-        ("PUT", f"/api/suppressions/{word}.gone@there.test", {"reason": word}),
-        ("PUT", f"/api/users/{word}", {"plan": word}),
-        ("PUT", "/api/portals/hub/invite", None),
-        ("POST", "/api/members", {"address": f"{word}@members.test", "role": "manager", "name": word}),
-        ("POST", f"/api/members/{word}@members.test/reset", {}),
-        ("POST", "/api/keys", {"name": word, "scopes": ["read"]}),
-        ("POST", "/api/accounts", {"name": word, "address": f"{word}@{word}.example"}),
+        ("POST", "/v1/emails", {"to": f"{word}@there.test", "subject": word, "text": word, "user": word}),
+        ("PUT", f"/v1/templates/{word}", {"subject": word, "text": word}),
+        ("PUT", f"/v1/sequences/s-{word}", {"steps": [{"template": word}]}),
+        ("POST", f"/v1/lists/{word}/prospects", everybody),
+        ("PUT", f"/v1/campaigns/{word}", campaign),
+        ("POST", f"/v1/campaigns/{word}/launch", {}),
+        ("PUT", f"/v1/suppressions/{word}.gone@there.test", {"reason": word}),
+        ("PUT", f"/v1/users/{word}", {"plan": word}),
+        ("PUT", "/v1/portals/hub/invite", None),
+        ("POST", "/v1/members", {"address": f"{word}@members.test", "role": "manager", "name": word}),
+        ("POST", f"/v1/members/{word}@members.test/reset", {}),
+        ("POST", "/v1/keys", {"name": word, "scopes": ["read"]}),
+        ("POST", "/v1/accounts", {"name": word, "address": f"{word}@{word}.example"}),
     ]
     async with world.client(world.keys[region]) as client:
         for method, path, body in asked:
@@ -145,13 +145,13 @@ async def live(world: World, region: str, word: str) -> None:
             assert answer.status_code in (200, 201), f"{method} {path}: {answer.text}"
         bulk = "\n".join(f'{{"to": "{word}.{n}@bulk.test", "subject": "{word}", "text": "x"}}' for n in range(3))
         answer = await client.post(
-            "/api/emails/bulk", content=bulk, headers={"Content-Type": "application/x-ndjson", "Idempotency-Key": word}
+            "/v1/emails/bulk", content=bulk, headers={"Content-Type": "application/x-ndjson", "Idempotency-Key": word}
         )
         assert answer.status_code in (200, 201), answer.text
         for path in ("emails", "campaigns", "members", "keys", "audit", "events", "metrics/queue", "metrics/fairness"):
-            assert (await client.get(f"/api/{path}")).status_code == 200
+            assert (await client.get(f"/v1/{path}")).status_code == 200
         for path in (f"emails?to={word}@there.test", f"persons/{word}@there.test", f"prospects/{word}.1@there.test"):
-            assert (await client.get(f"/api/{path}")).status_code in (200, 404, 422)
+            assert (await client.get(f"/v1/{path}")).status_code in (200, 404, 422)
         assert (await client.get("/readyz")).status_code == 200
 
 
@@ -177,7 +177,7 @@ async def test_no_other_wire_carries_a_word_of_it(wired: World, proxies: dict[st
     word = "onlyeuropean"
     await live(wired, "eu", word)
     async with signed_in(wired, "eu", f"{word}@sign-in.test") as member:
-        assert (await member.get("/api/workspace")).status_code == 200
+        assert (await member.get("/v1/workspace")).status_code == 200
     assert (await wired.ask("us")).status_code == (await wired.ask("ap")).status_code == 200
     assert proxies["eu"].seen(word.encode()), "else this test would see nothing"
     for other in ("us", "ap", "home"):
@@ -199,8 +199,8 @@ async def test_each_key_opens_its_own_region_and_a_forged_name_opens_nothing(wor
     for name in ("us", "ap", "home", "main", "mars"):
         async with world.client(f"fp_{name}_{secret}") as client:
             for answer in (
-                await client.get("/api/workspace"),
-                await client.post("/api/emails", json={"to": "a@b.test", "subject": "s", "text": "t"}),
+                await client.get("/v1/workspace"),
+                await client.post("/v1/emails", json={"to": "a@b.test", "subject": "s", "text": "t"}),
             ):
                 assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")
                 said.add(answer.json()["error"]["message"])
@@ -234,7 +234,7 @@ async def accepted(world: World, link: str) -> str:
     """The token of the link, by which somebody chose a password."""
     token = parse_qs(urlsplit(link).query)["token"][0]
     async with world.client() as client:
-        answer = await client.post("/api/auth/accept", json={"token": token, "password": PASSWORD})
+        answer = await client.post("/v1/auth/accept", json={"token": token, "password": PASSWORD})
     assert answer.status_code == 200, answer.text
     return token
 
@@ -250,10 +250,10 @@ async def signed_in(world: World, region: str | None, address: str) -> AsyncIter
     assert ("." in token, token.partition(".")[0] == region) == (region is not None, region is not None)
     given = {"address": address, "password": PASSWORD} | ({"workspace": f"acme-{region}"} if region else {})
     async with world.client() as client:
-        begun = await client.post("/api/auth/sign-in", json=given)
+        begun = await client.post("/v1/auth/sign-in", json=given)
         assert begun.status_code == 202, begun.text
         code = await code_in(world.regions.all_urls[region or "home"])
-        entered = await client.post("/api/auth/code", json={"code": code})
+        entered = await client.post("/v1/auth/code", json={"code": code})
         assert entered.status_code == 200, entered.text
         client.headers["X-CSRF-Token"] = entered.json()["data"]["csrf_token"]
         yield client
@@ -264,10 +264,10 @@ async def test_members_sign_in_through_their_region_and_their_codes_are_queued_t
         urls = world.regions.all_urls
         assert {name: queued(url) for name, url in urls.items()} == {"eu": 0, "us": 1, "ap": 0, "home": 0}
         assert [name for name, url in urls.items() if tables_with(url, MEMBER)] == ["us"]
-        told = (await client.get("/api/workspace")).json()["data"]
+        told = (await client.get("/v1/workspace")).json()["data"]
         assert (told["name"], told["region"], told["you"]) == ("acme-us", "us", f"manager {MEMBER}")
 
-        invited = await client.post("/api/members", json={"address": "carl@example.com", "role": "viewer"})
+        invited = await client.post("/v1/members", json={"address": "carl@example.com", "role": "viewer"})
         assert invited.status_code == 201, invited.text
         ((text,),) = rows(
             urls["us"],
@@ -282,13 +282,13 @@ async def test_members_sign_in_through_their_region_and_their_codes_are_queued_t
         for forged in ("eu", "home", "mars"):
             cookies = {"fairpost_session": f"{forged}.{session.partition('.')[2]}"}
             async with httpx.AsyncClient(base_url=world.url, cookies=cookies) as stranger:
-                assert (await stranger.get("/api/workspace")).status_code == 401
+                assert (await stranger.get("/v1/workspace")).status_code == 401
         async with world.client() as stranger:  # the same address and password, of another workspace
             for workspace in ("acme-eu", "nobody", ""):
                 given = {"address": MEMBER, "password": PASSWORD, "workspace": workspace}
-                answer = await stranger.post("/api/auth/sign-in", json=given)
+                answer = await stranger.post("/v1/auth/sign-in", json=given)
                 assert answer.json()["error"]["code"] == "wrong_credentials"
-            begun = await stranger.post("/api/auth/sign-in", json={"address": MEMBER, "password": PASSWORD})
+            begun = await stranger.post("/v1/auth/sign-in", json={"address": MEMBER, "password": PASSWORD})
             assert (begun.status_code, stranger.cookies["fairpost_sign_in"].partition(".")[0]) == (202, "us")
 
 
@@ -298,16 +298,16 @@ async def test_admins_are_known_at_home_and_work_in_every_region(world: World) -
         assert {name: queued(url) for name, url in urls.items()} == {"eu": 0, "us": 0, "ap": 0, "home": 1}
         assert [name for name, url in urls.items() if tables_with(url, ADMIN)] == ["home"]
         for region in NAMES:
-            (found,) = (await client.get(f"/api/admin/workspaces?region={region}")).json()["data"]["items"]
+            (found,) = (await client.get(f"/v1/admin/workspaces?region={region}")).json()["data"]["items"]
             assert (found["name"], found["region"]) == (f"acme-{region}", region)
             headers = {"X-Workspace": f"acme-{region}"}
-            assert (await client.get("/api/workspace", headers=headers)).json()["data"]["region"] == region
+            assert (await client.get("/v1/workspace", headers=headers)).json()["data"]["region"] == region
         email = {"to": "only-ap@there.test", "subject": "Hello", "text": "Hi"}
         await world.cli("ap", "account", "add", "relay", "--from", "relay@post.test")
-        sent = await client.post("/api/emails", json=email, headers={"X-Workspace": "acme-ap"})
+        sent = await client.post("/v1/emails", json=email, headers={"X-Workspace": "acme-ap"})
         assert sent.status_code == 201, sent.text
         assert [name for name, url in urls.items() if tables_with(url, "only-ap@there.test")] == ["ap"]
-        assert (await client.post("/api/admin/workspaces/acme-us/suspend", json={})).status_code == 200
+        assert (await client.post("/v1/admin/workspaces/acme-us/suspend", json={})).status_code == 200
         assert (await world.ask("us")).json()["error"]["code"] == "workspace_suspended"
         assert (await world.ask("eu")).status_code == 200
 
@@ -317,18 +317,18 @@ async def test_names_of_workspaces_are_unique_over_regions(world: World) -> None
     assert re.search(r"\bacme-eu\b.*\beu\b", said)
     assert "acme-eu" in await world.refused("us", "member", "add", "acme-eu", MEMBER)
     async with signed_in(world, None, ADMIN) as admin:
-        moved = await admin.put("/api/admin/workspaces/acme-eu", json={"region": "us"})
+        moved = await admin.put("/v1/admin/workspaces/acme-eu", json={"region": "us"})
         assert (moved.status_code, moved.json()["error"]["code"]) == (409, "conflict")
         assert re.search(r"\bacme-eu\b.*\beu\b", moved.json()["error"]["message"])
         assert rows(world.regions.urls["us"], "SELECT name FROM fairpost.workspaces") == [("acme-us",)]
 
-        made = await admin.put("/api/admin/workspaces/other", json={"region": "ap"})
+        made = await admin.put("/v1/admin/workspaces/other", json={"region": "ap"})
         assert (made.status_code, made.json()["data"]["region"]) == (201, "ap")
-        again = await admin.put("/api/admin/workspaces/other", json={})
+        again = await admin.put("/v1/admin/workspaces/other", json={})
         assert (again.status_code, again.json()["data"]["region"]) == (200, "ap")
         assert re.search(r"\bother\b.*\bap\b", await world.refused("eu", "workspace", "add", "other"))
         assert (await world.cli("ap", "workspace", "add", "other"))["name"] == "other"  # again, where it is
-        assert (await admin.put("/api/admin/workspaces/x", json={"region": "mars"})).status_code == 404
+        assert (await admin.put("/v1/admin/workspaces/x", json={"region": "mars"})).status_code == 404
         placed = rows(world.regions.home_url, "SELECT workspace, region FROM fairpost.directory ORDER BY workspace")
         assert placed == [("acme-ap", "ap"), ("acme-eu", "eu"), ("acme-us", "us"), ("other", "ap")]
 
@@ -370,7 +370,7 @@ async def test_a_region_whose_server_is_killed_is_503_and_comes_back_without_a_r
         assert 'fairpost_queue_health{region="us"}' not in figures
         signing_in = {"address": MEMBER, "password": PASSWORD, "workspace": "acme-us"}
         async with world.client() as client:
-            assert is_unavailable(await client.post("/api/auth/sign-in", json=signing_in))
+            assert is_unavailable(await client.post("/v1/auth/sign-in", json=signing_in))
         await own["us"].start()
 
         async def is_back() -> bool:
@@ -407,10 +407,10 @@ async def test_without_home_keys_and_members_of_regions_are_served(wired: World,
     async with signed_in(wired, "us", MEMBER) as member:
         await proxies["home"].cut()
         await require_served(wired, *NAMES)
-        assert (await member.get("/api/workspace")).status_code == 200
+        assert (await member.get("/v1/workspace")).status_code == 200
         assert is_unavailable(await member.get("/readyz"))
         async with wired.client() as client:
-            assert is_unavailable(await client.post("/api/auth/sign-in", json={"address": ADMIN, "password": PASSWORD}))
+            assert is_unavailable(await client.post("/v1/auth/sign-in", json={"address": ADMIN, "password": PASSWORD}))
 
 
 class SlowHasher(PasswordHasher):
@@ -428,7 +428,7 @@ async def test_a_password_that_takes_long_to_check_is_no_sign_that_the_region_is
     monkeypatch.setattr(passwords, "HASHER", SlowHasher(time_cost=1, memory_cost=8, parallelism=1))
     given = {"address": MEMBER, "password": PASSWORD, "workspace": "acme-us"}
     async with world.client() as client:
-        signing_in = asyncio.create_task(client.post("/api/auth/sign-in", json=given))
+        signing_in = asyncio.create_task(client.post("/v1/auth/sign-in", json=given))
         while not signing_in.done():
             await require_served(world, "us")
             await asyncio.wait([signing_in], timeout=0.5)
@@ -441,7 +441,7 @@ async def test_figures_of_all_regions_have_their_name(world: World) -> None:
         await world.cli(region, "account", "add", "relay", "--from", "relay@post.test")
         async with world.client(world.keys[region]) as client:
             for _ in range(n):
-                answer = await client.post("/api/emails", json={"to": "a@b.test", "subject": "s", "text": "t"})
+                answer = await client.post("/v1/emails", json={"to": "a@b.test", "subject": "s", "text": "t"})
                 assert answer.status_code == 201, answer.text
     page = await world.figures()
     assert [f'fairpost_region_answers{{region="{name}"}} 1.0' in page for name in NAMES] == [True, True, True]
@@ -495,10 +495,10 @@ async def test_regions_that_are_not_ready_are_named_at_the_start_and_503_to_thos
         async with httpx.AsyncClient(base_url=found[0], timeout=HANG_S) as client:
             for name in ("new", "poor", "far", "odd", "new", "poor"):
                 headers = {"Authorization": f"Bearer fp_{name}_{UNKNOWN_KEY}"}
-                answer = await client.get("/api/emails", headers=headers)
+                answer = await client.get("/v1/emails", headers=headers)
                 assert is_unavailable(answer), answer.text
                 assert "fairpost" not in answer.json()["error"]["message"]
-            answer = await client.get("/api/emails", headers={"Authorization": f"Bearer {key}"})
+            answer = await client.get("/v1/emails", headers={"Authorization": f"Bearer {key}"})
             assert answer.status_code == 200, answer.text
             ready = (await client.get("/readyz")).json()["data"]
             assert ready["regions"] == {"eu": True, "new": False, "poor": False, "far": False, "odd": False}

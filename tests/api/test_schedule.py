@@ -19,23 +19,23 @@ MONDAY = datetime(2030, 1, 7, 10, tzinfo=UTC)
 
 
 async def test_nobody_has_set_one(client: httpx.AsyncClient) -> None:
-    data = (await client.get("/api/schedule")).json()["data"]
+    data = (await client.get("/v1/schedule")).json()["data"]
     assert (data["is_set"], data["timezone"], data["window"], data["is_open"]) == (False, "UTC", None, True)
-    days = (await client.get("/api/schedule/quota")).json()["data"]["days"]
+    days = (await client.get("/v1/schedule/quota")).json()["data"]["days"]
     assert [(day["open"], day["allowed"], day["used"]) for day in days] == [(None, None, 0)] * 7
 
 
 async def test_it_is_set_and_says_what_it_means(api: Api, client: httpx.AsyncClient) -> None:
     with clock.stopped_at(MONDAY) as now:
-        answer = await client.put("/api/schedule", json=OFFICE)
+        answer = await client.put("/v1/schedule", json=OFFICE)
         assert answer.status_code == 200, answer.text
         data = answer.json()["data"]
         assert data["window"] == OFFICE["window"]
         assert data["quota"] == {"daily_max": 200, "ramp_up_days": 10, "ramp_up_percents": []}
         assert (data["is_set"], data["is_open"]) == (True, True)
         assert (data["opens_at"], data["closes_at"]) == (None, "2030-01-07T16:00:00Z")
-        assert (await client.put("/api/schedule", json=OFFICE)).json() == answer.json()
-        quota = (await client.get("/api/schedule/quota", params={"days": "3"})).json()["data"]
+        assert (await client.put("/v1/schedule", json=OFFICE)).json() == answer.json()
+        quota = (await client.get("/v1/schedule/quota", params={"days": "3"})).json()["data"]
         assert [(day["day"], day["allowed"], len(day["open"])) for day in quota["days"]] == [
             ("2030-01-07", 20, 1),
             ("2030-01-08", 40, 1),
@@ -43,9 +43,9 @@ async def test_it_is_set_and_says_what_it_means(api: Api, client: httpx.AsyncCli
         ]
         assert quota["days"][0]["open"] == [{"opens_at": "2030-01-07T08:00:00Z", "closes_at": "2030-01-07T16:00:00Z"}]
         now.move_to(datetime(2030, 1, 7, 18, tzinfo=UTC))
-        shut = (await client.get("/api/schedule")).json()["data"]
+        shut = (await client.get("/v1/schedule")).json()["data"]
         assert (shut["is_open"], shut["opens_at"]) == (False, "2030-01-08T08:00:00Z")
-        assert (await client.put("/api/schedule", json={})).json()["data"]["window"] is None
+        assert (await client.put("/v1/schedule", json={})).json()["data"]["window"] is None
     audited = await api.store.fetch("SELECT action FROM fairpost.audit WHERE workspace = 'acme'")
     assert [row["action"] for row in audited] == ["schedule.set"] * 2
 
@@ -77,11 +77,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 async def test_a_wrong_one_names_the_field(client: httpx.AsyncClient) -> None:
     wrong = []
     for given, field in WRONG:
-        answer = await client.put("/api/schedule", json=given)
+        answer = await client.put("/v1/schedule", json=given)
         if fields_of(answer)[:1] != [field]:
             wrong.append((given, answer.text))
     assert wrong == []
-    assert (await client.get("/api/schedule")).json()["data"]["is_set"] is False
+    assert (await client.get("/v1/schedule")).json()["data"]["is_set"] is False
 
 
 async def test_a_window_with_no_valid_day_is_told_at_once(client: httpx.AsyncClient) -> None:
@@ -90,7 +90,7 @@ async def test_a_window_with_no_valid_day_is_told_at_once(client: httpx.AsyncCli
         shut = {"days": [1], "start": "09:00", "end": "10:00", "holidays": mondays}
         # Every Monday of a year, but for the last days of the months: take those as well.
         shut["holidays"] = [*mondays, *(f"2030-{m}-{d}" for m, d in _late_days()), "2031-01-06", "2031-01-07"]
-        answer = await client.put("/api/schedule", json={"window": shut})
+        answer = await client.put("/v1/schedule", json={"window": shut})
         assert answer.status_code == 422, answer.text
         assert answer.json()["error"]["details"][0]["field"] == "window.holidays"
 
@@ -98,16 +98,16 @@ async def test_a_window_with_no_valid_day_is_told_at_once(client: httpx.AsyncCli
 async def test_a_quota_counts_and_holds_for_campaigns(api: Api, client: httpx.AsyncClient) -> None:
     await add_account(api, "big-relay", "default")
     await prepare(api, client)
-    assert (await client.put("/api/schedule", json={"quota": {"daily_max": 5}})).status_code == 200
+    assert (await client.put("/v1/schedule", json={"quota": {"daily_max": 5}})).status_code == 200
     await launched(client)
-    assert (await client.get("/api/schedule")).json()["data"]["is_sending"] is True
+    assert (await client.get("/v1/schedule")).json()["data"]["is_sending"] is True
     await api.store.value("UPDATE fairpost.quotas SET used = 5 WHERE workspace = 'acme' AND day <= current_date")
     await api.store.value(
         "SELECT fairpost.engine_here('test', false, clock_timestamp() + interval '1 hour')"
     )  # however long this takes
-    today = (await client.get("/api/schedule/quota")).json()["data"]["days"][0]
+    today = (await client.get("/v1/schedule/quota")).json()["data"]["days"][0]
     assert (today["allowed"], today["used"]) == (5, 5)
-    shown = (await client.get("/api/campaigns/spring")).json()["data"]
+    shown = (await client.get("/v1/campaigns/spring")).json()["data"]
     assert "5 of 5" in shown["waits_for"]
     assert shown["waits_until"] == today["ends_at"]
     assert shown["steps"][0]["emails"] == {"ready": PEOPLE}
@@ -115,14 +115,14 @@ async def test_a_quota_counts_and_holds_for_campaigns(api: Api, client: httpx.As
 
 async def test_a_schedule_is_a_workspaces_own(api: Api, client: httpx.AsyncClient) -> None:
     await api.workspace("other", domains=())
-    await client.put("/api/schedule", json=OFFICE)
+    await client.put("/v1/schedule", json=OFFICE)
     async with api.client("other") as other:
-        assert (await other.get("/api/schedule")).json()["data"]["is_set"] is False
+        assert (await other.get("/v1/schedule")).json()["data"]["is_set"] is False
     async with api.client(scopes=[Scope.READ, Scope.SEND]) as reader:
-        assert (await reader.put("/api/schedule", json=OFFICE)).json()["error"]["code"] == "forbidden"
+        assert (await reader.put("/v1/schedule", json=OFFICE)).json()["error"]["code"] == "forbidden"
     async with api.client(scopes=[Scope.MANAGE]) as manager:
-        assert (await manager.get("/api/schedule/quota")).json()["error"]["code"] == "forbidden"
-    assert (await client.get("/api/schedule/quota", params={"days": "61"})).status_code == 422
+        assert (await manager.get("/v1/schedule/quota")).json()["error"]["code"] == "forbidden"
+    assert (await client.get("/v1/schedule/quota", params={"days": "61"})).status_code == 422
 
 
 def _late_days() -> list[tuple[str, str]]:

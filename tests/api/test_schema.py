@@ -161,15 +161,15 @@ def test_answers_to_those_who_run_the_service_are_as_the_document_says(world: tu
     assert link is not None
     with requests.Session() as session:
         entered = session.post(
-            f"{it.url}/api/auth/enter", json={"token": link.partition("token=")[2]}, timeout=ANSWER_S_MAX
+            f"{it.url}/v1/auth/enter", json={"token": link.partition("token=")[2]}, timeout=ANSWER_S_MAX
         )
         session.headers["X-CSRF-Token"] = entered.json()["data"]["csrf_token"]
         for operation in every_operation():
-            if not operation.path.startswith("/api/admin/") or operation.path.endswith("/verify"):
+            if not operation.path.startswith("/v1/admin/") or operation.path.endswith("/verify"):
                 continue  # to verify is to ask the network
             described = schema[operation.path][operation.method]
             for asked in asking.requests(operation, words, examples=2 * EACH):
                 asked.headers.pop("X-CSRF-Token", None)
                 case = described.Case(**said(asked))
                 case.call_and_validate(base_url=it.url, session=session, checks=CHECKS)
-        assert session.get(f"{it.url}/api/admin/status", timeout=ANSWER_S_MAX).status_code == 200
+        assert session.get(f"{it.url}/v1/admin/status", timeout=ANSWER_S_MAX).status_code == 200

@@ -165,7 +165,7 @@ def kill_while_it_enqueues(it: Running, url: str, db: "psycopg.Connection[Any]",
             [f"june:{lines}"],
         )
         dying = http.client.HTTPConnection("127.0.0.1", it.port, timeout=PROCESS_S_MAX)
-        dying.request("POST", "/api/emails/bulk", body=body, headers=headers)
+        dying.request("POST", "/v1/emails/bulk", body=body, headers=headers)
         until(lambda: _is_enqueueing(db), what="the enqueueing")
         for pid in before:
             os.kill(pid, signal.SIGKILL)
@@ -178,7 +178,7 @@ def kill_while_it_enqueues(it: Running, url: str, db: "psycopg.Connection[Any]",
     assert _queued(db) == 0
     again = http.client.HTTPConnection("127.0.0.1", it.port, timeout=PROCESS_S_MAX)
     for _ in range(2):
-        again.request("POST", "/api/emails/bulk", body=body, headers=headers)
+        again.request("POST", "/v1/emails/bulk", body=body, headers=headers)
         answer = again.getresponse()
         assert answer.status == 200
         answer.read()
@@ -190,7 +190,7 @@ def stop_with_a_request_under_way(it: Running, db: "psycopg.Connection[Any]", ke
     """It is answered before the end."""
     body = b'{"to": "ann@example.com", "from": "a@acme.test", "pool": "relay", "subject": "Hello", "text": "Hi"}\n'
     head = (
-        f"POST /api/emails/bulk HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
+        f"POST /v1/emails/bulk HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     with socket.create_connection(("127.0.0.1", it.port), timeout=PROCESS_S_MAX) as conn:
@@ -256,15 +256,15 @@ async def test_a_database_that_goes_away_and_comes_back(url: str, environment: d
         def story() -> None:
             key = key_of(environment)
             with running({**environment, "FAIRPOST_DATABASE_URL": proxy.url}, processes=1) as it:
-                assert it.ask("/api/workspace", key=key)[0] == 200
+                assert it.ask("/v1/workspace", key=key)[0] == 200
                 pids = it.workers()
                 on_wire(proxy.cut())
-                for path in ("/readyz", "/api/workspace", "/api/emails", "/readyz"):
+                for path in ("/readyz", "/v1/workspace", "/v1/emails", "/readyz"):
                     status, answer = it.ask(path, key=key)
                     assert (status, answer["error"]["code"]) == (503, "unavailable"), path  # type: ignore[index]
                 assert it.ask("/healthz")[0] == 200
                 on_wire(proxy.open())
-                for path in ("/readyz", "/api/workspace"):  # a region that was away is left alone for a moment
+                for path in ("/readyz", "/v1/workspace"):  # a region that was away is left alone for a moment
                     until(lambda path=path: it.ask(path, key=key)[0] == 200, what=path)  # type: ignore[misc]
                 assert it.workers() == pids
                 assert len(it.said) == 2, it.said  # that it is away, and that it is back
@@ -307,7 +307,7 @@ def test_a_login_that_cannot_become_a_tenant_is_told_what_to_grant(
             conn.execute(f"GRANT fairpost_tenant TO {login}")
             plain.ok("db", "migrate")
             with running(plain.environment, processes=1) as it:
-                assert it.ask("/api/workspace", key=key_of(plain.environment))[0] == 200
+                assert it.ask("/v1/workspace", key=key_of(plain.environment))[0] == 200
         finally:
             conn.execute(f"DROP DATABASE {login} WITH (FORCE)")
             conn.execute(f"DROP ROLE {login}")
@@ -316,4 +316,4 @@ def test_a_login_that_cannot_become_a_tenant_is_told_what_to_grant(
 def test_the_document_needs_no_database() -> None:
     document = json.loads(Cli({"FAIRPOST_HOME": "/dev/null/home"}).ok("api", "--openapi"))
     assert document["openapi"].startswith("3.")
-    assert "/api/emails" in document["paths"]
+    assert "/v1/emails" in document["paths"]

@@ -74,11 +74,11 @@ async def browser(api: Api) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def begin(client: httpx.AsyncClient, password: str = PASSWORD, **more: str) -> httpx.Response:
-    return await client.post("/api/auth/sign-in", json={"address": ADDRESS, "password": password, **more})
+    return await client.post("/v1/auth/sign-in", json={"address": ADDRESS, "password": password, **more})
 
 
 async def enter(client: httpx.AsyncClient, code: str) -> httpx.Response:
-    return await client.post("/api/auth/code", json={"code": code})
+    return await client.post("/v1/auth/code", json={"code": code})
 
 
 @pytest.mark.slow
@@ -87,17 +87,17 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
     assert link is not None
     token = link.partition("token=")[2]
     async with browser(api) as client, browser(api) as other:
-        made = await client.post("/api/auth/setup", json={"token": token, "address": ADDRESS, "password": PASSWORD})
+        made = await client.post("/v1/auth/setup", json={"token": token, "address": ADDRESS, "password": PASSWORD})
         assert made.status_code == 200, made.text
         assert made.json()["data"]["role"] == "admin"
         again = await client.post(
-            "/api/auth/setup", json={"token": token, "address": "eve@example.com", "password": PASSWORD}
+            "/v1/auth/setup", json={"token": token, "address": "eve@example.com", "password": PASSWORD}
         )
         assert again.json()["error"]["code"] == "wrong_credentials"
         assert await membership.first_admin_link(api.store, "http://post.example") is None
 
         wrong = await begin(client, "not these four words")
-        unknown = await client.post("/api/auth/sign-in", json={"address": "bob@example.com", "password": PASSWORD})
+        unknown = await client.post("/v1/auth/sign-in", json={"address": "bob@example.com", "password": PASSWORD})
         assert wrong.json() == unknown.json()
         assert wrong.status_code == 401
 
@@ -106,7 +106,7 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
         cookie = begun.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
-        for path in ("/api/auth/session", "/api/admin/workspaces", "/api/emails"):  # nothing works before the code
+        for path in ("/v1/auth/session", "/v1/admin/workspaces", "/v1/emails"):  # nothing works before the code
             assert (await client.get(path)).status_code == 401
 
         code = await post.code()
@@ -117,7 +117,7 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
         entered = await enter(client, code)
         assert entered.status_code == 200, entered.text
         csrf = entered.json()["data"]["csrf_token"]
-        reloaded = await client.get("/api/auth/session", headers={"Origin": "https://evil.example"})
+        reloaded = await client.get("/v1/auth/session", headers={"Origin": "https://evil.example"})
         assert reloaded.json()["data"]["address"] == ADDRESS
         assert reloaded.json()["data"]["csrf_token"] == csrf
         assert reloaded.json()["data"]["expires_at"] == entered.json()["data"]["expires_at"]
@@ -126,20 +126,20 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
         assert (await enter(client, code)).status_code == 401  # used
 
         put = {"pools": ["relay"]}
-        assert (await client.put("/api/admin/workspaces/acme", json=put)).json()["error"]["code"] == "csrf"
+        assert (await client.put("/v1/admin/workspaces/acme", json=put)).json()["error"]["code"] == "csrf"
         foreign = {"X-CSRF-Token": csrf, "Origin": "https://evil.example"}
-        assert (await client.put("/api/admin/workspaces/acme", json=put, headers=foreign)).json()["error"][
+        assert (await client.put("/v1/admin/workspaces/acme", json=put, headers=foreign)).json()["error"][
             "code"
         ] == "csrf"
         ours = {"X-CSRF-Token": csrf, "Origin": api.url}
-        assert (await client.put("/api/admin/workspaces/acme", json=put, headers=ours)).status_code == 201
-        assert (await client.get("/api/emails")).json()["error"]["code"] == "bad_request"  # which workspace?
-        assert (await client.get("/api/emails", headers={"X-Workspace": "acme"})).status_code == 200
+        assert (await client.put("/v1/admin/workspaces/acme", json=put, headers=ours)).status_code == 201
+        assert (await client.get("/v1/emails")).json()["error"]["code"] == "bad_request"  # which workspace?
+        assert (await client.get("/v1/emails", headers={"X-Workspace": "acme"})).status_code == 200
 
-        (session,) = (await client.get("/api/auth/sessions")).json()["data"]
+        (session,) = (await client.get("/v1/auth/sessions")).json()["data"]
         assert session["is_this"] is True
-        assert (await client.post("/api/auth/sign-out", headers=ours)).status_code == 200
-        assert (await client.get("/api/auth/session")).status_code == 401
+        assert (await client.post("/v1/auth/sign-out", headers=ours)).status_code == 200
+        assert (await client.get("/v1/auth/session")).status_code == 401
 
 
 async def test_a_link_made_on_the_server_begins_a_session_once(api: Api) -> None:
@@ -147,20 +147,20 @@ async def test_a_link_made_on_the_server_begins_a_session_once(api: Api) -> None
     assert link is not None
     token = link.partition("token=")[2]
     async with browser(api) as client:
-        assert (await client.post("/api/auth/enter", json={"token": "x" * 43})).json()["error"]["code"] == (
+        assert (await client.post("/v1/auth/enter", json={"token": "x" * 43})).json()["error"]["code"] == (
             "wrong_credentials"
         )
-        entered = await client.post("/api/auth/enter", json={"token": token})
+        entered = await client.post("/v1/auth/enter", json={"token": token})
         assert entered.status_code == 200, entered.text
         cookie = entered.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
-        assert (await client.get("/api/auth/session")).json()["data"]["address"] == "operator@localhost"
+        assert (await client.get("/v1/auth/session")).json()["data"]["address"] == "operator@localhost"
         headers = {"X-CSRF-Token": entered.json()["data"]["csrf_token"]}
-        added = await client.put("/api/admin/workspaces/acme", json={"pools": ["relay"]}, headers=headers)
+        added = await client.put("/v1/admin/workspaces/acme", json={"pools": ["relay"]}, headers=headers)
         assert added.status_code == 201, added.text
-        assert (await client.post("/api/auth/enter", json={"token": token})).status_code == 401
-        audit = (await client.get("/api/admin/audit")).json()["data"]["items"]
+        assert (await client.post("/v1/auth/enter", json={"token": token})).status_code == 401
+        audit = (await client.get("/v1/admin/audit")).json()["data"]["items"]
         assert [each["action"] for each in audit] == ["person.enter", "admin.link"]
         assert token not in str(audit)
 
@@ -176,7 +176,7 @@ async def test_five_guesses_end_it_also_at_the_same_moment_and_so_does_time(api:
         judged = [a for a in answers if a.status_code == 401 and a.json()["error"]["details"].get("kind") == "wrong"]
         assert len(judged) <= 5
         assert (await enter(client, code)).status_code in (401, 429)  # right, and too late
-        assert (await client.get("/api/auth/session")).status_code == 401
+        assert (await client.get("/v1/auth/session")).status_code == 401
         await api.store.value("DELETE FROM fairpost.sign_in_attempts")
 
         await begin(client)
@@ -186,7 +186,7 @@ async def test_five_guesses_end_it_also_at_the_same_moment_and_so_does_time(api:
 
         await begin(client)
         first = await queued_code(api)
-        assert (await client.post("/api/auth/resend")).status_code == 202
+        assert (await client.post("/v1/auth/resend")).status_code == 202
         second = await queued_code(api)
         if first != second:
             assert (await enter(client, first)).status_code == 401  # the one before has ended
@@ -200,23 +200,23 @@ async def test_members_sign_in_alike_and_see_their_own(api: Api) -> None:
     for role, may_send, may_manage in (("viewer", 403, 403), ("sender", 201, 403), ("manager", 201, 200)):
         await api.store.value("DELETE FROM fairpost.people")
         async with api.client("acme") as manager, browser(api) as client:
-            invited = await manager.post("/api/members", json={"address": ADDRESS, "role": role})
+            invited = await manager.post("/v1/members", json={"address": ADDRESS, "role": role})
             assert invited.status_code == 201, invited.text
             token = await queued(api, r"invitation\?token=([\w.-]+)")
-            accepted = await client.post("/api/auth/accept", json={"token": token, "password": PASSWORD})
+            accepted = await client.post("/v1/auth/accept", json={"token": token, "password": PASSWORD})
             assert accepted.status_code == 200, accepted.text
             assert (await begin(client, workspace="")).status_code == 401  # not an admin
             assert (await begin(client, workspace="other")).status_code == 401
             assert (await begin(client, workspace="acme")).status_code == 202
             entered = await enter(client, await queued_code(api))
             headers = {"X-CSRF-Token": entered.json()["data"]["csrf_token"]}
-            assert (await client.get("/api/workspace", headers=headers)).json()["data"]["name"] == "acme"
+            assert (await client.get("/v1/workspace", headers=headers)).json()["data"]["name"] == "acme"
             email = {"to": "x@example.com", "subject": "Hello", "text": "Hi", "due_at": "2100-01-01T00:00:00Z"}
-            assert (await client.post("/api/emails", json=email, headers=headers)).status_code == may_send
-            assert (await client.get("/api/keys")).status_code == may_manage
-            assert (await client.get("/api/admin/workspaces")).json()["error"]["code"] == "forbidden"
-            assert (await manager.post(f"/api/members/{ADDRESS}/disable")).status_code == 200
-            assert (await client.get("/api/workspace")).status_code == 401  # at once
+            assert (await client.post("/v1/emails", json=email, headers=headers)).status_code == may_send
+            assert (await client.get("/v1/keys")).status_code == may_manage
+            assert (await client.get("/v1/admin/workspaces")).json()["error"]["code"] == "forbidden"
+            assert (await manager.post(f"/v1/members/{ADDRESS}/disable")).status_code == 200
+            assert (await client.get("/v1/workspace")).status_code == 401  # at once
 
 
 async def invited(api: Api, workspace: str | None, role: Role = Role.SENDER) -> str:
@@ -236,8 +236,8 @@ async def test_who_accepts_an_invitation_is_signed_in(api: Api, workspace: str |
     await api.workspace("acme")
     token = await invited(api, workspace, Role.ADMIN if workspace is None else Role.MANAGER)
     async with browser(api) as client:
-        told = await client.post("/api/auth/accept", json={"token": token, "password": PASSWORD})
-        session = (await client.get("/api/auth/session")).json()["data"]
+        told = await client.post("/v1/auth/accept", json={"token": token, "password": PASSWORD})
+        session = (await client.get("/v1/auth/session")).json()["data"]
         assert (session["address"], session["workspace"]) == (ADDRESS, workspace)
         assert session["csrf_token"] == told.json()["data"]["csrf_token"]
         assert session["last_sign_in_at"] is not None
@@ -252,9 +252,9 @@ async def test_who_chooses_another_password_signs_in_with_it(api: Api) -> None:
     offered = await membership.offer_reset(api.store, person.id)
     assert isinstance(offered, Offered)
     async with browser(api) as client:
-        told = await client.post("/api/auth/accept", json={"token": offered.token, "password": "four other words now"})
+        told = await client.post("/v1/auth/accept", json={"token": offered.token, "password": "four other words now"})
         assert (told.status_code, told.json()["data"]["csrf_token"]) == (200, None)
-        assert (await client.get("/api/auth/session")).status_code == 401
+        assert (await client.get("/v1/auth/session")).status_code == 401
 
 
 @pytest.mark.usefixtures("cheap_passwords")
@@ -278,7 +278,7 @@ async def test_a_workspace_is_asked_for_only_where_the_password_fits_several(api
             assert (await begin(client, workspace=workspace)).status_code == 202
             done = (await enter(client, await queued_code(api))).json()["data"]
             assert done["person"]["workspace"] == (workspace or None)
-        unknown = await client.post("/api/auth/sign-in", json={"address": "bob@example.com", "password": PASSWORD})
+        unknown = await client.post("/v1/auth/sign-in", json={"address": "bob@example.com", "password": PASSWORD})
         wrong = await begin(client, "not these four words")
         assert unknown.status_code == 401
         assert wrong.json() == unknown.json()
@@ -291,7 +291,7 @@ async def test_a_code_is_on_its_way_only_where_an_account_can_carry_it(api: Api)
 
     async def told(client: httpx.AsyncClient) -> tuple[bool, str | None]:
         data = (await begin(client)).json()["data"]
-        again = (await client.post("/api/auth/resend")).json()["data"]
+        again = (await client.post("/v1/auth/resend")).json()["data"]
         assert again["is_on_its_way"] == data["is_on_its_way"]
         return data["is_on_its_way"], data["then"]
 

@@ -10,7 +10,7 @@ from tests.api.test_any_workspace import enqueue
 
 
 async def said(client: httpx.AsyncClient, path: str, **body: Any) -> dict[str, Any]:
-    answer = await client.post(f"/api/admin/{path}", json=body)
+    answer = await client.post(f"/v1/admin/{path}", json=body)
     assert answer.status_code == 200, answer.text
     told: dict[str, Any] = answer.json()["data"]
     return told
@@ -26,11 +26,11 @@ async def test_everything_is_paused_and_resumed(api: Api) -> None:
         assert await api.store.value("SELECT count(*) FROM fairpost.pause_now()") == 1
         again = await said(client, "pause", reason="for longer", until="2100-01-01T00:00:00Z")
         assert (again["changed"], again["pause"]["until"]) == (False, "2100-01-01T00:00:00Z")
-        past = await client.post("/api/admin/pause", json={"reason": "x", "until": "2020-01-01T00:00:00Z"})
+        past = await client.post("/v1/admin/pause", json={"reason": "x", "until": "2020-01-01T00:00:00Z"})
         assert past.status_code == 422
         assert await said(client, "resume") == {"region": "main", "pause": None, "changed": True}
         assert (await said(client, "resume"))["changed"] is False
-        audit = (await client.get("/api/admin/audit")).json()["data"]["items"]
+        audit = (await client.get("/v1/admin/audit")).json()["data"]["items"]
         assert [each["action"] for each in audit][:3] == ["resume", "pause", "pause"]
 
 
@@ -51,7 +51,7 @@ async def test_names_are_held_and_released(api: Api) -> None:
         left = await said(client, "senders/release", workspace="acme", level="user", name="ann")
         assert [each["level"] for each in left["stops"]] == ["workspace"]  # which still holds her mail back
         gone = await client.post(
-            "/api/admin/senders/release", json={"workspace": "acme", "level": "user", "name": "ann"}
+            "/v1/admin/senders/release", json={"workspace": "acme", "level": "user", "name": "ann"}
         )
         assert gone.json()["error"]["code"] == "not_found"
         for wrong in (
@@ -61,8 +61,8 @@ async def test_names_are_held_and_released(api: Api) -> None:
             {"workspace": "acme", "reason": "x", "until": "2020-01-01T00:00:00Z"},
             {"workspace": "acme", "reason": ""},
         ):
-            assert (await client.post("/api/admin/senders/hold", json=wrong)).status_code == 422, wrong
-        audit = (await client.get("/api/audit", headers={"X-Workspace": "acme"})).json()["data"]["items"]
+            assert (await client.post("/v1/admin/senders/hold", json=wrong)).status_code == 422, wrong
+        audit = (await client.get("/v1/audit", headers={"X-Workspace": "acme"})).json()["data"]["items"]
         assert [(each["action"], each["subject"]) for each in audit] == [
             ("sender.release", "user ann"),
             ("sender.hold", "domain acme.example"),
@@ -78,15 +78,15 @@ async def test_users_are_throttled_and_lifted(api: Api) -> None:
         throttled = await said(client, "senders/throttle", workspace="acme", name="ann", reason="a bought list")
         (stop,) = throttled["stops"]
         assert (stop["is_throttle"], throttled["waiting"]) == (True, 1)
-        shown = (await key.get("/api/users/ann")).json()["data"]
+        shown = (await key.get("/v1/users/ann")).json()["data"]
         assert (shown["tier"], shown["throttle"]["is_by_hand"]) == ("throttled", True)
         lifted = await said(client, "senders/lift", workspace="acme", name="ann", immune_minutes=5)
         assert lifted["stops"] == []
-        again = await client.post("/api/admin/senders/lift", json={"workspace": "acme", "name": "ann"})
+        again = await client.post("/v1/admin/senders/lift", json={"workspace": "acme", "name": "ann"})
         assert again.json()["error"]["code"] == "not_found"
         await said(client, "senders/throttle", workspace="acme", level="workspace", reason="unpaid", minutes=60)
-        assert [each["level"] for each in (await key.get("/api/users/ann")).json()["data"]["stops"]] == ["workspace"]
-        audit = (await key.get("/api/audit")).json()["data"]["items"]
+        assert [each["level"] for each in (await key.get("/v1/users/ann")).json()["data"]["stops"]] == ["workspace"]
+        audit = (await key.get("/v1/audit")).json()["data"]["items"]
         assert [each["action"] for each in audit] == ["sender.throttle", "sender.unthrottle", "sender.throttle"]
         for path in ("pause", "resume", "senders/hold", "senders/lift"):
-            assert (await key.post(f"/api/admin/{path}", json={})).status_code == 401
+            assert (await key.post(f"/v1/admin/{path}", json={})).status_code == 401

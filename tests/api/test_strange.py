@@ -43,49 +43,49 @@ STRANGE: tuple[Any, ...] = (
     ["a"] * 300,
 )
 PATHS = (
-    ("GET", "/api/accounts/{}"),
-    ("PATCH", "/api/accounts/{}"),
-    ("POST", "/api/accounts/{}/pause"),
-    ("POST", "/api/accounts/{}/resume"),
-    ("DELETE", "/api/accounts/{}"),
-    ("GET", "/api/lists/{}/prospects"),
-    ("POST", "/api/lists/{}/prospects"),
-    ("DELETE", "/api/lists/{}"),
-    ("GET", "/api/prospects/{}"),
-    ("PATCH", "/api/prospects/{}"),
-    ("DELETE", "/api/prospects/{}"),
-    ("GET", "/api/suppressions/{}"),
-    ("PUT", "/api/suppressions/{}"),
-    ("DELETE", "/api/suppressions/{}"),
-    ("GET", "/api/users/{}"),
-    ("PUT", "/api/users/{}"),
+    ("GET", "/v1/accounts/{}"),
+    ("PATCH", "/v1/accounts/{}"),
+    ("POST", "/v1/accounts/{}/pause"),
+    ("POST", "/v1/accounts/{}/resume"),
+    ("DELETE", "/v1/accounts/{}"),
+    ("GET", "/v1/lists/{}/prospects"),
+    ("POST", "/v1/lists/{}/prospects"),
+    ("DELETE", "/v1/lists/{}"),
+    ("GET", "/v1/prospects/{}"),
+    ("PATCH", "/v1/prospects/{}"),
+    ("DELETE", "/v1/prospects/{}"),
+    ("GET", "/v1/suppressions/{}"),
+    ("PUT", "/v1/suppressions/{}"),
+    ("DELETE", "/v1/suppressions/{}"),
+    ("GET", "/v1/users/{}"),
+    ("PUT", "/v1/users/{}"),
 )
 BODIES = {
-    "/api/accounts": ("POST", ("name", "address", "display_name", "pool", "provider", "limits", "smtp", "gmail")),
-    "/api/accounts/sales": ("PATCH", ("address", "display_name", "pool", "provider", "limits", "smtp", "gmail")),
-    "/api/accounts/sales/pause": ("POST", ("reason", "until")),
-    "/api/prospects/ann@example.com": ("PATCH", ("is_paused", "fields", "timezone", "external_id")),
-    "/api/suppressions": ("POST", ("addresses", "kind", "reason")),
-    "/api/suppressions/bob@example.com": ("PUT", ("kind", "reason")),
-    "/api/users/ann": ("PUT", ("plan", "since", "daily_max", "waiting_max")),
+    "/v1/accounts": ("POST", ("name", "address", "display_name", "pool", "provider", "limits", "smtp", "gmail")),
+    "/v1/accounts/sales": ("PATCH", ("address", "display_name", "pool", "provider", "limits", "smtp", "gmail")),
+    "/v1/accounts/sales/pause": ("POST", ("reason", "until")),
+    "/v1/prospects/ann@example.com": ("PATCH", ("is_paused", "fields", "timezone", "external_id")),
+    "/v1/suppressions": ("POST", ("addresses", "kind", "reason")),
+    "/v1/suppressions/bob@example.com": ("PUT", ("kind", "reason")),
+    "/v1/users/ann": ("PUT", ("plan", "since", "daily_max", "waiting_max")),
 }
 GOOD: dict[str, dict[str, Any]] = {
-    "/api/accounts": {"name": "two", "address": "two@acme.example"},
-    "/api/accounts/sales": {},
-    "/api/accounts/sales/pause": {"reason": "x"},
-    "/api/prospects/ann@example.com": {},
-    "/api/suppressions": {"addresses": ["c@example.com"], "reason": "x"},
-    "/api/suppressions/bob@example.com": {"reason": "x"},
-    "/api/users/ann": {},
+    "/v1/accounts": {"name": "two", "address": "two@acme.example"},
+    "/v1/accounts/sales": {},
+    "/v1/accounts/sales/pause": {"reason": "x"},
+    "/v1/prospects/ann@example.com": {},
+    "/v1/suppressions": {"addresses": ["c@example.com"], "reason": "x"},
+    "/v1/suppressions/bob@example.com": {"reason": "x"},
+    "/v1/users/ann": {},
 }
-LISTS = ("/api/accounts", "/api/lists", "/api/lists/spring/prospects", "/api/suppressions", "/api/users", "/api/events")
+LISTS = ("/v1/accounts", "/v1/lists", "/v1/lists/spring/prospects", "/v1/suppressions", "/v1/users", "/v1/events")
 
 
 @pytest.fixture
 async def furnished(client: httpx.AsyncClient) -> httpx.AsyncClient:
-    await client.post("/api/accounts", json={"name": "sales", "address": "sales@acme.example"})
+    await client.post("/v1/accounts", json={"name": "sales", "address": "sales@acme.example"})
     people = "email\nann@example.com\nbob@example.com\n"
-    await client.post("/api/lists/spring/prospects", content=people, headers={"Content-Type": "text/csv"})
+    await client.post("/v1/lists/spring/prospects", content=people, headers={"Content-Type": "text/csv"})
     return client
 
 

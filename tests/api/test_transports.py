@@ -9,7 +9,7 @@ from tests.api.served import document
 
 
 async def choices(client: httpx.AsyncClient) -> list[dict[str, Any]]:
-    answer = await client.get("/api/transports")
+    answer = await client.get("/v1/transports")
     assert answer.status_code == 200, answer.text
     found: list[dict[str, Any]] = answer.json()["data"]
     return found

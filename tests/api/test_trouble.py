@@ -21,7 +21,7 @@ async def test_a_database_in_trouble_is_unavailable_and_says_when_to_try_again(
 ) -> None:
     await api.store.value(FAILING)
     for code in (*PASSING, *FOR_AN_OPERATOR, *AWAY):
-        answer = await client.put("/api/suppressions/ann@example.com", json={"reason": code})
+        answer = await client.put("/v1/suppressions/ann@example.com", json={"reason": code})
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable"), code
         assert int(answer.headers["Retry-After"]) > 0, code
     assert len(api.log) == len(FOR_AN_OPERATOR), api.log

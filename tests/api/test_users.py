@@ -26,15 +26,15 @@ async def throttle(api: Api, workspace: str, user: str) -> None:
 
 
 async def test_a_home_is_given_and_stays_when_it_is_left_out(client: httpx.AsyncClient) -> None:
-    put = await client.put("/api/users/ann", json={"home": "Acme.example"})
+    put = await client.put("/v1/users/ann", json={"home": "Acme.example"})
     assert put.json()["data"]["home"] == "acme.example"
-    put = await client.put("/api/users/ann", json=KNOWN)
+    put = await client.put("/v1/users/ann", json=KNOWN)
     assert put.json()["data"]["home"] == "acme.example"
 
 
 async def test_a_user_is_registered_and_shown(api: Api, client: httpx.AsyncClient) -> None:
-    assert (await client.get("/api/users/ann")).status_code == 404
-    put = await client.put("/api/users/ann", json=KNOWN)
+    assert (await client.get("/v1/users/ann")).status_code == 404
+    put = await client.put("/v1/users/ann", json=KNOWN)
     assert put.status_code == 200, put.text
     assert put.json()["data"] == {
         "name": "ann",
@@ -47,11 +47,11 @@ async def test_a_user_is_registered_and_shown(api: Api, client: httpx.AsyncClien
         "stops": [],
     }
     for _ in range(3):
-        assert (await client.post("/api/emails", json={**HELLO, "user": "ann"})).status_code == 201
-    assert (await client.post("/api/emails", json={**HELLO, "user": "ann"})).json()["error"]["code"] == "quota_reached"
-    assert (await client.get("/api/users/ann")).json()["data"]["waiting"] == 3
+        assert (await client.post("/v1/emails", json={**HELLO, "user": "ann"})).status_code == 201
+    assert (await client.post("/v1/emails", json={**HELLO, "user": "ann"})).json()["error"]["code"] == "quota_reached"
+    assert (await client.get("/v1/users/ann")).json()["data"]["waiting"] == 3
     # What is left out is not known any more.
-    anew = (await client.put("/api/users/ann", json={"plan": "free"})).json()["data"]
+    anew = (await client.put("/v1/users/ann", json={"plan": "free"})).json()["data"]
     assert (anew["plan"], anew["since"], anew["daily_max"], anew["waiting_max"]) == ("free", None, None, None)
     audit = await api.store.fetch("SELECT action, subject FROM fairpost.audit ORDER BY id")
     assert [tuple(row) for row in audit] == [("user.set", "user ann")] * 2
@@ -59,14 +59,14 @@ async def test_a_user_is_registered_and_shown(api: Api, client: httpx.AsyncClien
 
 async def test_names_are_what_applications_call_their_users(client: httpx.AsyncClient) -> None:
     for name in ("ann@example.com", "team/ann lee", "jürgen", "a+b?c#d"):
-        path = f"/api/users/{quote(name, safe='')}"
+        path = f"/v1/users/{quote(name, safe='')}"
         assert (await client.put(path, json=KNOWN)).json()["data"]["name"] == name
         assert (await client.get(path)).json()["data"]["name"] == name
-        other_form = f"/api/users/{quote(f' {name.upper()}', safe='')}"
+        other_form = f"/v1/users/{quote(f' {name.upper()}', safe='')}"
         assert (await client.get(other_form)).json()["data"]["name"] == name
-    for path in ("/api/users/" + "x" * 201, "/api/users/a%00b", "/api/users/%E2%80%8B"):
+    for path in ("/v1/users/" + "x" * 201, "/v1/users/a%00b", "/v1/users/%E2%80%8B"):
         assert (await client.put(path, json=KNOWN)).status_code == 422
-    names = [each["name"] for each in (await client.get("/api/users")).json()["data"]["items"]]
+    names = [each["name"] for each in (await client.get("/v1/users")).json()["data"]["items"]]
     assert len(names) == 4
 
 
@@ -86,7 +86,7 @@ async def test_what_is_wrong_is_named(api: Api, client: httpx.AsyncClient) -> No
         {"tier": "high"},
         {"throttle": None},
     ):
-        answer = await client.put("/api/users/ann", json=wrong)
+        answer = await client.put("/v1/users/ann", json=wrong)
         assert answer.status_code == 422, answer.text
     assert await api.store.value("SELECT count(*) FROM fairpost.senders") == 0
 
@@ -95,9 +95,9 @@ async def test_a_throttle_is_shown_with_its_reason_and_is_not_the_workspaces_to_
     api: Api, client: httpx.AsyncClient
 ) -> None:
     for name in ("ann", "bob"):
-        await client.put(f"/api/users/{name}", json=KNOWN)
+        await client.put(f"/v1/users/{name}", json=KNOWN)
     await throttle(api, "acme", "ann")
-    shown = (await client.get("/api/users/ann")).json()["data"]
+    shown = (await client.get("/v1/users/ann")).json()["data"]
     assert shown["tier"] == "throttled"
     assert shown["throttle"]["reasons"] == ["a bought list"]
     assert shown["throttle"]["is_by_hand"] is True
@@ -107,34 +107,34 @@ async def test_a_throttle_is_shown_with_its_reason_and_is_not_the_workspaces_to_
         "reason": "a bought list",
         "is_throttle": True,
     }
-    listed = (await client.get("/api/users", params={"throttled": "true"})).json()["data"]["items"]
+    listed = (await client.get("/v1/users", params={"throttled": "true"})).json()["data"]["items"]
     assert [each["name"] for each in listed] == ["ann"]
-    await client.put("/api/users/ann", json={**KNOWN, "plan": "enterprise"})
-    assert (await client.get("/api/users/ann")).json()["data"]["throttle"] is not None
-    for method, path in (("DELETE", "/api/users/ann"), ("POST", "/api/users/ann/lift")):
+    await client.put("/v1/users/ann", json={**KNOWN, "plan": "enterprise"})
+    assert (await client.get("/v1/users/ann")).json()["data"]["throttle"] is not None
+    for method, path in (("DELETE", "/v1/users/ann"), ("POST", "/v1/users/ann/lift")):
         assert (await client.request(method, path)).status_code == 405
 
 
 async def test_two_workspaces_have_users_of_the_same_name(api: Api, client: httpx.AsyncClient) -> None:
     await api.workspace("other", domains=[])
-    await client.put("/api/users/ann", json=KNOWN)
-    await client.post("/api/emails", json={**HELLO, "user": "ann"})
+    await client.put("/v1/users/ann", json=KNOWN)
+    await client.post("/v1/emails", json={**HELLO, "user": "ann"})
     async with api.client("other") as stranger:
-        assert (await stranger.get("/api/users")).json()["data"]["items"] == []
-        assert (await stranger.get("/api/users/ann")).status_code == 404
-        theirs = (await stranger.put("/api/users/ann", json={"plan": "free"})).json()["data"]
+        assert (await stranger.get("/v1/users")).json()["data"]["items"] == []
+        assert (await stranger.get("/v1/users/ann")).status_code == 404
+        theirs = (await stranger.put("/v1/users/ann", json={"plan": "free"})).json()["data"]
         assert (theirs["plan"], theirs["waiting"]) == ("free", 0)
-    assert (await client.get("/api/users/ann")).json()["data"]["plan"] == "team"
+    assert (await client.get("/v1/users/ann")).json()["data"]["plan"] == "team"
 
 
 async def test_pages_and_scopes(api: Api) -> None:
     await api.workspace()
     async with api.client(scopes=[Scope.MANAGE]) as manager, api.client(scopes=[Scope.READ]) as reader:
         for n in range(5):
-            assert (await manager.put(f"/api/users/u{n}", json={})).status_code == 200
-        assert (await reader.put("/api/users/u9", json={})).status_code == 403
-        first = (await reader.get("/api/users", params={"limit": "3"})).json()["data"]
-        rest = (await reader.get("/api/users", params={"limit": "3", "cursor": first["next"]})).json()["data"]
+            assert (await manager.put(f"/v1/users/u{n}", json={})).status_code == 200
+        assert (await reader.put("/v1/users/u9", json={})).status_code == 403
+        first = (await reader.get("/v1/users", params={"limit": "3"})).json()["data"]
+        rest = (await reader.get("/v1/users", params={"limit": "3", "cursor": first["next"]})).json()["data"]
         assert [each["name"] for each in (*first["items"], *rest["items"])] == [f"u{n}" for n in range(5)]
         assert rest["next"] is None
 
@@ -142,13 +142,13 @@ async def test_pages_and_scopes(api: Api) -> None:
 async def test_a_plan_is_the_operators_where_lanes_are_shared(api: Api, client: httpx.AsyncClient) -> None:
     lanes = replace(api.service.settings, priority=Priority.LANES)
     object.__setattr__(api.service, "settings", lanes)
-    refused = await client.put("/api/users/ann", json={"plan": "team"})
+    refused = await client.put("/v1/users/ann", json={"plan": "team"})
     assert refused.json()["error"]["details"][0]["field"] == "plan"
-    assert (await client.put("/api/users/ann", json={"daily_max": 5})).status_code == 200
+    assert (await client.put("/v1/users/ann", json={"daily_max": 5})).status_code == 200
 
 
 async def test_nobody_raises_what_the_operator_allows(api: Api, client: httpx.AsyncClient) -> None:
     most = api.service.settings.user_daily_max
-    refused = await client.put("/api/users/ann", json={"daily_max": most + 1})
+    refused = await client.put("/v1/users/ann", json={"daily_max": most + 1})
     assert refused.json()["error"]["details"][0]["field"] == "daily_max"
-    assert (await client.put("/api/users/ann", json={"daily_max": most})).status_code == 200
+    assert (await client.put("/v1/users/ann", json={"daily_max": most})).status_code == 200

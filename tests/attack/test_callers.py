@@ -21,7 +21,7 @@ EXAMPLES = times(1, own="FAIRPOST_ATTACK_EXAMPLES")  # of each route for each ca
 REFUSED = {400, 401, 403, 404, 405, 408, 413, 415, 422, 429}
 
 # What is open to everyone: signing in and its help. It tells nothing of anyone, which is checked all the same.
-PUBLIC = ("/api/auth/", "/healthz", "/readyz", "/api/openapi", "/metrics")
+PUBLIC = ("/v1/auth/", "/healthz", "/readyz", "/v1/openapi", "/metrics")
 
 
 @pytest.fixture(scope="module")

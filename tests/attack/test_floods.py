@@ -15,7 +15,7 @@ REQUESTS = 3 * RATE
 
 
 async def flood(client: httpx.AsyncClient) -> Counter[int]:
-    answers = await asyncio.gather(*(client.get("/api/workspace") for _ in range(REQUESTS)))
+    answers = await asyncio.gather(*(client.get("/v1/workspace") for _ in range(REQUESTS)))
     return Counter(answer.status_code for answer in answers)
 
 

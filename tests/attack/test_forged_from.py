@@ -39,14 +39,14 @@ FORGED: tuple[Any, ...] = (
 
 
 async def over_http(api: Api, client: httpx.AsyncClient, conn: "asyncpg.Connection", sender: Any) -> bool:
-    answer = await client.post("/api/emails", json={**HELLO, "from": sender})
+    answer = await client.post("/v1/emails", json={**HELLO, "from": sender})
     return answer.is_success
 
 
 async def in_bulk(api: Api, client: httpx.AsyncClient, conn: "asyncpg.Connection", sender: Any) -> bool:
     body = json.dumps({**HELLO, "from": sender})
     answer = await client.post(
-        "/api/emails/bulk", content=body, headers={"Content-Type": "application/x-ndjson", "X-From": str(len(body))}
+        "/v1/emails/bulk", content=body, headers={"Content-Type": "application/x-ndjson", "X-From": str(len(body))}
     )
     return bool(answer.json()["data"]["accepted"])
 
@@ -54,17 +54,17 @@ async def in_bulk(api: Api, client: httpx.AsyncClient, conn: "asyncpg.Connection
 async def as_a_header(api: Api, client: httpx.AsyncClient, conn: "asyncpg.Connection", sender: Any) -> bool:
     written = sender if isinstance(sender, str) else sender["address"]
     answers = [
-        await client.post("/api/emails", json={**HELLO, "headers": {name: written}})
+        await client.post("/v1/emails", json={**HELLO, "headers": {name: written}})
         for name in ("From", "from", "Sender", "Return-Path", "FROM")
     ]
     return any(answer.is_success for answer in answers)
 
 
 async def by_a_portal(api: Api, client: httpx.AsyncClient, conn: "asyncpg.Connection", sender: Any) -> bool:
-    items = (await client.get("/api/portals")).json()["data"]
+    items = (await client.get("/v1/portals")).json()["data"]
     (fields,) = [each["fields"] for each in items if (each["portal"], each["type"]) == ("hub", "tfa")]
     given = {"to": "ann@example.com", "from": sender, "values": dict.fromkeys(fields, "482913")}
-    return (await client.post("/api/portals/hub/tfa/send", json=given)).is_success
+    return (await client.post("/v1/portals/hub/tfa/send", json=given)).is_success
 
 
 async def over_sql(api: Api, client: httpx.AsyncClient, conn: "asyncpg.Connection", sender: Any) -> bool:
@@ -84,7 +84,7 @@ async def from_python(api: Api, client: httpx.AsyncClient, conn: "asyncpg.Connec
 
 async def by_an_account(api: Api, client: httpx.AsyncClient, conn: "asyncpg.Connection", sender: Any) -> bool:
     address = sender if isinstance(sender, str) else sender["address"]
-    return (await client.post("/api/accounts", json={**SALES, "address": address})).is_success
+    return (await client.post("/v1/accounts", json={**SALES, "address": address})).is_success
 
 
 Way = Callable[[Api, httpx.AsyncClient, "asyncpg.Connection", Any], Awaitable[bool]]

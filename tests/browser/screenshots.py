@@ -69,7 +69,7 @@ async def _one_path(page: Page, admin: Someone) -> None:
 async def _lose_the_connection(page: Page, admin: Someone) -> None:
     await page.locator(LIVE).wait_for()
     await page.locator(".figure").first.wait_for()
-    await page.route("**/api/live/**", lambda route: route.abort())
+    await page.route("**/v1/live/**", lambda route: route.abort())
     await page.evaluate("dispatchEvent(new Event('pagehide')), document.dispatchEvent(new Event('visibilitychange'))")
 
 

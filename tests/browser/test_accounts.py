@@ -145,7 +145,7 @@ async def secret_of(api: Api, name: str) -> str:
 async def test_the_first_account_is_added_and_tried_and_its_server_changed(
     api: Api, page: Page, server: SmtpSettings, faults: Faults
 ) -> None:
-    faults.allow_status(422, "/api/accounts")
+    faults.allow_status(422, "/v1/accounts")
     allow_here(api, server.port)
     await api.workspace()
     await signed_in(page, api.store, await add_member(api.store))
@@ -192,7 +192,7 @@ async def test_the_first_account_is_added_and_tried_and_its_server_changed(
 async def test_an_account_of_the_gmail_api_is_added_with_a_key_file_and_tried(
     api: Api, page: Page, faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faults.allow_status(422, "/api/accounts")
+    faults.allow_status(422, "/v1/accounts")
     await api.workspace()
     await signed_in(page, api.store, await add_member(api.store))
     async with GmailEmulator(users=["ann@acme.example"]) as google:
@@ -242,7 +242,7 @@ async def test_an_account_of_the_gmail_api_is_added_with_a_key_file_and_tried(
 async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
     api: Api, page: Page, faults: Faults
 ) -> None:
-    faults.allow_status(422, "/api/accounts")
+    faults.allow_status(422, "/v1/accounts")
     await api.workspace()
     await signed_in(page, api.store, await add_member(api.store))
     asked = list[Any]()
@@ -269,7 +269,7 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
     await entry(page, "Directory").fill("acme.example")
     await entry(page, "Application").fill(" client-1 ")  # as it is pasted
     await entry(page, "Client secret").fill("very secret")
-    await page.route("**/api/accounts", hear)
+    await page.route("**/v1/accounts", hear)
     await page.get_by_role("button", name="Add and verify").click()
     await expect(refused(page, "smtp.oauth.client_secret")).to_contain_text("expired")
     assert await fits(page)
@@ -283,7 +283,7 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
     smtp = {"host": "smtp.office365.com", "port": 587, "security": "starttls", "oauth": oauth}
     account = {"name": "ann", "address": "ann@acme.example", "display_name": None, "pool": "default"}
     assert asked == [{**account, "provider": "microsoft365", "smtp": smtp}]
-    await page.unroute("**/api/accounts")
+    await page.unroute("**/v1/accounts")
     await page.route("**/verify", lambda route: route.abort())  # it would ask Microsoft
     faults.allow("/verify|net::ERR_FAILED")
     await page.get_by_role("button", name="Add and verify").click()
@@ -310,7 +310,7 @@ async def test_a_kind_that_the_page_does_not_know_is_asked_for_as_it_describes_i
     api: Api, page: Page, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(KINDS, "pigeon", "tests.transports.pigeon.kind")
-    faults.allow_status(422, "/api/accounts")
+    faults.allow_status(422, "/v1/accounts")
     await api.workspace()
     await signed_in(page, api.store, await add_member(api.store))
     asked = list[Any]()
@@ -321,7 +321,7 @@ async def test_a_kind_that_the_page_does_not_know_is_asked_for_as_it_describes_i
         error = {"code": "invalid", "message": "no", "details": details}
         await route.fulfill(status=422, json={"success": False, "error": error})
 
-    await page.route("**/api/accounts", hear)
+    await page.route("**/v1/accounts", hear)
     await choose(page, "Carrier pigeons")
     await expect(entry(page, "It signs in with")).to_have_count(0)
     await entry(page, "Name").first.fill("ann")

@@ -71,15 +71,15 @@ async def prepare(
     async with api.store.connection() as conn:
         await import_prospects(conn, lines, workspace=workspace, list_name="customers", skip_bad=False)
     async with api.client(workspace) as client:
-        assert (await client.put("/api/templates/hello", json=HELLO)).status_code == 201
+        assert (await client.put("/v1/templates/hello", json=HELLO)).status_code == 201
 
 
 async def draft(api: Api, name: str, *, workspace: str = "acme", launch: bool = False) -> None:
     async with api.client(workspace) as client:
         made = {"steps": [{"template": "hello"}], "lists": ["customers"]}
-        assert (await client.put(f"/api/campaigns/{name}", json=made)).status_code == 201
+        assert (await client.put(f"/v1/campaigns/{name}", json=made)).status_code == 201
         if launch:
-            assert (await client.post(f"/api/campaigns/{name}/launch")).status_code == 200
+            assert (await client.post(f"/v1/campaigns/{name}/launch")).status_code == 200
 
 
 @asynccontextmanager
@@ -235,8 +235,8 @@ async def test_a_viewer_sees_everything_and_can_do_nothing(
     assert await fits(page)
     await check_accessibility(page)
     faults.allow_status(403, "/launch")
-    refused = """fetch('/api/auth/session').then((answer) => answer.json()).then(({ data }) =>
-        fetch('/api/campaigns/spring/launch', { method: 'POST', headers: { 'X-CSRF-Token': data.csrf_token } })).then((answer) => answer.status)"""
+    refused = """fetch('/v1/auth/session').then((answer) => answer.json()).then(({ data }) =>
+        fetch('/v1/campaigns/spring/launch', { method: 'POST', headers: { 'X-CSRF-Token': data.csrf_token } })).then((answer) => answer.status)"""
     assert await page.evaluate(refused) == 403
 
 

@@ -133,14 +133,14 @@ async def test_an_email_is_found_by_whatever_is_known_of_it(office: Office, page
     order = await office.deliver(Sent(), to="bob@example.com", subject=HOSTILE, idempotency_key="order 7", user="till")
     await office.accept(to="carl@example.com", due_at="2100-01-01T00:00:00Z")
     async with office.api.client() as client:
-        await client.post("/api/lists/all/prospects", json=[{"address": "dora@example.com"}])
+        await client.post("/v1/lists/all/prospects", json=[{"address": "dora@example.com"}])
         draft = {
             "lists": ["all"],
             "steps": [{"subject": "Spring of {{ email }}", "text": "It is here."}],
             "account": "sales",
         }
-        assert (await client.put("/api/campaigns/spring", json=draft)).status_code == 201
-        assert (await client.post("/api/campaigns/spring/launch")).status_code == 200
+        assert (await client.put("/v1/campaigns/spring", json=draft)).status_code == 201
+        assert (await client.post("/v1/campaigns/spring/launch")).status_code == 200
     await enter(page, office.api)
     await page.goto("/emails")
     await expect(rows(page)).to_have_count(3)

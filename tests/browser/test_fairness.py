@@ -55,7 +55,7 @@ async def test_an_operator_lifts_a_throttle_and_the_mail_behind_it_goes_out(api:
 
 
 async def test_an_operator_holds_a_user_and_releases_it(api: Api, page: Page, faults: Faults) -> None:
-    faults.allow_status(422, "/api/admin/senders/hold")
+    faults.allow_status(422, "/v1/admin/senders/hold")
     await at_work(api)
     await signed_in(page, api.store, await add_admin(api.store))
     await page.goto("/fairness?workspace=acme")

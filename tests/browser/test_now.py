@@ -114,7 +114,7 @@ async def test_a_member_sees_his_workspace_and_leaves_when_his_session_ends(
 
 
 async def test_who_is_not_signed_in_is_sent_to_sign_in_and_back(api: Api, page: Page, faults: Faults) -> None:
-    faults.allow_status(401, "/api/auth/session")
+    faults.allow_status(401, "/v1/auth/session")
     ann = await add_admin(api.store)
     await page.goto("/?workspace=acme")
     await page.wait_for_url("**/sign-in?next=*")
@@ -151,7 +151,7 @@ async def test_a_database_that_does_not_answer_is_said_and_the_page_stays(api: A
 
 
 async def test_who_goes_back_after_signing_out_sees_nothing_any_more(api: Api, page: Page, faults: Faults) -> None:
-    faults.allow_status(401, "/api/auth/session")
+    faults.allow_status(401, "/v1/auth/session")
     ann = await add_admin(api.store)
     await signed_in(page, api.store, ann)
     await page.goto("/settings/installation")  # where nothing is live, which would notice

@@ -50,8 +50,8 @@ async def test_pages_fit_their_screen_and_have_no_barriers(page: Page, screen: S
 
 @on_two_screens
 async def test_what_is_wrong_is_told_without_barriers(api: Api, page: Page, faults: Faults, screen: Screen) -> None:
-    faults.allow_status(401, "/api/auth/sign-in")
-    faults.allow_status(401, "/api/auth/code")
+    faults.allow_status(401, "/v1/auth/sign-in")
+    faults.allow_status(401, "/v1/auth/code")
     ann = await add_admin(api.store)
     await page.goto("/sign-in")
     await enter_password(page, ann, "not these four words")
@@ -77,9 +77,9 @@ async def test_a_member_signs_in_and_the_page_knows_the_session(api: Api, page: 
     await api.workspace("acme")
     bob = await add_member(api.store, "acme")
     await sign_in(page, api.store, bob)
-    told = await page.evaluate("fetch('/api/auth/session').then((answer) => answer.json())")
+    told = await page.evaluate("fetch('/v1/auth/session').then((answer) => answer.json())")
     assert told["data"]["address"] == bob.address
-    signed_out = await page.request.post("/api/auth/sign-out", headers={"X-CSRF-Token": told["data"]["csrf_token"]})
+    signed_out = await page.request.post("/v1/auth/sign-out", headers={"X-CSRF-Token": told["data"]["csrf_token"]})
     assert signed_out.ok
 
 
@@ -119,7 +119,7 @@ async def test_a_link_is_out_of_sight_at_once_and_works_once(api: Api, page: Pag
     await button(page, "Set the password").click()
     await page.wait_for_url("**/")  # and is signed in
 
-    faults.allow_status(401, "/api/auth/accept")
+    faults.allow_status(401, "/v1/auth/accept")
     await page.goto(path)
     await page.get_by_label("Password").fill(PASSWORD)
     await button(page, "Set the password").click()
@@ -129,7 +129,7 @@ async def test_a_link_is_out_of_sight_at_once_and_works_once(api: Api, page: Pag
 async def test_a_workspace_is_asked_for_only_where_the_password_fits_several(
     api: Api, page: Page, faults: Faults
 ) -> None:
-    faults.allow_status(409, "/api/auth/sign-in")
+    faults.allow_status(409, "/v1/auth/sign-in")
     for name in ("acme", "globex"):
         await api.workspace(name)
     await add_member(api.store, "acme")
@@ -171,8 +171,8 @@ async def test_without_its_link_a_page_says_so(page: Page) -> None:
 async def test_another_code_ends_the_one_before_and_after_the_last_the_password_is_asked_for(
     api: Api, page: Page, faults: Faults
 ) -> None:
-    faults.allow_status(401, "/api/auth/code")
-    faults.allow_status(401, "/api/auth/resend")
+    faults.allow_status(401, "/v1/auth/code")
+    faults.allow_status(401, "/v1/auth/resend")
     ann = await add_admin(api.store)
     await page.goto("/sign-in")
     await enter_password(page, ann)
@@ -184,21 +184,21 @@ async def test_another_code_ends_the_one_before_and_after_the_last_the_password_
         await button(page, "Sign in").click()
         await expect(wrong(page, "wrong_credentials")).to_be_visible()
     for _ in range(CODES_MAX - 1):
-        async with page.expect_response("**/api/auth/resend"):
+        async with page.expect_response("**/v1/auth/resend"):
             await button(page, "Send another code").click()
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     await expect(wrong(page, "wrong_credentials")).to_be_visible()
 
 
 async def test_after_the_last_wrong_code_the_password_is_asked_for(api: Api, page: Page, faults: Faults) -> None:
-    faults.allow_status(401, "/api/auth/code")
+    faults.allow_status(401, "/v1/auth/code")
     ann = await add_admin(api.store)
     await page.goto("/sign-in")
     await enter_password(page, ann)
     code = await code_for(api.store, ann.address)
     for by in range(CODE_TRIES_MAX):
         await page.get_by_label("Code").fill(another(code, by + 1))
-        async with page.expect_response("**/api/auth/code"):
+        async with page.expect_response("**/v1/auth/code"):
             await button(page, "Sign in").click()
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     await expect(wrong(page, "wrong_credentials")).to_be_visible()

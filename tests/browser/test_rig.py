@@ -12,7 +12,7 @@ from tests.browser.signing_in import add_admin, signed_in
 async def test_a_session_made_at_once_is_one_of_the_service(api: Api, page: Page) -> None:
     await signed_in(page, api.store, await add_admin(api.store))
     await page.goto("/sign-in")
-    told = await page.evaluate("fetch('/api/auth/session').then((answer) => answer.json())")
+    told = await page.evaluate("fetch('/v1/auth/session').then((answer) => answer.json())")
     assert told["data"]["address"] == "ann@example.com"
 
 

@@ -17,7 +17,7 @@ from tests.browser.signing_in import PASSWORD, Someone, add_admin, add_member, s
 from tests.browser.test_people import button
 
 HOSTILE = """<h1>Hi {{ first_name }}</h1><script>parent.document.title = "taken"</script>
-<img src="https://elsewhere.example/pixel.png" onerror="parent.document.title = 'taken'"><iframe src="/api/keys"></iframe>"""
+<img src="https://elsewhere.example/pixel.png" onerror="parent.document.title = 'taken'"><iframe src="/v1/keys"></iframe>"""
 IN_WORKSPACE = ("templates", "portals", "suppressions", "schedule", "domains")
 FOR_MANAGERS = ("keys", "people", "audit")
 FOR_ADMINS = ("workspaces", "installation")
@@ -102,9 +102,9 @@ async def test_a_template_is_written_while_it_is_seen(api: Api, page: Page, bob:
 async def test_a_preview_says_what_a_prospect_lacks(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
     faults.allow_status(422, "/preview")
     async with api.client() as client:
-        await client.put("/api/templates/spring", json={"subject": "Hi {{ first_name }}", "text": "Of {{ company }}"})
+        await client.put("/v1/templates/spring", json={"subject": "Hi {{ first_name }}", "text": "Of {{ company }}"})
         people = [{"address": "ann@example.com", "fields": {"first_name": "Ann"}}]
-        await client.post("/api/lists/spring/prospects", json=people)
+        await client.post("/v1/lists/spring/prospects", json=people)
     await page.goto("/settings/templates/spring")
     preview = panel(page, "Preview")
     await expect(preview.get_by_text("Hi Ada")).to_be_visible()
@@ -121,7 +121,7 @@ async def test_hostile_words_are_seen_and_do_nothing(
 ) -> None:
     faults.allow("Content Security Policy|policy: |elsewhere.example")  # the frame says what it keeps from happening
     async with api.client() as client:
-        await client.put("/api/templates/trap", json={"subject": "<b>Hi</b>", "html": HOSTILE})
+        await client.put("/v1/templates/trap", json={"subject": "<b>Hi</b>", "html": HOSTILE})
     await page.goto("/settings/templates/trap")
     await page.get_by_title("The e-mail as HTML").scroll_into_view_if_needed()
     await expect(seen(page).get_by_role("heading", name="Hi Ada")).to_be_in_viewport()
@@ -154,7 +154,7 @@ async def test_a_product_email_is_put_into_own_words_and_back(api: Api, page: Pa
 
 
 async def test_a_key_is_shown_once_works_and_is_revoked(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
-    faults.allow_status(422, "/api/keys")
+    faults.allow_status(422, "/v1/keys")
     await page.goto("/settings/keys")
     await entry(page, "Name").fill("the shop")
     await entry(page, "read:").uncheck()
@@ -167,8 +167,8 @@ async def test_a_key_is_shown_once_works_and_is_revoked(api: Api, page: Page, bo
     shown = page.get_by_label("The new key", exact=True).and_(page.locator("input"))
     key = await shown.input_value()
     async with httpx.AsyncClient(base_url=api.url, headers={"Authorization": f"Bearer {key}"}) as program:
-        assert (await program.get("/api/templates")).status_code == 200
-        assert (await program.put("/api/domains/a.example")).status_code == 403
+        assert (await program.get("/v1/templates")).status_code == 200
+        assert (await program.put("/v1/domains/a.example")).status_code == 403
 
         await page.reload()
         await expect(page.get_by_role("row", name="the shop")).to_be_visible()
@@ -178,13 +178,13 @@ async def test_a_key_is_shown_once_works_and_is_revoked(api: Api, page: Page, bo
         await button(page, "Revoke the shop").click()
         await dialog(page).get_by_role("button", name="Revoke").click()
         await expect(page.get_by_text("revoked", exact=True)).to_be_visible()
-        assert (await program.get("/api/templates")).status_code == 401
+        assert (await program.get("/v1/templates")).status_code == 401
 
 
 async def test_a_member_is_invited_given_a_role_and_kept_out(
     api: Api, page: Page, bob: Someone, faults: Faults
 ) -> None:
-    faults.allow_status(409, "/api/members")
+    faults.allow_status(409, "/v1/members")
     await page.goto("/settings/people")
     invite = panel(page, "Invite a member")
     await entry(invite, "Address").fill("eve@example.com")
@@ -217,7 +217,7 @@ async def test_a_member_is_invited_given_a_role_and_kept_out(
 
 
 async def test_an_address_is_suppressed_found_and_removed(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
-    faults.allow_status(422, "/api/suppressions/ann%40example.com")
+    faults.allow_status(422, "/v1/suppressions/ann%40example.com")
     for number in range(60):
         await api.store.value("SELECT fairpost.suppress('acme', $1, 'asked for it')", f"p{number:02}@example.com")
     await page.goto("/settings/suppressions")
@@ -250,7 +250,7 @@ async def test_an_address_is_suppressed_found_and_removed(api: Api, page: Page, 
 
 
 async def test_a_schedule_is_set_and_the_days_follow(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
-    faults.allow_status(422, "/api/schedule")
+    faults.allow_status(422, "/v1/schedule")
     await page.goto("/settings/schedule")
     await entry(page, "Timezone").fill("Europe/Nowhere")
     await entry(page, "E-mails a day").fill("1000")
@@ -269,7 +269,7 @@ async def test_a_schedule_is_set_and_the_days_follow(api: Api, page: Page, bob: 
 
 
 async def test_a_domain_is_claimed_with_its_record(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
-    faults.allow_status(422, "/api/domains/nonsense")
+    faults.allow_status(422, "/v1/domains/nonsense")
     await page.goto("/settings/domains")
     await entry(page, "Domain").fill("nonsense")
     await button(page, "Claim").click()
@@ -284,7 +284,7 @@ async def test_a_domain_is_claimed_with_its_record(api: Api, page: Page, bob: So
 
 
 async def test_a_password_is_changed_and_a_session_ended(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
-    faults.allow_status(401, "/api/auth/password")
+    faults.allow_status(401, "/v1/auth/password")
     other = await page.context.browser.new_context(base_url=api.url)  # type: ignore[union-attr]
     elsewhere = await other.new_page()
     await signed_in(elsewhere, api.store, bob)
@@ -292,7 +292,7 @@ async def test_a_password_is_changed_and_a_session_ended(api: Api, page: Page, b
     await button(page, "End").click()
     await button(page, "End it").click()
     await expect(page.get_by_role("row")).to_have_count(2)
-    assert (await elsewhere.request.get("/api/auth/session")).status == 401
+    assert (await elsewhere.request.get("/v1/auth/session")).status == 401
     await other.close()
 
     await entry(page, "Your password now").fill("not this one")
@@ -311,8 +311,8 @@ async def test_a_password_is_changed_and_a_session_ended(api: Api, page: Page, b
 async def test_a_viewer_looks_and_changes_nothing(api: Api, page: Page) -> None:
     await api.workspace("acme")
     async with api.client() as client:
-        await client.put("/api/templates/spring", json={"subject": "Hi", "text": "Hello"})
-        await client.put("/api/suppressions/ann@example.com", json={"reason": "asked for it"})
+        await client.put("/v1/templates/spring", json={"subject": "Hi", "text": "Hello"})
+        await client.put("/v1/suppressions/ann@example.com", json={"reason": "asked for it"})
     await signed_in(page, api.store, await add_member(api.store, "acme", role=Role.VIEWER))
     await page.goto("/settings")
     tabs = page.get_by_role("navigation", name="Parts of the set-up")
@@ -369,10 +369,10 @@ async def test_every_part_fits_its_screen_and_has_no_barriers(api: Api, page: Pa
     await api.workspace("acme")
     await add_member(api.store, "acme", "a.person.with.a.long.name@subdomain.example.com")
     async with api.client() as client:
-        await client.put("/api/templates/spring", json={"subject": "Hi {{ first_name }}", "html": "<p>Hello</p>"})
-        await client.put("/api/suppressions/ann@example.com", json={"reason": "asked for it " * 10})
-        await client.put("/api/domains/a-rather-long-name-of-a-domain.example.org")
-        await client.put("/api/schedule", json={"quota": {"daily_max": 1000, "ramp_up_days": 10}})
+        await client.put("/v1/templates/spring", json={"subject": "Hi {{ first_name }}", "html": "<p>Hello</p>"})
+        await client.put("/v1/suppressions/ann@example.com", json={"reason": "asked for it " * 10})
+        await client.put("/v1/domains/a-rather-long-name-of-a-domain.example.org")
+        await client.put("/v1/schedule", json={"quota": {"daily_max": 1000, "ramp_up_days": 10}})
     await signed_in(page, api.store, await add_admin(api.store))
     chosen = [*IN_WORKSPACE, *FOR_MANAGERS, "templates/spring", "portals/hub/tfa"]
     alone = ["people", *FOR_ADMINS, "audit", "you", "templates", "no-such-part"]

@@ -12,7 +12,7 @@ EMAIL = {"to": "a@b.example", "subject": "Hello", "text": "t"}
 
 
 async def test_an_address_that_names_nothing_says_so_and_leads_on(api: Api, page: Page, faults: Faults) -> None:
-    faults.allow_status(404, "/api/live/now?workspace=nobody")
+    faults.allow_status(404, "/v1/live/now?workspace=nobody")
     await api.workspace("acme")
     await signed_in(page, api.store, await add_admin(api.store))
     for path in ("/campaigns/", "/inbox/", "/settings/"):

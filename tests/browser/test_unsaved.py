@@ -41,7 +41,7 @@ def asks(page: Page) -> Locator:
 async def test_words_that_are_not_saved_are_not_left_by_mistake(api: Api, page: Page, closing: list[Dialog]) -> None:
     await api.workspace()
     async with api.client() as client:
-        await client.put("/api/templates/spring", json={"subject": "Spring", "text": "It is here."})
+        await client.put("/v1/templates/spring", json={"subject": "Spring", "text": "It is here."})
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/settings/templates")
     await page.get_by_role("link", name="spring").click()
@@ -128,7 +128,7 @@ async def test_own_words_for_a_product_email_and_a_refused_save_are_asked_about_
     assert closing == []
 
 
-WELCOME = "**/api/portals/hub/welcome"
+WELCOME = "**/v1/portals/hub/welcome"
 REFUSED = {"success": False, "error": {"code": "conflict", "message": "Not today.", "details": None}}
 
 

@@ -86,7 +86,7 @@ async def test_a_service_of_several_processes_answers_behind_pgbouncer(url: str,
                 headers = {"Authorization": f"Bearer {key}"}
                 async with httpx.AsyncClient(base_url=root, headers=headers, timeout=PROCESS_S_MAX) as client:
                     mail = {"to": "ann@example.com", "subject": "x", "text": "y"}
-                    asked = (client.post("/api/emails", json=mail) for _ in range(REQUESTS))
+                    asked = (client.post("/v1/emails", json=mail) for _ in range(REQUESTS))
                     answers = await asyncio.gather(*asked)
                 assert {answer.status_code for answer in answers} == {201}
             finally:

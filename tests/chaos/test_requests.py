@@ -91,7 +91,7 @@ class Place:
                     client_of(root, headers={"Authorization": f"Bearer {key}"}) as client,
                     client_of(root, cookies=cookies) as admin,
                 ):
-                    session = (await admin.get("/api/auth/session")).json()["data"]
+                    session = (await admin.get("/v1/auth/session")).json()["data"]
                     admin.headers["X-CSRF-Token"] = session["csrf_token"]
                     yield cls(store, office, client, admin, failpoint)
 
@@ -123,7 +123,7 @@ async def added_key(store: Store) -> str:
 async def a_launch(place: Place, name: str) -> Asked:
     campaign = await place.office.draft(name)
     return Asked(
-        path=f"/api/campaigns/{name}/launch",
+        path=f"/v1/campaigns/{name}/launch",
         facts=f"SELECT c.state || ' ' || (SELECT count(*) FROM fairpost.queue q WHERE q.campaign_id = c.id) FROM fairpost.campaigns c WHERE c.id = {campaign.id}",
         before="draft 0",
         committed="running 0",
@@ -136,7 +136,7 @@ async def a_launch(place: Place, name: str) -> Asked:
 async def an_upload(_: Place, name: str) -> Asked:
     lines = "\n".join(f"{name}-{i}@there.test,Ann" for i in range(PEOPLE))
     return Asked(
-        path=f"/api/lists/{name}/prospects",
+        path=f"/v1/lists/{name}/prospects",
         headers={"Content-Type": "text/csv"},
         body=f"email,first_name\n{lines}\n".encode(),
         facts=f"SELECT count(*)::text FROM fairpost.prospects p JOIN fairpost.list_members m ON m.prospect_id = p.id JOIN fairpost.lists l ON l.id = m.list_id WHERE l.name = '{name}'",
@@ -157,7 +157,7 @@ async def a_resolve(place: Place, name: str) -> Asked:
     await store.begin(lease, id_, usage=Usage())
     await store.settle(lease, id_, InDoubt(), Report(reached=Reached.AFTER_DOT))
     return Asked(
-        path=f"/api/emails/{(await store.public_ids()).email(id_)}/resolve",
+        path=f"/v1/emails/{(await store.public_ids()).email(id_)}/resolve",
         body=b'{"decision": "sent"}',
         facts=f"SELECT state::text FROM (SELECT id, state FROM fairpost.queue UNION ALL SELECT id, state FROM fairpost.emails) e WHERE id = {id_}",
         before="in_doubt",
@@ -172,7 +172,7 @@ async def a_retry(place: Place, name: str) -> Asked:
     await place.office.launch(campaign)
     failed = await finish(place.store, campaign, "failed", 4)
     return Asked(
-        path=f"/api/campaigns/{name}/retry",
+        path=f"/v1/campaigns/{name}/retry",
         facts=f"SELECT count(*)::text FROM fairpost.emails WHERE campaign_id = {campaign.id} AND state = 'failed'",
         before=str(failed),
         done="0",
@@ -185,7 +185,7 @@ async def a_revocation(place: Place, _: str) -> Asked:
     id_ = (await added_key(place.store)).split("_")[2]
     return Asked(
         method="DELETE",
-        path=f"/api/keys/{id_}",
+        path=f"/v1/keys/{id_}",
         facts=f"SELECT (revoked_at IS NOT NULL)::text FROM fairpost.api_keys WHERE id = '{id_}'",
         before="false",
         done="true",
@@ -201,7 +201,7 @@ async def a_disabling(place: Place, name: str) -> Asked:
     assert member is not None
     await session_of(place.store, member)
     return Asked(
-        path=f"/api/members/{member.address}/disable",
+        path=f"/v1/members/{member.address}/disable",
         facts=f"""SELECT (p.disabled_at IS NOT NULL) || ' ' || (SELECT count(*) FROM fairpost.sessions s WHERE s.person_id = p.id AND s.revoked_at IS NULL)
                   FROM fairpost.people p WHERE p.id = {member.id}""",
         before="false 1",
@@ -213,7 +213,7 @@ async def a_disabling(place: Place, name: str) -> Asked:
 
 async def many_emails(_: Place, name: str) -> Asked:
     return Asked(
-        path="/api/emails/bulk",
+        path="/v1/emails/bulk",
         headers={"Content-Type": "application/x-ndjson", "Idempotency-Key": name},
         body=b'{"to": "ann@example.com", "subject": "Hello", "text": "Hi"}\n' * PEOPLE,
         facts=f"SELECT count(*)::text FROM fairpost.queue WHERE idempotency_key LIKE '{name}:%'",
@@ -226,7 +226,7 @@ async def many_emails(_: Place, name: str) -> Asked:
 
 async def one_email(_: Place, name: str) -> Asked:
     return Asked(
-        path="/api/emails",
+        path="/v1/emails",
         headers={"Idempotency-Key": name},
         body=b'{"to": "ann@example.com", "subject": "Hello", "text": "Hi"}',
         facts=f"SELECT count(*)::text FROM fairpost.queue WHERE idempotency_key = '{name}'",
@@ -241,7 +241,7 @@ async def an_empty_inbox(place: Place, _: str) -> Asked:
     await put_mails(place.store)
     return Asked(
         method="DELETE",
-        path="/api/inbox?all=true",
+        path="/v1/inbox?all=true",
         is_by_admin=True,
         facts="SELECT count(*)::text FROM fairpost.inbox",
         before=str(MAILS),

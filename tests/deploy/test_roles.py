@@ -153,8 +153,8 @@ def ask_the_service(cli: Cli, *, workspace: str) -> None:
     key = cli.json("key", "add", workspace, "--scope", "read", "--scope", "manage")["key"]
     with served(read_settings(cli.environment)) as it, httpx.Client(base_url=it.url, timeout=60) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        assert client.get("/api/emails").json()["data"]["items"] == []
-        made = client.post("/api/suppressions", json={"addresses": ["gone@there.test"], "reason": "manual"})
+        assert client.get("/v1/emails").json()["data"]["items"] == []
+        made = client.post("/v1/suppressions", json={"addresses": ["gone@there.test"], "reason": "manual"})
         assert made.is_success, made.text
 
 

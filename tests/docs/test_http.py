@@ -32,9 +32,9 @@ def test_the_names_of_shapes_tell_nothing_of_our_modules() -> None:
 
 
 def test_every_path_says_all_that_it_answers() -> None:
-    """Everything under /api answers in one shape, and names what may go wrong."""
+    """Everything under /v1 answers in one shape, and names what may go wrong."""
     for path, methods in document()["paths"].items():
         for method, said in methods.items():
             assert said["summary"], f"{method} {path}"
-            if path.startswith("/api/"):
+            if path.startswith("/v1/"):
                 assert {"401", "403", "422", "429", "503"} <= set(said["responses"]), f"{method} {path}"

@@ -102,9 +102,9 @@ async def admin_of(server: Environment, url: str) -> AsyncIterator[httpx.AsyncCl
 
 async def test_the_service_answers_and_says_how_to_install_the_inbox(server: Environment, migrated: str) -> None:
     async with admin_of(server, migrated) as client:
-        session = (await client.get("/api/auth/session")).json()["data"]
+        session = (await client.get("/v1/auth/session")).json()["data"]
         page = await client.get("/")
-        absent = [await client.get(path) for path in ("/api/inbox", "/api/inbox/1/source", "/api/live/inbox")]
+        absent = [await client.get(path) for path in ("/v1/inbox", "/v1/inbox/1/source", "/v1/live/inbox")]
     assert session["has_inbox"] is False
     assert page.status_code == 200
     errors = [(answer.status_code, answer.json()["error"]) for answer in absent]

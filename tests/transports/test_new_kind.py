@@ -137,24 +137,24 @@ def test_an_account_of_a_new_kind_is_added_verified_and_sends(pigeons: Pigeons, 
 
     # By requests.
     with asking(pigeons, key) as client:
-        choices = client.get("/api/transports").json()["data"]
+        choices = client.get("/v1/transports").json()["data"]
         [ours] = [each for each in choices if each["kind"] == "pigeon"]
         entries = {each["name"]: each for each in ours["sign_ins"][0]["entries"]}
         assert (entries["pigeon.loft"]["pattern"], entries["pigeon.whistle"]["is_secret"]) == ("[a-z]+", True)
         account = {"name": "bob", "address": "bob@acme.example", "limits": {"delay_ms": 0}}
-        wrong = client.post("/api/accounts", json={**account, "pigeon": {"loft": "../x", "whistle": WHISTLE}})
+        wrong = client.post("/v1/accounts", json={**account, "pigeon": {"loft": "../x", "whistle": WHISTLE}})
         assert [each["field"] for each in wrong.json()["error"]["details"]] == ["pigeon.loft"]
         both = {"pigeon": {"loft": "south", "whistle": WHISTLE}, "smtp": {"host": "smtp.acme.example"}}
-        assert client.post("/api/accounts", json={**account, **both}).status_code == 422
-        added = client.post("/api/accounts", json={**account, "pigeon": both["pigeon"]})
+        assert client.post("/v1/accounts", json={**account, **both}).status_code == 422
+        added = client.post("/v1/accounts", json={**account, "pigeon": both["pigeon"]})
         assert added.status_code == 201, added.text
         assert added.json()["data"]["server"] == {"kind": "pigeon", "loft": "south", "has_secret": True}
-        kept = client.patch("/api/accounts/bob", json={"pigeon": {"loft": "south"}, "display_name": "Bob"})
+        kept = client.patch("/v1/accounts/bob", json={"pigeon": {"loft": "south"}, "display_name": "Bob"})
         assert kept.status_code == 200, kept.text
         assert kept.json()["data"]["server"]["has_secret"]
-        assert client.post("/api/accounts/bob/verify").json()["data"]["ok"]
+        assert client.post("/v1/accounts/bob/verify").json()["data"]["ok"]
         mail = {"to": "eve@there.example", "from": "bob@acme.example", "subject": "by request", "text": "t"}
-        assert client.post("/api/emails", json=mail).status_code == 201
+        assert client.post("/v1/emails", json=mail).status_code == 201
 
     plain.ok("email", "send", "--to", "eve@there.example", "--subject", "by command", "--text", "t")
     with pigeons.running("work"):

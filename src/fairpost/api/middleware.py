@@ -11,18 +11,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fairpost.api.answers import failure
 from fairpost.api.clients import CONNECTIONS_MAX, Requests
 from fairpost.api.errors import ApiError
+from fairpost.api.old_paths import deprecation, with_new_path
 from fairpost.prospects.json_reader import LIST_BYTES_MAX
 from fairpost.system import chance, clock
 
 BODY_BYTES_MAX = 1_048_576
-PROSPECTS = re.compile(r"/api/lists/[^/]+/prospects")
+PROSPECTS = re.compile(r"/v1/lists/[^/]+/prospects")
 BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
-    (re.compile(r"/api/auth/.*"), 65_536),  # strangers' bodies
-    (re.compile(r"/api/emails/bulk"), 67_108_864),
-    (re.compile(r"/api/emails"), 41_943_040),  # attachments of 25 MiB, in base64
+    (re.compile(r"/v1/auth/.*"), 65_536),  # strangers' bodies
+    (re.compile(r"/v1/emails/bulk"), 67_108_864),
+    (re.compile(r"/v1/emails"), 41_943_040),  # attachments of 25 MiB, in base64
     (PROSPECTS, 67_108_864),  # by lines; JSON, which is read as a whole, has less
-    (re.compile(r"/api/campaigns/[^/]+"), 22_020_096),  # which may say its words itself
-    (re.compile(r"/api/(templates|portals|suppressions)\b.*"), 22_020_096),
+    (re.compile(r"/v1/campaigns/[^/]+"), 22_020_096),  # which may say its words itself
+    (re.compile(r"/v1/(templates|portals|suppressions)\b.*"), 22_020_096),
 )
 CHUNK_S_MAX = 20.0  # from one piece of a body to the next
 BODY_S_MAX = 120.0
@@ -42,14 +43,15 @@ class RequestMiddleware:
         self._report = report
         self._requests = Requests()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
+    async def __call__(self, asked: Scope, receive: Receive, send: Send) -> None:
+        if asked["type"] != "http":
+            await self._app(asked, receive, send)
             return
+        scope = with_new_path(asked)
         request_id = _given_id(scope) or chance.mark()
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
-        state["headers"] = {}
+        state["headers"] = deprecation(asked, scope)
         has_begun = False
 
         body = _Body(receive, most=_body_max(scope))

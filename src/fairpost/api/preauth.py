@@ -12,7 +12,7 @@ from fairpost.api.service import service_of
 
 LARGE_BYTES = 65_536
 WITH_BODIES = frozenset({"POST", "PUT", "PATCH"})
-OTHERS = ("/api/auth/", "/api/admin/")  # their bodies are small, and they have doors of their own
+OTHERS = ("/v1/auth/", "/v1/admin/")  # their bodies are small, and they have doors of their own
 
 
 class PreAuth:
@@ -42,7 +42,7 @@ class PreAuth:
 
 
 def _is_large(scope: Scope) -> bool:
-    if scope["method"] not in WITH_BODIES or not scope["path"].startswith("/api/") or scope["path"].startswith(OTHERS):
+    if scope["method"] not in WITH_BODIES or not scope["path"].startswith("/v1/") or scope["path"].startswith(OTHERS):
         return False
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     return not lengths or int(lengths[0]) > LARGE_BYTES

@@ -15,7 +15,7 @@ HEAD_S_FREE = 1.0  # so long a head does not count as unfinished: clients that a
 FIRST_S_MAX = 1.0  # at the end of the process, for a request on a connection that has had none yet
 REST_S_MAX = 5.0  # from an answer to the end of a body that nobody wanted to read,
 REST_BYTES_MAX = 8_388_608  # and so much of it is thrown away: who is cut off while sending may not see the answer
-STREAMS = "/api/live/"
+STREAMS = ("/v1/live/", "/api/live/")
 
 
 class GuardedProtocol(HttpToolsProtocol):

@@ -24,7 +24,7 @@ from fairpost.dev.inbox.reading import Reading, read
 from fairpost.store import workspaces
 
 TAG = {"name": "inbox", "description": "The development inbox, for those who run the service."}
-router = APIRouter(prefix="/api/inbox", tags=["inbox"])
+router = APIRouter(prefix="/v1/inbox", tags=["inbox"])
 
 SHOWN_CHARS_MAX = 5_000_000  # of the text, and of the html
 ANY_TYPE = "application/octet-stream"

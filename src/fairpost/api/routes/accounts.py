@@ -59,7 +59,7 @@ from fairpost.transports.registry import write_transport
 from fairpost.vault.rotation import write_sealed
 
 TAG = {"name": "accounts", "description": "The mailboxes that the workspace sends from."}
-router = APIRouter(prefix="/api/accounts", tags=["accounts"])
+router = APIRouter(prefix="/v1/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # of a workspace
 LOGINS_PER_MINUTE = 10  # that prove an address: nobody guesses passwords of a provider's through us

@@ -26,7 +26,7 @@ from fairpost.store import blocks
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-router = APIRouter(prefix="/api/admin/accounts", tags=["operators"])
+router = APIRouter(prefix="/v1/admin/accounts", tags=["operators"])
 
 
 @router.get("", summary="All of them, by name", responses=failures("not_found"))

@@ -35,7 +35,7 @@ from fairpost.store import workspaces
 from fairpost.store.store import Store
 
 TAG = {"name": "people", "description": "Signing in, and who may."}
-router = APIRouter(prefix="/api/auth", tags=["people"])
+router = APIRouter(prefix="/v1/auth", tags=["people"])
 
 
 PASSWORD_S_MAX = 30.0  # hashing takes its time, and others wait for it, too: no sign that the region is away
@@ -76,7 +76,7 @@ async def sign_in(given: SignInIn, request: Request, response: Response, service
         SIGN_IN_COOKIE,
         f"{region}.{begun.browser_secret}",
         life_s=CODE_LIFE.total_seconds() * 3,
-        path="/api/auth",
+        path="/",
     )
     return Answer(data=_code_sent(begun))
 
@@ -125,7 +125,7 @@ async def code(given: CodeIn, request: Request, response: Response, service: The
     )
     if isinstance(finished, Refused):
         raise refusal(finished)
-    response.delete_cookie(SIGN_IN_COOKIE, path="/api/auth")
+    response.delete_cookie(SIGN_IN_COOKIE, path="/")
     _begin_session(response, service, region, finished)
     return Answer(data=_session_begun(finished))
 

@@ -20,7 +20,7 @@ from fairpost.api.service import TheService
 from fairpost.api.shapes.bulk import BulkResult, LineError, LineResult
 from fairpost.api.shapes.emails import IdempotencyKey
 
-router = APIRouter(prefix="/api/emails", tags=["emails"])
+router = APIRouter(prefix="/v1/emails", tags=["emails"])
 
 TYPES = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 LINES_MAX = 100_000
@@ -38,7 +38,7 @@ KEY_CHARS_MAX = 480  # with the number of the line, a key of at most 500
     openapi_extra={
         "requestBody": {
             "required": True,
-            "description": "An e-mail a line, as POST /api/emails takes it.",
+            "description": "An e-mail a line, as POST /v1/emails takes it.",
             "content": {
                 TYPES[0]: {
                     "schema": {"type": "string"},

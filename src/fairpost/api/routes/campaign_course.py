@@ -22,7 +22,7 @@ from fairpost.api.shapes.campaigns import CampaignName
 from fairpost.observe.courses import CourseView, view_course
 from fairpost.policy.forecast import Foreseen, Unforeseen
 
-router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
+router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
 
 MISSED = ("failed", "bounced", "suppressed", "cancelled")
 

@@ -50,7 +50,7 @@ from fairpost.store.campaigns import Receipt
 from fairpost.store.prospects import known_by
 from fairpost.templates.rendering import Unrenderable
 
-router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
+router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
 
 RETRYING_S_MAX = 10.0
 NUMBERED = "shared account"  # with a space, as no account's own name

@@ -32,7 +32,7 @@ from fairpost.store import campaigns
 from fairpost.store.store import Store
 
 TAG = {"name": "campaigns", "description": "From a list of people and some words to e-mails that go out by themselves."}
-router = APIRouter(prefix="/api/campaigns", tags=["campaigns"])
+router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
 
 PLANNING_S_MAX = 10.0  # of one request: the rest is left to an engine
 

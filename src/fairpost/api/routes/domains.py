@@ -12,7 +12,7 @@ from fairpost.model.workspace import Domain
 from fairpost.providers.domain_proof import proof_record
 from fairpost.store import workspaces
 
-router = APIRouter(prefix="/api/domains", tags=["workspace"])
+router = APIRouter(prefix="/v1/domains", tags=["workspace"])
 
 
 @router.get("", summary="All that were claimed", responses=failures())

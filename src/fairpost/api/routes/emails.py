@@ -59,7 +59,7 @@ from fairpost.observe.search import Matches, Understood, Wanted
 from fairpost.templates.rendering import Rendered
 
 TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
-router = APIRouter(prefix="/api/emails", tags=["emails"])
+router = APIRouter(prefix="/v1/emails", tags=["emails"])
 
 NOT_OWN = "FP004"  # as require_own says it
 

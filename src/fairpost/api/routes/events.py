@@ -14,7 +14,7 @@ from fairpost.model.outside import detail_outside, subject_outside
 from fairpost.model.public_ids import Kind
 
 TAG = {"name": "events", "description": "What happened, and why."}
-router = APIRouter(prefix="/api/events", tags=["events"])
+router = APIRouter(prefix="/v1/events", tags=["events"])
 
 
 @router.get("", summary="The newest first", responses=failures())

@@ -43,7 +43,7 @@ from fairpost.settings import ShownSetting, shown_settings
 from fairpost.store import campaigns
 from fairpost.store.store import Store
 
-router = APIRouter(prefix="/api/admin", tags=["operators"])
+router = APIRouter(prefix="/v1/admin", tags=["operators"])
 
 
 # ── status ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,7 +21,7 @@ from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
 
 TAG = {"name": "live", "description": "Streams of what is happening."}
-router = APIRouter(prefix="/api/live", tags=["live"])
+router = APIRouter(prefix="/v1/live", tags=["live"])
 
 STREAM_S_MAX = 3_600.0  # then whoever watches comes again
 INBOX = "inbox"  # the one topic that may not be installed

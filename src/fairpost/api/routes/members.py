@@ -13,7 +13,7 @@ from fairpost.api.shapes.members import KeysAlso, MemberChanged, MemberIn, Offer
 from fairpost.auth import membership
 from fairpost.model.person import Offered, Role
 
-router = APIRouter(prefix="/api/members", tags=["people"])
+router = APIRouter(prefix="/v1/members", tags=["people"])
 
 
 @router.get("", summary="All members", responses=failures())

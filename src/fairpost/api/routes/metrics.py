@@ -22,7 +22,7 @@ from fairpost.observe import fairness
 from fairpost.observe.queue import READY_MAX, ClassQueue, read_queue
 
 TAG = {"name": "metrics", "description": "Figures of the workspace."}
-router = APIRouter(prefix="/api/metrics", tags=["metrics"])
+router = APIRouter(prefix="/v1/metrics", tags=["metrics"])
 
 
 @router.get("/queue", summary="What waits, what is in hand, and what became of the last", responses=failures())

@@ -5,7 +5,7 @@ from fastapi import APIRouter
 from fairpost.api.access import Admin
 from fairpost.extras import Extra, require
 
-router = APIRouter(prefix="/api/inbox", include_in_schema=False)
+router = APIRouter(prefix="/v1/inbox", include_in_schema=False)
 
 
 @router.get("{rest:path}")

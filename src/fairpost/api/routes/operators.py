@@ -41,7 +41,7 @@ from fairpost.model.workspace import Workspace
 from fairpost.store import workspaces
 
 TAG = {"name": "operators", "description": "For those who run the service."}
-router = APIRouter(prefix="/api/admin", tags=["operators"])
+router = APIRouter(prefix="/v1/admin", tags=["operators"])
 
 NAMES_MAX = 200
 

@@ -10,7 +10,7 @@ from fairpost.model.workspace import Loan
 from fairpost.store.workspaces import workspace_named
 
 TAG = {"name": "pools", "description": "Accounts that share the work."}
-router = APIRouter(prefix="/api/pools", tags=["pools"])
+router = APIRouter(prefix="/v1/pools", tags=["pools"])
 
 
 def loan_out(loan: Loan) -> LoanOut:

@@ -25,7 +25,7 @@ from fairpost.templates.folder import BrokenTemplates
 from fairpost.templates.portals import PortalTemplate, Words
 
 TAG = {"name": "portals", "description": "The product's own e-mails: welcome, codes, invitations."}
-router = APIRouter(prefix="/api/portals", tags=["portals"])
+router = APIRouter(prefix="/v1/portals", tags=["portals"])
 
 
 @router.get("", summary="All of them, and which are in the workspace's own words", responses=failures())

@@ -15,7 +15,7 @@ from fairpost.api.shapes.privacy import Erased, PersonData
 from fairpost.store import privacy as persons
 
 TAG = {"name": "persons", "description": "What the workspace has of a person: handed out, or erased."}
-router = APIRouter(prefix="/api/persons", tags=["persons"])
+router = APIRouter(prefix="/v1/persons", tags=["persons"])
 
 
 @router.get(

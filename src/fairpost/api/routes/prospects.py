@@ -33,7 +33,7 @@ from fairpost.store import prospects as stored
 from fairpost.store.store import Store
 
 TAG = {"name": "prospects", "description": "People to write to, in lists."}
-router = APIRouter(prefix="/api", tags=["prospects"])
+router = APIRouter(prefix="/v1", tags=["prospects"])
 
 MEMORY_BYTES_MAX = 1_048_576  # of a list that comes in; what is longer goes to a file
 LINES_AT_ONCE = 2_000  # so long one thread reads while the others are served

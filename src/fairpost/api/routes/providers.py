@@ -11,7 +11,7 @@ from fairpost.api.service import TheService
 from fairpost.api.shapes.providers import Provider, ProviderServer
 from fairpost.providers.presets import Preset, read_presets
 
-router = APIRouter(prefix="/api/providers", tags=["accounts"])
+router = APIRouter(prefix="/v1/providers", tags=["accounts"])
 
 
 @router.get("", summary="Providers whose limits are known", responses=failures())

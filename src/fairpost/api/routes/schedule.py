@@ -30,7 +30,7 @@ from fairpost.store import schedules
 from fairpost.store.schedules import QuotaUsed, StoredSchedule
 
 TAG = {"name": "schedule", "description": "When and how much a workspace sends in campaigns."}
-router = APIRouter(prefix="/api/schedule", tags=["schedule"])
+router = APIRouter(prefix="/v1/schedule", tags=["schedule"])
 
 PLACES = {  # how the rules call a field, and where it stands here
     "timezone": "timezone",

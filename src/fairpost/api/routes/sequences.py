@@ -18,7 +18,7 @@ from fairpost.store import templates
 from fairpost.store.templates import StoredSequence
 
 TAG = {"name": "sequences", "description": "Templates in a row: a first e-mail, and those that follow it."}
-router = APIRouter(prefix="/api/sequences", tags=["sequences"])
+router = APIRouter(prefix="/v1/sequences", tags=["sequences"])
 
 
 @router.get("", summary="By name", responses=failures())

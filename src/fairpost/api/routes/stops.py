@@ -20,7 +20,7 @@ from fairpost.policy.senders import IMMUNE_FOR
 from fairpost.store.senders import named
 from fairpost.store.store import Store
 
-router = APIRouter(prefix="/api/admin", tags=["operators"])
+router = APIRouter(prefix="/v1/admin", tags=["operators"])
 
 
 # ── everything ────────────────────────────────────────────────────────────────────────────────────────────

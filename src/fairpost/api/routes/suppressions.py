@@ -15,7 +15,7 @@ from fairpost.model.suppression import Entry, SuppressionKind
 from fairpost.store import suppressions as stored
 
 TAG = {"name": "suppressions", "description": "Addresses that get no mail any more."}
-router = APIRouter(prefix="/api/suppressions", tags=["suppressions"])
+router = APIRouter(prefix="/v1/suppressions", tags=["suppressions"])
 
 
 @router.get("", summary="By the alphabet", responses=failures())

@@ -30,7 +30,7 @@ from fairpost.templates.rendering import MissingFields, Template, Unrenderable, 
 from fairpost.templates.samples import sample_of
 
 TAG = {"name": "templates", "description": "What e-mails say, with places for what differs from one to the next."}
-router = APIRouter(prefix="/api/templates", tags=["templates"])
+router = APIRouter(prefix="/v1/templates", tags=["templates"])
 
 SAMPLE_ADDRESS = "ada@example.com"
 

@@ -11,7 +11,7 @@ from fairpost.transports.described import Choice, Entry, Group, Setting, SignIn
 from fairpost.transports.kind import TransportKind
 from fairpost.transports.registry import kinds
 
-router = APIRouter(prefix="/api/transports", tags=["accounts"])
+router = APIRouter(prefix="/v1/transports", tags=["accounts"])
 
 
 @router.get("", summary="Servers that an account can have, and what each asks for", responses=failures())

@@ -21,7 +21,7 @@ from fairpost.providers.domain_proof import WrongDomain, provable_domain
 from fairpost.store import senders
 
 TAG = {"name": "users", "description": "Those for whom the workspace sends."}
-router = APIRouter(prefix="/api/users", tags=["users"])
+router = APIRouter(prefix="/v1/users", tags=["users"])
 
 
 @router.get("", summary="Those that were registered or decided on, by name", responses=failures())

@@ -18,7 +18,7 @@ from fairpost.model.workspace import ApiKey, AuditEntry, Scope
 from fairpost.store import workspaces
 
 TAG = {"name": "workspace", "description": "The workspace itself: keys, domains, audit."}
-router = APIRouter(prefix="/api", tags=["workspace"])
+router = APIRouter(prefix="/v1", tags=["workspace"])
 
 
 @router.get("/workspace", summary="Whose key this is", responses=failures())

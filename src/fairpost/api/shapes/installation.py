@@ -50,7 +50,7 @@ class ConditionOut(ResponseModel):
 
 
 class StatusOut(ResponseModel):
-    """What `fairpost status` shows; the accounts one by one are in /api/admin/accounts."""
+    """What `fairpost status` shows; the accounts one by one are in /v1/admin/accounts."""
 
     region: str
     now: Moment

@@ -88,7 +88,7 @@ async function route(y = 0) {
   try {
     ctx.page = (await here.module()).default;
   } catch {
-    const again = async () => { await ask("/api/auth/session"); location.reload(); }; // not before somebody answers
+    const again = async () => { await ask("/v1/auth/session"); location.reload(); }; // not before somebody answers
     return replace(ctx, trouble(new Error("This page could not be loaded: Fairpost does not answer, or the connection is lost."), again));
   }
   if (open !== ctx) return;
@@ -227,7 +227,7 @@ function showNav() {
       h("div", h("p.quiet", session.address, h("br"), session.role), h("a", { href: to("/settings/you") }, "You and your sessions"), h("a", { href: "/docs" }, "HTTP API"), button("Sign out", signOut))));
 }
 
-const workspaces = async (prefix = "") => (await get(`/api/admin/workspaces/names${query({ prefix })}`).catch(() => [])).map((each) => each.name);
+const workspaces = async (prefix = "") => (await get(`/v1/admin/workspaces/names${query({ prefix })}`).catch(() => [])).map((each) => each.name);
 
 async function choose() {
   const names = await workspaces();
@@ -259,7 +259,7 @@ async function suggest(input, fitting) {
 
 async function signOut() {
   if (!(await mayLeave())) return;
-  await post("/api/auth/sign-out");
+  await post("/v1/auth/sign-out");
   location.assign("/sign-in");
 }
 
@@ -270,7 +270,7 @@ function showLive(state, words) {
   mark.textContent = { live: "live", lost: "connection lost, trying again", trouble: words, off: "" }[state];
 }
 
-ask("/api/auth/session")
+ask("/v1/auth/session")
   .then((found_) => {
     session = found_;
     remember(session);

@@ -11,7 +11,7 @@ class Refusal extends Error {
   }
 }
 
-const SELF = "/api/auth/"; // about whoever is signed in, in no workspace
+const SELF = "/v1/auth/"; // about whoever is signed in, in no workspace
 
 export const chosen = () => new URLSearchParams(location.search).get("workspace");
 export const remember = (session) => (csrf = session.csrf_token);

@@ -63,7 +63,7 @@ export class Live {
 
   #path() {
     const { topic, values } = this.#topic;
-    return `/api/live/${topic}${query({ ...values, screen: NARROW.matches ? "narrow" : null })}`;
+    return `/v1/live/${topic}${query({ ...values, screen: NARROW.matches ? "narrow" : null })}`;
   }
 
   #close() {

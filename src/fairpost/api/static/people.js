@@ -15,13 +15,13 @@ function here(path) {
 }
 
 const STEPS = {
-  setup: { title: "Become the first admin", says: "This Fairpost has none yet. You sign in next.", asks: ["address", "name", "password"], button: "Become admin", path: "/api/auth/setup", then: "sign-in" },
-  invitation: { title: "Choose a password", says: "You have been invited.", asks: ["name", "password"], button: "Set the password", path: "/api/auth/accept", then: "done" },
-  reset: { title: "Choose another password", says: "This ends all your sessions. You sign in next.", asks: ["password"], button: "Set the password", path: "/api/auth/accept", then: "sign-in" },
-  "sign-in": { title: "Sign in", asks: ["address", "password"], button: "Continue", path: "/api/auth/sign-in", then: "code" },
-  workspace: { title: "Choose a workspace", says: "Your password fits several workspaces.", asks: ["workspace"], button: "Continue", path: "/api/auth/sign-in", then: "code" },
-  enter: { title: "Sign in", says: "You are being signed in.", asks: [], button: "Sign in", path: "/api/auth/enter", then: "done" },
-  code: { title: "Enter the code", says: "It is on its way to you by e-mail, and works for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/api/auth/code", then: "done" },
+  setup: { title: "Become the first admin", says: "This Fairpost has none yet. You sign in next.", asks: ["address", "name", "password"], button: "Become admin", path: "/v1/auth/setup", then: "sign-in" },
+  invitation: { title: "Choose a password", says: "You have been invited.", asks: ["name", "password"], button: "Set the password", path: "/v1/auth/accept", then: "done" },
+  reset: { title: "Choose another password", says: "This ends all your sessions. You sign in next.", asks: ["password"], button: "Set the password", path: "/v1/auth/accept", then: "sign-in" },
+  "sign-in": { title: "Sign in", asks: ["address", "password"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
+  workspace: { title: "Choose a workspace", says: "Your password fits several workspaces.", asks: ["workspace"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
+  enter: { title: "Sign in", says: "You are being signed in.", asks: [], button: "Sign in", path: "/v1/auth/enter", then: "done" },
+  code: { title: "Enter the code", says: "It is on its way to you by e-mail, and works for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/v1/auth/code", then: "done" },
 };
 const WITH_TOKEN = ["setup", "invitation", "reset", "enter"];
 const OPTIONAL = ["workspace", "name"];
@@ -135,7 +135,7 @@ form.addEventListener("submit", (event) => {
 });
 
 resend.addEventListener("click", () => busily(async () => {
-  const told = await ask("/api/auth/resend", {});
+  const told = await ask("/v1/auth/resend", {});
   if (!told.success) return refused(told.error);
   tell({ isNew: told.data.is_on_its_way ? "Another code is on its way; the one before has ended." : "The code before has ended." });
   sayWhere(told.data);

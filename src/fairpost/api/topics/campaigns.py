@@ -49,7 +49,7 @@ class CampaignLine(ResponseModel):
 
 
 class CampaignLines(ResponseModel):
-    """`next`: the cursor of those before, for `GET /api/campaigns`. Null: there are none, or they are of many workspaces."""
+    """`next`: the cursor of those before, for `GET /v1/campaigns`. Null: there are none, or they are of many workspaces."""
 
     workspace: str | None
     campaigns: list[CampaignLine]

@@ -70,7 +70,7 @@ async def bench_api(
                 asked = await _asked(port, f"bulk:{lines}", key, seconds=seconds, connections=bulk_connections)
                 figures[name] = asked.per_s * lines
             email_id = await _an_id(port, key)
-            for name, path in (("show", f"/api/emails/{email_id}"), ("list", "/api/emails?limit=50")):
+            for name, path in (("show", f"/v1/emails/{email_id}"), ("list", "/v1/emails?limit=50")):
                 progress(f"api_{name}_per_s: GET {path}")
                 asked = await _asked(port, f"get:{path}", key, seconds=seconds, connections=connections)
                 figures |= {f"api_{name}_per_s": asked.per_s, **asked.latencies(f"api_{name}")}
@@ -174,7 +174,7 @@ async def _staging(store: Store) -> AsyncIterator[None]:
 
 async def _an_id(port: int, key: str) -> str:
     _, client = await asyncio.get_running_loop().create_connection(Answers, "127.0.0.1", port)
-    answer = await client.ask(one_email("/api/emails", key, "shown"))
+    answer = await client.ask(one_email("/v1/emails", key, "shown"))
     client.close()
     return str(json.loads(answer.partition(b"\r\n\r\n")[2])["data"]["id"])
 

@@ -51,7 +51,7 @@ async def bench_dashboard(
             for topic in TOPICS:
                 for scope, query in (("all", ""), ("big", f"?workspace={BIG}")):
                     progress(f"{topic}_ms_{scope}: until the first state is there")
-                    figures |= await _topic(browser, f"/api/live/{topic}{query}", f"{topic}_ms_{scope}")
+                    figures |= await _topic(browser, f"/v1/live/{topic}{query}", f"{topic}_ms_{scope}")
             figures |= await _watching(store, browser, progress, watchers)
         counted = [await _timed(store.value("SELECT count(*) FROM fairpost.queue")) for _ in range(LOOKS)]
         return figures | {"plain_count_ms": median(counted)}
@@ -79,10 +79,10 @@ async def _first_page(browser: "Browser", progress: Progress) -> dict[str, float
             "/static/chart.css",
             "/static/icon.svg",
             *(f"/static/{name}" for name in _files()),
-            "/api/auth/session",
+            "/v1/auth/session",
         ):
             size += len(await browser.get(path))
-        async with browser.stream("/api/live/now") as events:
+        async with browser.stream("/v1/live/now") as events:
             size += len(await anext(events))
         times.append((clock.monotonic() - began_s) * 1000)
     return {"first_page_bytes": size, "first_page_ms": median(times), "first_page_requests": len(_files()) + 5}
@@ -132,7 +132,7 @@ async def _watching(store: Store, browser: "Browser", progress: Progress, watche
 
 
 async def _watch(browser: "Browser", inside: asyncio.Semaphore) -> None:
-    async with browser.stream("/api/live/now") as events:
+    async with browser.stream("/v1/live/now") as events:
         await anext(events)
         inside.release()
         async for _ in events:
@@ -157,7 +157,7 @@ class Browser:
     async def entered(cls, port: int, token: str) -> "Browser":
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         body = json.dumps({"token": token}).encode()
-        head = f"POST /api/auth/enter HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /v1/auth/enter HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         answer = await reader.readuntil(b"\r\n\r\n")
         writer.close()

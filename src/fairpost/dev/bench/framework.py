@@ -12,7 +12,7 @@ from fairpost.api.shapes.emails import EmailIn
 def create() -> FastAPI:
     app = FastAPI()
 
-    @app.post("/api/emails")
+    @app.post("/v1/emails")
     async def send(email: EmailIn) -> dict[str, object]:
         return {"success": True, "data": {"id": "1", "new": True}}
 

@@ -79,7 +79,7 @@ def one_email(path: str, key: str, place: str) -> bytes:
 
 def many_emails(lines: int, key: str, place: str) -> bytes:
     body = b"".join(json.dumps(email(f"{place}-{n}")).encode() + b"\n" for n in range(lines))
-    return request("POST", "/api/emails/bulk", key, body, kind="application/x-ndjson")
+    return request("POST", "/v1/emails/bulk", key, body, kind="application/x-ndjson")
 
 
 async def ask_for(
@@ -112,7 +112,7 @@ async def ask_for(
 
 def main(port: str, kind: str, key: str, seconds: str, connections: str, mark: str) -> None:
     makes: dict[str, Callable[[str], bytes]] = {
-        "single": lambda place: one_email("/api/emails", key, place),
+        "single": lambda place: one_email("/v1/emails", key, place),
         "bulk": lambda place: many_emails(int(detail), key, place),
         "get": lambda _: request("GET", detail, key),
     }

@@ -47,7 +47,7 @@ export function next(account) {
 // ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
 
 // An admin who has not chosen a workspace acts on any account, by the name that the database has.
-const place = ({ workspace }, name) => (workspace ? `/api/accounts/${segment(name)}` : `/api/admin/accounts/${name.split("/").map(segment).join("/")}`);
+const place = ({ workspace }, name) => (workspace ? `/v1/accounts/${segment(name)}` : `/v1/admin/accounts/${name.split("/").map(segment).join("/")}`);
 
 export function doing(ctx, account) {
   if (!changes(ctx)) return null;
@@ -120,7 +120,7 @@ export function limitsButton(ctx, { now: account, limits, tag }) {
     fields: fields(limits),
     yes: "Change",
     act: async (given) => {
-      await ask(`/api/accounts/${segment(name)}`, { method: "PATCH", workspace, seen: tag, body: { limits: changed(given) } });
+      await ask(`/v1/accounts/${segment(name)}`, { method: "PATCH", workspace, seen: tag, body: { limits: changed(given) } });
       tell("The limits are changed.");
     },
   }));

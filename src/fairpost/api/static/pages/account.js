@@ -94,7 +94,7 @@ async function takeAway({ go }, { name }) {
   const isDone = await confirmed(`Remove ${name}?`, {
     text: "Its settings and its password are deleted. What it sent stays in the history. While it has e-mails in hand, it cannot be removed.",
     yes: "Remove",
-    act: () => remove(`/api/accounts/${segment(name)}`),
+    act: () => remove(`/v1/accounts/${segment(name)}`),
     done: `${name} is removed.`,
   });
   if (isDone) go("/accounts");

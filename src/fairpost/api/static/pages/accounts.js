@@ -11,7 +11,7 @@ const SITUATIONS = ["suspended", "no_server", "resting", "paused", "limit_reache
 export default {
   title: "Accounts",
   topic: ({ values }) => ["accounts", { having: values.having, situation: values.situation }],
-  load: async ({ workspace }) => (workspace && (await get("/api/pools").catch(() => null))) || { lent: [] },
+  load: async ({ workspace }) => (workspace && (await get("/v1/pools").catch(() => null))) || { lent: [] },
 
   view(ctx) {
     const { live } = ctx;

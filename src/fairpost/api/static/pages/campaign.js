@@ -47,7 +47,7 @@ export default {
   },
 };
 
-const api = (campaign, what = "") => `/api/campaigns/${segment(campaign.id)}${what}`;
+const api = (campaign, what = "") => `/v1/campaigns/${segment(campaign.id)}${what}`;
 const sum = (states, names) => names.reduce((n, name) => n + (states[name] || 0), 0);
 
 // ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,7 +111,7 @@ const cancel = (campaign) => confirmed(`Cancel ${campaign.id}?`, {
 });
 
 async function change(campaign) {
-  if (await draftDialog(campaign, (id, body) => put(`/api/campaigns/${segment(id)}`, body))) tell("Changed.");
+  if (await draftDialog(campaign, (id, body) => put(`/v1/campaigns/${segment(id)}`, body))) tell("Changed.");
 }
 
 async function removed(ctx, campaign) {

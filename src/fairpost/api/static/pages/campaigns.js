@@ -53,13 +53,13 @@ const older = (all) => table("Older campaigns", ["campaign", "state", "launched"
   all.map((each) => ({ key: each.id, cells: [link(place(each), each.id), state(each.state), moment(each.launched_at), moment(each.finished_at)] })));
 
 async function more(ctx, cursor) {
-  const page = await get("/api/campaigns", { cursor, limit: 100 });
+  const page = await get("/v1/campaigns", { cursor, limit: 100 });
   ctx.state.older = [...(ctx.state.older || []), ...page.items];
   ctx.state.next = page.next;
   ctx.show();
 }
 
 async function made(ctx) {
-  const name_ = await draftDialog(null, (id, body) => put(`/api/campaigns/${segment(id)}`, body));
+  const name_ = await draftDialog(null, (id, body) => put(`/v1/campaigns/${segment(id)}`, body));
   if (name_) await ctx.go(`/campaigns/${segment(name_)}`);
 }

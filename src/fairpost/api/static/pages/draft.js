@@ -10,7 +10,7 @@ const MANY = 200; // of each are offered; who has more uses the API or a campaig
 // `draft`: what is live of the one to change; null: a new one. `write(name, body)` keeps it. Gives its name; null: cancelled.
 export async function draftDialog(draft, write) {
   const [lists, templates, sequences, pools] = await Promise.all([
-    get("/api/lists", { limit: MANY }), get("/api/templates", { limit: MANY }), get("/api/sequences", { limit: MANY }), get("/api/pools"),
+    get("/v1/lists", { limit: MANY }), get("/v1/templates", { limit: MANY }), get("/v1/sequences", { limit: MANY }), get("/v1/pools"),
   ]);
   const said = [...(draft ? [[`sequence ${draft.sequence}`, "As it is now"]] : []),
     ...templates.items.map((each) => [`template ${each.name}`, `Template ${each.name}: ${each.subject}`]),

@@ -15,7 +15,7 @@ export default {
 
   async load(ctx) {
     if (ctx.is("admin") && !ctx.workspace) return goToItsWorkspace(ctx);
-    const path = `/api/emails/${ctx.params.id}`;
+    const path = `/v1/emails/${ctx.params.id}`;
     try {
       const [email, life] = await Promise.all([get(path, { pictures: true }), get(`${path}/life`)]);
       ctx.live = null; // this is newer
@@ -44,7 +44,7 @@ export default {
 
 // Whoever runs the service opens an e-mail of any workspace.
 async function goToItsWorkspace(ctx) {
-  const { workspace } = await get(`/api/admin/emails/${ctx.params.id}`);
+  const { workspace } = await get(`/v1/admin/emails/${ctx.params.id}`);
   if (workspace === SERVICE) throw new Error("This is an e-mail of the service itself. A link or a code of somebody may be in it, so it is not shown.");
   if (workspace === ctx.workspace) throw new Error("This e-mail cannot be opened here.");
   ctx.go(location.pathname, { workspace }, { replace: true });
@@ -58,7 +58,7 @@ function subject({ subject: written, filled }) {
 
 // ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
 
-const path = (email, verb) => `/api/emails/${email.id}/${verb}`;
+const path = (email, verb) => `/v1/emails/${email.id}/${verb}`;
 
 function actions(ctx, email) {
   if (["scheduled", "ready"].includes(email.state)) return button("Cancel", () => cancel(ctx, email), { tone: "danger" });

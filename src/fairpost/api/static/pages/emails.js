@@ -22,7 +22,7 @@ export default {
 
   async load(ctx) {
     const wanted = wantedBy(ctx.values);
-    const [page, campaigns, accounts] = await Promise.all([look(ctx, wanted), names(ctx, "/api/campaigns", "id"), names(ctx, "/api/accounts", "name")]);
+    const [page, campaigns, accounts] = await Promise.all([look(ctx, wanted), names(ctx, "/v1/campaigns", "id"), names(ctx, "/v1/accounts", "name")]);
     return { ...page, wanted, campaigns, accounts };
   },
 
@@ -66,17 +66,17 @@ async function look(ctx, wanted, cursor = null) {
 }
 
 async function pageOfWorkspace({ q, ...filters }, cursor) {
-  if (!q) return get("/api/emails", { ...filters, cursor });
-  const found = await get("/api/emails/find", { q, cursor });
+  if (!q) return get("/v1/emails", { ...filters, cursor });
+  const found = await get("/v1/emails/find", { q, cursor });
   const name = { address: "to", key: "key", campaign: "campaign" }[found.understood];
   if (!name || !Object.keys(filters).length) return found;
-  return { ...(await get("/api/emails", { ...filters, [name]: q, cursor })), understood: found.understood };
+  return { ...(await get("/v1/emails", { ...filters, [name]: q, cursor })), understood: found.understood };
 }
 
 async function pageOfAll({ q, state }, cursor) {
-  if (!q) return get("/api/admin/emails", { state, cursor });
-  if (q.includes("@")) return { ...(await get("/api/admin/emails", { to: q, state, cursor })), understood: "address" };
-  const item = /^(em_[0-9a-z]{13}|[1-9]\d{0,18})$/.test(q) ? await get(`/api/admin/emails/${q}`).catch(unlessMissing) : null;
+  if (!q) return get("/v1/admin/emails", { state, cursor });
+  if (q.includes("@")) return { ...(await get("/v1/admin/emails", { to: q, state, cursor })), understood: "address" };
+  const item = /^(em_[0-9a-z]{13}|[1-9]\d{0,18})$/.test(q) ? await get(`/v1/admin/emails/${q}`).catch(unlessMissing) : null;
   return { items: item ? [item] : [], next: null, understood: item ? "id" : "nothing" };
 }
 
@@ -162,5 +162,5 @@ function nothing(ctx) {
   }
   if (Object.keys(wanted).length) return empty("No e-mail is like this.", h("p", "Take away a filter, or all of them."), back);
   return empty("No e-mails yet.", h("p", "Send the first one: ", h("code", "fairpost email send --to you@example.com --subject Hello --text Hi")),
-    h("p", "or by the ", h("a", { href: "/docs" }, "HTTP API"), ": ", h("code", "POST /api/emails")));
+    h("p", "or by the ", h("a", { href: "/docs" }, "HTTP API"), ": ", h("code", "POST /v1/emails")));
 }

@@ -137,14 +137,14 @@ async function lift(ctx, each) {
   const isDone = await confirmed(`Lift the throttle of ${who(each)}?`, {
     text: "What waits behind it may go out. For a day no score throttles it again.",
     yes: "Lift", tone: "main",
-    act: () => post("/api/admin/senders/lift", named(each)),
+    act: () => post("/v1/admin/senders/lift", named(each)),
     done: `The throttle of ${who(each)} is lifted.`,
   });
   if (isDone) over(ctx, each);
 }
 
 async function release(ctx, each) {
-  await post("/api/admin/senders/release", named(each));
+  await post("/v1/admin/senders/release", named(each));
   tell(`Mail of ${who(each)} may go out again.`);
   over(ctx, each);
 }
@@ -173,7 +173,7 @@ const hold = ({ workspace }) => dialog("Hold a name", {
   fields: fields(workspace, LEVELS),
   yes: "Hold", tone: "danger",
   act: async (entered) => {
-    await post("/api/admin/senders/hold", given(entered));
+    await post("/v1/admin/senders/hold", given(entered));
     tell("It is held. It is listed here within seconds.");
   },
 });
@@ -183,7 +183,7 @@ const throttle = ({ workspace }) => dialog("Throttle a sender", {
   fields: fields(workspace, LEVELS.filter(([level]) => ["user", "workspace"].includes(level))),
   yes: "Throttle", tone: "danger",
   act: async (entered) => {
-    await post("/api/admin/senders/throttle", given(entered));
+    await post("/v1/admin/senders/throttle", given(entered));
     tell("It is throttled. It is listed here within seconds.");
   },
 });

@@ -72,7 +72,7 @@ function headers(mail) {
 function source(mail) {
   const shown = mail.source ?? "";
   return [
-    h("p", h("a.button", { href: `/api/inbox/${mail.id}/source?download=true`, download: `mail-${mail.id}.eml` }, "Download .eml"), " ", h("small", bytes(mail.size))),
+    h("p", h("a.button", { href: `/v1/inbox/${mail.id}/source?download=true`, download: `mail-${mail.id}.eml` }, "Download .eml"), " ", h("small", bytes(mail.size))),
     shown.length > SOURCE_CHARS && h("p.notice.wait", `Only the first ${number(SOURCE_CHARS)} characters are shown. The file has all.`),
     mail.source === undefined ? h("p.quiet", "Loading …") : once(`source ${mail.id}`, () => h("pre.whole", { tabindex: 0, "aria-label": "The source" }, shown.slice(0, SOURCE_CHARS))),
   ];
@@ -81,7 +81,7 @@ function source(mail) {
 function files(mail) {
   const row = ({ index, filename, content_type: type, bytes: size, inline_id: inline }) => ({
     key: `${index}`,
-    cells: [h("bdi", filename), h("bdi", type, inline && ", shown in the HTML"), bytes(size), h("a", { href: `/api/inbox/${mail.id}/attachments/${index}`, download: filename, "aria-label": `Download ${filename}` }, "Download")],
+    cells: [h("bdi", filename), h("bdi", type, inline && ", shown in the HTML"), bytes(size), h("a", { href: `/v1/inbox/${mail.id}/attachments/${index}`, download: filename, "aria-label": `Download ${filename}` }, "Download")],
   });
   return table("Attachments", ["Name", "Type", ">Size", ""], mail.attachments.map(row), "It has no attachments.");
 }

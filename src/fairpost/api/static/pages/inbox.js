@@ -53,20 +53,20 @@ async function search(ctx, q, isAgain = false) {
 function ask(q, more = {}) {
   const words = q.trim().split(/\s+/);
   const [address] = words.filter((word) => /^to:./i.test(word)).map((word) => word.slice(3));
-  return get("/api/inbox", { q: words.filter((word) => !/^to:/i.test(word)).join(" "), to: address, ...more });
+  return get("/v1/inbox", { q: words.filter((word) => !/^to:/i.test(word)).join(" "), to: address, ...more });
 }
 
 async function open(ctx, id, part) {
   const { state } = ctx;
   if (!id) return void (state.mail = null);
   if (state.mail?.id !== id || state.mail.error) {
-    const mail = await get(`/api/inbox/${id}`).catch((error) => ({ id, error }));
+    const mail = await get(`/v1/inbox/${id}`).catch((error) => ({ id, error }));
     if (ctx.params.id !== id) return;
     state.mail = mail;
     if (!mail.error) markRead(Number(id));
   }
   const { mail } = state;
-  if (part === "source" && !mail.error && mail.source === undefined) mail.source = await get(`/api/inbox/${id}/source`, {}, { raw: true });
+  if (part === "source" && !mail.error && mail.source === undefined) mail.source = await get(`/v1/inbox/${id}/source`, {}, { raw: true });
 }
 
 // Where somebody looks after having moved: on a phone there is either the list or the e-mail.
@@ -138,7 +138,7 @@ async function more(ctx, cursor) {
     const page = await ask(state.found.q, { cursor });
     state.found = { ...state.found, items: [...state.found.items, ...page.items], next: page.next };
   } else {
-    const page = await get("/api/inbox", { cursor });
+    const page = await get("/v1/inbox", { cursor });
     Object.assign(state, { isPaged: true, shown: [...state.shown, ...page.items], next: page.next });
   }
   ctx.show();
@@ -192,7 +192,7 @@ function envelope(mail) {
 async function deleteOne(ctx, id) {
   const items = listed(ctx);
   const next = neighbour(ctx, items, 1) || neighbour(ctx, items, -1);
-  const isDone = await confirmed("Delete this e-mail?", { text: "It is gone for everybody.", yes: "Delete", act: () => remove(`/api/inbox/${id}`), done: "Deleted." });
+  const isDone = await confirmed("Delete this e-mail?", { text: "It is gone for everybody.", yes: "Delete", act: () => remove(`/v1/inbox/${id}`), done: "Deleted." });
   if (!isDone) return;
   ctx.state.gone.add(id);
   await ctx.go(next ? `/inbox/${next.id}${ctx.params.part ? `/${ctx.params.part}` : ""}` : "/inbox", { q: ctx.values.q });
@@ -200,7 +200,7 @@ async function deleteOne(ctx, id) {
 
 async function deleteAll(ctx) {
   let removed = 0;
-  const act = async () => ({ removed } = await remove("/api/inbox?all=true"));
+  const act = async () => ({ removed } = await remove("/v1/inbox?all=true"));
   if (!(await confirmed("Delete all e-mails?", { text: `All ${number(ctx.live.count)} are gone for everybody, not only those that are shown.`, yes: "Delete all", act }))) return;
   tell(`${counted(removed, "e-mail")} deleted.`);
   for (const item of listed(ctx)) ctx.state.gone.add(item.id);

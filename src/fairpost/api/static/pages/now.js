@@ -57,11 +57,11 @@ function reasons({ reasons: all }) {
 const pause = () => confirmed("Pause everything?", {
   text: "Nothing more is begun, by any account, until somebody resumes it. What is being sent at this moment is finished.",
   yes: "Pause everything",
-  act: () => post("/api/admin/pause", { reason: "paused on the dashboard" }),
+  act: () => post("/v1/admin/pause", { reason: "paused on the dashboard" }),
   done: "Everything is paused.",
 });
 
 async function resume() {
-  await post("/api/admin/resume", {});
+  await post("/v1/admin/resume", {});
   tell("Everything goes on.");
 }

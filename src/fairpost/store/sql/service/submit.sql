@@ -65,7 +65,7 @@ BEGIN
         wrong := fairpost.complaint('from', CASE
             WHEN address IS NULL THEN format('is needed: through the pool %s, which is the operator''s, mail does not go out in the operator''s name', route)
             WHEN strpos(route, '/') > 0 THEN format('%s is not a domain that this workspace has shown to be its own, nor a mailbox of its accounts', split_part(fairpost.fold(address), '@', 2))
-            ELSE format('%s is not allowed through the pool %s, which is the operator''s: see GET /api/pools', address, route) END);
+            ELSE format('%s is not allowed through the pool %s, which is the operator''s: see GET /v1/pools', address, route) END);
         RETURN;
     END IF;
     IF fairpost.is_reserved_user(fairpost.fold_user(e ->> 'user')) THEN

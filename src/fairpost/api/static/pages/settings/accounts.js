@@ -11,7 +11,7 @@ const PATH = "/settings/accounts";
 
 export default {
   async load({ params }) {
-    const [choices, known, account] = await Promise.all([get("/api/transports"), get("/api/providers"), params.name ? get(`/api/accounts/${segment(params.name)}`) : null]);
+    const [choices, known, account] = await Promise.all([get("/v1/transports"), get("/v1/providers"), params.name ? get(`/v1/accounts/${segment(params.name)}`) : null]);
     return { choices, known, account };
   },
 
@@ -117,14 +117,14 @@ function withLimits({ limits: given = {}, ...body }, known) {
 }
 
 async function add(ctx, body) {
-  ctx.state.added = await post("/api/accounts", body);
+  ctx.state.added = await post("/v1/accounts", body);
   await verify(ctx, ctx.state.added);
 }
 
 // Only what was changed: others may have changed the rest meanwhile.
 async function change(ctx, given) {
   const body = Object.fromEntries(Object.entries(given).filter(([name, value]) => value !== ctx.data.account[name]));
-  const { name } = await ask(`/api/accounts/${segment(ctx.data.account.name)}`, { method: "PATCH", body });
+  const { name } = await ask(`/v1/accounts/${segment(ctx.data.account.name)}`, { method: "PATCH", body });
   Object.assign(ctx.state, { login: null, typed: null, saved: (ctx.state.saved ?? 0) + 1 }); // no secret stays in a field
   await ctx.reload();
   await verify(ctx, { name });

@@ -6,7 +6,7 @@ import { moment, panel, table } from "../../parts.js";
 import { told, words } from "../../words.js";
 import { more } from "./lists.js";
 
-const pathOf = ({ workspace }) => (workspace ? "/api/audit" : "/api/admin/audit");
+const pathOf = ({ workspace }) => (workspace ? "/v1/audit" : "/v1/admin/audit");
 
 export default {
   load: (ctx) => get(pathOf(ctx)),

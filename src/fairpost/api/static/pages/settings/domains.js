@@ -6,7 +6,7 @@ import { form } from "../../form.js";
 import { badge, button, confirmed, empty, panel, since, tell } from "../../parts.js";
 import { actions, copied } from "./lists.js";
 
-const PATH = "/api/domains";
+const PATH = "/v1/domains";
 const FIELDS = [{ name: "domain", label: "Domain", required: true, maxlength: 260, placeholder: "example.com", autocomplete: "off" }];
 
 export default {

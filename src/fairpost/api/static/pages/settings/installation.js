@@ -9,7 +9,7 @@ const SHORT = 24; // what is longer may be broken where the line ends
 
 export default {
   async load() {
-    const [settings, ready, fairness] = await Promise.all([get("/api/admin/settings"), get("/readyz").catch(() => null), get("/api/admin/fairness", { hours: 1 }).catch(() => null)]);
+    const [settings, ready, fairness] = await Promise.all([get("/v1/admin/settings"), get("/readyz").catch(() => null), get("/v1/admin/fairness", { hours: 1 }).catch(() => null)]);
     return { settings, regions: ready?.regions ?? {}, engines: fairness?.engines ?? null };
   },
 

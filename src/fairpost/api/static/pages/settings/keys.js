@@ -7,7 +7,7 @@ import { badge, button, confirmed, moment, panel, since, table } from "../../par
 import { number } from "../../words.js";
 import { copied } from "./lists.js";
 
-const PATH = "/api/keys";
+const PATH = "/v1/keys";
 const SCOPES = [["read", "read: look at everything"], ["send", "send: hand in e-mails"], ["manage", "manage: change everything"]];
 const FIELDS = [
   { name: "name", label: "Name", maxlength: 200, hint: "What it is for: the shop, the nightly import." },

@@ -11,7 +11,7 @@ const ROLES = [["viewer", "viewer: looks"], ["sender", "sender: looks and sends"
 const KEYS = { name: "keys", label: "Keys that this member made", options: [["keep", "stay: they are the workspace's"], ["revoke", "are revoked, too"]], value: "keep" };
 const REVOKING = "?keys=revoke";
 
-const pathOf = (ctx) => (ctx.workspace ? "/api/members" : "/api/admin/people");
+const pathOf = (ctx) => (ctx.workspace ? "/v1/members" : "/v1/admin/people");
 
 export default {
   load: (ctx) => get(pathOf(ctx)),

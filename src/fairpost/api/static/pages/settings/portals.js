@@ -5,7 +5,7 @@ import { h } from "../../dom.js";
 import { badge, button, confirmed, heading, link, panel, since, table, tell } from "../../parts.js";
 import { editor } from "./editor.js";
 
-const PATH = "/api/portals";
+const PATH = "/v1/portals";
 
 export default {
   load: ({ params }) => (params.name ? one(params.name) : get(PATH)),

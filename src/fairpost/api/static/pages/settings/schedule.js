@@ -6,7 +6,7 @@ import { form } from "../../form.js";
 import { columns, countdown, facts, meter, panel, table, tell } from "../../parts.js";
 import { number } from "../../words.js";
 
-const PATH = "/api/schedule";
+const PATH = "/v1/schedule";
 const DAYS = [["1", "Monday"], ["2", "Tuesday"], ["3", "Wednesday"], ["4", "Thursday"], ["5", "Friday"], ["6", "Saturday"], ["7", "Sunday"]];
 const EVERY_DAY = { days: [1, 2, 3, 4, 5, 6, 7], start: "00:00", end: "00:00", holidays: [] };
 

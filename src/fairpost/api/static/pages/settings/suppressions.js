@@ -7,7 +7,7 @@ import { badge, button, confirmed, moment, panel, table, tell } from "../../part
 import { words } from "../../words.js";
 import { more } from "./lists.js";
 
-const PATH = "/api/suppressions";
+const PATH = "/v1/suppressions";
 const KINDS = ["manual", "unsubscribe", "complaint", "hard_bounce", "soft_bounces"];
 
 export default {

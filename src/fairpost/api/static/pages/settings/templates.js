@@ -7,7 +7,7 @@ import { forget } from "../../unsaved.js";
 import { editor } from "./editor.js";
 import { more } from "./lists.js";
 
-const PATH = "/api/templates";
+const PATH = "/v1/templates";
 const HINT = "Places for what differs: {{ first_name or \"there\" }}. A field without a fallback is one that nobody may lack.";
 
 export default {

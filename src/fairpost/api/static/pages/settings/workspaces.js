@@ -6,7 +6,7 @@ import { form } from "../../form.js";
 import { badge, button, dialog, moment, panel, table, tabs, tell, to } from "../../parts.js";
 import { actions, more } from "./lists.js";
 
-const PATH = "/api/admin/workspaces";
+const PATH = "/v1/admin/workspaces";
 const HINT = "Pools of yours to lend, each with what may stand in From: relay=acme.com,news@acme.org; fast=proven. Empty: it sends through its own accounts alone.";
 
 export default {

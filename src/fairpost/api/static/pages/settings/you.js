@@ -12,7 +12,7 @@ const fieldsOf = (person) => [
 ];
 
 export default {
-  load: () => get("/api/auth/sessions"),
+  load: () => get("/v1/auth/sessions"),
 
   view(ctx) {
     const { session: person, data } = ctx;
@@ -39,7 +39,7 @@ function browser(agent) {
 
 async function change(ctx, { old, new: fresh }, box) {
   try {
-    await post("/api/auth/password", { old, new: fresh });
+    await post("/v1/auth/password", { old, new: fresh });
   } catch (error) {
     const field = { wrong_credentials: "old", invalid: "new" }[error.code];
     if (field && !Array.isArray(error.details)) error.details = [{ field, message: error.message }];
@@ -51,5 +51,5 @@ async function change(ctx, { old, new: fresh }, box) {
 }
 
 async function end(ctx, session) {
-  if (await confirmed("End this session?", { text: "Whoever uses it must sign in again.", yes: "End it", act: () => remove(`/api/auth/sessions/${segment(session.id)}`), done: "The session is over." })) await ctx.reload();
+  if (await confirmed("End this session?", { text: "Whoever uses it must sign in again.", yes: "End it", act: () => remove(`/v1/auth/sessions/${segment(session.id)}`), done: "The session is over." })) await ctx.reload();
 }
