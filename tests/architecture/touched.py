@@ -1,16 +1,22 @@
-"""How far a kind of transport reaches beyond its folder: `python -m tests.architecture.touched gmail [COMMIT]`.
+"""How many files a new thing touches: `python -m tests.architecture.touched gmail [COMMIT]`, `python -m tests.architecture.touched limits [COMMIT]`.
 
-Two measures. *By word*: every file of ours that has the word, in code, words for people, comments or data. *As a kind*: files whose
+A kind of transport, beyond its folder: two measures. *By word*: every file of ours that has the word, in code, words for people, comments or data. *As a kind*: files whose
 code depends on it, so that whoever adds or changes the kind must look at them: a name of Python with the word in it (GmailSettings,
 is_gmail, an import), the word alone as a text ("gmail"), or either in a script of the pages.
+
+A limit of accounts: files that *name* each, and files that *list* them, which name half of all or more. Whoever adds a limit must look at
+the latter. What is for development (dev/) and what has landed (migrations) is left out.
 """
 
 import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from fairpost.model.account import LIMITS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "src/fairpost"
@@ -33,6 +39,19 @@ def by_word(files: Mapping[str, str], kind: str) -> list[str]:
 
 def as_a_kind(files: Mapping[str, str], kind: str) -> list[str]:
     return [path for path, text in files.items() if not is_own(path, kind) and _depends(path, text, kind)]
+
+
+def naming(files: Mapping[str, str], limit: str) -> list[str]:
+    return [path for path, text in files.items() if re.search(rf"\b{limit}\b", text) and not _is_beside(path)]
+
+
+def listing(files: Mapping[str, str], limits: Sequence[str]) -> list[str]:
+    counted = Counter(path for limit in limits for path in naming(files, limit))
+    return sorted(path for path, count in counted.items() if 2 * count >= len(limits))
+
+
+def _is_beside(path: str) -> bool:
+    return path.startswith(("dev/", "store/sql/migrations/"))
 
 
 def is_own(path: str, kind: str) -> bool:
@@ -73,9 +92,20 @@ def _git(*arguments: str) -> str:
 
 def main(kind: str, commit: str | None = None) -> None:
     files = sources(commit)
+    if kind == "limits":
+        _count_limits(files)
+        return
     words, depending = by_word(files, kind), as_a_kind(files, kind)
     lines = [f"{kind}: {len(words)} files outside its own have the word, {len(depending)} depend on it"]
     lines += [f"  {'depends' if path in depending else 'word   '}  {path}" for path in sorted({*words, *depending})]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _count_limits(files: Mapping[str, str]) -> None:
+    names = [each.name for each in LIMITS]
+    lists = listing(files, names)
+    lines = [f"{name}: named in {len(naming(files, name))} files" for name in names]
+    lines += [f"{len(lists)} files list them:", *(f"  {path}" for path in lists)]
     sys.stdout.write("\n".join(lines) + "\n")
 
 

@@ -1,14 +1,12 @@
 """Limits of an account: those a request gives, in the place of its provider's."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import Field
 
 from fairpost.api.answers import INTEGER_MAX, Count, RequestModel, ResponseModel
 from fairpost.api.errors import invalid
-from fairpost.model.account import DailyMode, Limits
-from fairpost.providers.presets import limits_of
+from fairpost.model.account import DailyMode, Limits, limits_of
 
 
 class WarmUpModel(RequestModel):
@@ -54,6 +52,6 @@ class LimitsOut(ResponseModel):
 def with_given(limits: Limits, given: LimitsIn | None) -> Limits:
     named = given.model_dump(exclude_unset=True) if given is not None else {}
     try:
-        return limits_of({**asdict(limits), **named})
-    except (TypeError, ValueError) as error:
+        return limits_of(named, limits)
+    except ValueError as error:
         raise invalid("limits", str(error)) from None

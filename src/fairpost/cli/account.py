@@ -1,6 +1,6 @@
 """`fairpost account`: the sender accounts, their servers and their limits."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,13 +9,13 @@ from fairpost.cli.account_blocks import blocks_facts, print_blocks, unblock
 from fairpost.cli.account_share import share
 from fairpost.cli.account_view import account_facts, print_account, print_accounts
 from fairpost.cli.acting import act, act_on
-from fairpost.cli.limit_options import LimitOptions, chosen_limits, given_limits, limits_in_words, with_given
+from fairpost.cli.limit_options import LimitOptions, PresetOptions, chosen_limits, given_limits, with_given
 from fairpost.cli.option_groups import expanded
 from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.cli.server_options import ServerOptions, given_server
 from fairpost.cli.session import with_store
 from fairpost.cli.trial import print_trial, trial_facts
-from fairpost.model.account import AccountStatus, Limits
+from fairpost.model.account import LIMITS, AccountStatus
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.settings import Settings, read_settings
 
@@ -53,6 +53,7 @@ def add(
         str | None, typer.Option(help="To whom it belongs: it becomes WORKSPACE/NAME, in a pool of that workspace's.")
     ] = None,
     display_name: DisplayName = None,
+    provider: PresetOptions,
     limits: LimitOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -70,7 +71,7 @@ def add(
     if workspace is not None:
         name, pool = f"{workspace}/{name}", f"{workspace}/{pool}"
     kind, given = given_server(name, server, is_new=True)
-    whole, preset = chosen_limits(from_, limits, kind=kind, home=settings.home)
+    whole, preset = chosen_limits(from_, provider, given_limits(limits), kind=kind, home=settings.home)
     facts = {"pool": pool, "display_name": _display_name(display_name), "limits": whole, "provider": preset}
     id_ = with_store(
         lambda store: _add(store, settings, name, address=from_, given=given, facts=facts),
@@ -81,7 +82,7 @@ def add(
     else:
         then = f"try its server: fairpost account verify {name}" if given else "it has no server yet"
         whose = f", as {preset} begins" if preset else ""
-        typer.echo(f"added {name}, which serves the pool {pool} ({limits_in_words(whole)}{whose}); {then}")
+        typer.echo(f"added {name}, which serves the pool {pool} ({whole.in_one_line()}{whose}); {then}")
 
 
 @app.command("set")
@@ -93,6 +94,7 @@ def set_(
     server: ServerOptions,
     pool: Annotated[str | None, typer.Option(help="The pool it serves.")] = None,
     display_name: DisplayName = None,
+    provider: PresetOptions,
     limits: LimitOptions,
 ) -> None:
     """Change a sender account, only what is given.
@@ -108,9 +110,10 @@ def set_(
         pool = _pool_of(name, pool)
     kind, given = given_server(name, server, is_new=False)
     changes = given_limits(limits)
-    if limits.provider is not None or limits.look_up_mx:
+    has_batch = "batch_max" in changes
+    if provider.provider is not None or provider.look_up_mx:
         address = from_ or with_store(lambda store: store.account_named(name), settings=settings).address
-        whole, preset = chosen_limits(address, limits, kind=kind, home=settings.home)
+        whole, preset = chosen_limits(address, provider, changes, kind=kind, home=settings.home)
         changes = {**asdict(whole), "provider": preset}
     if pool is not None:
         changes["pool"] = pool
@@ -124,7 +127,7 @@ def set_(
     )
     then = f"; try its server: fairpost account verify {name}" if given else ""
     typer.echo(f"changed {name}{then}")
-    if is_kept and (from_ is not None or display_name is not None or given or limits.batch_size is not None):
+    if is_kept and (from_ is not None or display_name is not None or given or has_batch):
         typer.echo("It comes from the environment: the next engine that starts goes by FAIRPOST_SMTP_… again")
 
 
@@ -164,7 +167,7 @@ def providers(as_json: AsJson = False) -> None:
     if as_json:
         print_json([asdict(preset) for preset in presets])
     else:
-        rows = [(p.name, p.title, limits_in_words(p.limits), _known_by([*p.domains, *p.mx])) for p in presets]
+        rows = [(p.name, p.title, p.limits.in_one_line(), _known_by([*p.domains, *p.mx])) for p in presets]
         print_table(("provider", "what", "limits", "known by"), rows, title="Providers")
 
 
@@ -364,7 +367,7 @@ async def _change(
     from fairpost.transports.registry import write_transport
 
     account = await store.account_named(name)
-    with_given(account.limits, {name: changes[name] for name in {f.name for f in fields(Limits)} & set(changes)})
+    with_given(account.limits, {each.name: changes[each.name] for each in LIMITS if each.name in changes})
     if address is not None:
         changes["address"] = await _parsed(store, address)
     mailbox = changes.get("address", account.address)

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairpost.cli.limit_options import limits_in_words
 from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.model.errors import FairpostError
 from fairpost.settings import Settings, read_settings
@@ -41,7 +40,7 @@ def share(
         print_json({"name": name, "written": not dry_run, "whole": plan.whole, "slices": plan.slices})
         return
     rows = [
-        (each.region, f"{each.percent} %", limits_in_words(each.limits), each.limits.units_per_minute, each.change)
+        (each.region, f"{each.percent} %", each.limits.in_one_line(), each.limits.units_per_minute, each.change)
         for each in plan.slices
     ]
     print_table(("region", ">slice", "limits", ">units a minute", "row"), rows)

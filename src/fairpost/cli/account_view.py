@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from fairpost.cli.limit_options import limits_in_words
 from fairpost.cli.output import print_pairs, print_table, when
 from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.transports.registry import kind_of
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from fairpost.model.account import Limits, Patience, Rest
+    from fairpost.model.account import Patience, Rest
     from fairpost.policy.facts import AccountRuntime
 
 
@@ -88,20 +87,6 @@ def _row(post: "AccountRuntime", now: "datetime") -> tuple[object, ...]:
     )
 
 
-_DAYS = {
-    "calendar": "from midnight to midnight, UTC",
-    "anchored": "24 hours from its first send",
-    "sliding": "any 24 hours",
-}
-
-
-def _bounces_in_words(limits: "Limits") -> str:
-    if limits.bounce_percent_max is None:
-        return "never pause it"
-    ends = f", for {limits.cool_down_s} s" if limits.cool_down_s else ", until a person resumes it"
-    return f"above {limits.bounce_percent_max:g} % of at least {limits.bounce_sample_min} a day pause it{ends}"
-
-
 def _rest_in_words(rest: "Rest | None", now: "datetime") -> str | None:
     if rest is None:
         return None
@@ -168,14 +153,12 @@ def print_account(post: "AccountRuntime", now: "datetime") -> None:
             ("origin", _origin_in_words(account.transport)),
             ("pool", account.pool),
             ("provider", account.provider),
-            ("limits", limits_in_words(limits)),
-            ("a day is", _DAYS[limits.daily_mode] if limits.daily_max or limits.warm_up else None),
+            ("limits", limits.in_one_line()),
+            *((each.name.replace("_", " "), words) for each, words in limits.in_words() if not each.short),
             ("this hour", f"{hour} of {limits.hourly_max or 'any number'}"),
             ("this day", f"{day} of {post.day_max(now) or 'any number'}"),
             ("errors today", post.day_errors(now)),
             ("last used", when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never"),
-            ("bounces", _bounces_in_words(limits)),
-            ("batch", limits.batch_max),
             ("sent", post.sent_total),
             ("may send", f"{when(may_send_at, now)}, {why}" if may_send_at else None),
             ("driven by", f"{post.owner}, until {when(post.until, now)}" if post.is_driven(now) else "nobody"),

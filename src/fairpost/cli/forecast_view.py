@@ -6,7 +6,6 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from fairpost.cli.limit_options import limits_in_words
 from fairpost.cli.output import plain, print_table
 from fairpost.policy.forecast import Forecast, Suggestion
 from fairpost.policy.forecast.buckets import buckets
@@ -68,7 +67,7 @@ def show(found: Forecast, helpful: "Sequence[Suggestion]", asked: "Asked") -> No
 
 def _print_accounts(found: Forecast, asked: "Asked") -> None:
     shown = asked.senders[:ACCOUNTS_SHOWN_MAX]
-    rows = [(s.name, f"{found.per_account[s.name]:,}", limits_in_words(s.limits)) for s in shown]
+    rows = [(s.name, f"{found.per_account[s.name]:,}", s.limits.in_one_line()) for s in shown]
     if rest := asked.senders[ACCOUNTS_SHOWN_MAX:]:
         rows.append((f"and {len(rest):,} more", f"{sum(found.per_account[s.name] for s in rest):,}", ""))
     print_table(("account", ">e-mails", "limits"), rows)

@@ -1,12 +1,18 @@
 """A sender account: its limits, what it has used of them, and the lease under which one worker drives it."""
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Any, ClassVar
 
 from fairpost.model.ids import AccountId, Epoch
+from fairpost.model.limit import Limit, Share, described, limit
 from fairpost.model.transport import TransportSettings
 from fairpost.model.troubles import NO_TROUBLES, Troubles
+
+DAY_MS = 86_400_000
 
 
 class AccountStatus(StrEnum):
@@ -28,33 +34,157 @@ class DailyMode(StrEnum):
 class WarmUp:
     """How the daily limit grows, over days on which the account sends: from `start` by `step`, or evenly over `days`."""
 
-    start: int = 0
-    step: int = 0
-    days: int = 0
+    FORM: ClassVar[str] = "20+10 (20 on the first day, 10 more each day) or 10d (evenly over 10 days)"
+
+    start: int = limit(0, label="Warm-up: e-mails on the first day", help="E-mails on the first day.")
+    step: int = limit(0, label="Warm-up: more each day", help="How many more each day.")
+    days: int = limit(0, le=10_000, label="Warm-up: or evenly over so many days", help="Or: evenly over so many days.")
+
+    @classmethod
+    def read(cls, text: str) -> "WarmUp":
+        found = re.fullmatch(r"(?a:(\d+)\+(\d+)|(\d+)d)", text)
+        if found is None:
+            raise ValueError(text)
+        start, step, days = (int(number or 0) for number in found.groups())
+        return cls(start=start, step=step, days=days)
+
+    def problem(self) -> str | None:
+        return "must have start and step, or days" if (self.days > 0) == (self.start > 0) else None
+
+    def in_words(self) -> str:
+        return f"over {self.days} days" if self.days else f"from {self.start} by {self.step} a day"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Null means: no such limit. The names are those of the columns."""
+    """Everything that limits an account. To add a limit, describe it here, add its column in a migration, and let `policy/limits.py` act on it."""
 
-    delay_ms: int = 0
-    gap_max_ms: int | None = None  # the pause is random, from delay_ms to this
-    hourly_max: int | None = None
-    daily_max: int | None = None
-    daily_mode: DailyMode = DailyMode.ANCHORED
-    units_per_minute: int | None = None  # what the provider's API allows
-    units_per_send: int = 1
-    warm_up: WarmUp | None = None
-    batch_max: int = 50
-    bounce_percent_max: float | None = 5.0  # more hard bounces than this in a day, and the account pauses
-    bounce_sample_min: int = 20  # counted only from so many sends on
-    cool_down_s: int | None = None  # such a pause ends after this; null: when a person ends it
+    delay_ms: int = limit(
+        0,
+        unit="ms",
+        le=DAY_MS,
+        label="Seconds between two e-mails, at least",
+        help="Shortest pause between two sends.",
+        short="{} between sends",
+        share=Share.LONGER,
+    )
+    gap_max_ms: int | None = limit(
+        None,
+        unit="ms",
+        ge=1,
+        le=DAY_MS,
+        label="Seconds between two e-mails, at most",
+        help="Longest pause: each is drawn at random between the two.",
+        short="at random up to {}",
+        share=Share.LONGER,
+    )
+    hourly_max: int | None = limit(
+        None,
+        option="hourly",
+        unit="e-mails",
+        ge=1,
+        label="E-mails an hour",
+        help="Most e-mails an hour.",
+        short="{} an hour",
+        share=Share.PART,
+        is_asked_first=True,
+    )
+    daily_max: int | None = limit(
+        None,
+        option="daily",
+        unit="e-mails",
+        ge=1,
+        label="E-mails a day",
+        help="Most e-mails a day.",
+        short="{} a day",
+        share=Share.PART,
+        is_asked_first=True,
+    )
+    daily_mode: DailyMode = limit(
+        DailyMode.ANCHORED,
+        label="A day is",
+        help="What a day is: 24 hours from its first e-mail, from midnight UTC, or any 24 hours.",
+        choices={
+            DailyMode.ANCHORED: "24 hours from its first e-mail",
+            DailyMode.CALENDAR: "from midnight to midnight, UTC",
+            DailyMode.SLIDING: "any 24 hours",
+        },
+    )
+    units_per_minute: int | None = limit(
+        None,
+        unit="units",
+        ge=1,
+        label="Units of the provider’s API a minute",
+        help="Most quota units a minute of the provider's API.",
+        share=Share.PART,
+    )
+    units_per_send: int = limit(
+        1, unit="units", ge=1, label="Units that one e-mail takes", help="Units of that quota that one e-mail takes."
+    )
+    warm_up: WarmUp | None = limit(
+        None, label="Warm-up", help="How the daily limit grows at first.", short="warm-up {}", share=Share.PART
+    )
+    batch_max: int = limit(
+        50,
+        option="batch-size",
+        unit="e-mails",
+        ge=1,
+        le=1_000,
+        label="E-mails claimed at once",
+        help="Most e-mails claimed at once.",
+    )
+    bounce_percent_max: float | None = limit(
+        5.0,
+        unit="%",
+        le=100,
+        label="Pauses when more bounce, in percent of a day’s",
+        help="Pause the account when more of a day's e-mails bounce.",
+    )
+    bounce_sample_min: int = limit(
+        20,
+        unit="e-mails",
+        ge=1,
+        label="Bounces count from so many e-mails a day on",
+        help="Judge bounces only from this many e-mails a day on.",
+    )
+    cool_down_s: int | None = limit(
+        None,
+        unit="s",
+        ge=1,
+        label="Seconds after which a pause for bounces ends",
+        help="How long a pause for bounces lasts; without it, until a person resumes the account.",
+    )
+
+    def in_one_line(self) -> str:
+        values = [(each, getattr(self, each.name)) for each in LIMITS if each.short]
+        return ", ".join(each.short.format(each.in_words(value)) for each, value in values if value) or "no limits"
+
+    def in_words(self) -> list[tuple[Limit, str]]:
+        """Those that there are."""
+        values = [(each, getattr(self, each.name)) for each in LIMITS]
+        return [(each, each.in_words(value)) for each, value in values if value is not None]
 
     @property
     def needs_charges(self) -> bool:
         """Some limit counts back from the moment itself, so that single sends must be remembered."""
         has_day = self.daily_max is not None or self.warm_up is not None
         return (has_day and self.daily_mode is DailyMode.SLIDING) or self.units_per_minute is not None
+
+
+LIMITS = described(Limits)
+
+
+def limits_of(given: Mapping[str, Any], begun: Limits | None = None) -> Limits:
+    """`begun` with those given in their place. Raises ValueError where one is out of its bounds, or two do not go together."""
+    known = {each.name: each for each in LIMITS}
+    if unknown := set(given) - set(known):
+        raise ValueError(f"there is no limit {', '.join(sorted(unknown))}")
+    limits = replace(begun or Limits(), **{name: known[name].checked(value) for name, value in given.items()})
+    if limits.gap_max_ms is not None and limits.gap_max_ms < limits.delay_ms:
+        raise ValueError(f"gap_max_ms must not be less than delay_ms, got {limits.gap_max_ms} and {limits.delay_ms}")
+    if limits.units_per_minute is not None and limits.units_per_minute < limits.units_per_send:
+        raise ValueError("units_per_minute must allow at least one send")
+    return limits
 
 
 class RestReason(StrEnum):

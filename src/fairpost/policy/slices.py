@@ -4,33 +4,35 @@ Numbers are rounded down and pauses up. The only exception is a limit too small 
 """
 
 from dataclasses import replace
+from typing import Any
 
-from fairpost.model.account import Limits, WarmUp
+from fairpost.model.account import LIMITS, Limits, WarmUp
+from fairpost.model.limit import Limit, Share
 
 PAUSE_MS_MAX = 2**31 - 1  # what its column holds: 24 days
 
 
 def sliced(whole: Limits, percent: int) -> Limits:
     """ValueError: this part is too small for a single send."""
-    units = _part(whole.units_per_minute, percent)
-    if units is not None and units < whole.units_per_send:
+    parts = replace(whole, **{each.name: _share(each, getattr(whole, each.name), percent) for each in LIMITS})
+    if parts.units_per_minute is not None and parts.units_per_minute < whole.units_per_send:
         raise ValueError(
             f"{percent} % of {whole.units_per_minute} units a minute is not enough for one send, "
             f"which takes {whole.units_per_send}"
         )
-    return replace(
-        whole,
-        daily_max=_part(whole.daily_max, percent),
-        hourly_max=_part(whole.hourly_max, percent),
-        units_per_minute=units,
-        delay_ms=_longer(whole.delay_ms, percent),
-        gap_max_ms=None if whole.gap_max_ms is None else _longer(whole.gap_max_ms, percent),
-        warm_up=whole.warm_up and _warmed(whole.warm_up, percent),
-    )
+    return parts
 
 
-def _part(number: int | None, percent: int) -> int | None:
-    return None if number is None else max(1, number * percent // 100)
+def _share(limit: Limit, value: Any, percent: int) -> Any:
+    if value is None:
+        return None
+    match limit.share:
+        case Share.WHOLE:
+            return value
+        case Share.LONGER:
+            return _longer(value, percent)
+        case Share.PART:
+            return _warmed(value, percent) if isinstance(value, WarmUp) else max(1, value * percent // 100)
 
 
 def _longer(pause_ms: int, percent: int) -> int:

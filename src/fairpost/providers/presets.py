@@ -3,18 +3,18 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fairpost.model.account import DailyMode, Limits, WarmUp
+from fairpost.model.account import LIMITS, Limits, limits_of
 from fairpost.model.errors import FairpostError
+from fairpost.model.limit import NONE
 from fairpost.model.transport import Security
 
 CUSTOM = "custom"
-NONE = "none"
-_LIMITS = {field.name for field in fields(Limits)}
+_LIMITS = {each.name for each in LIMITS}
 _ABOUT = {"title", "domains", "mx", "smtp"}
 _COUNTRY = re.compile(r"(com?\.)?[a-z]{2}")  # de, co.uk, com.br: what stands for the * of a domain
 
@@ -99,42 +99,6 @@ def _preset(name: str, table: Any, where: str) -> Preset:
         )
     except (TypeError, ValueError) as error:
         raise FairpostError(f"{where}: [{name}] {error}") from error
-
-
-def limits_of(given: Mapping[str, Any]) -> Limits:
-    """Raises ValueError where a number makes no sense, TypeError where it is none."""
-    values = dict(given)
-    if "daily_mode" in values:
-        values["daily_mode"] = DailyMode(values["daily_mode"])
-    if isinstance(values.get("warm_up"), dict):
-        values["warm_up"] = WarmUp(**values["warm_up"])
-    limits = Limits(**values)
-    _require_sense(limits)
-    return limits
-
-
-def _require_sense(limits: Limits) -> None:
-    for field in fields(Limits):
-        value = getattr(limits, field.name)
-        if field.name in ("daily_mode", "warm_up") or value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"{field.name} must be a number, got {value!r}")
-        if value < 0 or (value == 0 and field.name not in ("delay_ms", "bounce_percent_max")):
-            raise ValueError(f"{field.name} must be more than 0, got {value}")
-    if limits.gap_max_ms is not None and limits.gap_max_ms < limits.delay_ms:
-        raise ValueError(f"gap_max_ms must not be less than delay_ms, got {limits.gap_max_ms} and {limits.delay_ms}")
-    if limits.units_per_minute is not None and limits.units_per_minute < limits.units_per_send:
-        raise ValueError("units_per_minute must allow at least one send")
-    _require_plan(limits.warm_up)
-
-
-def _require_plan(plan: WarmUp | None) -> None:
-    if plan is None:
-        return
-    is_even, is_stepped = plan.days > 0, plan.start > 0 and plan.step >= 0
-    if is_even == is_stepped or min(plan.start, plan.step, plan.days) < 0:
-        raise ValueError("warm_up must have start and step, or days")
 
 
 def _domains(value: Any) -> tuple[str, ...]:

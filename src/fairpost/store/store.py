@@ -8,7 +8,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, Self, assert_never
@@ -17,17 +17,16 @@ from uuid import UUID
 import asyncpg
 
 from fairpost.model.account import (
+    LIMITS,
     Account,
     AccountStatus,
     Charge,
-    DailyMode,
     Lease,
     Limits,
     Patience,
     Rest,
     RestReason,
     Usage,
-    WarmUp,
 )
 from fairpost.model.campaign import Gap
 from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing, Recipient
@@ -142,7 +141,7 @@ class Station:
 
 
 # Without `transport` as it is stored: a request sees that of its own workspace's accounts alone.
-_LIMITS = tuple(limit.name for limit in fields(Limits))
+_LIMITS = tuple(each.name for each in LIMITS)
 _COLUMNS = ", ".join(
     f"a.{name}"
     for name in (
@@ -821,9 +820,8 @@ def _limits(row: Any) -> Limits:
 
 @lru_cache(LIMITS_KEPT)
 def _limits_of(values: tuple[Any, ...]) -> Limits:
-    given = dict(zip(_LIMITS, values, strict=True))
-    warm_up = WarmUp(**json.loads(given["warm_up"])) if given["warm_up"] else None
-    return Limits(**{**given, "warm_up": warm_up, "daily_mode": DailyMode(given["daily_mode"])})
+    given = zip(LIMITS, values, strict=True)
+    return Limits(**{each.name: each.stored(value) for each, value in given})
 
 
 def _at(now: datetime | None) -> datetime | None:

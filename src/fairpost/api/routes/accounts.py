@@ -47,12 +47,13 @@ from fairpost.api.versions import WITH_TAG, IfMatch, changed_meanwhile, revision
 from fairpost.model.account import Account, Limits, Rest
 from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
+from fairpost.model.limit import NONE
 from fairpost.model.report import Step
 from fairpost.model.transport import ServerSettings
 from fairpost.observe.status import read_account, read_accounts
 from fairpost.policy.facts import AccountRuntime
 from fairpost.policy.mailboxes import Unfit, doubt_about, same_mailbox
-from fairpost.providers.presets import CUSTOM, NONE, Preset, by_domain, read_presets
+from fairpost.providers.presets import CUSTOM, Preset, by_domain, read_presets
 from fairpost.store import workspaces
 from fairpost.system import clock
 from fairpost.transports.registry import write_transport

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 
-from fairpost.model.account import Limits, Usage
+from fairpost.model.account import LIMITS, Limits, Usage
 from fairpost.model.campaign import Gap, Schedule
 from fairpost.model.errors import FairpostError
 from fairpost.model.window import SendingWindow
@@ -117,12 +117,12 @@ def _require_able(plan: Plan, senders: Sequence[Sender]) -> None:
 
 def _problem_of_sender(sender: Sender) -> str | None:
     limits = sender.limits
-    for name in ("hourly_max", "daily_max", "units_per_minute"):
-        least = limits.units_per_send if name == "units_per_minute" else 1
-        value = getattr(limits, name)
-        if value is not None and value < least:
+    for each in LIMITS:
+        least = limits.units_per_send if each.name == "units_per_minute" else each.ge
+        value = getattr(limits, each.name)
+        if isinstance(value, int) and value < least:
             return (
-                f'The account "{sender.name}" would never send: its {name} must be at least {least}, got {value}. '
+                f'The account "{sender.name}" would never send: its {each.name} must be at least {least}, got {value}. '
                 "Raise it, or leave the account out."
             )
     return None

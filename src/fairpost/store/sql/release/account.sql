@@ -34,9 +34,9 @@ CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb,
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     changed bigint;
+    was fairpost.accounts;
+    becomes fairpost.accounts;
     has_status CONSTANT boolean := p_changes ? 'status';
-    is_resumed boolean;
-    is_stopped boolean;   -- by the operator, and not on again since
 BEGIN
     PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
@@ -44,39 +44,50 @@ BEGIN
     INSERT INTO fairpost.routes (route) SELECT p_changes ->> 'pool' WHERE p_changes ? 'pool' ON CONFLICT DO NOTHING;
     -- The lease first, as everybody has it.
     SELECT l.account_id INTO changed FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id WHERE a.name = p_name FOR UPDATE OF l;
-    PERFORM FROM fairpost.accounts a WHERE a.id = changed AND a.revision = coalesce(p_revision, a.revision) FOR NO KEY UPDATE;
-    IF changed IS NOT NULL AND NOT FOUND THEN
+    IF changed IS NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT * INTO was FROM fairpost.accounts a WHERE a.id = changed AND a.revision = coalesce(p_revision, a.revision) FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
         RAISE EXCEPTION 'the account was changed meanwhile' USING ERRCODE = 'FP006', HINT = 'Nothing was changed.';
     END IF;
-    is_stopped := (SELECT a.is_stopped_by_operator AND a.status <> 'active' FROM fairpost.accounts a WHERE a.id = changed);
-    is_resumed := p_changes ->> 'status' = 'active' AND (SELECT a.status IN ('paused', 'suspended') FROM fairpost.accounts a WHERE a.id = changed);
-    UPDATE fairpost.accounts a SET
-        (address, display_name, pool, provider, batch_max, delay_ms, gap_max_ms, hourly_max, daily_max, daily_mode, units_per_minute, units_per_send,
-         warm_up, bounce_percent_max, bounce_sample_min, cool_down_s, transport) = (
-            SELECT n.address, n.display_name, n.pool, n.provider, n.batch_max, n.delay_ms, n.gap_max_ms, n.hourly_max, n.daily_max, n.daily_mode,
-                   n.units_per_minute, n.units_per_send, nullif(n.warm_up, 'null'), n.bounce_percent_max, n.bounce_sample_min, n.cool_down_s,
-                   (n.transport - 'secret') || jsonb_strip_nulls(jsonb_build_object('secret',
-                       CASE WHEN p_changes ? 'secret' THEN p_changes -> 'secret' ELSE a.transport -> 'secret' END))
-            FROM jsonb_populate_record(a, p_changes) n),
-        (status, status_reason, status_until) = (
-            SELECT CASE WHEN has_status THEN n.status WHEN a.status = 'paused_limit_reached' THEN 'active' ELSE a.status END,
-                   CASE WHEN has_status THEN p_changes ->> 'status_reason' WHEN a.status = 'paused_limit_reached' THEN NULL ELSE a.status_reason END,
-                   CASE WHEN has_status THEN (p_changes ->> 'status_until')::timestamptz WHEN a.status = 'paused_limit_reached' THEN NULL ELSE a.status_until END
-            FROM jsonb_populate_record(a, p_changes) n)
-    WHERE a.id = changed;
+    becomes := jsonb_populate_record(was, p_changes);
+    becomes.transport := (becomes.transport - 'secret') || jsonb_strip_nulls(jsonb_build_object('secret',
+        CASE WHEN p_changes ? 'secret' THEN p_changes -> 'secret' ELSE was.transport -> 'secret' END));
     IF has_status THEN
-        IF fairpost.tenant() IS NOT NULL AND is_stopped THEN
+        becomes.status_reason := p_changes ->> 'status_reason';
+        becomes.status_until := (p_changes ->> 'status_until')::timestamptz;
+        IF fairpost.tenant() IS NOT NULL AND was.is_stopped_by_operator AND was.status <> 'active' THEN
             RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';
         END IF;
+    ELSIF was.status = 'paused_limit_reached' THEN
+        becomes.status := 'active';
+        becomes.status_reason := NULL;
+        becomes.status_until := NULL;
+    ELSE
+        becomes.status_reason := was.status_reason;
+        becomes.status_until := was.status_until;
+    END IF;
+    EXECUTE format('UPDATE fairpost.accounts a SET (%1$s) = (SELECT %1$s FROM (SELECT ($1).*) n) WHERE a.id = $2',
+                   (SELECT string_agg(quote_ident(c), ', ') FROM fairpost.changeable_columns() c)) USING becomes, changed;
+    IF has_status THEN
         UPDATE fairpost.accounts a SET is_stopped_by_operator = fairpost.tenant() IS NULL AND a.status <> 'active' WHERE a.id = changed;
     END IF;
     UPDATE fairpost.leases l SET rest_until = NULL, rest_reason = NULL, rest_detail = NULL, troubles = NULL
     WHERE l.account_id = changed AND (l.rest_until IS NOT NULL OR l.troubles IS NOT NULL);
-    IF is_resumed THEN
+    IF p_changes ->> 'status' = 'active' AND was.status IN ('paused', 'suspended') THEN
         PERFORM fairpost.begin_sample(changed);
     END IF;
     RETURN changed;
 END $$;
+
+-- What can be changed of an account: its address, its server, its status, and every limit, also one that a later migration adds.
+CREATE OR REPLACE FUNCTION fairpost.changeable_columns() RETURNS SETOF name
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    SELECT a.attname FROM pg_attribute a
+    WHERE a.attrelid = 'fairpost.accounts'::regclass AND a.attnum > 0 AND NOT a.attisdropped
+      AND a.attname NOT IN ('id', 'name', 'workspace', 'created_at', 'revision', 'is_stopped_by_operator')
+$$;
 
 -- By whoever drives it, or (`p_epoch` null) by anybody: it is in this status from now on, until the moment given or until
 -- a person says otherwise. False: the lease is gone, and nothing was changed.
