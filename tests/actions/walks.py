@@ -444,7 +444,7 @@ WALKS: Mapping[str, Walk] = {
         by_admin=True,
     ),
     "sender.unthrottle": Walk(
-        cli=lambda workspace, name: ["user", "lift", workspace, name],
+        cli=lambda workspace, name: ["user", "unthrottle", workspace, name],
         http=_admin("senders/lift"),
         prepare=_throttled,
         by_admin=True,
@@ -459,7 +459,7 @@ WALKS: Mapping[str, Walk] = {
         http=lambda *_: ("PUT", "/v1/suppressions/stop@there.test", {"reason": "r"}),
     ),
     "suppression.remove": Walk(
-        cli=lambda workspace, address: ["unsuppress", address, "--workspace", workspace],
+        cli=lambda workspace, address: ["suppress", "remove", address, "--workspace", workspace],
         http=lambda _, address: ("DELETE", f"/v1/suppressions/{address}", None),
         prepare=_suppressed,
         unknown=("nobody@there.test", "suppression.unknown"),
@@ -624,7 +624,7 @@ WALKS: Mapping[str, Walk] = {
         unknown=("nobody@there.test", "admin.unknown"),
     ),
     "person.erase": Walk(
-        cli=lambda workspace, _: ["person", "erase", "eve@there.test", "--yes", "--workspace", workspace],
+        cli=lambda workspace, _: ["privacy", "erase", "eve@there.test", "--yes", "--workspace", workspace],
         http=lambda *_: ("DELETE", "/v1/persons/eve@there.test", None),
     ),
 }

@@ -66,15 +66,16 @@ def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: s
     assert shown["steps"][0]["emails"] == {"sent": 2, "failed": 1}
     assert shown["steps"][1]["emails"] == {"scheduled": 2, "cancelled": 1}
     (failed,) = [
-        json.loads(line) for line in cli.ok("campaign", "who", "spring", "--state", "failed", "--json").splitlines()
+        json.loads(line)
+        for line in cli.ok("campaign", "recipients", "spring", "--state", "failed", "--json").splitlines()
     ]
     assert (failed["step"], failed["reason"]) == (1, "5.6.0 we do not take this")
-    assert "we do not take this" in cli.ok("campaign", "who", "spring")
+    assert "we do not take this" in cli.ok("campaign", "recipients", "spring")
     assert cli.json("campaign", "retry", "spring") == {"retried": 1}
     deliver(url, OK)
     again = cli.json("campaign", "show", "spring")
     assert [step["emails"] for step in again["steps"]] == [{"sent": 3}, {"scheduled": 3}]
-    assert cli.ok("campaign", "who", "spring", "--json") == ""
+    assert cli.ok("campaign", "recipients", "spring", "--json") == ""
     assert missing(cli.ok("campaign", "show", "spring"), "spring", "running", "customers", "3 prospects") == []
     assert cli.json("campaign", "list")[0]["name"] == "spring"
 
@@ -232,15 +233,15 @@ def test_when_it_will_be_done(cli: Cli, campaign: Path, url: str) -> None:
 
 
 def test_forecast_and_reality_are_told_beside_each_other(cli: Cli, campaign: Path, url: str, db: Db) -> None:
-    assert cli.json("campaign", "course", "spring")["counted_at"] is None
+    assert cli.json("campaign", "progress", "spring")["counted_at"] is None
     cli.ok("campaign", "launch", "spring")
-    assert "fairpost work" in cli.ok("campaign", "course", "spring")  # an engine counts
+    assert "fairpost work" in cli.ok("campaign", "progress", "spring")  # an engine counts
     deliver(url, OK, GONE, OK)
     db.execute("SELECT fairpost.count_campaigns(60)")
     db.commit()
-    said = cli.ok("campaign", "course", "spring")
+    said = cli.ok("campaign", "progress", "spring")
     assert missing(said, "2 of 6", "missed 2", "sales") == []
-    facts = cli.json("campaign", "course", "spring")
+    facts = cli.json("campaign", "progress", "spring")
     assert (facts["sent"], facts["missed"], facts["waiting"]) == (2, 2, 2)
     assert facts["forecast"]["points"][-1] == [facts["forecast"]["ends_at"], 6]
     assert [point["sent"] for point in facts["course"]] == [0, 2]

@@ -253,7 +253,7 @@ def test_a_failed_e_mail_is_retried(cli: Cli, url: str) -> None:
 def test_retrying_a_bounced_e_mail_says_that_its_address_is_suppressed(cli: Cli, url: str) -> None:
     id_ = send(cli)
     deliver(url, NO_SUCH_USER)
-    assert "fairpost unsuppress ADDRESS" in cli.ok("email", "retry", id_)
+    assert "fairpost suppress remove ADDRESS" in cli.ok("email", "retry", id_)
 
 
 def test_only_what_was_given_up_can_be_retried(cli: Cli, url: str) -> None:
@@ -319,7 +319,9 @@ def test_a_waiting_e_mail_says_what_holds_it_back_and_how_to_end_that(cli: Cli, 
     }
     assert (hold["level"], hold["key"], hold["until"], hold["is_throttle"]) == ("stream", "spring", None, False)
     page = cli.ok("email", "show", id_)
-    assert missing(page, "user ann", "2099-01-31 09:00:00 UTC", "a bought list", "fairpost user lift acme ann") == []
+    assert (
+        missing(page, "user ann", "2099-01-31 09:00:00 UTC", "a bought list", "fairpost user unthrottle acme ann") == []
+    )
     assert missing(page, "stream spring", "wrong prices", "fairpost release acme --stream spring") == []
 
 

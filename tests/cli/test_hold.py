@@ -93,7 +93,7 @@ def test_a_suppressed_address_gets_nothing_until_it_is_taken_off_the_list(cli: C
     assert (listed["address"], listed["reason"]) == ("ann@there.test", "asked us to stop")
     deliver(url)
     assert state(cli, id_) == "suppressed"
-    cli.ok("unsuppress", "ann@there.test")
+    cli.ok("suppress", "remove", "ann@there.test")
     assert cli.json("suppress", "list") == []
     id_ = send(cli)
     deliver(url)
@@ -121,6 +121,6 @@ def test_a_wrong_address_is_one_clear_line(cli: Cli) -> None:
 
 def test_taking_an_address_off_a_list_it_is_not_on_is_an_error(cli: Cli) -> None:
     cli.ok("suppress", "ann@there.test", "--reason", "r", "--everywhere")
-    error = cli.error("unsuppress", "ann@there.test")
+    error = cli.error("suppress", "remove", "ann@there.test")
     assert missing(error, "ann@there.test", "workspace default", "fairpost suppress show ann@there.test") == []
-    cli.ok("unsuppress", "ann@there.test", "--everywhere")
+    cli.ok("suppress", "remove", "ann@there.test", "--everywhere")

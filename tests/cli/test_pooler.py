@@ -121,7 +121,7 @@ def keep_workspaces(walk: Walk, url: str, folder: Path) -> None:
     for line in ("user set acme ann --plan pro", "user show acme ann", "user list --workspace acme"):
         walk(line)
     walk("user throttle acme ann --reason 'too much'")
-    walk("user lift acme ann")
+    walk("user unthrottle acme ann")
     walk("hold acme --user ann --reason wait")
     walk("release acme --user ann")
 
@@ -225,7 +225,7 @@ def suppress(walk: Walk, url: str, folder: Path) -> None:
     walk("suppress export", folder / "one.csv")
     walk("suppress export", folder / "two.csv")
     walk("suppress import", folder / "one.csv")
-    walk("unsuppress x@example.com")
+    walk("suppress remove x@example.com")
 
 
 def read_the_inbox(walk: Walk, url: str, folder: Path) -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fairpost import __version__
 from fairpost.cli import app
-from fairpost.cli.commands import COMMANDS, command
+from fairpost.cli.commands import COMMANDS, GROUPS, RENAMED, command
 from fairpost.extras import PACKAGES, Extra
 from fairpost.transports.registry import KINDS
 from tests.cli.conftest import Cli, missing
@@ -67,7 +67,7 @@ def test_the_line_of_a_command_in_the_help_is_its_own_first_one() -> None:
 
 
 def test_without_a_command_the_help_is_shown(bare: Cli) -> None:
-    assert "Commands:" in bare.run(code=2)
+    assert all(f"{group}:" in bare.run(code=2) for group in GROUPS)
 
 
 def test_an_unknown_command_is_a_usage_error(bare: Cli) -> None:
@@ -129,3 +129,10 @@ def test_a_role_that_may_not_look_is_told_so(url: str) -> None:
             assert "permission denied" in stranger.error("status")
         finally:
             conn.execute("DROP ROLE stranger")
+
+
+def test_words_of_the_version_before_lead_to_their_successors(bare: Cli) -> None:
+    for old, new in RENAMED.items():
+        result = CliRunner().invoke(app, [*old, "--help"])
+        assert result.stdout == bare.ok(*new, "--help")
+        assert f"`fairpost {' '.join(new)}`" in result.stderr

@@ -176,9 +176,9 @@ def test_a_throttle_with_mail_behind_it_is_a_reason_and_is_lifted(cli: Cli, db: 
         (reason,) = status["reasons"]
         assert reason["code"] == ("throttle.workspace" if len(names) == 1 else "throttle.user")
         assert missing(reason["text"], 1, names[-1]) == []
-        assert reason["then"] == " ".join(("fairpost user lift", *names))
+        assert reason["then"] == " ".join(("fairpost user unthrottle", *names))
         assert reason["then"] in cli.ok("status")
-        cli.ok("user", "lift", *names)
+        cli.ok("user", "unthrottle", *names)
         assert causes(cli) == []
 
 
@@ -188,7 +188,7 @@ def test_of_a_hold_and_a_throttle_the_one_that_lasts_longer_is_told(cli: Cli, db
     send(cli, "--workspace", "acme", "--user", "ann")
     cli.ok("user", "throttle", "acme", "ann", "--for", "2h", "--reason", "a bought list")
     cli.ok("hold", "acme", "--user", "ann", "--for", "1h", "--reason", "unpaid")
-    assert cli.json("status")["reasons"][0]["then"] == "fairpost user lift acme ann"
+    assert cli.json("status")["reasons"][0]["then"] == "fairpost user unthrottle acme ann"
     cli.ok("hold", "acme", "--user", "ann", "--reason", "unpaid")
     assert cli.json("status")["reasons"][0]["then"] == "fairpost release acme --user ann"
 

@@ -39,7 +39,7 @@ def test_an_address_of_another_script_is_suppressed_however_it_is_written(cli: C
     assert cli.json("email", "show", id_)["state"] == "suppressed"
     cli.ok("suppress", "ann@xn--mller-kva.example", "--reason", "r")
     assert len(cli.json("suppress", "list")) == 1
-    cli.ok("unsuppress", "ann@müller.example")
+    cli.ok("suppress", "remove", "ann@müller.example")
     assert cli.json("suppress", "list") == []
 
 
@@ -106,7 +106,7 @@ def test_after_how_many_soft_bounces_is_shown_and_set(cli: Cli) -> None:
 def test_unsuppress_forgets_the_soft_bounces(cli: Cli, db: Db) -> None:
     cli.ok("suppress", "ann@x.test", "--reason", "r", "--kind", "soft_bounces")
     soft_bounce(db, "ann@x.test", 5)
-    cli.ok("unsuppress", "ann@x.test")
+    cli.ok("suppress", "remove", "ann@x.test")
     assert cli.json("suppress", "show", "ann@x.test")["soft_bounces"] == []
 
 

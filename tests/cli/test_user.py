@@ -184,7 +184,7 @@ def test_everything_about_a_user_is_shown(strict: Cli, db: Db) -> None:
         "usual_per_day": 10.0,
         "waiting": 1,
         "home": None,
-        "next": ["fairpost user lift acme ann"],
+        "next": ["fairpost user unthrottle acme ann"],
     }
     known = {"is_enforced": True, "is_by_hand": False, "score": 55, "reasons": reasons}
     assert {name: throttle[name] for name in known} == known
@@ -208,7 +208,7 @@ def test_the_page_of_a_user_says_it_in_words(strict: Cli, db: Db) -> None:
         "score": ("55 ", "100", "0.83", "50"),
         "because": ("30 ", "100 ", "10 %"),
         "waiting": ("0 ",),
-        "next": ("fairpost user lift acme ann",),
+        "next": ("fairpost user unthrottle acme ann",),
     }.items():
         assert missing(lines[name], *facts) == [], name
 
@@ -333,7 +333,7 @@ def test_what_is_throttled_by_hand_waits_until_it_is_lifted(cli: Cli, url: str) 
     assert [state(cli, id_) for id_ in held] == ["ready"] * 6
     assert [state(cli, id_) for id_ in others] == ["sent"] * 2
     for (_, *names), there in throttled.items():
-        assert " 1 " in there.ok("user", "lift", *names), names
+        assert " 1 " in there.ok("user", "unthrottle", *names), names
     deliver(url)
     assert [state(cli, id_) for id_ in held] == ["sent"] * 6
 
@@ -376,7 +376,7 @@ def test_a_throttle_that_makes_no_sense_is_a_usage_error(bare: Cli, arguments: t
 def test_a_throttle_by_score_is_lifted_and_not_put_back(strict: Cli, db: Db) -> None:
     be_bad(db)
     strict.ok("user", "set", *ANN, "--plan", "team")
-    strict.ok("user", "lift", *ANN, "--immune-for", "2h")
+    strict.ok("user", "unthrottle", *ANN, "--immune-for", "2h")
     strict.ok("user", "set", *ANN, "--plan", "team")
     shown = strict.json("user", "show", *ANN)
     assert (shown["tier"], shown["score"], shown["throttle"]) == ("high", 55, None), "looked at again, with this score"
@@ -387,14 +387,14 @@ def test_a_throttle_by_score_is_lifted_and_not_put_back(strict: Cli, db: Db) -> 
 
 def test_lifting_what_is_not_throttled_is_an_error_that_says_where_to_look(cli: Cli) -> None:
     cli.ok("user", "throttle", "acme", *TO_SPAM)
-    assert "fairpost user show acme 'ann lee'" in cli.error("user", "lift", "acme", "ann lee")
+    assert "fairpost user show acme 'ann lee'" in cli.error("user", "unthrottle", "acme", "ann lee")
     assert [row["user"] for row in cli.json("user", "list")] == [None], "and nobody is registered by it"
 
 
 def test_lifting_says_what_still_stands_in_the_way(cli: Cli) -> None:
     cli.ok("user", "throttle", *ANN, *TO_SPAM)
     cli.ok("hold", "acme", "--reason", "unpaid")
-    _, still, then = cli.ok("user", "lift", *ANN).splitlines()
+    _, still, then = cli.ok("user", "unthrottle", *ANN).splitlines()
     assert missing(still, "acme", "unpaid") == []
     assert then.endswith("fairpost release acme")
 

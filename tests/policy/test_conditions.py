@@ -164,8 +164,12 @@ def hold(**more: Any) -> Hold:
         (hold(level="user", key="ann lee"), "hold.user", "fairpost release acme --user 'ann lee'"),
         (hold(level="domain", key="a.test"), "hold.domain", "fairpost release acme --domain a.test"),
         (hold(level="stream", key="news"), "hold.stream", "fairpost release acme --stream news"),
-        (hold(until=LATER, is_throttle=True), "throttle.workspace", "fairpost user lift acme"),
-        (hold(level="user", key="ann", until=LATER, is_throttle=True), "throttle.user", "fairpost user lift acme ann"),
+        (hold(until=LATER, is_throttle=True), "throttle.workspace", "fairpost user unthrottle acme"),
+        (
+            hold(level="user", key="ann", until=LATER, is_throttle=True),
+            "throttle.user",
+            "fairpost user unthrottle acme ann",
+        ),
         (
             hold(level="stream", key="spring", until=LATER, is_throttle=True),
             "window.closed",

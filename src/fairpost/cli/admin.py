@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fairpost.model.person import Person, Session
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Invite the people who run the service, let them in, keep them out.")
+app = typer.Typer(no_args_is_help=True, help="Invite and remove the people who run the service.")
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The e-mail address.")]
 Name = Annotated[str, typer.Option(help="How e-mails address this person.")]

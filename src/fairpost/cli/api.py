@@ -14,7 +14,7 @@ def api(
     processes: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document, and end.")] = False,
 ) -> None:
-    """Serve the HTTP API until Ctrl-C or SIGTERM.
+    """Serve the HTTP API and the pages.
 
     Needs a workspace and a key: fairpost workspace add, fairpost key add. SIGHUP replaces its processes one by one, and nobody who asks
     notices. Put TLS before it.

@@ -17,7 +17,7 @@ def audit(
     before: Annotated[int | None, typer.Option(metavar="ID", help="Those before this entry.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who changed what, the newest first.
+    """Show who changed what, newest first.
 
     \b
     Example: fairpost audit acme --limit 20

@@ -8,9 +8,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(
-    no_args_is_help=True, help="Measure this machine. What needs a database makes one of its own and drops it."
-)
+app = typer.Typer(no_args_is_help=True, help="Measure the speed of this machine.")
 
 Figures = dict[str, float]
 Bench = Callable[[str, Callable[[str], None]], Awaitable[Figures]]

@@ -8,7 +8,7 @@ import typer
 
 from fairpost.cli.acting import act, act_on
 from fairpost.cli.arguments import moment
-from fairpost.cli.campaign_mail import preview, retry, send_test, who
+from fairpost.cli.campaign_mail import preview, recipients, retry, send_test
 from fairpost.cli.campaign_session import Name, Workspace, count, tell_next, with_campaign
 from fairpost.cli.names import require_name
 from fairpost.cli.output import AsJson, plain, print_json, print_table
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(
-    no_args_is_help=True, help="Write, launch, pause and watch campaigns; see who got what, and retry the rest."
-)
+app = typer.Typer(no_args_is_help=True, help="Write, launch, pause and watch campaigns.")
 
 
 # ── made ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -362,13 +360,13 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
 
 
 @app.command()
-def course(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show how a campaign comes along beside what was foreseen at its launch.
+def progress(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
+    """Show the progress of a campaign beside the forecast at its launch.
 
-    An engine counts its e-mails every minute, more rarely where there are very many, and foresees anew what is left.
+    An engine counts its e-mails every minute, less often for very large campaigns, and revises the forecast.
 
     \b
-    Example: fairpost campaign course spring
+    Example: fairpost campaign progress spring
     """
     from fairpost.cli.course_view import course_facts, print_course
     from fairpost.observe.courses import view_course
@@ -382,7 +380,7 @@ def course(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> 
 
 # ── its e-mails ───────────────────────────────────────────────────────────────────────────────────────────
 
-for name, command in (("who", who), ("retry", retry), ("preview", preview), ("send-test", send_test)):
+for name, command in (("recipients", recipients), ("retry", retry), ("preview", preview), ("send-test", send_test)):
     app.command(name)(command)
 
 
@@ -398,10 +396,10 @@ async def _launched(store: "Store", workspace: str, name: str, *, skip_incomplet
 
 async def _planned(store: "Store", launched: "Launched") -> "SchedulingResult":
     from fairpost.actions.campaigns import plan
-    from fairpost.cli.progress import progress
+    from fairpost.cli.progress import progress as bar
     from fairpost.store import campaigns
 
-    with progress("scheduling", await campaigns.members(store, launched.campaign)) as reach:
+    with bar("scheduling", await campaigns.members(store, launched.campaign)) as reach:
         return await plan(store, launched, progress=reach)
 
 

@@ -21,7 +21,7 @@ NOT_SENT = ("failed", "bounced", "suppressed", "cancelled", "in_doubt")
 STATES = ("sent", *NOT_SENT, "ready", "scheduled", "to follow", "parked", "claimed", "sending")
 
 
-def who(
+def recipients(
     name: Name,
     state: Annotated[
         list[str] | None,
@@ -33,10 +33,10 @@ def who(
     workspace: Workspace = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON line for each, all of them.")] = False,
 ) -> None:
-    """List who did not get it, and why; or, with --state, who did.
+    """List recipients who did not get it, and why; with --state, those who did.
 
     \b
-    Example: fairpost campaign who spring --state failed --state bounced
+    Example: fairpost campaign recipients spring --state failed --state bounced
     """
     states = _states(state)
     shown = limit or (None if as_json else 100)
@@ -79,7 +79,7 @@ def retry(
 ) -> None:
     """Try again for those who did not get it, and only for those.
 
-    What was sent is never sent again. A bounced address is suppressed: take it off that list first (fairpost unsuppress).
+    What was sent is never sent again. A bounced address is suppressed: take it off that list first (fairpost suppress remove).
 
     \b
     Example: fairpost campaign retry spring --state failed

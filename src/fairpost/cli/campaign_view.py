@@ -63,4 +63,4 @@ def print_campaign(view: "CampaignView") -> None:
     print_table((">step", "template", "after", *(f">{each.replace('_', ' ')}" for each in used)), rows)
     if progress.count("failed", "bounced", "suppressed", "cancelled", "in_doubt"):
         where = "" if campaign.workspace == "default" else f" --workspace {campaign.workspace}"
-        typer.echo(f"\nwho did not get it, and why: fairpost campaign who {campaign.name}{where}")
+        typer.echo(f"\nwho did not get it, and why: fairpost campaign recipients {campaign.name}{where}")

@@ -1,4 +1,4 @@
-"""Every command: where it is, and its line in the help.
+"""Every command by group: where it is, and its line in the help.
 
 Its file is imported when it is asked for, so that each starts as quickly as if it were the only one.
 """
@@ -9,51 +9,71 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
-COMMANDS = {
-    "up": ("up:up", "Start everything, show it at work, and keep it running until Ctrl-C."),
-    "work": ("work:work", "Send what waits, through all accounts, until Ctrl-C or SIGTERM."),
-    "api": ("api:api", "Serve the HTTP API until Ctrl-C or SIGTERM."),
-    "status": ("status:status", "Show the queue, the accounts, and why nothing is sending."),
-    "fairness": ("fairness:fairness", "Show who waits, who was served, and how evenly."),
-    "metrics": ("metrics:metrics", "Print figures for Prometheus, or serve them."),
-    "doctor": ("doctor:doctor", "Check what usually goes wrong, and say what to type."),
-    "settings": ("settings:settings", "List every setting, its value and where that comes from."),
-    "explain": ("explain:explain", "Say what a server's reply means, and what the engine does about it."),
-    "pause": ("pause:pause", "Stop all sending before the next e-mail."),
-    "resume": ("pause:resume", "End a pause: what waited may go out."),
-    "hold": ("hold:hold", "Hold a workspace, or one name in it."),
-    "release": ("hold:release", "End a hold: what waited behind it may go out."),
-    "audit": ("audit:audit", "Show who changed what, the newest first."),
-    "forecast": ("forecast:forecast", "Say when a campaign will be done, and what would help."),
-    "unsuppress": ("suppress:unsuppress", "Take an address off the suppression list."),
-    "email": ("email:app", "Send, list, find, show, retry, cancel and resolve e-mails."),
-    "account": ("account:app", "Add, change, verify, pause, resume and remove sender accounts."),
-    "secrets": ("secrets:app", "Change the key that seals the accounts' passwords."),
-    "workspace": ("workspace:app", "Add, list, show, suspend and readmit workspaces."),
-    "key": ("key:app", "Add, list and revoke keys of the HTTP API."),
-    "domain": ("domain:app", "Add, check, grant, list and remove domains of workspaces."),
-    "user": ("user:app", "Register users, see who is throttled and why, throttle and lift by hand."),
-    "admin": ("admin:app", "Invite the people who run the service, let them in, keep them out."),
-    "member": ("member:app", "Invite the people who sign in to a workspace, and say what they may do."),
-    "campaign": ("campaign:app", "Write, launch, pause and watch campaigns; see who got what, and retry the rest."),
-    "template": ("template:app", "Write, check, preview and remove what e-mails say."),
-    "sequence": ("sequence:app", "Put templates in a row: a first e-mail, and those that follow it."),
-    "schedule": ("schedule:app", "Say when a workspace sends its campaigns, and how much a day."),
-    "prospects": ("prospects:app", "Import, list, pause and remove the people you write to."),
-    "person": ("person:app", "Hand out or erase what is stored about one person."),
-    "portal": (
-        "portal:app",
-        "The product's own e-mails (welcome, sign-in code …): list, preview, check, send, and a workspace's own words for them.",
-    ),
-    "suppress": ("suppress:app", "Never write to an address again."),
-    "inbox": ("inbox:app", "A mail server for development: keeps every mail, sends none on."),
-    "emulate": ("emulate:app", "Services that mail goes out through, played on this machine."),
-    "db": ("db:app", "Start, stop, migrate and look at the database."),
-    "region": ("region:app", "See the regions, and place workspaces in them."),
-    "bench": ("bench:app", "Measure this machine. What needs a database makes one of its own and drops it."),
-    "simulate": ("simulate:app", "Let days pass in minutes, beside what is real. No mail leaves."),
+GROUPS = {
+    "Start": {
+        "up": ("up:up", "Start everything on this machine, with a demonstration."),
+        "status": ("status:status", "Show what is going on, and why mail is not going out."),
+        "doctor": ("doctor:doctor", "Check the installation, and say what to fix."),
+        "settings": ("settings:settings", "List every setting, its value and its source."),
+    },
+    "Send": {
+        "email": ("email:app", "Send, list, find, show, retry, cancel and resolve e-mails."),
+        "template": ("template:app", "Write, check, preview and remove templates."),
+        "portal": ("portal:app", "Your product's own e-mails, such as welcome and sign-in code."),
+        "suppress": ("suppress:app", "Keep addresses that must not get mail."),
+        "explain": ("explain:explain", "Explain a server's reply, and what Fairpost does about it."),
+    },
+    "Campaigns": {
+        "campaign": ("campaign:app", "Write, launch, pause and watch campaigns."),
+        "sequence": ("sequence:app", "Put templates in order: a first e-mail and its follow-ups."),
+        "prospects": ("prospects:app", "Import, list, pause and remove the people you write to."),
+        "schedule": ("schedule:app", "Set when a workspace sends its campaigns, and how much a day."),
+        "forecast": ("forecast:forecast", "Forecast when a campaign will be done."),
+    },
+    "Accounts": {
+        "account": ("account:app", "Add, change, verify, pause, resume and remove sender accounts."),
+        "secrets": ("secrets:app", "Change the key that encrypts account passwords."),
+    },
+    "Workspaces": {
+        "workspace": ("workspace:app", "Add, list, show, suspend and readmit workspaces."),
+        "user": ("user:app", "Register users, see who is throttled and why."),
+        "member": ("member:app", "Invite people to a workspace, and set what they may do."),
+        "key": ("key:app", "Add, list and revoke API keys."),
+        "domain": ("domain:app", "Add, check, grant, list and remove sending domains."),
+        "privacy": ("privacy:app", "Export or erase what is stored about a person."),
+        "hold": ("hold:hold", "Hold the mail of a workspace, domain, user or stream."),
+        "release": ("hold:release", "End a hold."),
+    },
+    "Operate": {
+        "work": ("work:work", "Run the engine: send what is waiting."),
+        "api": ("api:api", "Serve the HTTP API and the pages."),
+        "pause": ("pause:pause", "Stop all sending before the next e-mail."),
+        "resume": ("pause:resume", "End a pause."),
+        "fairness": ("fairness:fairness", "Show who is waiting, who was served, and how evenly."),
+        "metrics": ("metrics:metrics", "Print or serve metrics for Prometheus."),
+        "audit": ("audit:audit", "Show who changed what, newest first."),
+        "admin": ("admin:app", "Invite and remove the people who run the service."),
+        "db": ("db:app", "Start, stop, migrate and inspect the database."),
+        "region": ("region:app", "List regions, and place workspaces in them."),
+    },
+    "Develop": {
+        "inbox": ("inbox:app", "A mail server for development that keeps every mail."),
+        "emulate": ("emulate:app", "Run emulated providers on this machine."),
+        "simulate": ("simulate:app", "Simulate days of sending in minutes. No mail leaves."),
+        "bench": ("bench:app", "Measure the speed of this machine."),
+    },
+}
+COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
+
+# Until the next version, the words of the one before lead to their successors.
+RENAMED = {
+    ("person",): ("privacy",),
+    ("unsuppress",): ("suppress", "remove"),
+    ("campaign", "course"): ("campaign", "progress"),
+    ("campaign", "who"): ("campaign", "recipients"),
+    ("user", "lift"): ("user", "unthrottle"),
 }
 
 
@@ -92,6 +112,19 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _renamed(args))
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        lines = {name: TyperCommand(name, help=line) for name, (_, line) in COMMANDS.items()}
-        TyperGroup(commands={**lines}).format_commands(ctx, formatter)
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in group.items()])
+
+
+def _renamed(args: list[str]) -> list[str]:
+    for old, new in RENAMED.items():
+        if tuple(args[: len(old)]) == old:
+            typer.echo(f"note: `fairpost {' '.join(old)}` is now `fairpost {' '.join(new)}`", err=True)
+            return [*new, *args[len(old) :]]
+    return args

@@ -1,4 +1,4 @@
-"""How `fairpost campaign course` looks: what was foreseen, what came, and what is to be expected now."""
+"""How `fairpost campaign progress` looks: what was foreseen, what came, and what is to be expected now."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairpost.store.migrations import Applied
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Start, stop, migrate and look at the database.")
+app = typer.Typer(no_args_is_help=True, help="Start, stop, migrate and inspect the database.")
 
 APP_LOGIN = "app"
 ELSEWHERE = "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set): {}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check what usually goes wrong, and say what to type.
+    """Check the installation, and say what to fix.
 
     Ends with 1 if there is a problem, so that a monitor can ask it.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fairpost.model.workspace import Domain
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Add, check, grant, list and remove domains of workspaces.")
+app = typer.Typer(no_args_is_help=True, help="Add, check, grant, list and remove sending domains.")
 
 ARGUMENTS = {"domain": "DOMAIN"}
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]

@@ -362,7 +362,7 @@ async def _retry(store: "Store", email: EmailId, id_: str) -> str:
 
     moved = value_of(await retry(actor(), RetryEmail(id=email), store), id=id_)
     if moved.before is State.BOUNCED:
-        return f"retried {id_}; its address is on the suppression list until you type: fairpost unsuppress ADDRESS"
+        return f"retried {id_}; its address is on the suppression list until you type: fairpost suppress remove ADDRESS"
     return f"retried {id_}"
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairpost.dev.emulate.faults import Fault
     from fairpost.dev.emulate.server import EmulatorOptions, GmailEmulator
 
-app = typer.Typer(no_args_is_help=True, help="Services that mail goes out through, played on this machine.")
+app = typer.Typer(no_args_is_help=True, help="Run emulated providers on this machine.")
 
 KEY_FILE = "gmail-emulator.json"
 FAULT_BYTES_MAX = 1_048_576

@@ -106,7 +106,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a server's reply means, and what the engine does about it.
+    """Explain a server's reply, and what Fairpost does about it.
 
     Without a reply, JSON lines are read from standard input (code, text, and if known enhanced, phase, channel; or an
     error body of an API), and a JSON line is printed for each. After a line that cannot be read it goes on, and ends with 1.

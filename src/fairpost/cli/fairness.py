@@ -28,7 +28,7 @@ def fairness(
     workspace: Annotated[str | None, typer.Option(help="Look inside one: its domains and users.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who waits, who was served, and how evenly.
+    """Show who is waiting, who was served, and how evenly.
 
     Quick, however much is waiting: it reads counters, not e-mails. Gini 0 and Jain 1 mean that all had the same. Uneven is not unfair: who sends
     more gets more. Whether small senders suffer from it is to be seen in how long they wait.

@@ -99,7 +99,7 @@ def forecast(
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say when a campaign will be done, and what would help.
+    """Forecast when a campaign will be done.
 
     Computed by the rules that the engine keeps: each account's limits, the sending window, the daily quota, pauses and steps. Of a campaign that is there:
     from where it stands now, and beside it what was foreseen at the launch. Nothing is sent. Bounces, retries, outages and other campaigns on the

@@ -31,7 +31,7 @@ def hold(
         datetime | None, typer.Option(parser=moment, metavar="TIME", help="Until when: 2030-01-31T09:00:00Z.")
     ] = None,
 ) -> None:
-    """Hold a workspace, or one name in it.
+    """Hold the mail of a workspace, domain, user or stream.
 
     Nothing of it goes out until then, or until released. What is being sent already is not called back.
 
@@ -49,7 +49,7 @@ def hold(
 
 
 def release(workspace: Workspace, domain: Domain = None, user: User = None, stream: Stream = None) -> None:
-    """End a hold: what waited behind it may go out.
+    """End a hold.
 
     \b
     Example: fairpost release acme --user ann

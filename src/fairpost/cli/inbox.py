@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairpost.model.email import Attachment
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="A mail server for development: keeps every mail, sends none on.")
+app = typer.Typer(no_args_is_help=True, help="A mail server for development that keeps every mail.")
 
 LATEST = 0  # stands for the newest; ids begin with 1
 ID_MAX = 2**63 - 1  # a bigint

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairpost.model.workspace import ApiKey
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Add, list and revoke keys of the HTTP API.")
+app = typer.Typer(no_args_is_help=True, help="Add, list and revoke API keys.")
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
 

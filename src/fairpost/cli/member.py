@@ -13,7 +13,7 @@ from fairpost.model.person import Role
 if TYPE_CHECKING:
     from fairpost.actions.members import Lowered
 
-app = typer.Typer(no_args_is_help=True, help="Invite the people who sign in to a workspace, and say what they may do.")
+app = typer.Typer(no_args_is_help=True, help="Invite people to a workspace, and set what they may do.")
 
 MEMBER_ROLES = ", ".join(role for role in Role if role is not Role.ADMIN)
 

@@ -25,7 +25,7 @@ def metrics(
     ] = None,
     window: Annotated[str, typer.Option(metavar="SPAN", help="What counts as served: 1h to 24h.")] = "1h",
 ) -> None:
-    """Print figures for Prometheus, or serve them.
+    """Print or serve metrics for Prometheus.
 
     The same that `fairpost fairness` shows, without names of senders; it names accounts, so keep it inside your network. However many scrapers ask, it
     looks once a second. Where there are several regions and none is chosen, it shows all of them, each with the label `region`.

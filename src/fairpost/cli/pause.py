@@ -50,7 +50,7 @@ def pause(
 
 
 def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """End a pause: what waited may go out.
+    """End a pause.
 
     After a restore it also says that the database, as it is now, is the one to go on with.
 

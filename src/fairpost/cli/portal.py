@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="The product's own e-mails (welcome, sign-in code …): list, preview, check, send, and a workspace's own words for them.",
+    help="Your product's own e-mails, such as welcome and sign-in code.",
 )
 
 PortalName = Annotated[str, typer.Argument(metavar="PORTAL", help="hub, org, agency, admin, or one of yours.")]

@@ -12,7 +12,7 @@ from fairpost.settings import read_settings
 if TYPE_CHECKING:
     from fairpost.regions.survey import Sight
 
-app = typer.Typer(no_args_is_help=True, help="See the regions, and place workspaces in them.")
+app = typer.Typer(no_args_is_help=True, help="List regions, and place workspaces in them.")
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="a-z, 0-9 and ._- (1..100), like acme.")]
 

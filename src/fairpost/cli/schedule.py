@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(no_args_is_help=True, help="Say when a workspace sends its campaigns, and how much a day.")
+app = typer.Typer(no_args_is_help=True, help="Set when a workspace sends its campaigns, and how much a day.")
 
 ZONES_NAMED = 3
 IN_OPTIONS = {  # how the rules call what these say

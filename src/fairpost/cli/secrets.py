@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fairpost.vault.keyring import Keyring
     from fairpost.vault.rotation import Rotation
 
-app = typer.Typer(no_args_is_help=True, help="Change the key that seals the accounts' passwords.")
+app = typer.Typer(no_args_is_help=True, help="Change the key that encrypts account passwords.")
 
 
 @app.command("rotate")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
     from fairpost.store.templates import StoredSequence, StoredTemplate
 
-app = typer.Typer(no_args_is_help=True, help="Put templates in a row: a first e-mail, and those that follow it.")
+app = typer.Typer(no_args_is_help=True, help="Put templates in order: a first e-mail and its follow-ups.")
 
 STEPS_MAX = 100
 

@@ -7,7 +7,7 @@ from fairpost.settings import ShownSetting, shown_settings
 
 
 def settings(as_json: AsJson = False) -> None:
-    """List every setting, its value and where that comes from.
+    """List every setting, its value and its source.
 
     Secrets are not shown. A wrong one is an error that names it, as with every command.
 

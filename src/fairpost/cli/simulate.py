@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fairpost.dev.simulate.fairness import Course
     from fairpost.dev.simulate.providers import Result
 
-app = typer.Typer(no_args_is_help=True, help="Let days pass in minutes, beside what is real. No mail leaves.")
+app = typer.Typer(no_args_is_help=True, help="Simulate days of sending in minutes. No mail leaves.")
 
 
 class ScenarioName(StrEnum):

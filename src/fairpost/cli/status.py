@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show the queue, the accounts, and why nothing is sending.
+    """Show what is going on, and why mail is not going out.
 
     Quick, however much is waiting. Scheduled and ready e-mails are counted together as waiting: telling them apart would mean reading them all.
 

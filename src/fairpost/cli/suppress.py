@@ -1,4 +1,4 @@
-"""`fairpost suppress` and `unsuppress`: the addresses that get no mail any more."""
+"""`fairpost suppress`: the addresses that must not get mail."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +32,7 @@ class AddressOrCommand(TyperGroup):
 app = typer.Typer(
     cls=AddressOrCommand,
     no_args_is_help=True,
-    help='Never write to an address again.\n\n\b\nExample: fairpost suppress ann@example.com --reason "asked us to stop"',
+    help='Keep addresses that must not get mail.\n\n\b\nExample: fairpost suppress ann@example.com --reason "asked us to stop"',
 )
 
 Address = Annotated[
@@ -228,16 +228,17 @@ def export(
         typer.echo(f"wrote {written:,} addresses to {file}")
 
 
-def unsuppress(address: Address, workspace: Workspace = None, everywhere: Everywhere = False) -> None:
+@app.command()
+def remove(address: Address, workspace: Workspace = None, everywhere: Everywhere = False) -> None:
     """Take an address off the suppression list.
 
     \b
-    Example: fairpost unsuppress ann@example.com
+    Example: fairpost suppress remove ann@example.com
     """
-    from fairpost.actions.suppressions import Unsuppress, remove
+    from fairpost.actions import suppressions
 
     where = _scope(workspace, everywhere)
-    act(remove, Unsuppress(workspace=where, address=address))
+    act(suppressions.remove, suppressions.Unsuppress(workspace=where, address=address))
     typer.echo(f"no longer suppressed: {address} in {_in_words(where)}")
 
 

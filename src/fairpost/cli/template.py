@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
     from fairpost.store.templates import StoredSequence, StoredTemplate
 
-app = typer.Typer(no_args_is_help=True, help="Write, check, preview and remove what e-mails say.")
+app = typer.Typer(no_args_is_help=True, help="Write, check, preview and remove templates.")
 
 Name = Annotated[str, typer.Argument(callback=checked_name, metavar="NAME", help="The template's name, like welcome.")]
 

@@ -50,7 +50,7 @@ def up(
         ),
     ] = None,
 ) -> None:
-    """Start everything, show it at work, and keep it running until Ctrl-C.
+    """Start everything on this machine, with a demonstration.
 
     The database, the engine that sends through all accounts (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. The demonstration goes over SMTP
     into that inbox and no further: a rush of seconds, then half an hour of everyday mail, so that every page has something to show.

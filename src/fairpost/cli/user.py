@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairpost.observe.senders import ShownSender
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Register users, see who is throttled and why, throttle and lift by hand.")
+app = typer.Typer(no_args_is_help=True, help="Register users, see who is throttled and why.")
 
 NAME_MAX = 200
 PLAN_MAX = 100
@@ -193,7 +193,7 @@ def throttle(
 
 
 @app.command()
-def lift(
+def unthrottle(
     workspace: Workspace,
     user: User = None,
     immune_for: Annotated[
@@ -201,24 +201,24 @@ def lift(
         typer.Option(parser=span, metavar="SPAN", help="So long no score throttles it again. [default: 24h]"),
     ] = None,
 ) -> None:
-    """Lift a throttle: what waited behind it may go out.
+    """Lift a throttle, so that what was waiting behind it can go out.
 
-    Whoever imposed it, a score or a person. For a while no score throttles the same sender again.
+    It does not matter whether a score or a person imposed it. For a while no score throttles the same sender again.
 
     \b
-    Example: fairpost user lift acme ann
+    Example: fairpost user unthrottle acme ann
     """
-    from fairpost.actions.senders import Unthrottle, unthrottle
+    from fairpost.actions import senders
     from fairpost.observe.emails import stops_on
     from fairpost.observe.senders import waiting_behind
     from fairpost.policy.senders import IMMUNE_FOR
     from fairpost.startup.parts import sender_policy
 
     id_, settings = _id(workspace, user), read_settings()
-    request = Unthrottle(sender=id_, policy=sender_policy(settings), immune_for=immune_for or IMMUNE_FOR)
+    request = senders.Unthrottle(sender=id_, policy=sender_policy(settings), immune_for=immune_for or IMMUNE_FOR)
 
     async def work(store: "Store") -> "tuple[Sender, int, list[Stop]]":
-        found = await act_on(store, unthrottle, request)
+        found = await act_on(store, senders.unthrottle, request)
         stops = await stops_on(store, found.id.workspace, user=found.id.name if user is not None else None)
         return found, await waiting_behind(store, found.id), stops
 

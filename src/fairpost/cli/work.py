@@ -29,7 +29,7 @@ def work(
         bool, typer.Option("--ends-with-stdin", help="End when standard input does: for programs that start it.")
     ] = False,
 ) -> None:
-    """Send what waits, through all accounts, until Ctrl-C or SIGTERM.
+    """Run the engine: send what is waiting.
 
     Starts a process for each account that has work. Any number of machines may run it on one database. With regions, it
     knows only its own. With FAIRPOST_ENGINE=off it sends nothing, and waits for the signal. The first signal finishes what is under way and gives the rest back; the second ends at once.

@@ -46,6 +46,6 @@ def _paragraph(sender: Sender) -> str:
             f"  since {sender.throttle.since:%Y-%m-%d %H:%M:%S %Z}, until {sender.throttle.until:%Y-%m-%d %H:%M:%S %Z}",
             f"  score {sender.score} of 100, confidence {sender.confidence:.2f}",
             *(f"  - {reason}" for reason in sender.reasons),
-            f"  To let it go: fairpost user lift {shlex.join(names)}",
+            f"  To let it go: fairpost user unthrottle {shlex.join(names)}",
         ]
     )

@@ -154,14 +154,15 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost release {workspace} --stream {name}",
     ),
     "throttle.workspace": _state(
-        "Workspace {workspace} is throttled until {until}[: {why}].", "fairpost user lift {workspace}"
+        "Workspace {workspace} is throttled until {until}[: {why}].", "fairpost user unthrottle {workspace}"
     ),
     "throttle.domain": _state(
-        "Domain {name} of workspace {workspace} is throttled until {until}[: {why}].", "fairpost user lift {workspace}"
+        "Domain {name} of workspace {workspace} is throttled until {until}[: {why}].",
+        "fairpost user unthrottle {workspace}",
     ),
     "throttle.user": _state(
         "User {name} of workspace {workspace} is throttled until {until}[: {why}].",
-        "fairpost user lift {workspace} {name}",
+        "fairpost user unthrottle {workspace} {name}",
     ),
     "window.closed": _state(
         "{name} of workspace {workspace} waits until {until}[: {why}].",
@@ -180,7 +181,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.held_back": _state(
         "Only e-mails that are held back are left: {in_doubt} in doubt, {parked} for paused recipients.",
-        "fairpost campaign who {name} --workspace {workspace}",
+        "fairpost campaign recipients {name} --workspace {workspace}",
     ),
     "campaign.ending": _state("About to complete."),
     "campaign.window_closed": _state(

@@ -1,4 +1,4 @@
-"""`fairpost person`, and `fairpost db retain`: what is stored about one person, and for how long."""
+"""`fairpost privacy`, and `fairpost db retain`: what is stored about one person, and for how long."""
 
 import json
 import re
@@ -25,28 +25,28 @@ def people(cli: Cli, url: str) -> Cli:
 
 
 def test_erasing_says_what_was_erased_and_a_second_time_finds_nothing(people: Cli) -> None:
-    people.ok("person", "erase", "ann@there.test", "--dry-run")
-    foreseen = people.json("person", "erase", "ANN@there.test", "--dry-run")
+    people.ok("privacy", "erase", "ann@there.test", "--dry-run")
+    foreseen = people.json("privacy", "erase", "ANN@there.test", "--dry-run")
     assert (foreseen["dry_run"], foreseen["emails"], foreseen["taken_out"]) == (True, 1, 1)
-    done = people.json("person", "erase", "ANN@there.test", "--yes")
+    done = people.json("privacy", "erase", "ANN@there.test", "--yes")
     assert {**done, "dry_run": True} == foreseen
-    again = people.json("person", "erase", "ann@there.test", "--yes")
+    again = people.json("privacy", "erase", "ann@there.test", "--yes")
     assert (again["emails"], again["taken_out"], again["in_hand"]) == (0, 0, [])
     assert "ann@there.test" not in people.ok("email", "list")
 
 
 def test_nobody_is_erased_by_mistake(people: Cli) -> None:
-    people.error("person", "erase", "ann@there.test", code=1)
-    assert people.json("person", "erase", "ann@there.test", "--dry-run")["emails"] == 1
-    error = people.error("person", "erase", "a@b.test", "--workspace", "w", "--all-workspaces", code=2)
+    people.error("privacy", "erase", "ann@there.test", code=1)
+    assert people.json("privacy", "erase", "ann@there.test", "--dry-run")["emails"] == 1
+    error = people.error("privacy", "erase", "a@b.test", "--workspace", "w", "--all-workspaces", code=2)
     assert "--workspace" in error
     assert "--all-workspaces" in error
-    assert "ADDRESS" in people.error("person", "erase", "ann", "--yes")
-    assert people.json("person", "erase", "ann@there.test", "--dry-run")["emails"] == 1
+    assert "ADDRESS" in people.error("privacy", "erase", "ann", "--yes")
+    assert people.json("privacy", "erase", "ann@there.test", "--dry-run")["emails"] == 1
 
 
 def test_an_erased_person_is_on_the_list_by_a_hash(cli: Cli, url: str) -> None:
-    cli.ok("person", "erase", "ann@there.test", "--yes")
+    cli.ok("privacy", "erase", "ann@there.test", "--yes")
     assert cli.json("suppress", "list") == []
     assert re.search(r"\b1\b", cli.ok("suppress", "list")), "counted, but not named"
     assert len(cli.json("suppress", "show", "Ann@There.test")["suppressed"]) == 1
@@ -56,13 +56,13 @@ def test_an_erased_person_is_on_the_list_by_a_hash(cli: Cli, url: str) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
     deliver(url)
     assert cli.json("email", "show", id_)["state"] == "suppressed"
-    cli.ok("unsuppress", "ann@there.test")
+    cli.ok("suppress", "remove", "ann@there.test")
     assert cli.json("suppress", "show", "Ann@There.test")["suppressed"] == []
     assert not re.search(r"\d", cli.ok("suppress", "list"))
 
 
 def test_a_list_that_is_imported_does_not_bring_an_erased_address_back(people: Cli, tmp_path: Path) -> None:
-    people.ok("person", "erase", "ann@there.test", "--yes")
+    people.ok("privacy", "erase", "ann@there.test", "--yes")
     (tmp_path / "list.csv").write_text("ann@there.test\ncid@there.test\n")
     imported = people.json("suppress", "import", tmp_path / "list.csv")
     assert (imported["added"], imported["known"]) == (1, 1)
@@ -73,7 +73,7 @@ def test_an_export_has_everything_of_one_person_and_nothing_of_others(people: Cl
     people.ok("suppress", "ann@there.test", "--reason", "unwanted")
     (tmp_path / "people.csv").write_text("email,first_name\nann@there.test,Ann\nbob@there.test,Bob\n")
     people.ok("prospects", "import", "spring", tmp_path / "people.csv")
-    found = json.loads(people.ok("person", "export", "Ann@There.test"))
+    found = json.loads(people.ok("privacy", "export", "Ann@There.test"))
     assert found["address"].lower() == "ann@there.test"
     assert [p["fields"]["first_name"] for p in found["prospects"]] == ["Ann"]
     assert found["prospects"][0]["lists"] == ["spring"]
@@ -87,10 +87,10 @@ def test_an_export_has_everything_of_one_person_and_nothing_of_others(people: Cl
 
 def test_an_export_goes_into_a_file_whole(people: Cli, tmp_path: Path) -> None:
     file = tmp_path / "ann.json"
-    assert " 2 " in people.ok("person", "export", "ann@there.test", "--all-workspaces", "--output", file)
+    assert " 2 " in people.ok("privacy", "export", "ann@there.test", "--all-workspaces", "--output", file)
     assert len(json.loads(file.read_text())["emails"]) == 2
-    assert "--force" in people.error("person", "export", "ann@there.test", "--output", file)
-    people.ok("person", "export", "nobody@there.test", "--output", file, "--force")
+    assert "--force" in people.error("privacy", "export", "ann@there.test", "--output", file)
+    people.ok("privacy", "export", "nobody@there.test", "--output", file, "--force")
     assert json.loads(file.read_text()) == {
         "address": "nobody@there.test",
         **{name: [] for name in ("prospects", "suppressions", "soft_bounces", "inbox_mails", "events", "emails")},

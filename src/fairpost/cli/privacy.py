@@ -1,4 +1,4 @@
-"""`fairpost person`: all that is stored about one person, handed out or erased."""
+"""`fairpost privacy`: all that is stored about one person, handed out or erased."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairpost.model.retention import Erasure
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Hand out or erase what is stored about one person.")
+app = typer.Typer(no_args_is_help=True, help="Export or erase what is stored about a person.")
 
 Address = Annotated[
     str,
@@ -49,7 +49,7 @@ def erase(
     What waits for the person is not sent. The suppression list keeps a hash, so that nobody writes to the address again.
 
     \b
-    Example: fairpost person erase ann@example.com --all-workspaces
+    Example: fairpost privacy erase ann@example.com --all-workspaces
     """
     from fairpost.actions import privacy
     from fairpost.store import privacy as persons
@@ -109,7 +109,7 @@ def export(
     Prospects, lists, e-mails with their content and attempts, suppressions, events. Other recipients are left out.
 
     \b
-    Example: fairpost person export ann@example.com --all-workspaces --output ann.json
+    Example: fairpost privacy export ann@example.com --all-workspaces --output ann.json
     """
     from fairpost.store import privacy as persons
 
