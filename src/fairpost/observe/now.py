@@ -191,7 +191,7 @@ class NowWatch:
 
 
 # What was sent: of the installation since accounts keep books; of a workspace by its own counters, in this hour and the one before.
-_SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases l"
+_SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases_now() l"
 _OWN_SENT = """
     SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a
     WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of($2) - interval '1 hour' GROUP BY 1"""

@@ -150,7 +150,7 @@ async def _measure(case: Case, seconds: float) -> None:
 
 
 async def _sent(store: Store) -> int:
-    return int(await store.value("SELECT sum(sent_total) FROM fairpost.leases"))
+    return int(await store.value("SELECT sum(sent_total) FROM fairpost.leases_now()"))
 
 
 async def _until_sent_all(store: Store) -> None:

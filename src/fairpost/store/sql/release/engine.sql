@@ -93,19 +93,4 @@ BEGIN
     CROSS JOIN LATERAL (SELECT * FROM fairpost.leases l WHERE l.account_id = a.id ORDER BY l.step DESC LIMIT 1) l;
 END $$;
 
--- Accounts with an e-mail in doubt that its own policy wants sent again.
-CREATE OR REPLACE FUNCTION fairpost.accounts_in_doubt() RETURNS SETOF bigint
-LANGUAGE sql STABLE SET enable_seqscan = off AS $$
-    SELECT DISTINCT q.account_id FROM fairpost.queue q
-    WHERE NOT q.waiting AND q.state = 'in_doubt' AND q.on_doubt = 'resend' AND q.attempts < q.attempts_max
-    AND (q.evidence IS NULL OR q.evidence ? 'unknown')
-$$;
-
--- Those with an e-mail in doubt about which its provider can be asked: by whoever drives the account.
-CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
-LANGUAGE sql STABLE SET enable_seqscan = off AS $$
-    SELECT DISTINCT q.account_id FROM fairpost.queue q
-    WHERE NOT q.waiting AND q.state = 'in_doubt' AND q.evidence IS NOT NULL AND NOT q.evidence ? 'unknown'
-$$;
-
 DROP FUNCTION IF EXISTS fairpost.suspend_account(bigint, bigint, text, timestamptz);

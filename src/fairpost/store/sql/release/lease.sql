@@ -29,7 +29,7 @@ BEGIN
         UPDATE fairpost.leases l SET epoch = take_lease.epoch, owner = p_owner, until = take_lease.until, server = pg_postmaster_start_time(),
             revision = (SELECT a.revision FROM fairpost.accounts a WHERE a.id = p_account)
         WHERE l.account_id = p_account AND l.step = lease.step;
-        PERFORM fairpost.recover(p_account, epoch, now);
+        PERFORM fairpost.recover(p_account, epoch);
     END IF;
 END $$;
 
@@ -92,17 +92,17 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.drop_lease(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    t timestamptz;
     held_step bigint;
+    is_all_free boolean;
 BEGIN
     SELECT l.step INTO held_step FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch ORDER BY l.step DESC LIMIT 1 FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    t := coalesce(p_now, clock_timestamp());
-    -- The epoch moves on, so that nothing this holder still has under way can change a row.
-    UPDATE fairpost.leases l SET epoch = p_epoch + 1, owner = NULL, until = '-infinity' WHERE l.account_id = p_account AND l.step = held_step;
-    PERFORM fairpost.recover(p_account, p_epoch + 1, t);
+    is_all_free := fairpost.recover(p_account, p_epoch + 1);
+    -- The epoch moves on, so that nothing this holder still has under way can change a row. Where an e-mail is left, the owner stays, and reaping comes back to it.
+    UPDATE fairpost.leases l SET epoch = p_epoch + 1, owner = CASE WHEN is_all_free THEN NULL ELSE coalesce(l.owner, 'unknown') END, until = '-infinity'
+    WHERE l.account_id = p_account AND l.step = held_step;
     RETURN true;
 END $$;
 
@@ -115,8 +115,7 @@ DECLARE
 BEGIN
     FOR dead IN SELECT l.account_id, l.epoch FROM fairpost.accounts a CROSS JOIN LATERAL (
                     SELECT l.account_id, l.epoch, l.owner, l.until FROM fairpost.leases l WHERE l.account_id = a.id ORDER BY l.step DESC LIMIT 1) l
-                WHERE l.until <= coalesce(p_now, clock_timestamp())
-                AND (l.owner IS NOT NULL OR EXISTS (SELECT FROM fairpost.queue q WHERE q.account_id = l.account_id AND NOT q.waiting AND q.state <> 'in_doubt'))
+                WHERE l.until <= coalesce(p_now, clock_timestamp()) AND l.owner IS NOT NULL
                 ORDER BY l.account_id LOOP
         PERFORM FROM fairpost.leases l WHERE l.account_id = dead.account_id AND l.epoch = dead.epoch AND l.until <= coalesce(p_now, clock_timestamp())
         ORDER BY l.step DESC LIMIT 1 FOR UPDATE SKIP LOCKED;
@@ -124,6 +123,7 @@ BEGIN
         PERFORM fairpost.drop_lease(dead.account_id, dead.epoch, p_now);
         n := n + 1;
     END LOOP;
+    PERFORM fairpost.forget_resolved();
     RETURN n;
 END $$;
 

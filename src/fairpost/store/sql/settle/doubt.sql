@@ -1,10 +1,34 @@
 -- What becomes of an e-mail in doubt. Nobody guesses: its policy, a transport that can be asked, or a person decides.
 
--- Those of an account, oldest first.
+-- Those of an account, oldest first. Each is in `doubtful`, which costs the doubts; what accounts hold costs all that they have sent while a transaction was held open.
 CREATE OR REPLACE FUNCTION fairpost.doubts(p_account bigint, p_max integer) RETURNS SETOF fairpost.queue
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-    SELECT q.* FROM fairpost.queue q   -- as in recover.sql
-    WHERE q.account_id BETWEEN p_account AND p_account AND NOT q.waiting AND q.state = 'in_doubt' ORDER BY q.account_id, q.id LIMIT p_max
+    SELECT q.* FROM (SELECT d.email_id FROM fairpost.doubtful d WHERE d.account_id = p_account GROUP BY d.email_id ORDER BY d.email_id) d
+    CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
+    WHERE q.account_id = p_account AND q.state = 'in_doubt' ORDER BY d.email_id LIMIT p_max
+$$;
+
+-- Accounts with an e-mail in doubt that its own policy wants sent again.
+CREATE OR REPLACE FUNCTION fairpost.accounts_in_doubt() RETURNS SETOF bigint
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SELECT DISTINCT q.account_id FROM fairpost.doubtful d CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
+    WHERE q.state = 'in_doubt' AND q.on_doubt = 'resend' AND q.attempts < q.attempts_max AND (q.evidence IS NULL OR q.evidence ? 'unknown')
+$$;
+
+-- Those with an e-mail in doubt about which its provider can be asked: by whoever drives the account.
+CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SELECT DISTINCT q.account_id FROM fairpost.doubtful d CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
+    WHERE q.state = 'in_doubt' AND q.evidence IS NOT NULL AND NOT q.evidence ? 'unknown'
+$$;
+
+-- Forgets what is in doubt no more.
+CREATE OR REPLACE FUNCTION fairpost.forget_resolved() RETURNS void
+LANGUAGE sql AS $$
+    DELETE FROM fairpost.doubtful d WHERE d.ctid = ANY (ARRAY(
+        SELECT d.ctid FROM fairpost.doubtful d
+        WHERE (SELECT true FROM fairpost.queue q WHERE q.id = d.email_id AND q.account_id = d.account_id AND q.state = 'in_doubt' LIMIT 1) IS NULL
+        ORDER BY d.account_id, d.email_id))   -- in the order of the index: else only a scan in sequence could serve
 $$;
 
 -- Whether it might still be sent now, and to whom not any more: `verdict` as of a begin, and nothing changes.

@@ -1,8 +1,11 @@
 -- What a lost lease left behind: untouched e-mails wait again, begun ones are in doubt. Callers have fenced the old epoch.
--- An e-mail that somebody is cancelling just now is left to the next claim or reaping.
-CREATE OR REPLACE FUNCTION fairpost.recover(p_account bigint, p_epoch bigint, p_now timestamptz) RETURNS void
+-- An e-mail that somebody is cancelling just now is left to the next claim or reaping. Says whether none was left.
+DROP FUNCTION IF EXISTS fairpost.recover(bigint, bigint, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.recover(p_account bigint, p_epoch bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
+    lost CONSTANT bigint[] := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.account_id BETWEEN p_account AND p_account AND NOT q.waiting AND q.epoch < p_epoch AND q.state <> 'in_doubt'
+                                    ORDER BY q.account_id, q.id);
     held bigint[];
     back bigint[];
 BEGIN
@@ -12,5 +15,7 @@ BEGIN
     back := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (held) AND q.state = 'claimed');
     UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (back);
     PERFORM fairpost.note(back, 1, true);
-    UPDATE fairpost.queue q SET state = 'in_doubt' WHERE q.id = ANY (held) AND q.state = 'sending';
+    WITH doubted AS (UPDATE fairpost.queue q SET state = 'in_doubt' WHERE q.id = ANY (held) AND q.state = 'sending' RETURNING q.id)
+    INSERT INTO fairpost.doubtful (account_id, email_id) SELECT p_account, d.id FROM doubted d;
+    RETURN lost <@ held;
 END $$;

@@ -80,6 +80,7 @@ BEGIN
         PERFORM fairpost.note(ARRAY[p_id], 1);
     WHEN 'in_doubt' THEN
         UPDATE fairpost.queue q SET state = 'in_doubt', last_error = reply WHERE q.id = p_id;
+        INSERT INTO fairpost.doubtful (account_id, email_id) VALUES (p_account, p_id);
     WHEN 'untouched' THEN
         DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at = email.begun_at AND c.email_id = p_id;
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL, last_error = reply
