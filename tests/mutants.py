@@ -250,31 +250,30 @@ MUTANTS = (
     # The worker
     Mutant(
         "a message is completed in the last moments of the lease",
-        f"{ENGINE}/runner.py",
-        "self._is_granted = clock.monotonic() < self._deadline_s - self._lease_s * MARGIN",
-        "self._is_granted = clock.monotonic() < self._deadline_s",
+        f"{ENGINE}/lease.py",
+        "return clock.monotonic() < self._deadline_s - self.lease_s * MARGIN",
+        "return clock.monotonic() < self._deadline_s",
         (RUNNER, WORKER, LIMITS_HOLD),
     ),
     Mutant(
         "a worker keeps the charge of a send that never reached the server",
-        f"{ENGINE}/runner.py",
-        "self._usage = refund(self._usage)",
+        f"{ENGINE}/pace.py",
+        "self.usage = refund(self.usage)",
         "pass",
         (RUNNER,),
     ),
     Mutant(
         "a resting account keeps the mail it has claimed",
         f"{ENGINE}/runner.py",
-        """        await self._give_back(*self._batch)
-        self._usage =""",
-        """        self._usage =""",
+        "await self._batch.give_back_all()\n        self._pace.rest(rest)",
+        "self._pace.rest(rest)",
         (RUNNER, STOCK),
     ),
     Mutant(
         "recipients suppressed after the claim still get the e-mail",
-        f"{ENGINE}/runner.py",
-        "Intent(without(email, begun.skip), begun.attempt, draft)",
-        "Intent(email, begun.attempt, draft)",
+        f"{ENGINE}/settle.py",
+        "Intent(without(asked.email, begun.skip), begun.attempt, asked.draft)",
+        "Intent(asked.email, begun.attempt, asked.draft)",
         (RUNNER,),
     ),
     Mutant(
@@ -294,8 +293,8 @@ MUTANTS = (
     Mutant(
         "a worker that is woken claims more and more",
         f"{ENGINE}/runner.py",
-        "            await self._give_back(*self._batch)\n        self._may_be_urgent = False\n        if not self._batch:",
-        "            pass\n        is_woken, self._may_be_urgent = self._may_be_urgent, False\n        if not self._batch or is_woken:",
+        "            await self._batch.give_back_all()\n        self._pace.has_looked_for_urgent()\n        if self._batch.first:",
+        "            pass\n        is_woken = self._pace.may_be_urgent\n        self._pace.has_looked_for_urgent()\n        if self._batch.first and not is_woken:",
         (STOCK,),
     ),
     Mutant(
@@ -314,8 +313,8 @@ MUTANTS = (
     ),
     Mutant(
         "an account comes back with the e-mail that had hung",
-        f"{ENGINE}/runner.py",
-        "if email.id != self._troubles.last)",
+        f"{ENGINE}/claim.py",
+        "if email.id != other_than)",
         "if True)",
         (STOCK,),
     ),
@@ -335,7 +334,7 @@ MUTANTS = (
     ),
     Mutant(
         "a worker does not note that it completes a message",
-        f"{ENGINE}/runner.py",
+        f"{ENGINE}/send.py",
         "self._note.complete()",
         "pass",
         (FAILPOINTS,),

@@ -4,7 +4,6 @@ Zero duplicates, zero losses, and nobody has to decide anything.
 """
 
 import json
-import re
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from fairpost.dev.emulate.server import GmailEmulator
-from fairpost.engine import blame, doubts, runner
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
 from fairpost.store.store import Store
@@ -26,7 +24,7 @@ from fairpost.vault.rotation import write_sealed
 from tests.chaos.driver import eventually, until
 from tests.chaos.processes import Engine
 from tests.chaos.test_failpoints import POINTS as OVER_SMTP
-from tests.chaos.test_failpoints import let_time_pass
+from tests.chaos.test_failpoints import let_time_pass, points_of_the_engine
 from tests.chaos.victims import drive, ended, fork, run_account, vault_at
 from tests.simulation.world import draft
 from tests.transports.gmail.sending import client_to
@@ -137,6 +135,5 @@ async def test_an_engine_goes_on_by_itself_after_a_worker_was_killed(
 
 
 def test_every_point_on_the_way_is_tried() -> None:
-    text = Path(runner.__file__).read_text() + Path(blame.__file__).read_text() + Path(doubts.__file__).read_text()
-    assert set(re.findall(r'failpoint\("(\w+)"\)', text)) == {*POINTS, *POINTS_IN_DOUBT, *NOT_PASSED}
+    assert points_of_the_engine() == {*POINTS, *POINTS_IN_DOUBT, *NOT_PASSED}
     assert {*OVER_SMTP, "after_take_up"} >= NOT_PASSED, "what Gmail does not pass is tried over SMTP"

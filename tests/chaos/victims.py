@@ -17,8 +17,7 @@ from types import FrameType
 from typing import Any, Literal
 
 from fairpost.campaigns import launching
-from fairpost.engine import handover as handover_module
-from fairpost.engine import runner as runner_module
+from fairpost.engine import handover, lease, runner, send, settle
 from fairpost.engine.handover import NOWHERE, Handover, Note, folders
 from fairpost.engine.runner import Idle, Rested, Runner
 from fairpost.engine.worker import AccountWorker
@@ -102,7 +101,7 @@ def drive_to_line(
 
 
 LINES = "lines"  # how many there were, if it came to the end
-HANDING_OVER = {module.__file__ for module in (handover_module, runner_module, client)}
+HANDING_OVER = {module.__file__ for module in (handover, lease, runner, send, settle, client)}
 
 
 class Lines:

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from fairpost.compose.message import message_id_of
-from fairpost.engine.runner import LEASE_S, MARGIN, Handled, Idle, Rested, Runner
+from fairpost.engine.lease import LEASE_S, MARGIN
+from fairpost.engine.runner import Handled, Idle, Rested, Runner
 from fairpost.model.account import Account, Lease, Limits
 from fairpost.model.email import Earlier, Outgoing
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.report import Step as Stage
+from fairpost.model.step import StepAnswer, StepRequest
 from fairpost.observe.emails import show_email
 from fairpost.store.store import Claim, Store
 from fairpost.system import clock
@@ -685,3 +687,25 @@ async def test_what_is_cancelled_between_the_claim_and_the_look_at_it_costs_noth
         await runner.run_until_idle()
         await runner.stop()
     assert [(await show_email(store, id_)).state for id_ in (gone, later)] == ["cancelled", "sent"]
+
+
+async def test_every_step_of_an_account_is_one_request_that_another_may_commit(
+    store: Store, account: AccountId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the steps of many accounts can share a commit."""
+    requests: list[StepRequest] = []
+
+    async def take_step(request: StepRequest) -> StepAnswer:
+        requests.append(request)
+        return await store.take_step(request)
+
+    emails = await enqueue(store, n=3)
+    now_s = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now_s)
+    runner = await Runner.start(store, ScriptedTransport(()), account, owner="test", take_step=take_step)
+    assert runner is not None
+    assert [handled.email_id for handled in await runner.run_until_idle()] == emails
+    first, second, third = emails
+    asked = [(r.settles and r.settles.email_id, r.begins and r.begins.email_id) for r in requests]
+    assert asked == [(None, first), (first, None), (None, second), (second, third), (third, None)]
+    assert [r.number for r in requests] == [1, 2, 3, 4, 5]

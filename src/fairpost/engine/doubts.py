@@ -1,7 +1,9 @@
 """What becomes of an e-mail in doubt when nobody looks: the provider is asked, or its own policy decides, once, whoever
 notices first."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
@@ -13,6 +15,45 @@ from fairpost.store.store import Store
 from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import DraftingTransport, Fate, Permission
+
+ASK_AGAIN = timedelta(seconds=10)  # what became of an e-mail in doubt
+
+
+class Doubts:
+    """Those of one account, for the holder of its lease. Keeps when to ask its provider again, where one can be asked."""
+
+    def __init__(
+        self,
+        store: Store,
+        account: Account,
+        transport: DraftingTransport | None,
+        *,
+        permission: Permission,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._account = account
+        self._transport = transport
+        self._permission = permission
+        self._now = now
+        self.ask_at: datetime | None = None
+
+    async def resolve_if_due(self) -> None:
+        if self.ask_at is not None and self._now() >= self.ask_at:
+            await self.resolve()
+
+    async def resolve(self) -> None:
+        """By asking the provider, where one can be asked; else by the e-mails' own policy."""
+        self.ask_at = None
+        if self._transport is not None:
+            is_done = await ask_about_doubts(self._store, self._transport, self._account, self._permission)
+            self.ask_at = None if is_done else self._now() + ASK_AGAIN
+        await resolve_doubts(self._store, self._account.id)
+
+    async def resolve_new(self) -> None:
+        """The provider is not asked at once."""
+        self.ask_at = self._now() + ASK_AGAIN if self._transport is not None else None
+        await resolve_doubts(self._store, self._account.id)
 
 
 async def resolve_doubts(store: Store, account_id: AccountId) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from fairpost.engine.channel import Channel, Message
 from fairpost.engine.handover import NOWHERE, Handover
-from fairpost.engine.runner import LEASE_S
+from fairpost.engine.lease import LEASE_S
 from fairpost.engine.steps import Steps
 from fairpost.engine.worker import IDLE_S_MAX, AccountWorker, Ending, Progress
 from fairpost.model.account import Account

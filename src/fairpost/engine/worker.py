@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairpost.engine.handover import NOWHERE, Handover
-from fairpost.engine.runner import LEASE_S, Handled, Idle, Rested, Runner, Step
+from fairpost.engine.lease import LEASE_S
+from fairpost.engine.runner import Handled, Idle, Rested, Runner, Step
 from fairpost.engine.steps import NO_STEPS, Steps
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.store.store import Store

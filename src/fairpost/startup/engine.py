@@ -15,9 +15,9 @@ from pathlib import Path
 
 from fairpost.engine.channel import Message
 from fairpost.engine.handover import clear_doubts, folders
+from fairpost.engine.lease import LEASE_S
 from fairpost.engine.orchestrator import Orchestrator
 from fairpost.engine.process import WorkerOptions, work
-from fairpost.engine.runner import LEASE_S
 from fairpost.engine.steps import FOLDER as STEPS
 from fairpost.engine.supervisor import Supervisor
 from fairpost.engine.worker import IDLE_S_MAX

@@ -37,6 +37,7 @@ from fairpost.model.public_ids import PublicIds
 from fairpost.model.report import Report
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
+from fairpost.model.step import Begun, SettleVerdict, StepAnswer, StepRequest
 from fairpost.model.transport import SealedSecret, ServerSettings, TransportSettings
 from fairpost.model.troubles import NO_TROUBLES, Troubles
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
@@ -53,22 +54,6 @@ CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
 LIMITS_KEPT, TRANSPORTS_KEPT = 1_024, 16_384
 KEPT_CHARS_MAX = 4_000  # of a transport: a key within can make it long
 
-BeginVerdict = Literal[
-    "begun",
-    "stale",
-    "unconfirmed",
-    "late",
-    "gone",
-    "held",
-    "blocked",
-    "closed",
-    "parked",
-    "inactive",
-    "changed",
-    "suppressed",
-    "expired",
-]
-SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 Level = Literal["workspace", "domain", "user", "stream"]
 Decision = Literal["sent", "failed", "resend"]
 
@@ -79,14 +64,6 @@ class Claim:
     ids: tuple[EmailId, ...]
     again: bool  # others held what there is: look again before sleeping
     next_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    verdict: BeginVerdict
-    skip: tuple[str, ...]
-    attempt: int | None
-    now: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -491,6 +468,23 @@ class Store:
             self._files[content_id] = tuple(Attachment(**row) for row in rows)
         self._files.move_to_end(content_id)
         return self._files[content_id]
+
+    async def take_step(self, request: StepRequest) -> StepAnswer:
+        """Settles one, begins one, or both, in one commit."""
+        lease, step, settles, begins = request.lease, request.number, request.settles, request.begins
+        if settles is None:
+            assert begins is not None
+            begun = await self.begin(lease, begins.email_id, usage=begins.usage, evidence=begins.evidence, step=step)
+            return StepAnswer(begun=begun)
+        settled_as = lease, settles.email_id, settles.verdict, settles.report
+        if begins is None:
+            settled = await self.settle(*settled_as, soft_bounced=settles.soft_bounced, step=step)
+            return StepAnswer(settled=settled)
+        assert begins.evidence is None, "what is drafted first is begun alone"
+        settled, begun = await self.settle_and_begin(
+            *settled_as, follower=begins.email_id, usage=begins.usage, soft_bounced=settles.soft_bounced, step=step
+        )
+        return StepAnswer(settled=settled, begun=begun)
 
     async def begin(
         self,

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fairpost.engine.runner import LEASE_S, Handled, Idle, Rested, Runner
+from fairpost.engine.lease import LEASE_S
+from fairpost.engine.runner import Handled, Idle, Rested, Runner
 from fairpost.model.ids import AccountId
 from fairpost.store.blocks import blocked_for_all
 from fairpost.store.store import Store

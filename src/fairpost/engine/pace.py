@@ -1,0 +1,133 @@
+"""When the account may begin its next e-mail, and how many it may claim for that.
+
+Keeps what the account has used of its limits, the troubles it has met, the pause that the last e-mail asked for, and how
+long an e-mail takes of late. Promises: it decides and does nothing; a send is charged before it begins, and given back only
+where the transport was never touched; nothing but urgent mail breaks into a pause that an e-mail asked for.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from fairpost.model.account import Account, Rest, RestReason, Usage
+from fairpost.model.campaign import Gap
+from fairpost.model.email import Outgoing
+from fairpost.policy.limits import Go, NotBefore, Reason, admit, batch_size, free_at, refund, widened
+from fairpost.system import chance, clock
+
+SHORT_REST = timedelta(minutes=10)  # less is not worth a change of status
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """The pause that the last e-mail asked for: the next one probably does, too."""
+
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """A day that is used up: the account comes back at the moment named."""
+
+    until: datetime
+    reason: str
+
+
+class Pace:
+    def __init__(self, account: Account, usage: Usage) -> None:
+        self._limits = account.limits
+        self.usage = usage
+        self.troubles = account.troubles
+        self._gap: Gap | None = None
+        self._each_s: float | None = None
+        self._since_s = 0.0  # when the work on the present one began
+        self._urgent_at: datetime | None = None  # within a pause that an e-mail asked for, something urgent becomes due
+        self._may_be_urgent = False
+
+    # ── may it begin? ─────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, now: datetime) -> Go | NotBefore | Paced:
+        admitted = self._admit(now)
+        if isinstance(admitted, NotBefore):
+            return admitted
+        until = self._paced_until(self._gap, now)
+        if self._urgent_at is not None and now >= self._urgent_at:
+            self._may_be_urgent, self._urgent_at = True, None
+        return Paced(until) if until is not None and not self._may_be_urgent else admitted
+
+    def ask_for(self, email: Outgoing, now: datetime) -> Paced | None:
+        """Of the next e-mail itself, once the account may begin. None: it may be begun."""
+        self._gap = email.gap
+        until = self._paced_until(email.gap, now)
+        return Paced(until) if until is not None else None
+
+    def ask_for_follower(self, email: Outgoing, now: datetime) -> Go | None:
+        """None: it may not begin in the same moment in which the one before it is settled."""
+        admitted = self._admit(now)
+        return admitted if isinstance(admitted, Go) and self._paced_until(email.gap, now) is None else None
+
+    def _admit(self, now: datetime) -> Go | NotBefore:
+        return admit(self._limits, self.usage, now=now, roll=chance.roll())
+
+    def _paced_until(self, gap: Gap | None, now: datetime) -> datetime | None:
+        """The end of the pause that an e-mail asks for, beside the account's own; None: it is over."""
+        free = free_at(widened(self._limits, gap), self.usage) if gap is not None else None
+        return free if free is not None and free > now else None
+
+    def barred(self, why: NotBefore, now: datetime) -> NotBefore | Rest | Exhausted:
+        """A day that is used up ends the work, so that the account's status says it. Where its end is near (the oldest of a
+        sliding day is just about to leave it), the account merely rests."""
+        if why.reason not in (Reason.DAILY, Reason.WARM_UP) or why.moment is None:
+            return why
+        used = f"{why.reason} reached: {self.usage.day_used} sent"
+        if why.moment - now >= SHORT_REST:
+            return Exhausted(why.moment, used)
+        is_known = self.usage.rest is not None and self.usage.rest.until == why.moment
+        return why if is_known else Rest(why.moment, RestReason.DAILY, used)
+
+    # ── urgent mail ───────────────────────────────────────────────────────────────────────────────────────
+
+    def look_for_urgent(self) -> None:
+        self._may_be_urgent = True
+
+    def await_urgent(self, at: datetime | None) -> None:
+        self._urgent_at = at
+
+    @property
+    def may_be_urgent(self) -> bool:
+        return self._may_be_urgent
+
+    def has_looked_for_urgent(self) -> None:
+        self._may_be_urgent = False
+
+    # ── how many ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def batch_size(self, now: datetime) -> int:
+        if not self.troubles.has_passed:
+            return 2 if self.troubles.last is not None else 1  # it begins one, and not the same as before
+        if self._gap is not None:  # nothing else can be sent before the pause is over
+            return 1
+        return batch_size(self._limits, self.usage, now=now, each_s=self._each_s)
+
+    def start_measuring(self) -> None:
+        self._since_s = clock.monotonic()
+
+    def learn(self, *, is_whole: bool) -> None:
+        """A refusal is quicker than a message that is taken, and says nothing of how many of those can be sent soon."""
+        now_s = clock.monotonic()
+        took_s, self._since_s = now_s - self._since_s, now_s
+        if is_whole or took_s > (self._each_s or 0.0):
+            self._each_s = took_s if self._each_s is None else (self._each_s + took_s) / 2
+
+    # ── what it has used ──────────────────────────────────────────────────────────────────────────────────
+
+    def begun(self, admitted: Go, now: datetime) -> None:
+        self.usage = replace(admitted.usage, last_begun_at=now)  # the next pause counts from the commit
+
+    def refund(self) -> None:
+        self.usage = refund(self.usage)
+
+    def rest(self, rest: Rest) -> None:
+        self.usage = replace(self.usage, rest=rest)
+
+    def bounced(self, bounces: int) -> None:
+        self.usage = replace(self.usage, day_bounces=self.usage.day_bounces + bounces)

@@ -1,0 +1,172 @@
+"""What is begun and not yet settled, and the numbered steps by which the database hears of it.
+
+Keeps at most three things: an e-mail whose beginning was asked for, one that is begun and not handed over, and an outcome
+that is not acknowledged. Promises: each is kept until the database has answered for it; the note of a hand-over stands
+before its beginning is asked for; the outcome of one e-mail and the beginning of the next are one request, so that
+whoever takes steps (`TakeStep`) may put those of many accounts into one commit.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from fairpost.engine.doubts import without
+from fairpost.engine.handover import Note, Unwritten, put_back
+from fairpost.engine.lease import HeldLease
+from fairpost.model.email import Outgoing
+from fairpost.model.errors import Unconfirmed
+from fairpost.model.ids import EmailId
+from fairpost.model.report import Report
+from fairpost.model.step import Begins, Begun, Settles, SettleVerdict, StepAnswer, StepRequest
+from fairpost.model.verdict import InDoubt, Untouched, Verdict
+from fairpost.policy.limits import Go
+from fairpost.policy.soft_bounces import soft_bounced
+from fairpost.policy.troubles import Weighed
+from fairpost.store.store import Store
+from fairpost.system.failpoints import failpoint
+from fairpost.transports.port import Evidence
+
+TakeStep = Callable[[StepRequest], Awaitable[StepAnswer]]
+"""Commits one step and answers for it. Raises when the database is in trouble: then nobody knows, until it is taken up."""
+
+Draft = Evidence | Report | None
+"""What the provider keeps of an e-mail, or why it would not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """Begun, and not yet handed to the transport."""
+
+    email: Outgoing
+    attempt: int
+    draft: Draft = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Known, and not yet acknowledged by the database."""
+
+    email: Outgoing
+    weighed: Weighed
+    report: Report
+
+    @property
+    def settles(self) -> Settles:
+        verdict = self.weighed.verdict
+        soft = soft_bounced(self.email, verdict, self.report)
+        return Settles(email_id=self.email.id, verdict=verdict, report=self.report, soft_bounced=soft)
+
+
+class UnderWay:
+    def __init__(self, store: Store, lease: HeldLease, note: Note, take_step: TakeStep) -> None:
+        self._store = store
+        self._lease = lease
+        self._note = note
+        self._take_step = take_step
+        self._beginning: Intent | None = None  # asked for, and not yet answered
+        self.intent: Intent | None = None
+        self.outcome: Outcome | None = None
+        self._must_take_up = False
+
+    def require_confirmed(self) -> None:
+        if self._must_take_up:
+            raise Unconfirmed("The database has to confirm the account's lease first.")
+
+    # ── steps ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def begin(self, email: Outgoing, admitted: Go, draft: Draft) -> Begun:
+        answer = await self._take(begins=self._announce(email, admitted, draft))
+        failpoint("after_begin")
+        self._accept(answer)
+        assert answer.begun is not None
+        return answer.begun
+
+    async def settle(self, outcome: Outcome) -> SettleVerdict:
+        answer = await self._take(settles=outcome.settles)
+        self._accept(answer)
+        assert answer.settled is not None
+        return answer.settled
+
+    async def settle_and_begin(self, outcome: Outcome, follower: Outgoing, admitted: Go) -> StepAnswer:
+        """In one commit. Where the beginning is unconfirmed, the consequences of the outcome are drawn before the lease is
+        taken up."""
+        begins = self._announce(follower, admitted, None)
+        answer = await self._take(settles=outcome.settles, begins=begins)
+        failpoint("after_settle_and_begin")
+        self._accept(answer)
+        return answer
+
+    def _announce(self, email: Outgoing, admitted: Go, draft: Draft) -> Begins:
+        self._beginning = Intent(email, email.attempts + 1, draft)
+        self._note.begin(self._lease.now_held.epoch, email.id, self._beginning.attempt)
+        evidence = None if isinstance(draft, Report) else draft
+        return Begins(email_id=email.id, usage=admitted.usage, evidence=evidence)
+
+    async def _take(self, *, settles: Settles | None = None, begins: Begins | None = None) -> StepAnswer:
+        held, number = self._lease.now_held, self._lease.next_step
+        return await self._take_step(StepRequest(lease=held, number=number, settles=settles, begins=begins))
+
+    def _accept(self, answer: StepAnswer) -> None:
+        begun, asked = answer.begun, self._beginning
+        is_unconfirmed = begun is not None and begun.is_unconfirmed
+        if answer.settled == "late" or (answer.settled is None and is_unconfirmed):
+            raise Unconfirmed("The database has to confirm the account's lease first.")
+        if answer.is_taken:
+            self._lease.acknowledge(asked.email.id if asked is not None and answer.is_begun else None)
+        if is_unconfirmed:
+            self._must_take_up = True
+        if begun is None or is_unconfirmed:
+            return
+        self._beginning = None
+        if begun.verdict == "begun":
+            assert asked is not None
+            assert begun.attempt is not None
+            self._lease.hear_time(begun.now)
+            self.intent = Intent(without(asked.email, begun.skip), begun.attempt, asked.draft)
+
+    # ── what was never handed over, and what nobody knows ─────────────────────────────────────────────────
+
+    def take_intent(self) -> Intent:
+        assert self.intent is not None
+        intent, self.intent = self.intent, None
+        return intent
+
+    async def put_back(self, email: Outgoing) -> None:
+        """It was begun and never handed over: it waits again."""
+        await self._settle_plainly(email.id, Untouched())
+
+    async def leave_in_doubt(self, email_id: EmailId) -> None:
+        await self._settle_plainly(email_id, InDoubt())
+
+    async def _settle_plainly(self, email_id: EmailId, verdict: Verdict) -> None:
+        """Where the database will not hear of it, the account's next holder finds it."""
+        if (await self._take(settles=Settles(email_id=email_id, verdict=verdict))).is_taken:
+            self._lease.acknowledge()
+
+    # ── after trouble of the database ─────────────────────────────────────────────────────────────────────
+
+    @property
+    def last_intent(self) -> Intent | None:
+        return self.intent or self._beginning
+
+    def forget_intent(self) -> None:
+        self.intent = self._beginning = None
+
+    def has_taken_up(self) -> None:
+        self._must_take_up = False
+
+    async def offer_proof(self) -> None:
+        """To the account's next holder, who is in doubt about what we had begun."""
+        outcome, intent = self.outcome, self.last_intent
+        self.outcome = None
+        self.forget_intent()
+        held = self._lease.now_held
+        if outcome is not None:
+            settles = outcome.settles
+            await self._store.settle(
+                held, settles.email_id, settles.verdict, settles.report, soft_bounced=settles.soft_bounced
+            )
+        if intent is not None and intent.draft is None:
+            unwritten = Unwritten(
+                account_id=held.account_id, epoch=held.epoch, email_id=intent.email.id, attempt=intent.attempt
+            )
+            await put_back(self._store, unwritten)

@@ -1,0 +1,92 @@
+"""What an outcome means for the account, in the order in which it is done. What it means for the e-mail is settled before."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from fairpost.model.account import Rest
+from fairpost.model.ids import EmailId
+from fairpost.model.report import Report
+from fairpost.model.troubles import Troubles
+from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched
+from fairpost.policy.troubles import Weighed
+from fairpost.policy.verdicts import account_rejection, is_rejected, suspend_reason
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """`forgiven`: e-mails that get a try back."""
+
+    troubles: Troubles
+    forgiven: tuple[EmailId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refund:
+    """The transport was never touched."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClearDoubt:
+    """By asking the provider later, or by the e-mail's own policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """As `Ledger.count` has it."""
+
+    is_handled: bool
+    bounces: int = 0
+    is_sent: bool = False
+    is_bounced: bool = False
+    is_rejected: bool = False
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """At once, and not when it suits: the next may be refused like this one."""
+
+
+Consequence = Remember | Suspend | Rest | Refund | ClearDoubt | Count | Book
+
+
+def consequences(before: Troubles, weighed: Weighed, report: Report) -> list[Consequence]:
+    verdict = weighed.verdict
+    found: list[Consequence] = []
+    if weighed.troubles != before:
+        found.append(Remember(weighed.troubles, weighed.forgiven))
+    if isinstance(verdict, Untouched | Deferred) and (reason := suspend_reason(report)) is not None:
+        found.append(Suspend(reason))
+    if weighed.rest is not None:
+        found.append(weighed.rest)
+    match verdict:
+        case Untouched():
+            found.append(Refund())
+        case Deferred():
+            pass
+        case InDoubt():
+            found.append(ClearDoubt())
+        case Sent(bounced) | Retry(_, _, bounced) | Bounced(bounced):
+            found.append(
+                Count(
+                    is_handled=not isinstance(verdict, Retry),
+                    bounces=len(bounced),
+                    is_sent=isinstance(verdict, Sent),
+                    is_bounced=isinstance(verdict, Bounced),
+                )
+            )
+        case Failed():
+            refusal = account_rejection(report)
+            found.append(Count(is_handled=True, is_rejected=is_rejected(report), refusal=refusal))
+            if (reason := suspend_reason(report)) is not None:
+                found.append(Suspend(reason))
+            elif refusal is not None:
+                found.append(Book())
+        case _:
+            assert_never(verdict)
+    return found
