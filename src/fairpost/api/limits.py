@@ -1,52 +1,58 @@
-"""Limits of an account: those a request gives, in the place of its provider's."""
+"""Limits of an account, as a request gives them, as they are answered, and as a form asks for them: all from their descriptions."""
 
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field, create_model
 
-from fairpost.api.answers import INTEGER_MAX, Count, RequestModel, ResponseModel
+from fairpost.api.answers import RequestModel, ResponseModel
 from fairpost.api.errors import invalid
-from fairpost.model.account import DailyMode, Limits, limits_of
+from fairpost.model.account import LIMITS, Limits, limits_of
+from fairpost.model.limit import Limit
+
+M = TypeVar("M", bound=BaseModel)
 
 
-class WarmUpModel(RequestModel):
-    """From `start` by `step` a day, or evenly over `days`."""
-
-    start: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
-    step: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
-    days: Annotated[int, Field(ge=0, le=10_000)] = 0
+def _asked(limit: Limit) -> tuple[Any, Any]:
+    bounds: Any = {} if limit.choices or limit.parts else {"ge": limit.ge, "le": limit.le}
+    return Annotated[_type(limit), Field(description=limit.help, **bounds)], limit.default
 
 
+def _answered(limit: Limit) -> tuple[Any, Any]:
+    return Annotated[_type(limit), Field(description=limit.help)], ...
+
+
+def _type(limit: Limit) -> Any:
+    type_: Any = _PLANS[limit.name] if limit.parts else limit.type
+    return type_ | None if limit.is_optional else type_
+
+
+def _plan(limit: Limit) -> type[RequestModel]:
+    parts: Any = {part.name: _asked(part) for part in limit.parts}
+    about = limit.type.__doc__
+    return create_model(f"{limit.type.__name__}Model", __base__=RequestModel, __doc__=about, **parts)
+
+
+_PLANS = {limit.name: _plan(limit) for limit in LIMITS if limit.parts}
+
+
+def _asking(model: type[M]) -> type[M]:
+    fields: Any = {each.name: _asked(each) for each in LIMITS}
+    return create_model(model.__name__, __base__=model, __doc__=model.__doc__, __module__=__name__, **fields)
+
+
+def _answering(model: type[M]) -> type[M]:
+    fields: Any = {each.name: _answered(each) for each in LIMITS}
+    return create_model(model.__name__, __base__=model, __doc__=model.__doc__, __module__=__name__, **fields)
+
+
+@_asking
 class LimitsIn(RequestModel):
     """What is left out is the provider's; null: no such limit."""
 
-    delay_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 0
-    gap_max_ms: Annotated[int | None, Field(ge=1, le=86_400_000)] = None
-    hourly_max: Count | None = None
-    daily_max: Count | None = None
-    daily_mode: DailyMode = DailyMode.ANCHORED
-    units_per_minute: Count | None = None
-    units_per_send: Count = 1
-    warm_up: WarmUpModel | None = None
-    batch_max: Annotated[int, Field(ge=1, le=1_000)] = 50
-    bounce_percent_max: Annotated[float | None, Field(ge=0, le=100)] = None
-    bounce_sample_min: Count = 20
-    cool_down_s: Count | None = None
 
-
+@_answering
 class LimitsOut(ResponseModel):
-    delay_ms: int
-    gap_max_ms: int | None
-    hourly_max: int | None
-    daily_max: int | None
-    daily_mode: DailyMode
-    units_per_minute: int | None
-    units_per_send: int
-    warm_up: WarmUpModel | None
-    batch_max: int
-    bounce_percent_max: float | None
-    bounce_sample_min: int
-    cool_down_s: int | None
+    """Null: no such limit."""
 
 
 def with_given(limits: Limits, given: LimitsIn | None) -> Limits:
@@ -55,3 +61,45 @@ def with_given(limits: Limits, given: LimitsIn | None) -> Limits:
         return limits_of(named, limits)
     except ValueError as error:
         raise invalid("limits", str(error)) from None
+
+
+# ── on a form ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class LimitField(ResponseModel):
+    name: Annotated[str, Field(description="As a request names it, like `daily_max` or `warm_up.start`.")]
+    label: str
+    options: Annotated[list[tuple[str, str]], Field(description="Values to choose from, and what each means.")]
+    default: int | float | str | None
+    is_optional: Annotated[bool, Field(description="Left empty: no such limit.")]
+    min: float | None
+    max: float | None
+    scale: Annotated[int, Field(description="What is typed times this is the value: people type seconds for ms.")]
+    is_whole: Annotated[bool, Field(description="Only whole numbers can be typed.")]
+    is_asked_first: Annotated[bool, Field(description="When an account is added; the others follow from its provider.")]
+
+
+def limit_fields() -> list[LimitField]:
+    return [
+        field for limit in LIMITS for field in ([_part(limit, p) for p in limit.parts] or [_field(limit, limit.name)])
+    ]
+
+
+def _part(limit: Limit, part: Limit) -> LimitField:
+    return _field(part, f"{limit.name}.{part.name}")
+
+
+def _field(limit: Limit, name: str) -> LimitField:
+    scale, unit = (1000, "s") if limit.unit == "ms" else (1, limit.unit)
+    return LimitField(
+        name=name,
+        label=f"{limit.label} ({unit})" if unit in ("s", "%") else limit.label,
+        options=list(limit.choices.items()),
+        default=limit.default,
+        is_optional=limit.is_optional,
+        min=None if limit.choices else limit.ge if scale == 1 else 0,
+        max=None if limit.choices else limit.le / scale,
+        scale=scale,
+        is_whole=limit.type is int and scale == 1,
+        is_asked_first=limit.is_asked_first,
+    )

@@ -38,7 +38,7 @@ class WarmUp:
 
     start: int = limit(0, label="Warm-up: e-mails on the first day", help="E-mails on the first day.")
     step: int = limit(0, label="Warm-up: more each day", help="How many more each day.")
-    days: int = limit(0, le=10_000, label="Warm-up: or evenly over so many days", help="Or: evenly over so many days.")
+    days: int = limit(0, le=10_000, label="Warm-up: or evenly over days", help="Or: evenly over so many days.")
 
     @classmethod
     def read(cls, text: str) -> "WarmUp":
@@ -63,7 +63,7 @@ class Limits:
         0,
         unit="ms",
         le=DAY_MS,
-        label="Seconds between two e-mails, at least",
+        label="Pause between two e-mails, at least",
         help="Shortest pause between two sends.",
         short="{} between sends",
         share=Share.LONGER,
@@ -73,7 +73,7 @@ class Limits:
         unit="ms",
         ge=1,
         le=DAY_MS,
-        label="Seconds between two e-mails, at most",
+        label="Pause between two e-mails, at most",
         help="Longest pause: each is drawn at random between the two.",
         short="at random up to {}",
         share=Share.LONGER,
@@ -114,7 +114,7 @@ class Limits:
         None,
         unit="units",
         ge=1,
-        label="Units of the provider’s API a minute",
+        label="Units of the provider’s API, a minute",
         help="Most quota units a minute of the provider's API.",
         share=Share.PART,
     )
@@ -137,21 +137,21 @@ class Limits:
         5.0,
         unit="%",
         le=100,
-        label="Pauses when more bounce, in percent of a day’s",
+        label="Pauses when more of a day’s bounce",
         help="Pause the account when more of a day's e-mails bounce.",
     )
     bounce_sample_min: int = limit(
         20,
         unit="e-mails",
         ge=1,
-        label="Bounces count from so many e-mails a day on",
+        label="Bounces count from this many a day on",
         help="Judge bounces only from this many e-mails a day on.",
     )
     cool_down_s: int | None = limit(
         None,
         unit="s",
         ge=1,
-        label="Seconds after which a pause for bounces ends",
+        label="A pause for bounces lasts",
         help="How long a pause for bounces lasts; without it, until a person resumes the account.",
     )
 

@@ -63,6 +63,7 @@ class AccountShown:
     display_name: str | None
     server: str | None
     limits: Limits
+    limits_in_words: Sequence[tuple[str, str]]  # what each is called, and what it is
     warm_day: int
     failures: Sequence[FailureShown]
     blocks: Sequence[BlockShown]  # who is blocked on it; of a workspace's account, nobody but itself
@@ -134,6 +135,7 @@ class AccountLook:
             display_name=account.display_name,
             server=server_in_words(account.transport),
             limits=limits,
+            limits_in_words=[(each.label, words) for each, words in limits.in_words()],
             warm_day=warm_day,
             failures=self._failures,
             blocks=await self._blocks(now),

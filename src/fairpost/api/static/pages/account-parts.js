@@ -1,9 +1,10 @@
 // What the list of accounts and the page of one have in common: how one is shown, and what can be done with it.
 
-import { ask, post, segment } from "../ask.js";
+import { ask, get, post, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { LOOKS, badge, button, countdown, dialog, meter, tell, to } from "../parts.js";
 import { number, percent } from "../words.js";
+import { limitFields, limitsOf } from "./limits.js";
 
 const ACTIVE = { "account.sending": "sending", "account.idle": "ready", "engine.none": "no engine" };
 
@@ -115,35 +116,16 @@ export function limitsButton(ctx, { now: account, limits, tag }) {
   const workspace = ctx.workspace || account.workspace;
   if (!workspace) return h("p.quiet", "Change them on the server: ", h("code", `fairpost account set ${account.name} --hourly … --daily …`));
   const name = ctx.workspace ? account.name : account.name.slice(workspace.length + 1);
-  return button("Change the limits", () => dialog(`Limits of ${account.name}`, {
-    text: "A field left empty is no limit. A change acts before the next e-mail.",
-    fields: fields(limits),
-    yes: "Change",
-    act: async (given) => {
-      await ask(`/v1/accounts/${segment(name)}`, { method: "PATCH", workspace, seen: tag, body: { limits: changed(given) } });
-      tell("The limits are changed.");
-    },
-  }));
+  return button("Change the limits", async () => {
+    const described = await get("/v1/limits", {}, { workspace });
+    await dialog(`Limits of ${account.name}`, {
+      text: "A field left empty is no limit. A change acts before the next e-mail.",
+      fields: limitFields(described, limits),
+      yes: "Change",
+      act: async (given) => {
+        await ask(`/v1/accounts/${segment(name)}`, { method: "PATCH", workspace, seen: tag, body: { limits: limitsOf(described, given, limits) } });
+        tell("The limits are changed.");
+      },
+    });
+  });
 }
-
-const fields = (limits) => [
-  { name: "hourly_max", label: "E-mails an hour", type: "number", min: 1, value: limits.hourly_max },
-  { name: "daily_max", label: "E-mails a day", type: "number", min: 1, value: limits.daily_max },
-  { name: "daily_mode", label: "A day is", options: DAYS, value: limits.daily_mode },
-  { name: "delay", label: "Seconds between two e-mails, at least", type: "number", min: 0, step: "any", value: limits.delay_ms / 1000 },
-  { name: "gap", label: "Seconds between two e-mails, at most", type: "number", min: 0, step: "any", value: limits.gap_max_ms && limits.gap_max_ms / 1000, hint: "The pause is drawn by chance between the two." },
-  { name: "start", label: "Warm-up: e-mails on the first day", type: "number", min: 0, value: limits.warm_up?.start || null },
-  { name: "step", label: "Warm-up: more each day", type: "number", min: 0, value: limits.warm_up?.step || null },
-  { name: "days", label: "Warm-up: or evenly over so many days", type: "number", min: 0, value: limits.warm_up?.days || null },
-  { name: "bounce_percent_max", label: "Pauses when more bounce, in percent of a day’s", type: "number", min: 0, max: 100, step: "any", value: limits.bounce_percent_max },
-];
-
-export const DAYS = [["anchored", "24 hours from its first e-mail"], ["calendar", "from midnight to midnight, UTC"], ["sliding", "any 24 hours"]];
-
-const changed = ({ delay, gap, start, step, days, ...same }) => ({
-  ...same,
-  delay_ms: Math.round((delay || 0) * 1000),
-  gap_max_ms: gap ? Math.round(gap * 1000) : null,
-  warm_up: start || step || days ? { start: start || 0, step: step || 0, days: days || 0 } : null,
-});
-

@@ -3,8 +3,8 @@
 import { remove, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { button, chart, columns, confirmed, countdown, empty, facts, heading, headline, link as toPage, moment, panel, state, table, to } from "../parts.js";
-import { duration, number } from "../words.js";
-import { bounces, changes, DAYS, doing, driver, hour, isBarred, limitsButton, next, situation, today, told, unblock } from "./account-parts.js";
+import { number } from "../words.js";
+import { bounces, changes, doing, driver, hour, isBarred, limitsButton, next, situation, today, told, unblock } from "./account-parts.js";
 
 const THEN = {
   suspended: "Put right what the reason says, verify it, and resume it.",
@@ -43,7 +43,7 @@ export default {
           ["errors today", number(now.day_errors)],
           ["last used", now.last_used_at ? moment(now.last_used_at) : "never"],
         ])),
-        h("div", panel("Used", hour(now), today(now), bounces(now)), panel("Limits", facts(limits(rest.limits)), limitsButton(ctx, live.account))),
+        h("div", panel("Used", hour(now), today(now), bounces(now)), panel("Limits", facts(rest.limits_in_words), limitsButton(ctx, live.account))),
       ),
       rest.warm_up && panel("Warm-up", chart(rest.warm_up, `Day ${rest.warm_day}. A day counts when something was sent and little of it bounced.`)),
       rest.blocks.length > 0 && panel("Blocked here", blocks(ctx, now, rest.blocks)),
@@ -54,19 +54,6 @@ export default {
 
 function trouble(account) {
   return isBarred(account) && [headline(account.condition), THEN[account.situation] && h("p.next", THEN[account.situation])];
-}
-
-function limits(limit) {
-  const pause = limit.gap_max_ms ? `${duration(limit.delay_ms / 1000)} to ${duration(limit.gap_max_ms / 1000)}, by chance` : limit.delay_ms ? duration(limit.delay_ms / 1000) : "none";
-  const ends = limit.cool_down_s ? `for ${duration(limit.cool_down_s)}` : "until somebody resumes it";
-  return [
-    ["an hour", limit.hourly_max === null ? "no limit" : number(limit.hourly_max)],
-    ["a day", limit.daily_max === null ? "no limit" : number(limit.daily_max)],
-    (limit.daily_max || limit.warm_up) && ["a day is", Object.fromEntries(DAYS)[limit.daily_mode]],
-    ["pause between two", pause],
-    limit.units_per_minute && ["units a minute", `${number(limit.units_per_minute)}, ${limit.units_per_send} for each e-mail`],
-    ["bounces", limit.bounce_percent_max === null ? "never pause it" : `above ${limit.bounce_percent_max} % of at least ${limit.bounce_sample_min} a day pause it, ${ends}`],
-  ];
 }
 
 // Whoever looks at all workspaces may let one use the account again.

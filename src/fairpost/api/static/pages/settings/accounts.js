@@ -5,6 +5,7 @@ import { h } from "../../dom.js";
 import { entered, form } from "../../form.js";
 import { field, heading, link, panel, tabs, to } from "../../parts.js";
 import { told, verify } from "../account-parts.js";
+import { limitFields, limitsOf } from "../limits.js";
 import { bodyOf, choiceOf, secretsOf, serverFields, signInOf } from "./account-kinds.js";
 
 const PATH = "/settings/accounts";
@@ -12,7 +13,8 @@ const PATH = "/settings/accounts";
 export default {
   async load({ params }) {
     const [choices, known, account] = await Promise.all([get("/v1/transports"), get("/v1/providers"), params.name ? get(`/v1/accounts/${segment(params.name)}`) : null]);
-    return { choices, known, account };
+    const asked = (await get("/v1/limits")).filter((each) => each.is_asked_first);
+    return { choices, known, asked, account };
   },
 
   view(ctx) {
@@ -47,7 +49,7 @@ function entry(ctx, choice) {
   const isKept = signIn === had;
   const secrets = secretsOf(signIn);
   const preset = presetFor(choice, known, state.typed?.provider);
-  const fields = [...about(account), ...serverFields(signIn, had ? account.server : preset?.[choice.kind], isKept), ...(account ? [] : limits(choice, known, preset))]
+  const fields = [...about(account), ...serverFields(signIn, had ? account.server : preset?.[choice.kind], isKept), ...(account ? [] : limits(choice, ctx.data, preset))]
     .map((each) => ({ ...each, value: secrets.has(each.name) ? each.value : state.typed?.[each.name] ?? each.value }));
   const chooseLogin = (event) => {
     const box = document.querySelector("form[data-key^='form account']");
@@ -56,12 +58,12 @@ function entry(ctx, choice) {
   };
   const act = async (given) => {
     const body = await bodyOf(given, choice, signIn, isKept ? account.server : null);
-    return account ? change(ctx, body) : add(ctx, withLimits(body, known));
+    return account ? change(ctx, body) : add(ctx, withLimits(body, ctx.data));
   };
   const options = choice.sign_ins.map(({ name, title }) => [name, title]);
   return [
     options.length > 1 && field({ name: "login", label: "It signs in with", options, value: signIn.name, onchange: chooseLogin }),
-    form(`account ${account?.name} ${choice.name} ${signIn.name} ${state.saved ?? 0}`, fields, { yes: account ? "Change and verify" : "Add and verify", act, isShort: true, oninput: (event) => fill(event, choice, known) }),
+    form(`account ${account?.name} ${choice.name} ${signIn.name} ${state.saved ?? 0}`, fields, { yes: account ? "Change and verify" : "Add and verify", act, isShort: true, oninput: (event) => fill(event, choice, ctx.data) }),
   ];
 }
 
@@ -76,23 +78,22 @@ const about = (account) => [
 
 const presetFor = ({ presets }, known, chosen) => known.find((each) => each.name === (chosen ?? presets[0]));
 
-function limits({ presets }, known, preset) {
+function limits({ presets }, { known, asked }, preset) {
   const order = [...presets.map((name) => known.find((each) => each.name === name)), ...known.filter((each) => !presets.includes(each.name))].filter(Boolean);
   return [
     { name: "provider", label: "Limits to begin with", options: [...order.map((each) => [each.name, each.title]), ["none", "none"]], value: preset?.name ?? "none", hint: "Pauses and warm-up come with them. All can be changed later." },
-    { name: "limits.hourly_max", label: "E-mails an hour", type: "number", min: 1, value: preset?.limits.hourly_max ?? "", hint: "Left empty: no limit." },
-    { name: "limits.daily_max", label: "E-mails a day", type: "number", min: 1, value: preset?.limits.daily_max ?? "", hint: "Left empty: no limit." },
+    ...limitFields(asked, preset?.limits, "limits.").map((each) => ({ ...each, hint: "Left empty: no limit." })),
   ];
 }
 
 // Whoever chooses other limits, or types an address whose provider is known, gets its numbers, and its server where that is known.
-function fill({ target }, choice, known) {
+function fill({ target }, choice, { known, asked }) {
   const box = target.form;
   if (target.name === "provider") box.isChosen = true;
   const preset = target.name === "provider" ? { name: target.value, ...known.find((each) => each.name === target.value) } : target.name === "address" && !box.isChosen && byDomain(target.value, choice, known);
   const chosen = box.elements.namedItem("provider");
   if (!preset || !chosen) return;
-  const values = { provider: preset.name, "limits.hourly_max": preset.limits?.hourly_max ?? "", "limits.daily_max": preset.limits?.daily_max ?? "" };
+  const values = { provider: preset.name, ...Object.fromEntries(limitFields(asked, preset.limits, "limits.").map(({ name, value }) => [name, value])) };
   for (const [name, value] of Object.entries(preset[choice.kind] ?? {})) values[`${choice.kind}.${name}`] = value;
   for (const [name, value] of Object.entries(values)) box.elements.namedItem(name).value = value;
 }
@@ -110,9 +111,9 @@ function isCountryDomain(domain, rule) {
 }
 
 // Only what differs from the provider's numbers is given: those may be better known one day.
-function withLimits({ limits: given = {}, ...body }, known) {
+function withLimits({ limits: given = {}, ...body }, { known, asked }) {
   const own = known.find((each) => each.name === body.provider)?.limits ?? {};
-  const other = Object.fromEntries(["hourly_max", "daily_max"].map((name) => [name, given[name] ?? null]).filter(([name, value]) => value !== (own[name] ?? null)));
+  const other = limitsOf(asked, given, own);
   return { ...body, ...(Object.keys(other).length && { limits: other }) };
 }
 
