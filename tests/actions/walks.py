@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from fairpost.auth import membership
 from fairpost.cli import app
+from fairpost.dev.inbox.mails import Arrived, add_mail
 from fairpost.model.account import Limits, Usage
 from fairpost.model.campaign import Step
 from fairpost.model.ids import EmailId
@@ -295,6 +296,19 @@ async def _invited(world: World, workspace: str | None, role: Role) -> str:
     return address
 
 
+async def _mail(world: World, workspace: str) -> str:
+    arrived = Arrived(
+        sender="",
+        recipients=("x@there.test",),
+        helo="there",
+        peer="",
+        tls=None,
+        auth_user=None,
+        raw=b"Subject: Hi\r\n\r\nHi",
+    )
+    return str((await add_mail(world.api.store, arrived)).id)
+
+
 def _of_member(verb: str, *more: str) -> Callable[[str, str], list[str]]:
     return lambda workspace, address: ["member", verb, workspace, address, *more]
 
@@ -382,6 +396,18 @@ WALKS: Mapping[str, Walk] = {
         cli=lambda _, id_: ["email", "resolve", id_, "--as", "sent"],
         http=lambda _, id_: ("POST", f"/v1/emails/{id_}/resolve", {"decision": "sent"}),
         prepare=_doubtful_email,
+    ),
+    "campaign.put": Walk(
+        cli=lambda workspace, list_: [
+            *("campaign", "new", "put", "--list", list_ or "people", "--template", "hello", "--workspace", workspace)
+        ],
+        http=lambda _, list_: (
+            "PUT",
+            "/v1/campaigns/put",
+            {"lists": [list_ or "people"], "steps": [{"template": "hello"}], "account": "relay"},
+        ),
+        unknown=("nowhere", "campaign.unknown_list"),
+        entry="campaign.add",
     ),
     "campaign.remove": Walk(
         cli=_of_campaign("remove"),
@@ -600,6 +626,25 @@ WALKS: Mapping[str, Walk] = {
     ),
     "member.enable": Walk(cli=_of_member("enable"), http=_to_member("enable"), prepare=_member, unknown=UNKNOWN_MEMBER),
     "member.reset": Walk(cli=_of_member("reset"), http=_to_member("reset"), prepare=_member, unknown=UNKNOWN_MEMBER),
+    "member.sign_out": Walk(
+        cli=_of_member("sessions", "--revoke"), http=_to_member("sign-out"), prepare=_member, unknown=UNKNOWN_MEMBER
+    ),
+    "admin.sign_out": Walk(
+        cli=lambda _, address: ["admin", "sessions", address, "--revoke"],
+        http=lambda _, address: ("POST", f"/v1/admin/people/{address}/sign-out", None),
+        prepare=_one_admin_more,
+        by_admin=True,
+        is_of_installation=True,
+        unknown=("nobody@there.test", "admin.unknown"),
+    ),
+    "inbox.delete": Walk(
+        cli=lambda _, mail: ["inbox", "delete", mail],
+        http=lambda _, mail: ("DELETE", f"/v1/inbox/{mail}", None),
+        prepare=_mail,
+        by_admin=True,
+        is_of_installation=True,
+        unknown=("999999", "inbox.unknown_mail"),
+    ),
     "admin.invite": Walk(
         cli=lambda _, address: ["admin", "invite", address],
         http=lambda _, address: ("POST", "/v1/admin/people", {"address": address}),
@@ -631,10 +676,20 @@ WALKS: Mapping[str, Walk] = {
 
 ONE_FRONT_END: Mapping[str, str] = {
     "account.unblock": "for the operator alone, whose accounts are shared",
+    "account.share": "regions are the operator's, and are named on the server",
+    "admin.code": "shown on the server where no e-mail comes",
+    "admin.setup": "the first admin comes by a link, in a browser",
+    "history.drop": "for the operator alone, who says how long history is kept",
+    "member.code": "shown on the server where no e-mail comes",
+    "person.accept": "people choose their passwords in a browser",
+    "person.enter": "a link is followed in a browser",
+    "person.password": "people choose their passwords in a browser",
+    "secrets.rotate": "the key is on the server",
+    "session.end": "a session is a browser's",
+    "session.revoke": "people end their own sessions in a browser; the command line ends all of somebody's",
     "admin.link": "whoever can make such a link has the database anyhow",
     "admin.reset": "admins reset each other's passwords on the server alone",
     "campaign.apply": "a file is applied by the command line; the HTTP API has PUT",
-    "campaign.put": "the HTTP API has steps in its drafts, which the command line has in files",
     "email.retry_failed": "for the operator alone",
     "domain.grant": "for the operator alone",
     "login.create": "the embedded server's own, by the command that prints its URL",

@@ -138,8 +138,12 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
 
         (session,) = (await client.get("/v1/auth/sessions")).json()["data"]
         assert session["is_this"] is True
+        nowhere = await client.delete("/v1/auth/sessions/nowhere", headers=ours)
+        assert nowhere.json()["error"]["details"]["reason"] == "session.unknown"
         assert (await client.post("/v1/auth/sign-out", headers=ours)).status_code == 200
         assert (await client.get("/v1/auth/session")).status_code == 401
+    audit = await api.store.fetch("SELECT who, action FROM fairpost.audit WHERE workspace IS NULL ORDER BY id")
+    assert [tuple(row) for row in audit] == [(f"admin {ADDRESS}", "admin.setup"), (f"admin {ADDRESS}", "session.end")]
 
 
 async def test_a_link_made_on_the_server_begins_a_session_once(api: Api) -> None:

@@ -25,10 +25,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "policy",
         "portals",
         "providers",
+        "regions",
         "store",
         "system",
         "templates",
         "transports",
+        "vault",
     },
     "reasons": {"model", "policy"},
     "api": {
@@ -105,7 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "dev.demo": {"campaigns", "dev.inbox", "model", "policy", "store", "system", "templates", "transports"},
     "dev.emulate": {"model", "system"},
-    "dev.inbox": {"compose", "model", "store", "system"},
+    "dev.inbox": {"actions", "compose", "model", "store", "system"},
     "dev.simulate": {
         "charts",
         "dev.emulate",

@@ -169,7 +169,7 @@ async def _launch(store: Store) -> None:
         gap=Gap(min_s=1, max_s=2),
         steps=(FileStep(content=MENU),),
     )
-    campaign = (await apply(store, file, dry_run=False, now=now)).campaign
+    campaign = (await apply(store, file, now=now)).campaign
     assert campaign is not None
     await launching.schedule(store, await launching.launch(store, campaign, skip_incomplete=False, by="nora", now=now))
 

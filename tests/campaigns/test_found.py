@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from fairpost.campaigns import launching
-from fairpost.campaigns.applying import apply, own_template
+from fairpost.campaigns.applying import apply, compare, own_template
 from fairpost.campaigns.calendars import lay
 from fairpost.campaigns.file import CampaignFile, parse_campaign
 from fairpost.dev.simulate.drive import Drive
@@ -38,12 +38,13 @@ def file_of(text: str, **more: str) -> CampaignFile:
     return parse_campaign(text.format(**{"list": "people", **more}), where="test", folder=Path(), now=MONDAY)
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
-async def test_a_file_that_cannot_be_applied_changes_nothing(world: World, dry_run: bool) -> None:
+async def test_a_file_that_cannot_be_applied_changes_nothing(world: World) -> None:
     await world.set_schedule(office_hours())
     before = await schedules.schedule_of(world.store, WORKSPACE)
     with pytest.raises(FairpostError, match=r"\bnobody-here\b"):
-        await apply(world.store, file_of(FILE, list="nobody-here"), dry_run=dry_run, now=MONDAY)
+        await compare(world.store, file_of(FILE, list="nobody-here"))
+    with pytest.raises(FairpostError, match=r"\bnobody-here\b"):
+        await apply(world.store, file_of(FILE, list="nobody-here"), now=MONDAY)
     assert await schedules.schedule_of(world.store, WORKSPACE) == before
     assert await templates.templates(world.store, WORKSPACE) == []
     assert await templates.sequences(world.store, WORKSPACE) == []
@@ -55,9 +56,9 @@ async def test_a_campaigns_own_sequence_never_replaces_one_made_by_hand(world: W
     await world.store.value("DELETE FROM fairpost.campaigns")
     by_hand = await templates.sequence_named(world.store, WORKSPACE, "spring")
     with pytest.raises(Refusal, match=r"campaign\.sequence_exists"):
-        await apply(world.store, file_of(FILE), dry_run=False, now=MONDAY)
+        await apply(world.store, file_of(FILE), now=MONDAY)
     assert await templates.sequence_named(world.store, WORKSPACE, "spring") == by_hand
-    await apply(world.store, file_of(FILE.replace("spring", "summer")), dry_run=False, now=MONDAY)
+    await apply(world.store, file_of(FILE.replace("spring", "summer")), now=MONDAY)
     with pytest.raises(Refusal, match=r"sequence\.of_campaign"):
         await templates.put_sequence(world.store, WORKSPACE, "summer", [Step(template="spring-1")])
     own = own_template("summer", 1)

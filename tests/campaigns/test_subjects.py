@@ -53,7 +53,7 @@ def read(text: str = FILE) -> CampaignFile:
 
 async def applied(world: World, file: CampaignFile) -> Campaign:
     await templates.put_template(world.store, WORKSPACE, "kept", subject="Kept", text="four", html=None)
-    done = await applying.apply(world.store, file, dry_run=False, now=world.clock.now)
+    done = await applying.apply(world.store, file, now=world.clock.now)
     assert done.campaign is not None
     return done.campaign
 
@@ -104,7 +104,7 @@ async def test_a_file_that_was_applied_changes_nothing_and_comes_back_the_same(w
     await world.launch(campaign)
     launched = await world.again(campaign)
     assert (await applying.as_file(world.store, launched)).steps == read().steps
-    again = await applying.apply(world.store, replace(back, schedule=None), dry_run=True, now=world.clock.now)
+    again = await applying.compare(world.store, replace(back, schedule=None))
     assert again.changes == ()
 
 

@@ -311,6 +311,7 @@ def test_a_rotation_says_what_it_did(cli: Cli, db: "psycopg.Connection[Any]") ->
     assert missing(said, "1 password", key_id(db), f"{cli.environment['FAIRPOST_HOME']}/secret.key.old") == []
     assert opened(cli, db) == "first"
     assert cli.json("secrets", "rotate")["resealed"] == 1
+    assert [each["action"] for each in cli.json("audit")] == ["secrets.rotate", "secrets.rotate", "account.add"]
 
 
 def test_a_rotation_to_a_key_of_the_environment(cli: Cli, db: "psycopg.Connection[Any]") -> None:

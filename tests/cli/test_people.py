@@ -112,6 +112,20 @@ def test_sessions_are_listed_and_revoked(cli: Cli, url: str) -> None:
     assert "Firefox [31m" in cli.ok("admin", "sessions", "ann@example.com")
     assert " 2 " in cli.ok("admin", "sessions", "ann@example.com", "--revoke")
     assert cli.json("admin", "sessions", "ann@example.com") == []
+    audit = cli.json("audit")
+    assert [each["action"] for each in audit[:3]] == ["admin.sign_out", "admin.code", "admin.code"]
+    assert all(each["who"].startswith("cli ") and each["subject"] == "ann@example.com" for each in audit[:3])
+
+
+def test_sessions_of_a_member_are_listed_and_revoked(cli: Cli, url: str) -> None:
+    cli.ok("workspace", "add", "acme")
+    accept(url, cli.json("member", "add", "acme", "bob@example.com")["link"])
+    secret = begin(url, "bob@example.com", "acme")
+    finish(url, secret, cli.json("member", "code", "acme", "bob@example.com")["code"])
+    assert len(cli.json("member", "sessions", "acme", "bob@example.com")) == 1
+    assert " 1 " in cli.ok("member", "sessions", "acme", "bob@example.com", "--revoke")
+    assert cli.json("member", "sessions", "acme", "bob@example.com") == []
+    assert [each["action"] for each in cli.json("audit", "acme")[:2]] == ["member.sign_out", "member.code"]
 
 
 def test_the_last_admin_stays_and_others_come_and_go(cli: Cli, url: str) -> None:

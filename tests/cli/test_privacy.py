@@ -110,6 +110,8 @@ def test_retain_says_what_goes_and_why_the_rest_stays(cli: Cli, db: Db) -> None:
     set_days = Cli({**cli.environment, "FAIRPOST_RETENTION_DAYS": "30"})
     said = set_days.ok("db", "retain")
     assert [month for month in ("2020-01", "2020-02", "2020-03") if month in said] == ["2020-01", "2020-02", "2020-03"]
+    entries = [(each["action"], each["subject"]) for each in cli.json("audit")]
+    assert entries == [("history.drop", "2020-03"), ("history.drop", "2020-01")]
     again = cli.json("db", "retain", "--days", 30)
     assert again["dropped"] == []
     assert [month["month"] for month in again["kept"]][:1] == ["2020-02-01T00:00:00Z"]

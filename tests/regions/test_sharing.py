@@ -87,6 +87,14 @@ def test_each_region_has_its_part_and_the_password(shared: Regions) -> None:
     assert "40 %" in shared.cli("us").ok("account", "show", "sales")
     assert password(shared, "eu") == password(shared, "us") == "s3cret"
     assert shared.cli("ap").json("account", "list") == []
+    assert [_shared(shared, name) for name in ("eu", "us", "ap")] == [[60], [40], []]
+
+
+def _shared(regions: Regions, name: str) -> list[int]:
+    """What the audit of a region says was shared out to it."""
+    sql = "SELECT detail FROM fairpost.audit WHERE action = 'account.share' ORDER BY id DESC LIMIT 1"
+    with psycopg.connect(regions.urls[name]) as conn:
+        return [detail["percent"] for (detail,) in conn.execute(sql).fetchall()]
 
 
 def test_running_it_again_changes_nothing(shared: Regions) -> None:

@@ -5,7 +5,7 @@ commit; a refusal changes nothing. Front ends read a request from what they were
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Generic, TypeVar
 
@@ -31,6 +31,10 @@ class Actor:
     scopes: frozenset[str] | None = None
     is_operator: bool = False
     request_id: str | None = None
+
+    def named(self, who: str) -> "Actor":
+        """For requests that show only in the end who makes them."""
+        return replace(self, who=who)
 
     async def record(self, store: Store, action: str, subject: str, *, workspace: str | None, **detail: object) -> None:
         """Writes the audit entry, in the commit of the change. `workspace` None: of the installation itself."""

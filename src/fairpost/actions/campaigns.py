@@ -1,12 +1,12 @@
 """What people decide about campaigns: drafted, launched, paused, resumed, cancelled; retried, and stopped for one recipient."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairpost.actions.acting import Actor, action
 from fairpost.campaigns import applying, forecasting, launching
 from fairpost.campaigns.applying import Applied
-from fairpost.campaigns.file import CampaignFile
+from fairpost.campaigns.file import CampaignFile, FileStep
 from fairpost.campaigns.launching import SchedulingResult, wrong_state
 from fairpost.model.campaign import Campaign, CampaignState, Step
 from fairpost.model.errors import NotFound, Refusal
@@ -37,10 +37,14 @@ class Because(Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutDraft:
-    """`template`: the one that it consists of, instead of a sequence."""
+    """`template`: the one that it consists of, instead of a sequence. `steps`: those that it says itself.
+
+    The draft's route is as its workspace knows it; what a tenant may send through is looked up.
+    """
 
     draft: Draft
     template: str | None = None
+    steps: tuple[FileStep, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +108,20 @@ async def put(actor: Actor, request: PutDraft, store: Store) -> DraftPut:
     """Made, or changed as long as it is a draft."""
     draft = request.draft
     before = await _changeable(store, draft.workspace, draft.name)
-    if request.template is not None:
-        await templates.put_sequence(store, draft.workspace, draft.name, [Step(template=request.template)], is_own=True)
-    after = await campaigns.put_draft(store, draft)
-    if after != before:
+    await _require_known(store, request)
+    if actor.workspace is not None:
+        draft = replace(draft, route=await _tenants_route(store, draft.workspace, draft.route))
+    if request.steps is not None:
+        applied = await applying.apply(store, _file(draft, request.steps), now=await store.now())
+        assert applied.campaign is not None
+        after, is_changed = applied.campaign, bool(applied.changes)
+    else:
+        if request.template is not None:
+            steps = [Step(template=request.template)]
+            await templates.put_sequence(store, draft.workspace, draft.name, steps, is_own=True)
+        after = await campaigns.put_draft(store, draft)
+        is_changed = after != before
+    if is_changed:
         await _record(actor, store, "add" if before is None else "change", after, lists=draft.lists, route=draft.route)
     return DraftPut(campaign=after, is_new=before is None)
 
@@ -115,7 +129,7 @@ async def put(actor: Actor, request: PutDraft, store: Store) -> DraftPut:
 @action("campaign.apply")
 async def apply(actor: Actor, request: CampaignFile, store: Store) -> Applied:
     """Made what its file says."""
-    done = await applying.apply(store, request, dry_run=False, now=await store.now())
+    done = await applying.apply(store, request, now=await store.now())
     if done.changes and done.campaign is not None:
         verb = "add" if done.is_new else "change"
         await _record(actor, store, verb, done.campaign, lists=request.lists, route=request.route)
@@ -268,6 +282,56 @@ async def _campaign(store: Store, request: Named) -> Campaign:
 async def _is_tenant(actor: Actor, campaign: Campaign, store: Store) -> bool:
     """A workspace that was never registered is the operator's own, and borrows nothing."""
     return actor.workspace is not None or await workspaces.find_workspace(store, campaign.workspace) is not None
+
+
+async def _require_known(store: Store, request: PutDraft) -> None:
+    """Its lists, and its sequence or templates."""
+    workspace, draft = request.draft.workspace, request.draft
+    known = await campaigns.known_lists(store, workspace, draft.lists)
+    for number, name in enumerate(draft.lists):
+        if name not in known:
+            raise Refusal("campaign.unknown_list", number=number, list=name, workspace=workspace)
+    try:
+        if request.steps is None and request.template is None:
+            await templates.sequence_named(store, workspace, draft.sequence)
+    except NotFound:
+        raise Refusal("campaign.unknown_sequence", sequence=draft.sequence, workspace=workspace) from None
+    for number, step in enumerate(request.steps or ()):
+        try:
+            if step.template_name is not None:
+                await templates.template_named(store, workspace, step.template_name)
+        except NotFound:
+            about = {"template": step.template_name, "workspace": workspace}
+            raise Refusal("sequence.unknown_template", number=number, **about) from None
+
+
+async def _tenants_route(store: Store, workspace: str, route: str) -> str:
+    """The workspace's own, or lent to it; never another's."""
+    account = route.removeprefix("@") if route.startswith("@") else None
+    pool = None if account is not None else route
+    found = await workspaces.route_for(store, workspace, pool=pool, account=account)
+    if found is None and account is not None:
+        raise Refusal("campaign.unknown_account", account=account, workspace=workspace)
+    if found is None:
+        raise Refusal("campaign.unknown_pool", pool=pool, workspace=workspace)
+    if not await workspaces.may_be_from(store, workspace, found, None):
+        raise Refusal("campaign.pool_without_address", pool=found)
+    return found
+
+
+def _file(draft: Draft, steps: tuple[FileStep, ...]) -> CampaignFile:
+    """As its file would have it."""
+    return CampaignFile(
+        name=draft.name,
+        workspace=draft.workspace,
+        lists=draft.lists,
+        route=draft.route,
+        starts_at=draft.starts_at,
+        user=draft.user,
+        gap=draft.gap,
+        by_recipients_clock=draft.by_recipients_clock,
+        steps=steps,
+    )
 
 
 async def _changeable(store: Store, workspace: str, name: str) -> Campaign | None:

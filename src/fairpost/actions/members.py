@@ -100,7 +100,7 @@ async def _invite(actor: Actor, request: Invite, store: Store) -> Offered:
 
 async def _reset(actor: Actor, request: Reset, store: Store) -> Offered:
     """A link to choose another password."""
-    person = await _person(store, request)
+    person = await person_of(store, request)
     await _require_room(actor, store, request.workspace, person.address, request.mail)
     offered = _accepted(await membership.offer_reset(store, person.id, mail=request.mail), request)
     await _record(actor, store, "reset", person, sent=request.mail is not None)
@@ -110,7 +110,7 @@ async def _reset(actor: Actor, request: Reset, store: Store) -> Offered:
 @action("admin.link")
 async def link(actor: Actor, request: NamedPerson, store: Store) -> Offered:
     """A link that signs an admin in, once. Who makes it has the database anyhow."""
-    person = await _person(store, request)
+    person = await person_of(store, request)
     return _accepted(await signing_in.offer_entry(store, person.id, by=actor.who), request)
 
 
@@ -144,7 +144,7 @@ async def _disable(actor: Actor, request: Disable, store: Store) -> Lowered:
 
 async def _enable(actor: Actor, request: NamedPerson, store: Store) -> Person:
     """After being disabled, or after too many wrong tries."""
-    person = await membership.enable_person(store, (await _person(store, request)).id)
+    person = await membership.enable_person(store, (await person_of(store, request)).id)
     await _record(actor, store, "enable", person)
     return person
 
@@ -163,7 +163,7 @@ async def _lowered(
     verb: str,
     **detail: object,
 ) -> Lowered:
-    person = _accepted(await change(await _person(store, request)), request)
+    person = _accepted(await change(await person_of(store, request)), request)
     await _record(actor, store, verb, person, **detail)
     if person.workspace is None or (person.role is Role.MANAGER and person.disabled_at is None):
         return Lowered(person=person, keys=[])
@@ -198,7 +198,7 @@ async def _require_room(
         )
 
 
-async def _person(store: Store, request: NamedPerson) -> Person:
+async def person_of(store: Store, request: NamedPerson) -> Person:
     person = await membership.person_named(store, request.workspace, request.address)
     if person is None:
         raise Refusal(f"{request.kind}.unknown", address=request.address, workspace=request.workspace)

@@ -71,18 +71,6 @@ class Caller:
         """None: it can be none of an e-mail. A number is one for the operator alone: to anybody else it is no id."""
         return self.ids.email_id(text, or_number=self.is_operator)
 
-    async def audit(self, store: Store, action: str, subject: str, **detail: Any) -> None:
-        """Writes down who changed what, in the commit of the change."""
-        await workspaces.write_audit(
-            store,
-            workspace=self.workspace,
-            who=self.who,
-            action=action,
-            subject=subject,
-            detail=detail,
-            request_id=self.request_id,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedIn:

@@ -59,7 +59,7 @@ def refused(reason: Reason, fields: Fields = IN_PLACE) -> ApiError:
     meaning = CATALOGUE[reason.code]
     if meaning.field:
         name = field(reason)
-        return invalid(fields.get(name, name), sentence(reason))
+        return invalid(fields.get(name, name), sentence(reason), reason=reason.code)
     assert meaning.kind is not None, f"{reason.code} is no refusal"
     words = sentence(reason) if meaning.kind is Kind.NOT_FOUND else f"{sentence(reason)} Nothing was changed."
     if meaning.kind is Kind.INVALID:

@@ -1,14 +1,12 @@
-"""What the paths of those who run the service have in common: which region is meant, and who changed what."""
+"""What the paths of those who run the service have in common: which region is meant."""
 
 from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Query
 
-from fairpost.api.access import SignedIn
 from fairpost.api.answers import Text
 from fairpost.api.errors import not_found
 from fairpost.api.service import Service
-from fairpost.store import workspaces
 from fairpost.store.store import Store
 
 RegionQuery = Annotated[
@@ -26,25 +24,3 @@ def region_meant(service: Service, region: str | None) -> str:
 
 async def store_meant(service: Service, region: str | None) -> Store:
     return await service.store_of(region_meant(service, region))
-
-
-async def write_down(
-    store: Store,
-    admin: SignedIn,
-    request: Request,
-    action: str,
-    subject: str,
-    *,
-    workspace: str | None = None,
-    **detail: object,
-) -> None:
-    """`workspace`: whose audit says so; None: that of the installation itself."""
-    await workspaces.write_audit(
-        store,
-        workspace=workspace,
-        who=admin.who,
-        action=action,
-        subject=subject,
-        detail=detail,
-        request_id=request.state.request_id,
-    )

@@ -1,20 +1,15 @@
 """What is said of a campaign that is to be made, and the draft that it becomes."""
 
-from datetime import datetime
-
 from fairpost.actions.templates import require_good
 from fairpost.api.access import Caller
 from fairpost.api.errors import invalid
 from fairpost.api.routes.sequences import delays_s
 from fairpost.api.shapes.campaigns import CampaignIn, CampaignStep
-from fairpost.campaigns import applying, values
-from fairpost.campaigns.file import CampaignFile, FileStep
-from fairpost.model.campaign import HUMAN_GAP, Campaign, Gap
-from fairpost.model.errors import NotFound
+from fairpost.campaigns import values
+from fairpost.campaigns.file import FileStep
+from fairpost.model.campaign import HUMAN_GAP, Gap
 from fairpost.model.sender import RESERVED_USERS, fold_user
-from fairpost.store import campaigns, templates, workspaces
 from fairpost.store.campaigns import Draft
-from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
 
 
@@ -58,25 +53,21 @@ async def own_steps(given: CampaignIn) -> tuple[FileStep, ...] | None:
     )
 
 
-async def write(
-    store: Store,
-    caller: Caller,
-    name: str,
-    given: CampaignIn,
-    *,
-    steps: tuple[FileStep, ...] | None,
-    before: Campaign | None,
-    now: datetime,
-) -> tuple[Campaign, bool]:
-    """Made, or changed; and whether it is another one now. Raises ApiError for what is not there."""
-    await _require_known(store, caller, given)
-    draft = _draft(caller, name, given, await _route(store, caller, given))
-    if steps is None:
-        after = await campaigns.put_draft(store, draft)
-        return after, after != before
-    applied = await applying.apply(store, _file(draft, steps), dry_run=False, now=now)
-    assert applied.campaign is not None  # it was not only looked at
-    return applied.campaign, bool(applied.changes)
+def draft_of(caller: Caller, name: str, given: CampaignIn) -> Draft:
+    gap = Gap(min_s=given.gap.min_s, max_s=given.gap.max_s) if given.gap and given.gap.max_s else None
+    if "gap" not in given.model_fields_set and (given.sequence is not None or len(given.steps or ()) > 1):
+        gap = HUMAN_GAP
+    return Draft(
+        workspace=caller.workspace,
+        name=name,
+        sequence=given.sequence or name,
+        lists=tuple(given.lists),
+        route=f"@{given.account}" if given.account is not None else given.pool or "default",
+        gap=gap,
+        by_recipients_clock=given.by_recipients_clock,
+        user=given.user,
+        starts_at=given.starts_at,
+    )
 
 
 async def _content(step: CampaignStep, place: str, *, is_first: bool) -> Template | None:
@@ -92,70 +83,3 @@ async def _content(step: CampaignStep, place: str, *, is_first: bool) -> Templat
     template = Template(subject=step.subject or "", text=step.text, html=step.html)
     await require_good(template, place)
     return template
-
-
-async def _require_known(store: Store, caller: Caller, given: CampaignIn) -> None:
-    """Raises ApiError for a list, a sequence or a template that is not there."""
-    for number, each in enumerate(given.lists):
-        try:
-            await campaigns.list_ids(store, caller.workspace, [each])
-        except NotFound:
-            raise invalid(f"lists.{number}", f"there is no list {each} in this workspace") from None
-    try:
-        if given.sequence is not None:
-            await templates.sequence_named(store, caller.workspace, given.sequence)
-    except NotFound:
-        raise invalid("sequence", f"there is no sequence {given.sequence} in this workspace") from None
-    for number, step in enumerate(given.steps or ()):
-        try:
-            if step.template is not None:
-                await templates.template_named(store, caller.workspace, step.template)
-        except NotFound:
-            place = f"steps.{number}.template"
-            raise invalid(place, f"there is no template {step.template} in this workspace") from None
-
-
-async def _route(store: Store, caller: Caller, given: CampaignIn) -> str:
-    """Its own, or lent to it; never another's."""
-    route = await workspaces.route_for(store, caller.workspace, pool=given.pool, account=given.account)
-    if route is None and given.account is not None:
-        raise invalid("account", f"there is no account {given.account} in this workspace")
-    if route is None:
-        raise invalid("pool", f"there is no pool {given.pool or 'default'} for this workspace")
-    if not await workspaces.may_be_from(store, caller.workspace, route, None):
-        raise invalid(
-            "pool", f"{route} is the operator's, and lends no address: a campaign needs an account of the workspace"
-        )
-    return route
-
-
-def _draft(caller: Caller, name: str, given: CampaignIn, route: str) -> Draft:
-    gap = Gap(min_s=given.gap.min_s, max_s=given.gap.max_s) if given.gap and given.gap.max_s else None
-    if "gap" not in given.model_fields_set and (given.sequence is not None or len(given.steps or ()) > 1):
-        gap = HUMAN_GAP
-    return Draft(
-        workspace=caller.workspace,
-        name=name,
-        sequence=given.sequence or name,
-        lists=tuple(given.lists),
-        route=route,
-        gap=gap,
-        by_recipients_clock=given.by_recipients_clock,
-        user=given.user,
-        starts_at=given.starts_at,
-    )
-
-
-def _file(draft: Draft, steps: tuple[FileStep, ...]) -> CampaignFile:
-    """As its file would have it."""
-    return CampaignFile(
-        name=draft.name,
-        workspace=draft.workspace,
-        lists=draft.lists,
-        route=draft.route,
-        starts_at=draft.starts_at,
-        user=draft.user,
-        gap=draft.gap,
-        by_recipients_clock=draft.by_recipients_clock,
-        steps=steps,
-    )

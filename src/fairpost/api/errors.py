@@ -61,10 +61,9 @@ class ApiError(FairpostError):
         self.headers = dict(headers or {})
 
 
-def invalid(field: str, message: str) -> ApiError:
-    return ApiError(
-        "invalid", f"{field}: {message}" if field else message, details=[{"field": field, "message": message}]
-    )
+def invalid(field: str, message: str, **more: str) -> ApiError:
+    details = [{"field": field, "message": message, **more}]
+    return ApiError("invalid", f"{field}: {message}" if field else message, details=details)
 
 
 def not_found(what: str, name: object, *, where: str = " in this workspace") -> ApiError:

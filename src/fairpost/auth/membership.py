@@ -16,8 +16,12 @@ from fairpost.store import auth as rows
 from fairpost.system import chance
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from fairpost.store.auth import Locked
     from fairpost.store.store import Store
+
+    Record = Callable[[Store, Person], Awaitable[None]]  # in the commit of what it is about
 
 INVITATION_LIFE = timedelta(hours=48)
 RESET_LIFE = timedelta(hours=1)
@@ -100,7 +104,14 @@ async def accept_invitation(
 
 
 async def accept(
-    store: "Store", token: str, password: str, *, name: str = "", agent: str | None, now: datetime | None = None
+    store: "Store",
+    token: str,
+    password: str,
+    *,
+    name: str = "",
+    agent: str | None,
+    record: "Record | None" = None,
+    now: datetime | None = None,
 ) -> Accepted | Refused:
     """Also a reset. From now on the password counts, and nothing else that there was. Who accepts an invitation is signed in: the link
     came to the mailbox that a code would go to. `agent`: what the browser calls itself; None: there is none."""
@@ -126,6 +137,8 @@ async def accept(
             await rows.note_sign_in(tx, person.id, now=locked.now)
         person = (await _locked(tx, person.id, now=now)).person
         begun = await begin_session(tx, person, agent or "", now=locked.now) if is_signed_in else None
+        if record is not None:
+            await record(tx, person)
         return Accepted(person=person, signed_in=begun)
 
 
@@ -165,7 +178,14 @@ async def is_setup_token(store: "Store", token: str, *, now: datetime | None = N
 
 
 async def set_up(
-    store: "Store", token: str, *, address: str, password: str, name: str = "", now: datetime | None = None
+    store: "Store",
+    token: str,
+    *,
+    address: str,
+    password: str,
+    name: str = "",
+    record: "Record | None" = None,
+    now: datetime | None = None,
 ) -> Person | Refused:
     """Makes the first admin."""
     if not await is_setup_token(store, token, now=now):
@@ -185,7 +205,10 @@ async def set_up(
         await rows.set_password(tx, person.id, password_hash)
         await rows.end_offers(tx, person.id)
         await rows.end_setup(tx)
-        return (await _locked(tx, person.id, now=now)).person
+        made = (await _locked(tx, person.id, now=now)).person
+        if record is not None:
+            await record(tx, made)
+        return made
 
 
 # ── changed ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,6 +221,7 @@ async def change_password(
     old: str,
     new: str,
     session_token: str | None = None,
+    record: "Record | None" = None,
     now: datetime | None = None,
 ) -> Person | Refused:
     """By the person itself. Of its sessions, only the one it is done in stays."""
@@ -219,6 +243,8 @@ async def change_password(
         kept = hash_of(session_token) if session_token is not None else None
         await rows.revoke_all(tx, person.id, but=kept, now=locked.now)
         await rows.end_offers(tx, person.id)
+        if record is not None:
+            await record(tx, locked.person)
     return locked.person
 
 

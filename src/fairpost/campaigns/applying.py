@@ -1,6 +1,6 @@
 """A campaign in the database, made what its file says; and the file, made from the database."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import blake2s
 
@@ -21,33 +21,34 @@ OWN_NAME_MAX = 91  # with .step-100, a template's name has a hundred characters
 class Applied:
     changes: tuple[Change, ...]
     is_new: bool
-    campaign: Campaign | None  # None: it was only looked at, and there is none
+    campaign: Campaign | None  # None: it was only compared, and there is none
 
 
-async def apply(store: Store, file: CampaignFile, *, dry_run: bool, now: datetime) -> Applied:
-    """Idempotent, and all of it or nothing. Once it is launched, only the workspace's schedule can still be changed; else FairpostError."""
-    async with store.together() as one:
-        return await _apply(one, file, dry_run=dry_run, now=now)
-
-
-async def _apply(store: Store, file: CampaignFile, *, dry_run: bool, now: datetime) -> Applied:
+async def compare(store: Store, file: CampaignFile) -> Applied:
+    """What applying it would change. Raises FairpostError for what cannot be: once it is launched, only the workspace's schedule can."""
     known = await campaigns.find_campaign(store, file.workspace, file.name)
-    before = await as_file(store, known) if known else None
-    changes = diff(before, file)
+    changes = diff(await as_file(store, known) if known else None, file)
     if known is not None and known.state is not CampaignState.DRAFT:
         _refuse_late(known, changes)
     await campaigns.list_ids(store, file.workspace, file.lists)
     for step in file.steps:
         if step.template_name is not None:
             await templates.template_named(store, file.workspace, step.template_name)
-    if dry_run or not changes:
-        return Applied(changes=changes, is_new=known is None, campaign=known)
+    return Applied(changes=changes, is_new=known is None, campaign=known)
+
+
+async def apply(store: Store, file: CampaignFile, *, now: datetime) -> Applied:
+    """Idempotent, and all of it or nothing."""
+    async with store.together() as one:
+        found = await compare(one, file)
+        return replace(found, campaign=await _changed(one, file, found.campaign, now=now)) if found.changes else found
+
+
+async def _changed(store: Store, file: CampaignFile, known: Campaign | None, *, now: datetime) -> Campaign:
     stored = await schedules.schedule_of(store, file.workspace)
     if file.schedule is not None and stored.schedule != file.schedule:
         await set_schedule(store, file.workspace, file.schedule, now=now)
-    if known is None or known.state is CampaignState.DRAFT:
-        known = await _write(store, file)
-    return Applied(changes=changes, is_new=before is None, campaign=known)
+    return known if known is not None and known.state is not CampaignState.DRAFT else await _write(store, file)
 
 
 async def as_file(store: Store, campaign: Campaign) -> CampaignFile:

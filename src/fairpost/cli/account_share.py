@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act_on
 from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.model.errors import FairpostError
 from fairpost.settings import Settings, read_settings
@@ -48,6 +49,7 @@ def share(
 
 
 async def _share(settings: Settings, name: str, percents: dict[str, int], *, anew: bool, dry_run: bool) -> "Plan":
+    from fairpost.actions.installation import ShareAccount, share_account
     from fairpost.regions import sharing
     from fairpost.regions.stores import RegionStores
     from fairpost.startup.parts import directory_of, prepare_database, vault_of
@@ -56,7 +58,8 @@ async def _share(settings: Settings, name: str, percents: dict[str, int], *, ane
     async with RegionStores(directory_of(settings)) as stores:
         plan = await sharing.plan(stores, name, percents, here=settings.region_name, anew=anew)
         if not dry_run:
-            await sharing.carry_out(stores, plan, vault_of(settings))
+            async with stores.at(settings.region_name) as here:
+                await act_on(here, share_account, ShareAccount(plan=plan, stores=stores, vault=vault_of(settings)))
         return plan
 
 

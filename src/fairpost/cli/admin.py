@@ -1,22 +1,19 @@
 """`fairpost admin`: the people who run the service: invite them, let them in, keep them out."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fairpost.cli import people_view
-from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
+from fairpost.cli.output import AsJson
 from fairpost.cli.session import with_home_store
 from fairpost.model.person import Role
-
-if TYPE_CHECKING:
-    from fairpost.model.person import Person, Session
-    from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Invite and remove the people who run the service.")
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The e-mail address.")]
 Name = Annotated[str, typer.Option(help="How e-mails address this person.")]
+Revoke = Annotated[bool, typer.Option("--revoke", help="End all of them.")]
 Send = Annotated[bool, typer.Option("--send", help="Send the link by e-mail, too.")]
 
 
@@ -109,7 +106,7 @@ def enable(address: Address) -> None:
 @app.command()
 def sessions(
     address: Address,
-    revoke: Annotated[bool, typer.Option("--revoke", help="End all of them.")] = False,
+    revoke: Revoke = False,
     as_json: AsJson = False,
 ) -> None:
     """List where an admin is signed in, or end all of it.
@@ -117,29 +114,4 @@ def sessions(
     \b
     Example: fairpost admin sessions ann@example.com --revoke
     """
-    from fairpost.auth.sessions import revoke_sessions, sessions_of
-
-    async def work(store: "Store", person: "Person") -> "tuple[list[Session], int]":
-        found = await sessions_of(store, person.id)
-        return found, await revoke_sessions(store, person.id) if revoke else 0
-
-    found, ended = people_view.with_person(None, address, work)
-    if as_json:
-        print_json([_facts(session) for session in found])
-    elif revoke:
-        typer.echo(plain(f"ended {ended} session{'' if ended == 1 else 's'} of {address}"))
-    elif found:
-        rows = ((s.id, iso(s.created_at), iso(s.seen_at), iso(s.expires_at), s.agent) for s in found)
-        print_table(("session", "since", "last seen", "until", "browser"), rows)
-    else:
-        typer.echo(plain(f"{address} is not signed in"))
-
-
-def _facts(session: "Session") -> dict[str, object]:
-    return {
-        "session": session.id,
-        "created_at": session.created_at,
-        "seen_at": session.seen_at,
-        "expires_at": session.expires_at,
-        "agent": session.agent,
-    }
+    people_view.show_sessions(None, address, revoke=revoke, as_json=as_json)

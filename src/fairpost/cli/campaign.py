@@ -92,7 +92,8 @@ def new(
         user=user,
         starts_at=start,
     )
-    made = act(put, PutDraft(draft=draft, template=template)).campaign
+    fields = {f"lists.{number}": "--list" for number in range(len(list_))}
+    made = act(put, PutDraft(draft=draft, template=template), fields=fields).campaign
     typer.echo(f"campaign {made.name} is a draft with {count(len(made.steps), 'step')} for {', '.join(made.lists)}")
     tell_next(f"fairpost campaign preview {_named(made)}", f"fairpost campaign launch {_named(made)}")
 
@@ -117,10 +118,9 @@ def apply(
     from fairpost.campaigns.file import read_campaign_file
 
     async def work(store: "Store") -> "tuple[applying.Applied, SchedulingResult | None]":
-        now = await store.now()
-        wanted = read_campaign_file(file, now=now)
+        wanted = read_campaign_file(file, now=await store.now())
         if dry_run:
-            return await applying.apply(store, wanted, dry_run=True, now=now), None
+            return await applying.compare(store, wanted), None
         done = await act_on(store, actions.apply, wanted)
         assert done.campaign is not None  # it was not only looked at
         return done, await _launched(store, done.campaign.workspace, done.campaign.name) if launch_ else None

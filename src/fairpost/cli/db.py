@@ -345,23 +345,20 @@ def _size(n_bytes: int) -> str:
 async def _retained(
     store: "Store", days: int, dry_run: bool
 ) -> "tuple[list[OldMonth] | list[DroppedMonth], list[OldMonth]]":
-    import asyncpg
-
+    from fairpost.actions.installation import DropHistory, drop_history
     from fairpost.store import retention
 
     before = await store.now() - timedelta(days=days)
     if dry_run:
         months = await retention.old_months(store, before=before)
         return [m for m in months if m.kept is None], [m for m in months if m.kept is not None]
-    try:
-        dropped = [month async for month in retention.drop_months(store, before=before)]
-        await retention.drop_rows(store, before=before)
-    except asyncpg.LockNotAvailableError as error:
+    done = await act_on(store, drop_history, DropHistory(before=before))
+    if done.is_in_use:
         raise FairpostError(
             "Somebody uses the tables of history in a long transaction (see: fairpost doctor), and nobody was to wait "
             "for us. What could be dropped is dropped. Try again: fairpost db retain"
-        ) from error
-    return dropped, await retention.old_months(store, before=before)
+        )
+    return done.dropped, done.kept
 
 
 def _schema_in_words(found: DatabaseStatus) -> str | None:

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairpost.cli.acting import act_on
 from fairpost.cli.output import AsJson, iso, jsonable, note, plain, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import FairpostError, NotFound, Refusal
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     import ssl
 
     from fairpost.dev.inbox.checks.check import Checked
+    from fairpost.dev.inbox.deleting import Deleted
     from fairpost.dev.inbox.faults import Fault
     from fairpost.dev.inbox.mails import AttachedFile, Mail, MailId
     from fairpost.dev.inbox.reading import Reading
@@ -258,10 +260,10 @@ def delete(
         raise typer.BadParameter("give the ids of mails, or --all")
     if everything and not yes:
         raise FairpostError("This deletes every mail in the inbox. If you mean it: fairpost inbox delete --all --yes")
-    gone, missing = _delete(ids)
-    typer.echo(f"deleted {gone} {'mail' if gone == 1 else 'mails'}")
-    if missing:
-        raise NotFound(f"There is no mail {', '.join(missing)} in the inbox. See: fairpost inbox list")
+    gone = _delete(ids)
+    typer.echo(f"deleted {gone.count} {'mail' if gone.count == 1 else 'mails'}")
+    if gone.missing:
+        raise Refusal("inbox.unknown_mail", mail=", ".join(map(str, gone.missing)))
 
 
 def _tls(cert: Path | None, key: Path | None, *, implicit: bool) -> "ssl.SSLContext | None":
@@ -380,14 +382,12 @@ async def _resolved(store: "Store", id_: int) -> "MailId":
     return await newest(store) if id_ == LATEST else MailId(id_)
 
 
-def _delete(ids: Sequence[int] | None) -> tuple[int, list[str]]:
-    """How many are gone, and which were not there."""
-    from fairpost.dev.inbox.mails import delete_mails
+def _delete(ids: Sequence[int] | None) -> "Deleted":
+    from fairpost.dev.inbox.deleting import DeleteMails, delete
 
-    async def work(store: "Store") -> tuple[int, list[str]]:
+    async def work(store: "Store") -> "Deleted":
         wanted = None if not ids else [await _resolved(store, id_) for id_ in ids]
-        gone = await delete_mails(store, wanted)
-        return len(gone), [str(id_) for id_ in wanted or () if id_ not in gone]
+        return await act_on(store, delete, DeleteMails(ids=wanted))
 
     return with_store(work)
 

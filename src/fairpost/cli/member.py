@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairpost.cli import people_view
-from fairpost.cli.admin import Address, Name, Send
+from fairpost.cli.admin import Address, Name, Revoke, Send
 from fairpost.cli.output import AsJson, plain, print_json
 from fairpost.cli.session import with_store
 from fairpost.model.person import Role
@@ -133,6 +133,16 @@ def enable(workspace: Workspace, address: Address) -> None:
     Example: fairpost member enable acme bob@example.com
     """
     people_view.enable(workspace=workspace, address=address)
+
+
+@app.command()
+def sessions(workspace: Workspace, address: Address, revoke: Revoke = False, as_json: AsJson = False) -> None:
+    """List where a member is signed in, or end all of it.
+
+    \b
+    Example: fairpost member sessions acme bob@example.com --revoke
+    """
+    people_view.show_sessions(workspace, address, revoke=revoke, as_json=as_json)
 
 
 def _show_lowered(changed: "Lowered", said: str, *, revoke_keys: bool, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 from fairpost.cli.acting import act, act_at_home
 from fairpost.cli.output import iso, plain, print_json, print_table
 from fairpost.cli.session import with_home_store, with_store
-from fairpost.model.errors import FairpostError, Refusal
+from fairpost.model.errors import Refusal
 from fairpost.model.person import Offered, Person, Role
 from fairpost.settings import read_settings
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fairpost.actions.acting import Action
     from fairpost.auth.mails import Page
+    from fairpost.model.person import Session
     from fairpost.store.store import Store
 
 R = TypeVar("R")
@@ -52,18 +53,48 @@ def _region(workspace: str | None) -> str:
 
 def show_code(workspace: str | None, address: str, *, as_json: bool) -> None:
     """For the newest sign-in that waits for its code."""
-    from fairpost.auth.signing_in import make_local_code
+    from fairpost.actions import sessions
+    from fairpost.actions.members import NamedPerson
 
-    made = with_person(workspace, address, lambda store, person: make_local_code(store, person.id))
-    if made is None:
-        raise FairpostError(
-            f"No sign-in of {address} waits for a code. Enter the password in the browser, then try again."
-        )
+    action = sessions.code_of_admin if workspace is None else sessions.code_of_member
+    made = act_where_known(workspace, action, NamedPerson(workspace=workspace, address=address))
     if as_json:
         print_json({"code": made.code, "begun_at": made.begun_at, "expires_at": made.expires_at})
         return
     typer.echo(made.code)
     typer.echo(f"for the sign-in begun at {iso(made.begun_at)}, in that browser, until {iso(made.expires_at)}")
+
+
+def show_sessions(workspace: str | None, address: str, *, revoke: bool, as_json: bool) -> None:
+    """All that work; or none any more."""
+    from fairpost.actions.members import NamedPerson
+    from fairpost.actions.sessions import sign_out_admin, sign_out_member
+    from fairpost.auth.sessions import sessions_of
+
+    found = with_person(workspace, address, lambda store, person: sessions_of(store, person.id))
+    ended = 0
+    if revoke:
+        action = sign_out_admin if workspace is None else sign_out_member
+        ended = act_where_known(workspace, action, NamedPerson(workspace=workspace, address=address))
+    if as_json:
+        print_json([_session_facts(session) for session in found])
+    elif revoke:
+        typer.echo(plain(f"ended {ended} session{'' if ended == 1 else 's'} of {address}"))
+    elif found:
+        rows = ((s.id, iso(s.created_at), iso(s.seen_at), iso(s.expires_at), s.agent) for s in found)
+        print_table(("session", "since", "last seen", "until", "browser"), rows)
+    else:
+        typer.echo(plain(f"{address} is not signed in"))
+
+
+def _session_facts(session: "Session") -> dict[str, object]:
+    return {
+        "session": session.id,
+        "created_at": session.created_at,
+        "seen_at": session.seen_at,
+        "expires_at": session.expires_at,
+        "agent": session.agent,
+    }
 
 
 def invite(*, workspace: str | None, address: str, name: str, role: Role, send: bool, as_json: bool) -> None:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairpost.cli.acting import act
 from fairpost.cli.output import AsJson, print_json
-from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError
 from fairpost.settings import Settings, read_settings
 
@@ -34,13 +34,13 @@ def rotate_(
     \b
     Example: fairpost secrets rotate
     """
+    from fairpost.actions.installation import RotateSecrets, rotate_secrets
     from fairpost.startup.parts import vault_of
-    from fairpost.vault.rotation import rotate
 
     settings = read_settings()
     vault = vault_of(settings)
     _require_key_for_all_regions(settings, vault.keyring)
-    done = with_store(lambda store: rotate(store, vault, drop_unreadable=drop_unreadable), settings=settings)
+    done = act(rotate_secrets, RotateSecrets(vault=vault, drop_unreadable=drop_unreadable), settings=settings)
     if as_json:
         print_json(done)
     elif done is None:

@@ -205,6 +205,21 @@ CATALOGUE: Mapping[str, Meaning] = {
     "campaign.wrong_state": _conflict(
         "Campaign {name} is {state}. You cannot {action} it.", "fairpost campaign show {name} --workspace {workspace}"
     ),
+    "campaign.unknown_list": _invalid(
+        "lists.{number}",
+        "names list {list}, which workspace {workspace} does not have",
+        "fairpost prospects import --help",
+    ),
+    "campaign.unknown_sequence": _invalid(
+        "sequence", "names sequence {sequence}, which workspace {workspace} does not have", "fairpost sequence list"
+    ),
+    "campaign.unknown_account": _invalid(
+        "account", "names account {account}, which workspace {workspace} does not have"
+    ),
+    "campaign.unknown_pool": _invalid("pool", "names pool {pool}, which workspace {workspace} does not have"),
+    "campaign.pool_without_address": _invalid(
+        "pool", "names {pool}, which is lent without an address. A campaign needs an account of the workspace"
+    ),
     "campaign.no_recipients": _conflict("There are no recipients on {lists}.", "fairpost prospects import --help"),
     "campaign.no_account": _conflict("There is no account {account} to send it.", "fairpost account add --help"),
     "campaign.empty_pool": _conflict("Pool {pool} has no account to send it.", "fairpost account add --help"),
@@ -317,6 +332,11 @@ CATALOGUE: Mapping[str, Meaning] = {
     "admin.unknown": _unknown("There is no admin {address}.", "fairpost admin list"),
     "admin.known": _conflict("{address} is an admin already.", "fairpost admin reset {address}"),
     "admin.disabled": _conflict("{address} is disabled. Enable this admin first.", "fairpost admin enable {address}"),
+    "session.unknown": _unknown("You have no session {session}."),
+    "sign_in.none_waits": _unknown(
+        "No sign-in of {address} waits for a code. Enter the password in the browser, then try again."
+    ),
+    "inbox.unknown_mail": _unknown("There is no mail {mail} in the inbox.", "fairpost inbox list"),
     "admin.last_admin": _conflict(
         "{address} is the last admin who can sign in. Invite another one first.", "fairpost admin invite --help"
     ),

@@ -6,7 +6,7 @@ may, parts that shrink are written before parts that grow.
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -58,6 +58,9 @@ class Plan:
     source: Account
 
 
+Record = Callable[[Store, Slice], Awaitable[None]]
+
+
 async def plan(stores: RegionStores, name: str, percents: Mapping[str, int], *, here: str, anew: bool = False) -> Plan:
     """Reads every region and writes nothing. `anew`: the limits that the account has here are the whole ones."""
     _require_percents(percents, here, stores)
@@ -77,12 +80,12 @@ async def plan(stores: RegionStores, name: str, percents: Mapping[str, int], *, 
     return Plan(name=name, whole=whole, slices=tuple(slices), source=mine.account)
 
 
-async def carry_out(stores: RegionStores, shared: Plan, vault: Vault) -> None:
-    """Each region in a commit of its own. Ended midway, it is run again."""
+async def carry_out(stores: RegionStores, shared: Plan, vault: Vault, *, record: Record | None = None) -> None:
+    """Each region in a commit of its own. Ended midway, it is run again. `record`: what is written, in its commit."""
     secret = _opened(shared.source, vault)
     for each in shared.slices:
         async with stores.at(each.region, answer_s_max=WRITE_S_MAX) as store:
-            await _write(store, shared, each, secret, vault)
+            await _write(store, shared, each, secret, vault, record)
 
 
 async def record_share(store: Store, account_id: int, share: Share) -> None:
@@ -184,7 +187,9 @@ def _opened(account: Account, vault: Vault) -> str | None:
     return vault.open(transport.secret, account_id=account.id, name=account.name)
 
 
-async def _write(store: Store, shared: Plan, each: Slice, secret: str | None, vault: Vault) -> None:
+async def _write(
+    store: Store, shared: Plan, each: Slice, secret: str | None, vault: Vault, record: Record | None
+) -> None:
     try:
         there: Account | None = await store.account_named(shared.name)
     except NotFound:
@@ -204,6 +209,8 @@ async def _write(store: Store, shared: Plan, each: Slice, secret: str | None, va
                 await one.add_account(shared.name, address=shared.source.address, limits=each.limits, id_=id_)
             await one.change_account(shared.name, {**changes, **sealing}, keys=keys)
             await record_share(one, id_, Share(percent=each.percent, whole=shared.whole))
+            if record is not None:
+                await record(one, each)
 
     if secret is None or has_secret:
         await write(None, None)

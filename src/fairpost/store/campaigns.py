@@ -155,16 +155,21 @@ async def put_draft(store: "Store", draft: Draft) -> Campaign:
 
 
 async def list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list[int]:
-    rows = await store.fetch(
-        "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
-    )
-    known = {row["name"]: row["id"] for row in rows}
+    known = await known_lists(store, workspace, names)
     for name in names:
         if name not in known:
             raise NotFound(
                 f"There is no list {name} in workspace {workspace}. Bring one in: fairpost prospects import --help"
             )
     return [known[name] for name in dict.fromkeys(names)]
+
+
+async def known_lists(store: "Store", workspace: str, names: Sequence[str]) -> dict[str, int]:
+    """Of these, the ids of those that are there."""
+    rows = await store.fetch(
+        "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
+    )
+    return {row["name"]: row["id"] for row in rows}
 
 
 async def find_campaign(store: "Store", workspace: str, name: str) -> Campaign | None:

@@ -34,11 +34,16 @@ async def old_months(store: "Store", *, before: datetime) -> list[OldMonth]:
 
 
 async def drop_months(store: "Store", *, before: datetime) -> AsyncIterator[DroppedMonth]:
-    while True:
-        row = await store.row("SELECT * FROM fairpost.drop_history($1, $2)", before, clock.stated())
-        if row["month"] is None:
-            return
-        yield DroppedMonth(**{**row, "partitions": tuple(row["partitions"])})
+    while (month := await drop_month(store, before=before)) is not None:
+        yield month
+
+
+async def drop_month(store: "Store", *, before: datetime) -> DroppedMonth | None:
+    """The oldest that may go. None: there is none."""
+    row = await store.row("SELECT * FROM fairpost.drop_history($1, $2)", before, clock.stated())
+    if row["month"] is None:
+        return None
+    return DroppedMonth(**{**row, "partitions": tuple(row["partitions"])})
 
 
 async def drop_rows(store: "Store", *, before: datetime) -> None:

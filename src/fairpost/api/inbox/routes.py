@@ -10,6 +10,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request, Response
 
 from fairpost.api.access import Admin, SignedIn
+from fairpost.api.acting import act_as_admin
 from fairpost.api.answers import Answer, Page, Removed, Text, as_dict, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.inbox.shapes import FileOut, FilePath, MailItem, MailOut, MailPath, RemovedMails
@@ -18,10 +19,11 @@ from fairpost.api.pictures import PICTURE_TYPES, with_pictures
 from fairpost.api.service import Service, TheService
 from fairpost.dev.inbox import mails
 from fairpost.dev.inbox.checks.check import check
+from fairpost.dev.inbox.deleting import DeleteMails
+from fairpost.dev.inbox.deleting import delete as delete_mails
 from fairpost.dev.inbox.filenames import safe_names
 from fairpost.dev.inbox.mails import Mail, MailId
 from fairpost.dev.inbox.reading import Reading, read
-from fairpost.store import workspaces
 
 TAG = {"name": "inbox", "description": "The development inbox, for those who run the service."}
 router = APIRouter(prefix="/v1/inbox", tags=["inbox"])
@@ -105,8 +107,7 @@ async def attachment(mail_id: MailPath, index: FilePath, _: Admin, service: TheS
 
 @router.delete("/{mail_id}", summary="Delete one", responses=failures("not_found"))
 async def delete(mail_id: MailPath, admin: Admin, service: TheService, request: Request) -> Answer[Removed]:
-    if not await _deleted(service, admin, request, [MailId(mail_id)]):
-        raise not_found("mail", mail_id, where=" in the inbox")
+    await _deleted(service, admin, request, [MailId(mail_id)])
     return Answer(data=Removed())
 
 
@@ -123,23 +124,10 @@ async def delete_all(
 
 
 async def _deleted(service: Service, admin: SignedIn, request: Request, ids: list[MailId] | None) -> int:
-    """The entry goes to the home database, where admins look for it. Where that is another one, it comes before the commit here: no mail
-    goes without."""
-    store = await service.inbox_store()
-    async with store.together() as one:
-        home = one if service.settings.regions is None else service.home
-        gone = await mails.delete_mails(one, ids)
-        if gone:
-            await workspaces.write_audit(
-                home,
-                workspace=None,
-                who=admin.who,
-                action="inbox.delete",
-                subject="the inbox" if ids is None else f"mail {ids[0]}",
-                detail={"mails": len(gone)},
-                request_id=request.state.request_id,
-            )
-    return len(gone)
+    """The entry goes to the home database, where admins look for it."""
+    home = None if service.settings.regions is None else service.home
+    asked = DeleteMails(ids=ids, home=home)
+    return (await act_as_admin(admin, request, await service.inbox_store(), delete_mails, asked)).count
 
 
 def _item(mail: Mail) -> MailItem:

@@ -5,9 +5,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response, status
 
+from fairpost.actions import sessions as actions
+from fairpost.actions.acting import Actor
 from fairpost.api.access import SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, client_of, place_of
+from fairpost.api.acting import value_of
 from fairpost.api.answers import Answer, Text, as_dict, failures
-from fairpost.api.errors import ApiError, not_found
+from fairpost.api.errors import ApiError
 from fairpost.api.service import NO_ANSWER, Service, TheService
 from fairpost.api.shapes.auth import (
     Accept,
@@ -24,15 +27,13 @@ from fairpost.api.shapes.auth import (
     SetUp,
     SignInIn,
 )
-from fairpost.auth import membership, sessions, signing_in
+from fairpost.auth import sessions, signing_in
 from fairpost.auth.codes import CODE_LIFE, csrf_token_of
 from fairpost.auth.sessions import SESSION_LIFE
 from fairpost.auth.signing_in import Candidate
 from fairpost.extras import Extra, is_installed
 from fairpost.model.person import Person, Refused, SignedIn, SignInBegun
 from fairpost.regions.directory import HOME
-from fairpost.store import workspaces
-from fairpost.store.store import Store
 
 TAG = {"name": "people", "description": "Signing in, and who may."}
 router = APIRouter(prefix="/v1/auth", tags=["people"])
@@ -136,11 +137,11 @@ async def code(given: CodeIn, request: Request, response: Response, service: The
     responses=failures("wrong_credentials"),
 )
 async def enter(given: Enter, request: Request, response: Response, service: TheService) -> Answer[SessionBegun]:
-    entered = await signing_in.enter(service.home, given.token, agent=request.headers.get("user-agent", ""))
+    asked = actions.UseLink(token=given.token, agent=request.headers.get("user-agent", ""))
+    entered = value_of(await actions.enter(_stranger(request), asked, service.home))
     if isinstance(entered, Refused):
         raise refusal(entered)
     begun = _session_begun(entered)
-    await _write_down(service.home, request, begun.person, "person.enter")
     _begin_session(response, service, HOME, entered)
     return Answer(data=begun)
 
@@ -172,9 +173,11 @@ async def session(signed_in: SignedInPerson) -> Answer[SessionNow]:
 
 
 @router.post("/sign-out", summary="End this session", responses=failures())
-async def sign_out(signed_in: SignedInPerson, response: Response, service: TheService) -> Answer[Done]:
-    store = await service.store_of(signed_in.region)
-    await sessions.sign_out(store, signed_in.token)
+async def sign_out(
+    signed_in: SignedInPerson, request: Request, response: Response, service: TheService
+) -> Answer[Done]:
+    own = actions.OwnSession(person=signed_in.person, token=signed_in.token)
+    value_of(await actions.end(_self(signed_in, request), own, await service.store_of(signed_in.region)))
     response.delete_cookie(SESSION_COOKIE, path="/")
     return Answer(data=Done())
 
@@ -192,11 +195,10 @@ async def listed(signed_in: SignedInPerson, service: TheService) -> Answer[list[
 
 @router.delete("/sessions/{session_id}", summary="End one of your sessions", responses=failures("not_found"))
 async def revoke(
-    session_id: Annotated[Text, Path(max_length=200)], signed_in: SignedInPerson, service: TheService
+    session_id: Annotated[Text, Path(max_length=200)], signed_in: SignedInPerson, request: Request, service: TheService
 ) -> Answer[Done]:
-    store = await service.store_of(signed_in.region)
-    if not await sessions.revoke_session(store, signed_in.person.id, session_id):
-        raise not_found("session", session_id, where="")
+    own = actions.OwnSession(person=signed_in.person, id=session_id)
+    value_of(await actions.revoke(_self(signed_in, request), own, await service.store_of(signed_in.region)))
     return Answer(data=Done())
 
 
@@ -204,13 +206,9 @@ async def revoke(
 async def password(
     given: NewPassword, request: Request, signed_in: SignedInPerson, service: TheService
 ) -> Answer[PersonOut]:
+    asked = actions.ChangePassword(person=signed_in.person, old=given.old, new=given.new, token=signed_in.token)
     store = await service.store_of(signed_in.region)
-    changed = await membership.change_password(
-        store, signed_in.person, old=given.old, new=given.new, session_token=signed_in.token
-    )
-    told = person_out(changed)
-    await _write_down(store, request, told, "person.password")
-    return Answer(data=told)
+    return Answer(data=person_out(value_of(await actions.change_password(_self(signed_in, request), asked, store))))
 
 
 @router.post(
@@ -222,11 +220,11 @@ async def accept(given: Accept, request: Request, response: Response, service: T
     region, _, token = given.token.rpartition(".")
     store = await service.store_of(_known(region or HOME, service))
     agent = request.headers.get("user-agent", "")
-    accepted = await membership.accept(store, token, given.password, name=given.name, agent=agent)
+    asked = actions.AcceptLink(token=token, password=given.password, name=given.name, agent=agent)
+    accepted = value_of(await actions.accept(_stranger(request), asked, store))
     if isinstance(accepted, Refused):
         raise refusal(accepted)
     person, begun = accepted.person, accepted.signed_in
-    await _write_down(store, request, person_out(person), "person.accept")
     if begun is not None:
         _begin_session(response, service, region or await place_of(service, person.workspace), begun)
     ends = {
@@ -242,23 +240,18 @@ async def accept(given: Accept, request: Request, response: Response, service: T
     responses=failures("wrong_credentials", "conflict"),
 )
 async def setup(given: SetUp, request: Request, service: TheService) -> Answer[PersonOut]:
-    store = await service.store_of(HOME)
-    made = await membership.set_up(store, given.token, address=given.address, password=given.password, name=given.name)
-    first = person_out(made)
-    await _write_down(store, request, first, "admin.setup")
-    return Answer(data=first)
+    asked = actions.SetUp(token=given.token, address=given.address, password=given.password, name=given.name, agent="")
+    made = value_of(await actions.set_up(_stranger(request), asked, await service.store_of(HOME)))
+    return Answer(data=person_out(made))
 
 
-async def _write_down(store: Store, request: Request, person: PersonOut, action: str) -> None:
-    """What people do to themselves; in a commit of its own, for it is no change of anybody else's."""
-    await workspaces.write_audit(
-        store,
-        workspace=person.workspace,
-        who=f"{person.role} {person.address}",
-        action=action,
-        subject=person.address,
-        request_id=request.state.request_id,
-    )
+def _stranger(request: Request) -> Actor:
+    """Known once the link has said who it is for."""
+    return Actor(who="a link", request_id=request.state.request_id)
+
+
+def _self(signed_in: SignedInPerson, request: Request) -> Actor:
+    return Actor(who=signed_in.who, request_id=request.state.request_id)
 
 
 def refusal(refused: Refused) -> ApiError:

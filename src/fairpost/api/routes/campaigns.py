@@ -6,10 +6,10 @@ from fastapi import APIRouter, Response, status
 
 from fairpost.actions import campaigns as actions
 from fairpost.api.access import LONG, WRITING, Caller, Manages, Reads, Sends
-from fairpost.api.acting import act, refused
+from fairpost.api.acting import act
 from fairpost.api.answers import Answer, Page, ReasonIn, Removed, failures
 from fairpost.api.conditions import shown as condition
-from fairpost.api.drafts import check, own_steps, write
+from fairpost.api.drafts import check, draft_of, own_steps
 from fairpost.api.errors import not_found
 from fairpost.api.names import as_known, own_route, own_words
 from fairpost.api.pages import Cursor, Limit, bad_cursor, name_at, page_of
@@ -25,7 +25,7 @@ from fairpost.api.shapes.campaigns import (
     StepProgress,
 )
 from fairpost.campaigns import values
-from fairpost.campaigns.launching import SchedulingResult, wrong_state
+from fairpost.campaigns.launching import SchedulingResult
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaigns import CampaignView, view_campaign
 from fairpost.store import campaigns
@@ -64,16 +64,10 @@ async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Ans
 async def put(name: CampaignName, given: CampaignIn, caller: Manages, response: Response) -> Answer[CampaignOut]:
     check(given)
     steps = await own_steps(given)
+    done = await act(caller, actions.put, actions.PutDraft(draft=draft_of(caller, name, given), steps=steps))
+    response.status_code = status.HTTP_201_CREATED if done.is_new else status.HTTP_200_OK
     async with caller.store.together() as one:
-        before = await campaigns.find_campaign(one, caller.workspace, name)
-        if before is not None and before.state is not CampaignState.DRAFT:
-            raise refused(wrong_state(before, "change").reason)
-        after, is_changed = await write(one, caller, name, given, steps=steps, before=before, now=await one.now())
-        if is_changed:
-            action = "campaign.add" if before is None else "campaign.change"
-            await caller.audit(one, action, f"campaign {name}", lists=given.lists, route=after.route)
-        response.status_code = status.HTTP_201_CREATED if before is None else status.HTTP_200_OK
-        return Answer(data=await _out(one, after, caller))
+        return Answer(data=await _out(one, done.campaign, caller))
 
 
 @router.get("/{id}", summary="How it stands, step by step, and what it waits for", responses=failures("not_found"))

@@ -3,13 +3,14 @@
 from fastapi import APIRouter, status
 
 from fairpost.actions import members as actions
+from fairpost.actions import sessions
 from fairpost.api.access import Manages
 from fairpost.api.acting import act
 from fairpost.api.answers import AddressPath, Answer, as_dict, failures
 from fairpost.api.routes.workspace import key_out
 from fairpost.api.service import TheService
 from fairpost.api.shapes.auth import PersonOut
-from fairpost.api.shapes.members import KeysAlso, MemberChanged, MemberIn, OfferedOut, RoleIn
+from fairpost.api.shapes.members import KeysAlso, MemberChanged, MemberIn, OfferedOut, RoleIn, SessionsEnded
 from fairpost.auth import membership
 from fairpost.model.person import Offered, Role
 
@@ -71,6 +72,12 @@ async def enable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
 async def reset(address: AddressPath, caller: Manages, service: TheService) -> Answer[OfferedOut]:
     asked = actions.Reset(workspace=caller.workspace, address=address, mail=service.mail_of(caller.region))
     return Answer(data=offered_out(await act(caller, actions.reset_member, asked, store=caller.owner)))
+
+
+@router.post("/{address}/sign-out", summary="End all sessions of a member", responses=failures("not_found"))
+async def sign_out(address: AddressPath, caller: Manages) -> Answer[SessionsEnded]:
+    named = actions.NamedPerson(workspace=caller.workspace, address=address)
+    return Answer(data=SessionsEnded(sessions=await act(caller, sessions.sign_out_member, named, store=caller.owner)))
 
 
 def _lowered(lowered: actions.Lowered, asked: actions.Disable) -> Answer[MemberChanged]:

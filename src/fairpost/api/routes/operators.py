@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response, status
 
-from fairpost.actions import members
+from fairpost.actions import members, sessions
 from fairpost.actions import workspaces as actions
 from fairpost.actions.lending import Lent, Operator
 from fairpost.api.access import Admin
@@ -24,7 +24,7 @@ from fairpost.api.routes.pools import loan_out
 from fairpost.api.routes.workspace import audit_out
 from fairpost.api.service import TheService
 from fairpost.api.shapes.auth import PersonOut
-from fairpost.api.shapes.members import OfferedOut
+from fairpost.api.shapes.members import OfferedOut, SessionsEnded
 from fairpost.api.shapes.operators import (
     AdminIn,
     AuditRegion,
@@ -156,6 +156,13 @@ async def enable(address: AddressPath, admin: Admin, service: TheService, reques
     named = members.NamedPerson(workspace=None, address=address)
     enabled = await act_as_admin(admin, request, service.home, members.enable_admin, named)
     return Answer(data=PersonOut.model_validate(enabled))
+
+
+@router.post("/people/{address}/sign-out", summary="End all sessions of an admin", responses=failures("not_found"))
+async def sign_out(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[SessionsEnded]:
+    named = members.NamedPerson(workspace=None, address=address)
+    ended = await act_as_admin(admin, request, service.home, sessions.sign_out_admin, named)
+    return Answer(data=SessionsEnded(sessions=ended))
 
 
 @router.get("/audit", summary="Who changed what in the installation itself", responses=failures("not_found"))

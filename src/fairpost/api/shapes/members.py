@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import Query
 from pydantic import Field
 
-from fairpost.api.answers import Moment, RequestModel
+from fairpost.api.answers import Moment, RequestModel, ResponseModel
 from fairpost.api.shapes.auth import Address, PersonName, PersonOut
 from fairpost.api.shapes.workspace import KeyOut
 
@@ -33,6 +33,10 @@ KeysAlso = Annotated[
     Literal["revoke"] | None,
     Query(description="Revoke the keys that this member made, too, unless the member is a manager still."),
 ]
+
+
+class SessionsEnded(ResponseModel):
+    sessions: Annotated[int, Field(description="How many ended.")]
 
 
 class OfferedOut(PersonOut):

@@ -84,7 +84,7 @@ async def _put_draft(store: Store, name: str, *, now: datetime) -> Campaign:
         gap=GAP,
         steps=STEPS[name],
     )
-    applied = await apply(store, file, dry_run=False, now=now)
+    applied = await apply(store, file, now=now)
     assert applied.campaign is not None
     return applied.campaign
 

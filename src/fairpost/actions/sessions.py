@@ -1,0 +1,149 @@
+"""What people do about their own way in: a link used, a password chosen or changed, a session ended. And what others end for them.
+
+Signing in itself, with its counted tries, is in auth/. A refusal there is a value: the try stays counted.
+"""
+
+from dataclasses import dataclass, field
+
+from fairpost.actions.acting import Actor, action
+from fairpost.actions.members import NamedPerson, person_of
+from fairpost.auth import membership, sessions, signing_in
+from fairpost.model.errors import Refusal
+from fairpost.model.person import Accepted, LocalCode, Person, Refused, SignedIn
+from fairpost.store.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSession:
+    """`token`: the session's own; `id`: what lists show, for another one of the same person."""
+
+    person: Person
+    token: str = field(default="", repr=False)
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePassword:
+    """`token`: the session in which it is done, and which alone stays."""
+
+    person: Person
+    old: str = field(repr=False)
+    new: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseLink:
+    """`agent`: what the browser calls itself."""
+
+    token: str = field(repr=False)
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptLink(UseLink):
+    password: str = field(repr=False)
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetUp(AcceptLink):
+    address: str
+
+
+# ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@action("session.end")
+async def end(actor: Actor, request: OwnSession, store: Store) -> None:
+    """Signing out. One that is over already is as good."""
+    if await sessions.sign_out(store, request.token):
+        await _record(actor, store, "session.end", request.person)
+
+
+@action("session.revoke")
+async def revoke(actor: Actor, request: OwnSession, store: Store) -> None:
+    """One of your own, wherever it is."""
+    if not await sessions.revoke_session(store, request.person.id, request.id):
+        raise Refusal("session.unknown", session=request.id)
+    await _record(actor, store, "session.revoke", request.person, session=request.id)
+
+
+async def _sign_out(actor: Actor, request: NamedPerson, store: Store) -> int:
+    """Everywhere, with what was begun and not finished. How many sessions ended."""
+    person = await person_of(store, request)
+    ended = await sessions.revoke_sessions(store, person.id)
+    await _record(actor, store, f"{request.kind}.sign_out", person, sessions=ended)
+    return ended
+
+
+sign_out_member = action("member.sign_out")(_sign_out)
+sign_out_admin = action("admin.sign_out")(_sign_out)
+
+
+# ── codes, links and passwords ────────────────────────────────────────────────────────────────────────────
+
+
+async def _show_code(actor: Actor, request: NamedPerson, store: Store) -> LocalCode:
+    """For the newest sign-in that waits for its code, when no e-mail comes."""
+    person = await person_of(store, request)
+    made = await signing_in.make_local_code(store, person.id)
+    if made is None:
+        raise Refusal("sign_in.none_waits", address=request.address)
+    await _record(actor, store, f"{request.kind}.code", person)
+    return made
+
+
+code_of_member = action("member.code")(_show_code)
+code_of_admin = action("admin.code")(_show_code)
+
+
+@action("person.enter")
+async def enter(actor: Actor, request: UseLink, store: Store) -> SignedIn | Refused:
+    entered = await signing_in.enter(store, request.token, agent=request.agent)
+    if isinstance(entered, SignedIn):
+        await _record_own(actor, store, "person.enter", entered.person)
+    return entered
+
+
+@action("person.password", in_one_commit=False)
+async def change_password(actor: Actor, request: ChangePassword, store: Store) -> Person | Refused:
+    async def record(one: Store, person: Person) -> None:
+        await _record_own(actor, one, "person.password", person)
+
+    return await membership.change_password(
+        store, request.person, old=request.old, new=request.new, session_token=request.token, record=record
+    )
+
+
+@action("person.accept", in_one_commit=False)
+async def accept(actor: Actor, request: AcceptLink, store: Store) -> Accepted | Refused:
+    """An invitation, or a reset."""
+
+    async def record(one: Store, person: Person) -> None:
+        await _record_own(actor, one, "person.accept", person)
+
+    return await membership.accept(
+        store, request.token, request.password, name=request.name, agent=request.agent, record=record
+    )
+
+
+@action("admin.setup", in_one_commit=False)
+async def set_up(actor: Actor, request: SetUp, store: Store) -> Person | Refused:
+    """The first admin."""
+
+    async def record(one: Store, person: Person) -> None:
+        await _record_own(actor, one, "admin.setup", person)
+
+    return await membership.set_up(
+        store, request.token, address=request.address, password=request.password, name=request.name, record=record
+    )
+
+
+async def _record(actor: Actor, store: Store, action: str, person: Person, **detail: object) -> None:
+    await actor.record(store, action, person.address, workspace=person.workspace, **detail)
+
+
+async def _record_own(actor: Actor, store: Store, action: str, person: Person) -> None:
+    """By a person whom the link or the password made known."""
+    await _record(actor.named(f"{person.role} {person.address}"), store, action, person)

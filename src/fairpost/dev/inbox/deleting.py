@@ -1,0 +1,36 @@
+"""The one thing that people change in the development inbox: mails deleted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairpost.actions.acting import Actor, action
+from fairpost.dev.inbox.mails import MailId, delete_mails
+from fairpost.model.errors import Refusal
+from fairpost.store.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteMails:
+    """`ids` None: all. `home`: the database whose audit admins read, where it is another one than the inbox's."""
+
+    ids: Sequence[MailId] | None
+    home: Store | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    count: int
+    missing: tuple[MailId, ...]
+
+
+@action("inbox.delete")
+async def delete(actor: Actor, request: DeleteMails, store: Store) -> Deleted:
+    """An entry in another database comes before the commit here: no mail goes without."""
+    gone = await delete_mails(store, request.ids)
+    missing = tuple(id_ for id_ in request.ids or () if id_ not in gone)
+    if missing and not gone:
+        raise Refusal("inbox.unknown_mail", mail=", ".join(map(str, missing)))
+    if gone:
+        subject = "the inbox" if request.ids is None else f"mail {', '.join(map(str, sorted(gone)))}"
+        await actor.record(request.home or store, "inbox.delete", subject, workspace=None, mails=len(gone))
+    return Deleted(count=len(gone), missing=missing)
