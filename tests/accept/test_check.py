@@ -19,17 +19,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairpost.model.email_fields import BY_NAME, EMAIL_FIELDS, EmailField
 from fairpost.store.migrations import migrate
 from tests.thorough import times
 
 HELLO: dict[str, Any] = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 ADDRESS_FIELDS = ("to", "cc", "bcc", "from", "reply_to")
-FIELDS = (
-    *("to", "cc", "bcc", "from", "reply_to", "subject", "text", "html", "headers", "attachments", "content_id"),
-    *("fields", "workspace", "user", "stream", "class", "pool", "account", "due_at", "expires_at"),
-    *("attempts_max", "on_doubt", "idempotency_key", "follows"),
-)
-ATTACHED_BYTES_MAX = 26_214_400
+FIELDS = tuple(BY_NAME)
+ATTACHED_BYTES_MAX = BY_NAME["attachments"].bytes_max or 0
 CONTROLS = [chr(c) for c in (*range(1, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)]
 INVISIBLE = "\xa0\xad\u1680\u2000\u200b\u200e\u202e\u202f\u205f\u2060\u2066\u3000\ufeff"
 
@@ -306,6 +303,30 @@ def test_the_limit_passes_and_one_more_is_refused(judge: Judge) -> None:
     for limit, field, email_of in LIMITS:
         judge.accepts(email_of(limit))
         judge.refuses(field, email_of(limit + 1))
+
+
+@pytest.mark.parametrize("field", EMAIL_FIELDS, ids=lambda each: each.name)
+def test_every_described_bound_is_one_of_those_limits(field: EmailField) -> None:
+    bounds = {each for each in (field.chars_max, field.bytes_max, field.le, field.count_max) if each is not None}
+    assert bounds <= {limit for limit, name, _ in LIMITS if name == field.name}
+
+
+@pytest.mark.parametrize("field", EMAIL_FIELDS, ids=lambda each: each.name)
+def test_the_least_and_the_choices_are_as_described(judge: Judge, field: EmailField) -> None:
+    if field.chars_max is not None:
+        of_none = judge.one(hello(**{field.name: ""}))
+        assert of_none.field == (field.name if field.chars_min else None)
+    if field.ge is not None:
+        judge.accepts(hello(**{field.name: field.ge}))
+        judge.refuses(field.name, hello(**{field.name: field.ge - 1}))
+    judge.accepts(*(hello(**{field.name: choice}) for choice in field.choices))
+    if field.choices:
+        judge.refuses(field.name, hello(**{field.name: "other"}))
+
+
+def test_the_fields_that_are_known_are_those_described(judge: Judge) -> None:
+    known = (judge.one(hello(nonsense=1)).message or "").partition("known: ")[2]
+    assert set(known.split(", ")) == set(BY_NAME)
 
 
 def test_what_is_far_too_long_is_refused_with_a_short_word(judge: Judge) -> None:

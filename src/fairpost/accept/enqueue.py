@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Required, TypeAlias, TypedDict, TypeVar, Unpack, assert_never, overload
 
 from fairpost.accept.drivers import AsyncConnection, AsyncLink, Row, SyncConnection, SyncLink, link_to
+from fairpost.model.email_fields import ADDRESS, ADDRESSES, EMAIL_FIELDS, MOMENT
 from fairpost.model.errors import InvalidEmail
 
 CHUNK_EMAILS_MAX = 1_000
@@ -293,14 +294,11 @@ def _moment(value: Any) -> Any:
         raise _UnsayableError(f"is no time that exists in UTC: {value}") from None
 
 
-_SQL_NAMES = {"from_": "from", "email_class": "class"}
-_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "to": _addresses,
-    "cc": _addresses,
-    "bcc": _addresses,
-    "from_": _address,
-    "from": _address,
-    "reply_to": _address,
-    "due_at": _moment,
-    "expires_at": _moment,
+_SQL_NAMES = {each.python: each.name for each in EMAIL_FIELDS if each.python}
+_BY_TYPE: dict[str, Callable[[Any], Any]] = {ADDRESSES: _addresses, ADDRESS: _address, MOMENT: _moment}
+_CONVERSIONS = {
+    name: _BY_TYPE[each.type]
+    for each in EMAIL_FIELDS
+    for name in (each.name, each.python)
+    if name and each.type in _BY_TYPE
 }

@@ -1,19 +1,29 @@
-"""The tables of the docs that follow from descriptions: `python -m fairpost.model.reference` prints them."""
+"""The tables of the docs that follow from descriptions: `python -m fairpost.model.reference limits` or `… emails` prints one."""
 
 import sys
+from collections.abc import Sequence
 
 from fairpost.model.account import LIMITS
+from fairpost.model.email_fields import EMAIL_FIELDS, EmailField
 from fairpost.model.limit import INTEGER_MAX, NONE, Limit
-
-COLUMNS = ("limit", "option", "unit", "values", "default", "what it does")
 
 
 def limits_table() -> str:
-    return _table(COLUMNS, [_row(each) for each in LIMITS])
+    columns = ("limit", "option", "unit", "values", "default", "what it does")
+    rows = [
+        (f"`{each.name}`", f"`{each.option}`", each.unit, _values(each), _default(each), each.help) for each in LIMITS
+    ]
+    return _table(columns, rows)
 
 
-def _row(limit: Limit) -> tuple[str, ...]:
-    return (f"`{limit.name}`", f"`{limit.option}`", limit.unit, _values(limit), _default(limit), limit.help)
+def emails_table() -> str:
+    columns = ("field", "in Python, where it differs", "type", "default", "limit", "what it is")
+    return _table(columns, [_email_row(each) for each in EMAIL_FIELDS])
+
+
+def _email_row(field: EmailField) -> tuple[str, ...]:
+    python = f"`{field.python}`" if field.python else field.python_type
+    return (f"`{field.name}`", python, field.type, field.default, field.limit, field.help)
 
 
 def _values(limit: Limit) -> str:
@@ -31,10 +41,13 @@ def _default(limit: Limit) -> str:
     return str(limit.default) if limit.choices else f"{limit.default:g}"
 
 
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [columns, ("---",) * len(columns), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+TABLES = {"limits": limits_table, "emails": emails_table}
+
+
 if __name__ == "__main__":
-    sys.stdout.write(limits_table())
+    sys.stdout.write(TABLES[sys.argv[1]]())

@@ -15,6 +15,7 @@ from fairpost.api.answers import (
     ResponseModel,
     Text,
 )
+from fairpost.model.email_fields import BY_NAME, RECIPIENTS_MAX
 from fairpost.model.states import SequenceWord, State
 from fairpost.observe.search import Understood
 
@@ -23,11 +24,20 @@ IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        min_length=1,
-        max_length=500,
+        min_length=BY_NAME["idempotency_key"].chars_min,
+        max_length=BY_NAME["idempotency_key"].chars_max,
         description="However often a request with this key comes, also at the same time: it counts once.",
     ),
 ]
+
+
+def about(name: str, **more: Any) -> Any:
+    """What is known of a field of e-mails: its bounds, and what it is."""
+    each = BY_NAME[name]
+    bounds = {"min_length": each.chars_min or None, "max_length": each.chars_max, "ge": each.ge, "le": each.le}
+    given = {key: value for key, value in bounds.items() if value is not None}
+    limit = f" {each.limit[0].upper()}{each.limit[1:]}." if each.limit else ""
+    return Field(**{"description": f"{each.help}{limit}", **given, **more})
 
 
 class Mailbox(RequestModel):
@@ -36,7 +46,7 @@ class Mailbox(RequestModel):
 
 
 Address = Text | Mailbox
-Addresses = Address | Annotated[list[Address], Field(max_length=50)]
+Addresses = Address | Annotated[list[Address], Field(max_length=RECIPIENTS_MAX)]
 
 
 class Attachment(RequestModel):
@@ -49,32 +59,33 @@ class Attachment(RequestModel):
 class EmailIn(RequestModel):
     """An e-mail to send. What is left out has the default of docs/enqueue.md."""
 
-    to: Addresses
-    subject: Text
-    text: Text | None = None
-    html: Text | None = None
+    to: Annotated[Addresses, about("to")]
+    subject: Annotated[Text, about("subject")]
+    text: Annotated[Text | None, about("text")] = None
+    html: Annotated[Text | None, about("html")] = None
     from_: Annotated[
-        Address | None, Field(alias="from", description="Of a domain that the workspace has shown to be its own.")
+        Address | None,
+        about("from", alias="from", description="Of a domain that the workspace has shown to be its own."),
     ] = None
-    cc: Addresses | None = None
-    bcc: Addresses | None = None
-    reply_to: Address | None = None
-    headers: dict[Text, Text] | None = None
-    attachments: Annotated[list[Attachment] | None, Field(max_length=50)] = None
-    fields: dict[str, JsonValue] | None = None
-    user: Text | None = None
-    stream: Text | None = None
-    email_class: Annotated[Literal["urgent", "bulk"] | None, Field(alias="class")] = None
-    pool: Text | None = None
-    account: Text | None = None
-    due_at: datetime | None = None
-    expires_at: datetime | None = None
-    attempts_max: Annotated[int | None, Field(ge=1, le=50)] = None
-    on_doubt: Literal["resend", "hold"] | None = None
-    idempotency_key: Annotated[Text | None, Field(min_length=1, max_length=500)] = None
-    follows: Annotated[
-        Text | None, Field(max_length=100, description="The id of the e-mail that this one answers to.")
+    cc: Annotated[Addresses | None, about("cc")] = None
+    bcc: Annotated[Addresses | None, about("bcc")] = None
+    reply_to: Annotated[Address | None, about("reply_to")] = None
+    headers: Annotated[dict[Text, Text] | None, about("headers")] = None
+    attachments: Annotated[
+        list[Attachment] | None, about("attachments", max_length=BY_NAME["attachments"].count_max)
     ] = None
+    fields: Annotated[dict[str, JsonValue] | None, about("fields")] = None
+    user: Annotated[Text | None, about("user")] = None
+    stream: Annotated[Text | None, about("stream")] = None
+    email_class: Annotated[Literal["urgent", "bulk"] | None, about("class", alias="class")] = None
+    pool: Annotated[Text | None, about("pool")] = None
+    account: Annotated[Text | None, about("account")] = None
+    due_at: Annotated[datetime | None, about("due_at")] = None
+    expires_at: Annotated[datetime | None, about("expires_at")] = None
+    attempts_max: Annotated[int | None, about("attempts_max")] = None
+    on_doubt: Annotated[Literal["resend", "hold"] | None, about("on_doubt")] = None
+    idempotency_key: Annotated[Text | None, about("idempotency_key")] = None
+    follows: Annotated[Text | None, about("follows", max_length=100)] = None
 
 
 class Accepted(ResponseModel):
