@@ -12,7 +12,7 @@ import asyncpg
 
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError, RegionUnavailable
 from fairpost.regions.directory import Directory, Region
-from fairpost.store.connections import connect
+from fairpost.store.connections import Connections
 from fairpost.store.migrations import pending
 from fairpost.store.store import Store
 from fairpost.store.tenants import require_tenant
@@ -91,18 +91,25 @@ class _Door:
             self._refuse_while_shut()
             if self._store is None:
                 try:
-                    await self._require_ready()
+                    self._store = await self._made()
                 except MigrationError as error:
                     words = str(error)
                     raise self._shut(lambda: MigrationError(words)) from None
-                self._store = await Store.connect(self._region.url, connections_max=self._connections_max)
             return self._store
 
-    async def _require_ready(self) -> None:
+    async def _made(self) -> Store:
+        connections = Connections(self._region.url, most=self._connections_max)
         try:
-            conn = await connect(self._region.url)
+            async with connections.acquire() as conn:
+                await self._require_ready(conn)
         except ValueError:  # whose words may have a password in them
             raise DatabaseUnavailable("its URL cannot be read") from None
+        except BaseException:
+            await connections.close()
+            raise
+        return Store(connections)
+
+    async def _require_ready(self, conn: asyncpg.Connection) -> None:
         try:
             todo = await pending(conn)
             if not todo and self._is_for_tenants:
@@ -112,8 +119,6 @@ class _Door:
                 f"The schema of the region {self._region.name} is not ours to read ({error}). Name a login in FAIRPOST_REGIONS "
                 "that owns the schema fairpost"
             ) from error
-        finally:
-            conn.terminate()
         if todo:
             raise MigrationError(
                 f"The schema of the region {self._region.name} is not the one this Fairpost needs "
