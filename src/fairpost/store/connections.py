@@ -155,11 +155,11 @@ class Connections(Statements):
     async def _connected(self) -> "asyncpg.Connection":
         conn = await connect(self._url, behind_pooler=self.behind_pooler)
         self.behind_pooler = type(conn) is PooledConnection  # the driver's classes are all instances of each other
-        self._planned_s[conn] = clock.monotonic()
+        self._planned_s[conn] = clock.steady()
         return conn
 
     async def _plan_anew(self, conn: "asyncpg.Connection") -> None:
-        now_s = clock.monotonic()
+        now_s = clock.steady()
         if now_s > self._planned_s[conn] + PLANS_S_MAX:
             self._planned_s[conn] = now_s
             await conn.execute("DISCARD PLANS")

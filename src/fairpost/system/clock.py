@@ -32,7 +32,12 @@ _manual: ManualClock | None = None
 
 def monotonic() -> float:
     """Seconds since some fixed moment; never goes back, counts the time spent suspended."""
-    return _manual.now.timestamp() if _manual else time.clock_gettime(_STEADY_CLOCK)
+    return _manual.now.timestamp() if _manual else steady()
+
+
+def steady() -> float:
+    """As `monotonic`, by the machine's own clock, also where a simulation has stopped the time."""
+    return time.clock_gettime(_STEADY_CLOCK)
 
 
 def now() -> datetime:
