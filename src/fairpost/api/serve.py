@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
-START_S_MAX = 30  # of a process, on a busy machine; and so long it may be deaf before it is replaced
+START_S_MAX = 120  # of a process, on a busy machine; and so long it may be deaf before it is replaced
 DATABASE_S_MAX = 3.0  # so long a process waits for its database before it answers without one
 CONNECTIONS_AT_ONCE = 1_000  # of one process; then idle ones make room for new ones
 USUAL_LIMITS = ClientLimits()
