@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from fairpost import portals
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.portals import KEPT_CHARS_MAX, Kept, Saved, WorkspacePortals, portals_at
+from fairpost.portals import KEPT_CHARS_MAX, Kept, Saved, WorkspacePortals, built_in_portals, portals_at
 from fairpost.store import portal_overrides
 from fairpost.store.store import Store
 from fairpost.templates.folder import BrokenTemplates
-from fairpost.templates.portals import BUILT_IN, WORDS_BYTES_MAX, Words, load_portals
+from fairpost.templates.portals import BUILT_IN, WORDS_BYTES_MAX, Words
 from fairpost.templates.rendering import Unrenderable
 from tests.thorough import times
 
 SOON_S_MAX = (
     60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
 )
-LOADED = load_portals(BUILT_IN)
+LOADED = built_in_portals()
 TFA = LOADED.get("hub", "tfa").words
 OWN = Words(
     subject="{{ code }}, says the shop",

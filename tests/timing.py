@@ -74,18 +74,21 @@ class Spent:
 class Meter:
     """In each process that runs tests: their reports say what CPU they took."""
 
-    before_s: float = 0.0
+    before_s: float | None = None  # at the end of the test before: each look takes as long as a small test
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
-        self.before_s = cpu_s()
+        if self.before_s is None:
+            self.before_s = cpu_s()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if report.when == "teardown":
-            report.user_properties.append(("cpu_s", cpu_s() - self.before_s))
+            now_s = cpu_s()
+            report.user_properties.append(("cpu_s", now_s - (self.before_s or 0.0)))
+            self.before_s = now_s
         return report
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -16,6 +16,7 @@ from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
+from fairpost.portals import built_in_portals
 from fairpost.regions.directory import MAIN, Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings, read_settings
@@ -23,17 +24,10 @@ from fairpost.smtp.guard import NetworkGuard
 from fairpost.startup.parts import vault_of
 from fairpost.store import workspaces
 from fairpost.store.store import Store
-from fairpost.templates.portals import BUILT_IN, Portals, load_portals
 
 ALL = tuple(Scope)
 LENT = (Loan("default", (PROVEN, ACCOUNT)),)  # what a test that is not about loans sends through
 ANSWER_S_MAX = 120  # of the database and of the service: only against waiting for ever
-
-
-@cache
-def _portals() -> Portals:
-    """Read once for all tests: that takes a tenth of a second."""
-    return load_portals(BUILT_IN)
 
 
 @cache
@@ -117,7 +111,7 @@ async def answering(settings: Settings) -> AsyncIterator[Api]:
             stores=stores,
             auth_stores=auth_stores,
             vault=vault_of(settings),
-            mail=ServiceMail(portals=_portals(), pool=settings.service_pool, public_url=settings.public_url),
+            mail=ServiceMail(portals=built_in_portals(), pool=settings.service_pool, public_url=settings.public_url),
             guard=NetworkGuard(resolve=_resolve),
             log=log.append,
         )

@@ -11,8 +11,8 @@ from argon2 import PasswordHasher
 from fairpost.auth import membership, passwords, signing_in
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.person import Offered, Person, Refused, Role, SignedIn, SignInBegun
+from fairpost.portals import built_in_portals
 from fairpost.store.store import Store
-from fairpost.templates.portals import BUILT_IN, load_portals
 
 T0 = datetime(2030, 1, 31, 9, 0, tzinfo=UTC)
 PASSWORD = "four words that fit"
@@ -40,7 +40,7 @@ def hasher(monkeypatch: pytest.MonkeyPatch) -> CountingHasher:
 
 @pytest.fixture(scope="session")
 def mail() -> ServiceMail:
-    return ServiceMail(portals=load_portals(BUILT_IN), pool="service", public_url="https://post.example.com")
+    return ServiceMail(portals=built_in_portals(), pool="service", public_url="https://post.example.com")
 
 
 @dataclass

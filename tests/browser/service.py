@@ -16,13 +16,14 @@ from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
 from fairpost.auth.mails import ServiceMail
+from fairpost.portals import built_in_portals
 from fairpost.regions.directory import MAIN, Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.startup.parts import vault_of
 from fairpost.store.store import Store
-from fairpost.templates.portals import BUILT_IN, Portals, load_portals
+from fairpost.templates.portals import Portals
 from tests.api.conftest import Api
 
 ANSWER_S_MAX = 120  # of the database and of the service: only against waiting for ever
@@ -133,7 +134,7 @@ async def opened(database_url: str) -> AsyncIterator[House]:
     ):
         await store.fetch(KEEP)
         url = f"http://127.0.0.1:{port}"
-        portals = load_portals(BUILT_IN)
+        portals = built_in_portals()
         yield House(database_url, url, store, stores, auth_stores, app, portals, log, requests)
 
 

@@ -14,9 +14,9 @@ from fairpost.auth import membership, passwords, signing_in
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.person import Person, SignedIn, SignInBegun
 from fairpost.model.workspace import Scope
+from fairpost.portals import built_in_portals
 from fairpost.store import workspaces
 from fairpost.store.store import Store
-from fairpost.templates.portals import BUILT_IN, load_portals
 from tests.cli.conftest import Cli
 
 Db = psycopg.Connection[Any]
@@ -44,7 +44,7 @@ def accept(url: str, link: str) -> None:
 
 @cache
 def service_mail() -> ServiceMail:
-    return ServiceMail(portals=load_portals(BUILT_IN), pool="default", public_url="http://x.test")
+    return ServiceMail(portals=built_in_portals(), pool="default", public_url="http://x.test")
 
 
 def begin(url: str, address: str, workspace: str | None = None) -> str:

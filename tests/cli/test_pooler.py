@@ -15,8 +15,8 @@ from fairpost.auth import membership, passwords, signing_in
 from fairpost.auth.mails import ServiceMail
 from fairpost.cli import app
 from fairpost.model.report import Reached, Reply, Report, Step
+from fairpost.portals import built_in_portals
 from fairpost.store.store import Store
-from fairpost.templates.portals import BUILT_IN, load_portals
 from tests.cli.conftest import Cli, deliver
 from tests.cli.test_inbox import full, put
 from tests.docs.test_commands import COMMANDS
@@ -129,7 +129,7 @@ def keep_workspaces(walk: Walk, url: str, folder: Path) -> None:
 def let_people_in(walk: Walk, url: str, folder: Path) -> None:
     token = parse_qs(urlsplit(walk.json("admin invite a@x.test")["link"]).query)["token"][0]
     on_store(url, lambda store: membership.accept_invitation(store, token, PASSWORD))
-    mail = ServiceMail(portals=load_portals(BUILT_IN), pool="default", public_url="http://x.test")
+    mail = ServiceMail(portals=built_in_portals(), pool="default", public_url="http://x.test")
     person: dict[str, Any] = {
         "workspace": None,
         "address": "a@x.test",

@@ -5,14 +5,14 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from fairpost.portals import KEPT_MAX
+from fairpost.portals import KEPT_MAX, built_in_portals
 from fairpost.store.store import Store
 from fairpost.templates.declared import COLOURS, FIELDS_MAX, KINDS, LINKS_MAX, PORTAL_KEYS
 from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, OF_PORTAL, OF_TYPE, PROBLEMS_MAX
-from fairpost.templates.portals import BUILT_IN, PORTALS_MAX, WORDS_BYTES_MAX, load_portals
+from fairpost.templates.portals import PORTALS_MAX, WORDS_BYTES_MAX
 
 PAGE = (Path(__file__).parents[2] / "docs" / "portal-templates.md").read_text("utf-8")
-ALL = load_portals(BUILT_IN).list()
+ALL = built_in_portals().list()
 
 
 def rows(heading: str) -> list[list[str]]:

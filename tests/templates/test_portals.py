@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpost.model.errors import NotFound
-from fairpost.templates.portals import BUILT_IN, PortalTemplate, load_portals
+from fairpost.portals import built_in_portals
+from fairpost.templates.portals import BUILT_IN, PortalTemplate
 from fairpost.templates.rendering import MissingFields, Rendered, Unrenderable
 from tests.facts import missing
 
@@ -28,7 +29,7 @@ IN_WORDS = {
     "tfa": "10 minutes", "forgot_password": "1 hour", "email_verification": "24 hours", "invite": "7 days",
 }  # fmt: skip
 
-LOADED = load_portals(BUILT_IN)
+LOADED = built_in_portals()
 ALL = LOADED.list()
 every = pytest.mark.parametrize("template", ALL, ids=lambda template: f"{template.portal.key}-{template.type}")
 
