@@ -117,7 +117,7 @@ async def test_whichever_statement_is_lost_each_email_is_sent_once_and_none_is_i
             row = await store.row("SELECT day_used, sent_total, until, deaths FROM fairpost.leases")
             assert (row["day_used"], row["sent_total"], row["deaths"]) == (sent, sent, 0), what
             assert await store.value("SELECT count(*) FROM fairpost.charges") == sent, what
-            assert not (await store.stations())[0].is_driven, what
+            assert not (await store.runtimes())[0].is_driven(), what
         assert faulty is not None
         if faulty.n < at:
             break

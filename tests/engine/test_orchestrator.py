@@ -340,11 +340,11 @@ async def test_what_a_dead_worker_held_is_free_at_once_and_not_before_it_is_dead
     worker.say(holds=account, epoch=lease.epoch)
     worker.sock.close()
     await engine.asks()
-    assert (await engine.store.stations())[0].is_driven, "it may only have closed its socket"
+    assert (await engine.store.runtimes())[0].is_driven(), "it may only have closed its socket"
     engine.parent.exited(worker)
     await engine.heard()
     assert await engine.asks() == 0, "it rests a moment"
-    assert not (await engine.store.stations())[0].is_driven
+    assert not (await engine.store.runtimes())[0].is_driven()
 
 
 def rest_of(faults: int) -> timedelta:
@@ -472,7 +472,7 @@ async def test_while_the_database_is_away_no_death_is_counted_and_what_was_held_
             engine.parent.die(worker)
             away.clear()
             await away.wait()
-        while (await store.stations())[0].is_driven:  # noqa: ASYNC110 - a row tells nobody
+        while (await store.runtimes())[0].is_driven():  # noqa: ASYNC110 - a row tells nobody
             await asyncio.sleep(0.01)
         engine.orchestrator.end()
         await running

@@ -71,7 +71,7 @@ async def test_it_sends_what_there_is_and_ends_when_there_is_no_more(store: Stor
     transport = Watched()
     assert await worker_for(store, account, transport).run() is Ending.IDLE
     assert [d.email_id for d in transport.delivered] == ids
-    assert not (await store.stations())[0].is_driven
+    assert not (await store.runtimes())[0].is_driven()
 
 
 async def test_news_wakes_it_at_once(store: Store, account: AccountId) -> None:
@@ -146,7 +146,7 @@ async def test_two_workers_do_not_share_an_account(store: Store, account: Accoun
     worker = worker_for(store, account, transport, idle_s_max=600)
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(HANG_S):
-        while not (await store.stations())[0].is_driven:  # noqa: ASYNC110 - a row tells nobody
+        while not (await store.runtimes())[0].is_driven():  # noqa: ASYNC110 - a row tells nobody
             await asyncio.sleep(0.01)
     assert await worker_for(store, account, Watched()).run() is Ending.TAKEN
     worker.finish()

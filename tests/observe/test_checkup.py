@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fairpost.model.account import Account, AccountStatus, Limits, Usage
+from fairpost.model.account import Account, AccountRuntime, AccountStatus, Limits, Usage
 from fairpost.model.ids import AccountId
 from fairpost.model.rights import MissingRight, RightKind
 from fairpost.observe.checkup import Check, Grade, check_up
-from fairpost.policy.facts import AccountRuntime, Facts, InHand, Pause, Route
+from fairpost.policy.facts import Facts, InHand, Pause, Route
 from fairpost.policy.findings import Disk, Engine, Findings, Holdback, Machine, Schema, Server
 from fairpost.policy.restored import First, Restored, Sound
 from fairpost.transports.smtp.settings import SmtpSettings

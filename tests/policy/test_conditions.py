@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fairpost.model.account import Account, AccountStatus, Limits, Rest, RestReason, Usage
+from fairpost.model.account import Account, AccountRuntime, AccountStatus, Limits, Rest, RestReason, Usage
 from fairpost.model.fault import Block, Bounces
 from fairpost.model.ids import AccountId
 from fairpost.model.troubles import Troubles
 from fairpost.policy.conditions import Condition, Tone, diagnose, headline, of_route
-from fairpost.policy.facts import AccountRuntime, BlockedMail, Facts, Hold, InHand, Pause, Route
+from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
 from fairpost.reasons.rendering import command, told
 from fairpost.transports.smtp.settings import SmtpSettings
 from tests.facts import missing

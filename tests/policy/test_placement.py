@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from fairpost.model.account import Account, AccountStatus, Limits, Usage
+from fairpost.model.account import Account, AccountRuntime, AccountStatus, Limits, Usage
 from fairpost.model.ids import AccountId
-from fairpost.policy.placement import Plan, Seen, plan
+from fairpost.policy.placement import Plan, plan
 
 NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
 
@@ -36,8 +36,9 @@ def planned(
     places: int = 100,
 ) -> Plan:
     return plan(
-        [Seen(a, a.id in driven) for a in accounts],
+        [AccountRuntime(account=a) for a in accounts],
         due,
+        driven=[AccountId(id_) for id_ in driven],
         ours={AccountId(id_): idle for id_, idle in (ours or {}).items()},
         barred=[AccountId(id_) for id_ in barred],
         engines=engines,
@@ -66,8 +67,9 @@ def test_an_account_that_another_drives_is_left_alone() -> None:
 
 
 def test_an_account_driven_by_old_settings_is_let_go_by_its_own_engine() -> None:
-    seen = [Seen(account(1), is_driven=True, is_outdated=True), Seen(account(2), is_driven=True, is_outdated=True)]
-    result = plan(seen, [], ours={AccountId(1): False}, barred=[], engines=1, places=9, now=NOW)
+    seen = [AccountRuntime(account=account(n), is_outdated=True) for n in (1, 2)]
+    driven = [AccountId(1), AccountId(2)]
+    result = plan(seen, [], ours={AccountId(1): False}, driven=driven, barred=[], engines=1, places=9, now=NOW)
     assert result.let_go == (1,)
 
 

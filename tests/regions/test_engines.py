@@ -106,10 +106,10 @@ async def test_a_dead_engine_is_buried_by_its_own_region_alone(regions: Regions)
         await eu.take_lease(account, owner=dead, seconds=600)
         await Watch(us, settings_of(regions, "us"), print).reclaim_dead_engines()
         assert (folder / dead).exists()
-        assert (await eu.stations())[0].is_driven
+        assert (await eu.runtimes())[0].is_driven()
         await Watch(eu, settings_of(regions, "eu"), print).reclaim_dead_engines()
         assert not (folder / dead).exists()
-        assert not (await eu.stations())[0].is_driven
+        assert not (await eu.runtimes())[0].is_driven()
 
 
 async def test_what_an_engine_remembers_of_its_database_stays(regions: Regions) -> None:

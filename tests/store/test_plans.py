@@ -206,7 +206,7 @@ async def look(watch: Watch) -> None:
     now = datetime.now(UTC)
     await watch("engine_here", lambda s: s.engine_here("engine", asleep=False))
     assert await watch("routes_with_work", lambda s: s.routes_with_work())
-    assert len(await watch("stations", lambda s: s.stations())) == ACCOUNTS + 1
+    assert len(await watch("runtimes", lambda s: s.runtimes())) == ACCOUNTS + 1
     await watch("accounts_in_doubt", lambda s: s.accounts_in_doubt())
     await watch("accounts_to_ask", lambda s: s.accounts_to_ask())
     await watch("blocked_for_all", blocks.blocked_for_all)
@@ -244,7 +244,7 @@ async def idle(store: Store) -> None:
     await store.drop_lease(lease)
     await store.reap_leases()
     await store.routes_with_work()
-    await store.stations()
+    await store.runtimes()
     await store.accounts_in_doubt()
 
 
@@ -431,7 +431,7 @@ async def test_under_a_transaction_held_open_an_email_reads_as_much_as_before(ur
                 await one.book(lease, [outcome(f"w{i}") for i in range(4)], MEASURES)
                 last = next_
             await one.routes_with_work()
-            await one.stations()
+            await one.runtimes()
 
         for _ in range(emails // window):
             await watch("send", send_some)

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from fairpost.model.account import Account
+    from fairpost.model.account import Account, AccountRuntime
     from fairpost.model.transport import ServerSettings
-    from fairpost.policy.facts import AccountRuntime
     from fairpost.store.store import Store
     from fairpost.transports.kind import Given
     from fairpost.transports.port import Tried

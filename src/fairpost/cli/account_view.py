@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 from fairpost.cli.output import print_pairs, print_table, when
 from fairpost.model.transport import ServerSettings, TransportSettings
+from fairpost.policy.limits import day_errors, day_max, may_send, used
 from fairpost.transports.registry import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from fairpost.model.account import Patience, Rest
-    from fairpost.policy.facts import AccountRuntime
+    from fairpost.model.account import AccountRuntime, Patience, Rest
 
 
 def account_facts(post: "AccountRuntime", now: "datetime") -> dict[str, Any]:
     """One account, for JSON."""
     account = post.account
-    may_send_at, why = post.may_send(now)
+    may_send_at, why = may_send(post.account, now)
     return {
         "id": account.id,
         "name": account.name,
@@ -35,11 +35,11 @@ def account_facts(post: "AccountRuntime", now: "datetime") -> dict[str, Any]:
         "patience": asdict(account.patience) if account.patience else None,
         "provider": account.provider,
         "limits": asdict(account.limits),
-        "hour_used": post.used(now)[0],
-        "day_used": post.used(now)[1],
-        "day_max": post.day_max(now),
-        "day_bounces": post.account.usage.day_bounces if post.used(now)[1] else 0,
-        "day_errors": post.day_errors(now),
+        "hour_used": used(post.account, now)[0],
+        "day_used": used(post.account, now)[1],
+        "day_max": day_max(post.account, now),
+        "day_bounces": post.account.usage.day_bounces if used(post.account, now)[1] else 0,
+        "day_errors": day_errors(post.account, now),
         "last_used_at": post.account.usage.last_begun_at,
         "sent_total": post.sent_total,
         "driven_by": post.owner if post.is_driven(now) else None,
@@ -69,8 +69,8 @@ def print_accounts(posts: "Sequence[AccountRuntime]", now: "datetime") -> None:
 
 def _row(post: "AccountRuntime", now: "datetime") -> tuple[object, ...]:
     account, limits = post.account, post.account.limits
-    hour, day = post.used(now)
-    may_send_at, why = post.may_send(now)
+    hour, day = used(post.account, now)
+    may_send_at, why = may_send(post.account, now)
     return (
         account.name,
         account.workspace,
@@ -78,8 +78,8 @@ def _row(post: "AccountRuntime", now: "datetime") -> tuple[object, ...]:
         account.pool,
         f"{account.status}: {account.status_reason}" if account.status_reason else account.status,
         f"{hour}/{limits.hourly_max}" if limits.hourly_max else hour,
-        f"{day}/{most}" if (most := post.day_max(now)) else day,
-        post.day_errors(now),
+        f"{day}/{most}" if (most := day_max(post.account, now)) else day,
+        day_errors(post.account, now),
         post.sent_total,
         when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never",
         f"{when(may_send_at, now)}, {why}" if may_send_at else ("now" if account.status == "active" else ""),
@@ -137,8 +137,8 @@ def _password_in_words(server: TransportSettings | None) -> str | None:
 
 def print_account(post: "AccountRuntime", now: "datetime") -> None:
     account, limits = post.account, post.account.limits
-    hour, day = post.used(now)
-    may_send_at, why = post.may_send(now)
+    hour, day = used(post.account, now)
+    may_send_at, why = may_send(post.account, now)
     print_pairs(
         [
             ("account", account.name),
@@ -156,8 +156,8 @@ def print_account(post: "AccountRuntime", now: "datetime") -> None:
             ("limits", limits.in_one_line()),
             *((each.name.replace("_", " "), words) for each, words in limits.in_words() if not each.short),
             ("this hour", f"{hour} of {limits.hourly_max or 'any number'}"),
-            ("this day", f"{day} of {post.day_max(now) or 'any number'}"),
-            ("errors today", post.day_errors(now)),
+            ("this day", f"{day} of {day_max(post.account, now) or 'any number'}"),
+            ("errors today", day_errors(post.account, now)),
             ("last used", when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never"),
             ("sent", post.sent_total),
             ("may send", f"{when(may_send_at, now)}, {why}" if may_send_at else None),

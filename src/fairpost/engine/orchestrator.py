@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from fairpost.engine.channel import Channel, Lines, Message, encode
@@ -23,10 +23,10 @@ from fairpost.engine.doubts import resolve_doubts
 from fairpost.engine.handover import clear_doubts
 from fairpost.engine.process import AT_ONCE, WorkerOptions
 from fairpost.engine.steps import Steps
-from fairpost.model.account import Lease
+from fairpost.model.account import AccountRuntime, Lease
 from fairpost.model.errors import DatabaseUnavailable, Outgrown
 from fairpost.model.ids import AccountId, Epoch
-from fairpost.policy.placement import Plan, Seen, plan
+from fairpost.policy.placement import Plan, plan
 from fairpost.policy.restored import ACCOUNTS_NAMED_MAX, GUARD, Missing, signs_of, why_paused, why_waiting
 from fairpost.store.blocks import blocked_for_all
 from fairpost.store.connections import connect
@@ -219,22 +219,23 @@ class Orchestrator:
         # Asleep first, look after: whoever enqueues in between either wakes us or is seen.
         engines = await self._store.engine_here(self._options.owner, asleep=self._has_time())
         routes = await self._store.routes_with_work()
-        all_stations = await self._store.stations(is_any_owner_driving=self._is_after_trouble)
-        stations = [s for s in all_stations if s.account.transport is not None]
-        self._routes = {s.account.id: {s.account.pool, f"@{s.account.name}"} for s in stations}
+        found = await self._store.runtimes()
+        accounts = [each for each in found if each.account.transport is not None]
+        self._routes = {each.account.id: {each.account.pool, f"@{each.account.name}"} for each in accounts}
         if self._is_fresh:
             self._is_fresh = False
-            self._forget_removed({s.account.id for s in all_stations})
+            self._forget_removed({each.account.id for each in found})
         now = clock.now()
         planned = plan(
-            [Seen(s.account, s.is_driven, s.is_outdated) for s in stations],
+            accounts,
             {route.route for route in routes if route.due}
-            | {f"@{s.account.name}" for s in stations if s.account.id in self._to_ask},
+            | {f"@{each.account.name}" for each in accounts if each.account.id in self._to_ask},
             ours=self._ours,
+            driven={each.account.id for each in accounts if self._is_driven(each)},
             barred=[
                 *self._held_up,
                 *(id_ for id_, (_, until_s) in self._put_off_until_s.items() if clock.monotonic() < until_s),
-                *(s.account.id for s in stations if s.deaths and s.died_at and now < s.died_at + _rest_after(s.deaths)),
+                *(each.account.id for each in accounts if _rests_after_deaths(each, now)),
                 *await blocked_for_all(self._store),
             ],
             engines=engines,
@@ -245,6 +246,10 @@ class Orchestrator:
         moments = [route.next_at for route in routes if route.next_at] + ([planned.next_at] if planned.next_at else [])
         ahead_s = (min(moments) - now).total_seconds() if moments else math.inf
         return max(0.0, min(self._look_s, ahead_s))
+
+    def _is_driven(self, runtime: AccountRuntime) -> bool:
+        """After trouble of the database also by one whose lease has run out: it may take it up."""
+        return runtime.is_driven() or (self._is_after_trouble and runtime.owner is not None)
 
     def _has_time(self) -> bool:
         return not self._ours or any(self._ours.values()) or len(self._ours) < len(self._routes)
@@ -497,8 +502,10 @@ class Orchestrator:
             self._news.set()
 
 
-def _rest_after(deaths: int) -> timedelta:
-    return timedelta(seconds=min(FAULT_REST_S_MAX, 0.25 * 2 ** min(deaths, 20)))
+def _rests_after_deaths(runtime: AccountRuntime, now: datetime) -> bool:
+    if not runtime.deaths or runtime.died_at is None:
+        return False
+    return now < runtime.died_at + timedelta(seconds=min(FAULT_REST_S_MAX, 0.25 * 2 ** min(runtime.deaths, 20)))
 
 
 def _raise(task: "asyncio.Task[Any]") -> None:

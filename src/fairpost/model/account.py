@@ -261,6 +261,33 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRuntime:
+    """An account and the engine that drives it: under whose lease, and until when. `seen_at`: by the database's clock.
+    `is_outdated`: driven by the settings it had before. `deaths` of its workers in a row, and the last one. `begun_at`: since
+    when an e-mail is on the wire, where that was asked."""
+
+    account: Account
+    owner: str | None = None
+    until: datetime | None = None
+    seen_at: datetime | None = None
+    is_outdated: bool = False
+    deaths: int = 0
+    died_at: datetime | None = None
+    sent_total: int = 0
+    begun_at: datetime | None = None
+
+    def is_driven(self, now: datetime | None = None) -> bool:
+        """At this moment, or when it was seen."""
+        moment = now or self.seen_at
+        return self.until is not None and moment is not None and self.until > moment
+
+    def rest(self, now: datetime) -> Rest | None:
+        """What its server asked for, or its silence, as long as that lasts."""
+        rest = self.account.usage.rest
+        return rest if rest is not None and rest.until > now else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """`step`: the last one of the account that the database has acknowledged."""
 

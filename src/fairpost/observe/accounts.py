@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fairpost.model.account import Account, Patience
+from fairpost.model.account import Account, AccountRuntime, Patience
 from fairpost.model.ids import EmailId
 from fairpost.model.report import Channel, Reply
 from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.observe import status
 from fairpost.observe.status import read_engines
 from fairpost.policy.conditions import Condition, of_account
-from fairpost.policy.facts import AccountRuntime, Facts, Route
+from fairpost.policy.facts import Facts, Route
+from fairpost.policy.limits import day_errors, day_max, used
 from fairpost.policy.replies import meaning
 from fairpost.reasons.rendering import Shown, shown
 from fairpost.store.store import Store
@@ -150,7 +151,7 @@ async def read_failures(store: Store, account: Account) -> list[Failure]:
 
 def account_now(runtime: AccountRuntime, facts: Facts, shown: Show = shown) -> AccountNow:
     account, limits, now = runtime.account, runtime.account.limits, facts.now
-    hour_used, day_used = runtime.used(now)
+    hour_used, day_used = used(runtime.account, now)
     condition = condition_of(runtime, facts)
     is_driven = facts.is_driven(runtime)
     return AccountNow(
@@ -164,9 +165,9 @@ def account_now(runtime: AccountRuntime, facts: Facts, shown: Show = shown) -> A
         hour_used=hour_used,
         hour_max=limits.hourly_max,
         day_used=day_used,
-        day_max=runtime.day_max(now),
+        day_max=day_max(runtime.account, now),
         day_bounces=account.usage.day_bounces if day_used else 0,
-        day_errors=runtime.day_errors(now),
+        day_errors=day_errors(runtime.account, now),
         last_used_at=account.usage.last_begun_at,
         bounce_percent_max=limits.bounce_percent_max,
         bounce_sample_min=limits.bounce_sample_min,

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
+from fairpost.model.account import AccountRuntime
 from fairpost.model.rights import MIGRATE, RightKind, how_to_grant, names
 from fairpost.model.transport import ENVIRONMENT, ServerSettings
 from fairpost.policy.conditions import Condition, Tone, diagnose, of_account, of_pause
-from fairpost.policy.facts import AccountRuntime, Facts
+from fairpost.policy.facts import Facts
 from fairpost.policy.findings import Disk, Engine, Environment, Findings, Holdback, Machine, Schema, Server
 from fairpost.policy.restored import FailedOver, First, Restored, Sound
 from fairpost.reasons.rendering import shown

@@ -13,6 +13,7 @@ from fairpost.observe.fairness import QueueHealth, read_health
 from fairpost.observe.status import read_accounts, read_blocked, read_engines, read_facts, read_holds
 from fairpost.policy.conditions import Condition, diagnose, headline
 from fairpost.policy.facts import Facts, InHand, Pause, Route
+from fairpost.policy.limits import may_send
 from fairpost.store.blocks import read_blocks
 from fairpost.store.store import Store
 
@@ -222,5 +223,5 @@ def _at_work(facts: Facts) -> AtWork:
         all=len(facts.accounts),
         active=len(active),
         driven=sum(map(facts.is_driven, facts.accounts)),
-        free=sum(each.may_send(facts.now)[0] is None for each in active),
+        free=sum(may_send(each.account, facts.now)[0] is None for each in active),
     )

@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from fairpost.model.account import Account
+from fairpost.model.account import Account, AccountRuntime
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
-from fairpost.policy.facts import AccountRuntime, BlockedMail, Facts, Hold, InHand, Pause, Route
+from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
 from fairpost.store.blocks import blocked_for_all, read_blocked_mail
 from fairpost.store.store import Store
 
@@ -70,19 +70,26 @@ async def read_accounts(
     most: int | None = None,
 ) -> list[AccountRuntime]:
     """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
-    accounts = await store.accounts(workspace=workspace, serving=serving, after=after, most=most)
-    leases = {row["account_id"]: row for row in await store.fetch(_LEASES, [account.id for account in accounts])}
-    return [_runtime(await _charged(store, each), leases[each.id]) for each in accounts if each.id in leases]
+    found = await store.runtimes(workspace=workspace, serving=serving, after=after, most=most)
+    return await _observed(store, found)
 
 
 async def read_account(store: Store, name: str) -> AccountRuntime:
-    account = await store.account_named(name)
-    (lease,) = await store.fetch(_LEASES, [account.id])
-    return _runtime(await _charged(store, account), lease)
+    (found,) = await _observed(store, [await store.runtime_named(name)])
+    return found
+
+
+async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
+    """With what is on the wire, and with single sends, where a limit counts them back from the moment itself."""
+    rows = await store.fetch("SELECT * FROM fairpost.on_the_wire($1)", [each.account.id for each in runtimes])
+    begun_at = {row["account_id"]: row["begun_at"] for row in rows}
+    return [
+        replace(each, account=await _charged(store, each.account), begun_at=begun_at.get(each.account.id))
+        for each in runtimes
+    ]
 
 
 async def _charged(store: Store, account: Account) -> Account:
-    """With its single sends, where a limit counts them back from the moment itself."""
     if not account.limits.needs_charges:
         return account
     return replace(account, usage=replace(account.usage, charges=await store.charges(account.id)))
@@ -94,20 +101,7 @@ _HOLDS = """
     FROM fairpost.holds($1, $2, $3) h LEFT JOIN fairpost.rules r USING (workspace, level, key)
     ORDER BY h.waiting DESC, h.workspace, h.level, h.key"""
 _IN_HAND = "SELECT * FROM fairpost.in_hand()"
-_LEASES = """
-    SELECT l.account_id, l.owner, CASE WHEN isfinite(l.until) THEN l.until END AS until, l.sent_total, w.begun_at
-    FROM fairpost.leases l LEFT JOIN fairpost.on_the_wire($1) w ON w.account_id = l.account_id WHERE l.account_id = ANY ($1::bigint[])"""
 
 
 def _in_hand(row: Any) -> InHand:
     return InHand(**{name: row[name] for name in asdict(InHand())})
-
-
-def _runtime(account: Account, lease: Any) -> AccountRuntime:
-    return AccountRuntime(
-        account=account,
-        owner=lease["owner"],
-        until=lease["until"],
-        sent_total=lease["sent_total"],
-        begun_at=lease["begun_at"],
-    )

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fairpost.model.account import AccountStatus, RestReason
+from fairpost.model.account import AccountRuntime, AccountStatus, RestReason
 from fairpost.model.reason import Reason, Value
 from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.policy import limits
 from fairpost.policy.blame import in_words
-from fairpost.policy.facts import AccountRuntime, Facts, Hold, Pause, Route
+from fairpost.policy.facts import Facts, Hold, Pause, Route
 from fairpost.policy.limits import NotBefore
 
 PACE_WORTH_TELLING = timedelta(minutes=1)  # less is just an account at work

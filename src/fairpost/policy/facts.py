@@ -4,12 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fairpost.model.account import Account, Rest
+from fairpost.model.account import AccountRuntime
 from fairpost.model.fault import Block
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
-from fairpost.policy import limits
-from fairpost.policy.limits import NotBefore, standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,45 +18,6 @@ class InHand:
     sending: int = 0
     in_doubt: int = 0
     undecided: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountRuntime:
-    """An account and the engine that drives it: under whose lease, and until when. `begun_at`: since when an e-mail is on the wire."""
-
-    account: Account
-    owner: str | None = None
-    until: datetime | None = None
-    sent_total: int = 0
-    begun_at: datetime | None = None
-
-    def is_driven(self, now: datetime) -> bool:
-        return self.until is not None and self.until > now
-
-    def used(self, now: datetime) -> tuple[int, int]:
-        """Of this hour and of this day."""
-        usage = limits.roll_windows(self.account.limits, self.account.usage, now=now)
-        return usage.hour_used, usage.day_used
-
-    def rest(self, now: datetime) -> Rest | None:
-        """What its server asked for, or its silence, as long as that lasts."""
-        rest = self.account.usage.rest
-        return rest if rest is not None and rest.until > now else None
-
-    def day_errors(self, now: datetime) -> int:
-        return limits.roll_windows(self.account.limits, self.account.usage, now=now).day_errors
-
-    def day_max(self, now: datetime) -> int | None:
-        """As the warm-up has it today."""
-        usage = limits.roll_windows(self.account.limits, self.account.usage, now=now)
-        return limits.daily_limit(self.account.limits, usage)[0]
-
-    def may_send(self, now: datetime) -> tuple[datetime | None, str | None]:
-        """The next moment at which it may, and what it waits for; None when it is now, or when nobody knows."""
-        admitted = standing(self.account, now=now)
-        if not isinstance(admitted, NotBefore):
-            return None, None
-        return admitted.moment, f"{admitted.reason}: {admitted.detail}" if admitted.detail else admitted.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

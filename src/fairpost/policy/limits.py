@@ -57,6 +57,29 @@ def standing(account: Account, *, now: datetime) -> Go | NotBefore:
     return admit(account.limits, account.usage, now=now)
 
 
+def used(account: Account, now: datetime) -> tuple[int, int]:
+    """Of this hour and of this day."""
+    usage = roll_windows(account.limits, account.usage, now=now)
+    return usage.hour_used, usage.day_used
+
+
+def day_errors(account: Account, now: datetime) -> int:
+    return roll_windows(account.limits, account.usage, now=now).day_errors
+
+
+def day_max(account: Account, now: datetime) -> int | None:
+    """As the warm-up has it today."""
+    return daily_limit(account.limits, roll_windows(account.limits, account.usage, now=now))[0]
+
+
+def may_send(account: Account, now: datetime) -> tuple[datetime | None, str | None]:
+    """The next moment at which it may, and what it waits for; None when it is now, or when nobody knows."""
+    admitted = standing(account, now=now)
+    if not isinstance(admitted, NotBefore):
+        return None, None
+    return admitted.moment, f"{admitted.reason}: {admitted.detail}" if admitted.detail else admitted.reason
+
+
 def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
     """May this account begin a send now? If so, what it has used then; if not, when and why. `roll` draws the next gap."""
     usage = roll_windows(limits, usage, now=now)

@@ -5,18 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from fairpost.model.account import Account
+from fairpost.model.account import Account, AccountRuntime
 from fairpost.model.ids import AccountId
 from fairpost.policy.limits import NotBefore, standing
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An account; `is_driven` by anybody, and `is_outdated` if by settings that have changed since."""
-
-    account: Account
-    is_driven: bool
-    is_outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,27 +19,30 @@ class Plan:
 
 
 def plan(
-    accounts: Sequence[Seen],
+    accounts: Sequence[AccountRuntime],
     due_routes: Collection[str],
     *,
     ours: Mapping[AccountId, bool],
+    driven: Collection[AccountId],
     barred: Collection[AccountId],
     engines: int,
     places: int,
     now: datetime,
 ) -> Plan:
-    """`ours`: the accounts this engine drives, and whether each is idle. `barred`: not to be started yet."""
+    """`ours`: the accounts this engine drives, and whether each is idle. `driven`: by any engine. `barred`: not to be started yet."""
     moments = {seen.account.id: moment for seen in accounts if (moment := _next_moment(seen.account, now)) is not None}
     able = [seen for seen in accounts if seen.account.id in moments]
     wanted = [s for s in able if _routes(s.account) & set(due_routes) and moments[s.account.id] <= now]
     share = min(places, math.ceil(len(able) / max(1, engines))) if engines > 1 else places
-    free = [s.account.id for s in wanted if s.account.id not in ours and not s.is_driven and s.account.id not in barred]
+    free = [s.account.id for s in wanted if s.account.id not in {*ours, *driven, *barred}]
     later = [m for id_, m in moments.items() if m > now]
     return Plan(
         start=tuple(free[: max(0, share - len(ours))]),
         wake=tuple(s.account.id for s in wanted if ours.get(s.account.id)),
         let_go=tuple(
-            dict.fromkeys([*_outdated(accounts, ours), *(_surplus(ours, len(ours) - share) if engines > 1 else [])])
+            dict.fromkeys(
+                [*_outdated(accounts, driven, ours), *(_surplus(ours, len(ours) - share) if engines > 1 else [])]
+            )
         ),
         next_at=min(later, default=None),
     )
@@ -64,8 +58,10 @@ def _next_moment(account: Account, now: datetime) -> datetime | None:
     return admitted.moment if isinstance(admitted, NotBefore) else now
 
 
-def _outdated(accounts: Sequence[Seen], ours: Mapping[AccountId, bool]) -> list[AccountId]:
-    return [s.account.id for s in accounts if s.is_outdated and s.is_driven and s.account.id in ours]
+def _outdated(
+    accounts: Sequence[AccountRuntime], driven: Collection[AccountId], ours: Mapping[AccountId, bool]
+) -> list[AccountId]:
+    return [s.account.id for s in accounts if s.is_outdated and s.account.id in driven and s.account.id in ours]
 
 
 def _surplus(ours: Mapping[AccountId, bool], too_many: int) -> tuple[AccountId, ...]:

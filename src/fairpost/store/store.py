@@ -19,6 +19,7 @@ import asyncpg
 from fairpost.model.account import (
     LIMITS,
     Account,
+    AccountRuntime,
     AccountStatus,
     Charge,
     Lease,
@@ -106,17 +107,6 @@ class RouteWithWork:
     next_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Station:
-    """`is_outdated`: driven by the settings it had before. `deaths` of its workers in a row, and the last one."""
-
-    account: Account
-    is_driven: bool
-    is_outdated: bool
-    deaths: int = 0
-    died_at: datetime | None = None
-
-
 # Without `transport` as it is stored: a request sees that of its own workspace's accounts alone.
 _LIMITS = tuple(each.name for each in LIMITS)
 _COLUMNS = ", ".join(
@@ -129,7 +119,8 @@ _COLUMNS = ", ".join(
 )
 _PATIENCE = """l.suspended_at + (SELECT p.urgent FROM fairpost.patience p) AS patience_urgent,
     l.suspended_at + (SELECT p.bulk FROM fairpost.patience p) AS patience_bulk"""
-_SEEN = f"SELECT l.*, {_COLUMNS}, fairpost.transport_of(a.id) AS transport, {_PATIENCE}"
+_DRIVEN = "CASE WHEN isfinite(l.until) THEN l.until END AS driven_until, clock_timestamp() AS seen_at"
+_SEEN = f"SELECT l.*, {_COLUMNS}, fairpost.transport_of(a.id) AS transport, {_PATIENCE}, {_DRIVEN}"
 _ACCOUNTS = f"{_SEEN} FROM fairpost.accounts a CROSS JOIN LATERAL fairpost.leases_now(ARRAY[a.id]) l"
 
 
@@ -286,13 +277,16 @@ class Store:
         return _account(row)
 
     async def account_named(self, name: str) -> Account:
+        return (await self.runtime_named(name)).account
+
+    async def runtime_named(self, name: str) -> AccountRuntime:
         row = await self.row(
             f"{_ACCOUNTS} WHERE a.name = $1",
             name,
         )
         if row is None:
             raise NotFound(f"There is no account {name}. See: fairpost account list")
-        return _account(row)
+        return _runtime(row)
 
     async def accounts(
         self,
@@ -303,16 +297,28 @@ class Store:
         most: int | None = None,
     ) -> list[Account]:
         """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
+        found = await self.runtimes(workspace=workspace, serving=serving, after=after, most=most)
+        return [each.account for each in found]
+
+    async def runtimes(
+        self,
+        *,
+        workspace: str | None = None,
+        serving: Collection[str] | None = None,
+        after: str = "",
+        most: int | None = None,
+    ) -> list[AccountRuntime]:
+        """The same accounts, and the engines that drive them."""
         rows = await self.fetch(
             f"""WITH seen AS MATERIALIZED (
-                   SELECT l.*, {_COLUMNS}, {_PATIENCE} FROM fairpost.accounts a JOIN fairpost.leases_now() l ON l.account_id = a.id
+                   SELECT l.*, {_COLUMNS}, {_PATIENCE}, {_DRIVEN} FROM fairpost.accounts a JOIN fairpost.leases_now() l ON l.account_id = a.id
                    WHERE (num_nulls($1::text, $4::text[]) = 2 OR a.workspace = $1 OR a.pool = ANY ($4) OR '@' || a.name = ANY ($4))
                      AND a.name > $2 ORDER BY a.name LIMIT $3)
                SELECT s.*, t.transport
                FROM seen s JOIN fairpost.transports_of((SELECT array_agg(s.account_id) FROM seen s)) t USING (account_id) ORDER BY s.name""",  # noqa: S608 - all of it is ours
             *(workspace, after, most, None if serving is None else list(serving)),
         )
-        return [_account(row) for row in rows]
+        return [_runtime(row) for row in rows]
 
     async def take_lease(
         self, account_id: AccountId, *, owner: str, seconds: float, again: bool = False, now: datetime | None = None
@@ -648,19 +654,6 @@ class Store:
             for row in await self.fetch("SELECT * FROM fairpost.routes_with_work($1)", clock.stated())
         ]
 
-    async def stations(self, *, is_any_owner_driving: bool = False) -> list[Station]:
-        """All accounts, and whether an engine drives them. `is_any_owner_driving`: also one whose lease has run out."""
-        rows = await self.fetch(
-            f"""SELECT l.*, {_COLUMNS}, t.transport, {_PATIENCE}, l.until > coalesce($1, clock_timestamp()) OR $2 AND l.owner IS NOT NULL AS is_driven, l.revision <> a.revision AS is_outdated
-               FROM fairpost.accounts a JOIN fairpost.leases_now() l ON l.account_id = a.id
-               JOIN fairpost.transports_of(ARRAY(SELECT a.id FROM fairpost.accounts a)) t ON t.account_id = a.id""",  # noqa: S608 - all of it is ours
-            clock.stated(),
-            is_any_owner_driving,
-        )
-        return [
-            Station(_account(row), row["is_driven"], row["is_outdated"], row["deaths"], row["died_at"]) for row in rows
-        ]
-
     async def accounts_in_doubt(self) -> list[AccountId]:
         """Those with an e-mail in doubt that its own policy wants sent again."""
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_in_doubt() AS id")]
@@ -766,6 +759,19 @@ def _account(row: Any) -> Account:
         patience=Patience(row["patience_urgent"], row["patience_bulk"]) if row["patience_urgent"] else None,
         revision=row["account_revision"],
         troubles=_troubles(row["troubles"]),
+    )
+
+
+def _runtime(row: Any) -> AccountRuntime:
+    return AccountRuntime(
+        account=_account(row),
+        owner=row["owner"],
+        until=row["driven_until"],
+        seen_at=clock.stated() or row["seen_at"],
+        is_outdated=row["revision"] != row["account_revision"],
+        deaths=row["deaths"],
+        died_at=row["died_at"],
+        sent_total=row["sent_total"],
     )
 
 

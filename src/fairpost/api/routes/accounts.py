@@ -44,14 +44,14 @@ from fairpost.api.shapes.accounts import (
     Verified,
 )
 from fairpost.api.versions import WITH_TAG, IfMatch, changed_meanwhile, revision_to_change, tag_of
-from fairpost.model.account import Account, Limits, Rest
+from fairpost.model.account import Account, AccountRuntime, Limits, Rest
 from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
 from fairpost.model.limit import NONE
 from fairpost.model.report import Step
 from fairpost.model.transport import ServerSettings
 from fairpost.observe.status import read_account, read_accounts
-from fairpost.policy.facts import AccountRuntime
+from fairpost.policy.limits import day_errors, day_max, may_send, used
 from fairpost.policy.mailboxes import Unfit, doubt_about, same_mailbox
 from fairpost.providers.presets import CUSTOM, Preset, by_domain, read_presets
 from fairpost.store import workspaces
@@ -381,8 +381,8 @@ def _shown(post: AccountRuntime, caller: Caller, now: datetime) -> AccountOut:
 def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
     """By the names that the database has."""
     account = post.account
-    hour_used, day_used = post.used(now)
-    may_send_at, waits_for = post.may_send(now)
+    hour_used, day_used = used(post.account, now)
+    may_send_at, waits_for = may_send(post.account, now)
     return AccountOut(
         name=account.name,
         address=account.address,
@@ -399,9 +399,9 @@ def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
         usage=UsageOut(
             hour_used=hour_used,
             day_used=day_used,
-            day_max=post.day_max(now),
+            day_max=day_max(post.account, now),
             day_bounces=account.usage.day_bounces if day_used else 0,
-            day_errors=post.day_errors(now),
+            day_errors=day_errors(post.account, now),
             last_used_at=account.usage.last_begun_at,
             sent_total=post.sent_total,
         ),

@@ -17,11 +17,10 @@ from fairpost.api.routes.accounts import account_out
 from fairpost.api.service import TheService
 from fairpost.api.shapes.accounts import Pause, Verified
 from fairpost.api.shapes.all_accounts import AnyAccountOut, BlockOut, Blocks, FullName, Unblock, Unblocked
-from fairpost.model.account import Account
+from fairpost.model.account import Account, AccountRuntime
 from fairpost.model.errors import NotFound
 from fairpost.model.fault import Block, fault_code, write_fault
 from fairpost.observe.status import read_account, read_accounts
-from fairpost.policy.facts import AccountRuntime
 from fairpost.store import blocks
 from fairpost.store.store import Store
 from fairpost.system import clock

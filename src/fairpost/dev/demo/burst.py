@@ -106,14 +106,13 @@ class FirstAct:
 
     async def _look_at_accounts(self) -> None:
         now = clock.now()
-        totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
-        for station in await self._store.stations():
-            account = self.progress.accounts.get(station.account.name)
+        for runtime in await self._store.runtimes():
+            account = self.progress.accounts.get(runtime.account.name)
             if account is not None:
-                allowed = admit(station.account.limits, station.account.usage, now=now)
-                account.sent = totals[station.account.name] - account.before
+                allowed = admit(runtime.account.limits, runtime.account.usage, now=now)
+                account.sent = runtime.sent_total - account.before
                 account.next_at = allowed.moment if isinstance(allowed, NotBefore) else None
-                account.is_driven = station.is_driven
+                account.is_driven = runtime.is_driven()
 
 
 _TOTALS = """
