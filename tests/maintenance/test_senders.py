@@ -412,3 +412,27 @@ async def test_mail_that_names_no_user_counts_for_its_workspace_unless_that_is_t
         await watch.step()
     caught = await senders.known(store, throttled=True)
     assert [(sender.id.workspace, sender.id.level) for sender in caught] == [("w1", SenderLevel.WORKSPACE)]
+
+
+async def test_a_mark_with_a_low_number_that_commits_late_is_seen(store: Store, hands: clock.ManualClock) -> None:
+    """Marks are numbered when they are made. Looks begin behind those that were settled, and now and then at the beginning."""
+    watch = watch_of(store)
+    mark = (
+        "INSERT INTO fairpost.stirs (id, workspace, user_name, at) OVERRIDING SYSTEM VALUE VALUES ($1, 'w1', 'ann', $2)"
+    )
+    left = "SELECT array_agg(id ORDER BY id) FROM fairpost.stirs"
+    await watch.step()  # at the beginning
+    await store.value(mark, 20, START)
+    await watch.step()
+    await store.value(mark, 10, START)  # its transaction took two seconds
+    hands.advance(timedelta(seconds=2))
+    await watch.step()
+    assert await store.value(left) is None
+    hands.advance(timedelta(seconds=10))
+    await store.value(mark, 11, START)  # twelve
+    await store.value(mark, 21, START)
+    await watch.step()
+    assert await store.value(left) == [11]
+    hands.advance(timedelta(minutes=1))
+    await watch.step()
+    assert await store.value(left) is None

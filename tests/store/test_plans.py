@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import asyncpg
 import pytest
 
 from fairpost.model.account import Limits, Usage
@@ -406,39 +405,6 @@ async def test_with_plans_and_statistics_of_full_tables_nothing_reads_a_table(ur
         await fill(store, ROWS + 1, ROWS + FEW)
         await everything(Watch(store), "after")  # whoever comes first walks what was deleted
         assert await too_much(store) == {}
-
-
-async def test_under_a_transaction_held_open_an_email_reads_as_much_as_before(url: str) -> None:
-    """Every version of every row stays, and nobody walks them."""
-    emails, window = 240, 40
-    held = await asyncpg.connect(url)
-    async with Store.open(url, connections_max=1) as store:
-        account = await store.add_account("a", address="a@post.test", limits=Limits())
-        await store.enqueue_many([email(f"w{i % 4}", stream="s") for i in range(emails + window)])
-        lease = await store.take_lease(account, owner="engine", seconds=600)
-        assert lease is not None
-        await held.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
-        (last,) = (await store.claim(lease, limit=1)).ids
-        await store.begin(lease, last, usage=USAGE)
-        read = []
-        watch = await Watch.all(store)
-
-        async def send_some(one: Store) -> None:
-            nonlocal last
-            for next_ in (await one.claim(lease, limit=window)).ids:
-                settled, _ = await one.settle_and_begin(lease, last, Sent(()), None, follower=next_, usage=USAGE)
-                assert settled == "settled"
-                await one.book(lease, [outcome(f"w{i}") for i in range(4)], MEASURES)
-                last = next_
-            await one.routes_with_work()
-            await one.runtimes()
-
-        for _ in range(emails // window):
-            await watch("send", send_some)
-            read.append(watch.read["send"])
-    await held.close()
-    grown = {table: (read[0][table], n) for table, n in read[-1].items() if n > 1.5 * read[0][table] + window}
-    assert grown == {}
 
 
 @pytest.mark.parametrize(("plans_s_max", "read"), [(0.0, 1), (3600.0, ROWS)])

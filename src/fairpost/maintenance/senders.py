@@ -23,6 +23,8 @@ WORKSPACE_EVERY = timedelta(seconds=5)
 TELL_EVERY = timedelta(minutes=1)  # a storm of throttles is one e-mail a minute, not a storm of e-mails
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
+SWEEP_EVERY = timedelta(minutes=1)
+COMMITTED_WITHIN = timedelta(seconds=5)  # nearly every claim and booking
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -44,7 +46,8 @@ class SenderWatch:
         self._later: dict[SenderId, datetime | None] = {}  # somebody had them locked
         self._stirred: set[str] = set()  # workspaces to look at,
         self._looked_at: dict[str, datetime] = {}  # and when they were last
-        self._told_at = self._health_at = self._folded_at = LONG_AGO
+        self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
+        self._settled = [(LONG_AGO, 0)]  # marks: when, and up to which number
 
     async def start(self) -> None:
         """Lays what the settings say, and looks at everybody who is throttled: the settings may free them."""
@@ -66,7 +69,7 @@ class SenderWatch:
     async def step(self) -> None:
         now = await self._store.now()
         await self._begin_hour(now)
-        stirs = await senders.stirred(self._store)
+        stirs = await senders.stirred(self._store, after=self._settled_before(now))
         ids = {
             **dict.fromkeys(await senders.to_look_at(self._store, now=now)),
             **dict.fromkeys(self._workspaces(stirs.workspaces, now)),
@@ -76,6 +79,7 @@ class SenderWatch:
         self._later = {}
         await self._look_at(ids, now)
         await senders.settled(self._store, stirs)
+        self._settled.append((now, max((self._settled[-1][1], *stirs.marks))))
         failpoint("after_looks")
         await senders.settle_homes(self._store)
         if now >= self._told_at + TELL_EVERY:
@@ -88,6 +92,16 @@ class SenderWatch:
             self._folded_at = now
             await senders.fold(self._store)
             failpoint("after_fold")
+
+    def _settled_before(self, now: datetime) -> int:
+        """Looks begin behind what was settled: while a transaction is held open, all of that is still there to be walked. A mark is
+        numbered when it is made and seen when that commits, so looks begin some seconds back, and now and then at the beginning."""
+        if now >= self._swept_at + SWEEP_EVERY:
+            self._swept_at = now
+            return 0
+        while len(self._settled) > 1 and self._settled[1][0] <= now - COMMITTED_WITHIN:
+            del self._settled[0]
+        return self._settled[0][1]
 
     def _workspaces(self, stirred: Collection[str], now: datetime) -> list[SenderId]:
         """Those whose turn it is: what all users of a workspace did is read less often than what one did."""

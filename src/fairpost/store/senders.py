@@ -138,10 +138,10 @@ async def users(store: "Store", workspace: str, *, throttled: bool = False, afte
 # ── what is to be decided, and what was ───────────────────────────────────────────────────────────────────
 
 
-async def stirred(store: "Store") -> Stirred:
-    rows = await store.fetch(
-        "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.stirs s ORDER BY s.id LIMIT $1", STIRS_AT_ONCE
-    )
+async def stirred(store: "Store", *, after: int = 0) -> Stirred:
+    """`after`: the number of a mark up to which all were settled, as far as is known."""
+    sql = "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.stirs s WHERE s.id > $1 ORDER BY s.id LIMIT $2"
+    rows = await store.fetch(sql, after, STIRS_AT_ONCE)
     users: dict[SenderId, datetime] = {}
     for row in rows:
         if row["user_name"]:  # else it is the workspace's alone

@@ -1,14 +1,14 @@
 """The sending rate, and what the database's processes use for an e-mail, whatever the planner knows of the tables.
 
 Each case has a database of its own in which nothing is vacuumed or analysed behind its back. They take turns, so that what
-else the machine does meets all of them. The last case has a transaction held open, and vacuum at work as usual.
+else the machine does meets all of them. The last case has a transaction held open, vacuum at work as usual, and mail that arrives all the time.
 """
 
 import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -31,6 +31,7 @@ WARM = 300
 ONCE_THERE = 100_000
 IDLE_S_MAX = 60.0
 AT_ONCE = 1_000
+ARRIVES_EVERY_S = 0.05
 
 
 @dataclass(slots=True)
@@ -106,7 +107,7 @@ async def _take_turn(case: Case, emails: int, seconds: float) -> None:
 
 
 async def _under_a_held_transaction(case: Case, seconds: float, held_s: float, reached: Reached) -> dict[str, float]:
-    async with running_engine(case.url):
+    async with running_engine(case.url), _mail_arriving(case.store):
         reached("held: before", 0)
         await _measure(case, seconds)
         held = await asyncpg.connect(case.url)
@@ -133,6 +134,24 @@ async def _under_a_held_transaction(case: Case, seconds: float, held_s: float, r
         "held_cpu": case.cpu_us[under] / case.cpu_us[before],
         "held_s": held_s,
     }
+
+
+@asynccontextmanager
+async def _mail_arriving(store: Store) -> AsyncIterator[None]:
+    """One e-mail at a time, of one sender after the other: each claim finds something new."""
+
+    async def arrive() -> None:
+        for n in itertools.count():
+            await store.enqueue_many([_email(n)])
+            await asyncio.sleep(ARRIVES_EVERY_S)
+
+    task = asyncio.create_task(arrive())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def _measure(case: Case, seconds: float) -> None:
@@ -186,16 +205,15 @@ async def _analyse(store: Store) -> None:
 async def _enqueue(store: Store, emails: int, reached: Callable[[int], None] = lambda done: None) -> None:
     for start in range(0, emails, AT_ONCE):
         reached(start)
-        await store.enqueue_many(
-            [
-                {
-                    "to": f"person{n}@example.org",
-                    "subject": SUBJECT,
-                    "text": TEXT,
-                    "html": HTML,
-                    "workspace": f"workspace{n % SENDERS}",
-                    "stream": "campaign",
-                }
-                for n in range(start, min(start + AT_ONCE, emails))
-            ]
-        )
+        await store.enqueue_many([_email(n) for n in range(start, min(start + AT_ONCE, emails))])
+
+
+def _email(n: int) -> dict[str, str]:
+    return {
+        "to": f"person{n}@example.org",
+        "subject": SUBJECT,
+        "text": TEXT,
+        "html": HTML,
+        "workspace": f"workspace{n % SENDERS}",
+        "stream": "campaign",
+    }

@@ -1,11 +1,27 @@
 -- When a campaign's mail may go out: inside its hours, and while the local day's quota lasts. What is closed is shut in the
 -- tree, so that nobody claims it in vain, and opens by itself at the moment written there.
 
--- The local day that a moment lies in, where a workspace has a quota.
+-- The local day that a moment lies in, where a workspace has a quota; by its newest version, see migration 0033.
 CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE sql STABLE AS $$
-    SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC LIMIT 1
+    SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
 $$;
+
+-- Adds to what is used of the day that this moment lies in, or takes it off. False: there is no such day, or it has no room. Lock first, look after.
+CREATE OR REPLACE FUNCTION fairpost.use_quota(p_workspace text, p_at timestamptz, p_n integer) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    today fairpost.quotas;
+BEGIN
+    SELECT * INTO today FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_at AND q.ends_at > p_at
+    ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1 FOR NO KEY UPDATE;
+    IF NOT FOUND OR p_n > 0 AND today.used >= today.allowed THEN
+        RETURN false;
+    END IF;
+    UPDATE fairpost.quotas q SET used = greatest(0, q.used + p_n), turn = q.turn + 1
+    WHERE q.workspace = p_workspace AND q.starts_at = today.starts_at AND q.turn = today.turn;
+    RETURN true;
+END $$;
 
 -- The first moment from this one on at which these hours are open; null: as far as they are known, none. No hours are always open.
 CREATE OR REPLACE FUNCTION fairpost.next_open(hours tstzmultirange, moment timestamptz) RETURNS timestamptz
@@ -120,12 +136,8 @@ BEGIN
         PERFORM fairpost.note(ARRAY[email.id], 1);
         RETURN 'parked';
     END IF;
-    IF campaign.daily_max IS NOT NULL THEN
-        UPDATE fairpost.quotas q SET used = q.used + 1
-        WHERE q.workspace = email.workspace AND q.starts_at <= p_now AND q.ends_at > p_now AND q.used < q.allowed;
-        IF NOT FOUND THEN
-            RETURN 'closed';
-        END IF;
+    IF campaign.daily_max IS NOT NULL AND NOT fairpost.use_quota(email.workspace, p_now, 1) THEN
+        RETURN 'closed';
     END IF;
     RETURN NULL;
 END $$;
@@ -133,8 +145,7 @@ END $$;
 -- Nothing of it was sent: its part of the quota of the day on which it began is free again.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
 LANGUAGE sql AS $$
-    UPDATE fairpost.quotas q SET used = greatest(0, q.used - 1)
-    WHERE q.workspace = email.workspace AND q.starts_at <= email.begun_at AND q.ends_at > email.begun_at
+    SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)
 $$;
 
 -- What a workspace's hours and quota mean, worked out for weeks ahead from what was read at `p_revision`. `p_open`: {timezone: multirange}, the workspace's own
@@ -160,11 +171,15 @@ BEGIN
     t := coalesce(p_now, clock_timestamp());
     DELETE FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.ends_at > t AND NOT EXISTS (
         SELECT FROM jsonb_to_recordset(p_days) d(starts_at timestamptz, ends_at timestamptz) WHERE d.starts_at = q.starts_at AND d.ends_at = q.ends_at);
-    INSERT INTO fairpost.quotas AS q (workspace, starts_at, ends_at, day, allowed, used)
-    SELECT p_workspace, d.starts_at, d.ends_at, d.day, d.allowed, CASE WHEN d.starts_at <= t THEN fairpost.sent_between(p_workspace, d.starts_at, d.ends_at) ELSE 0 END
-    FROM jsonb_to_recordset(p_days) d(day date, starts_at timestamptz, ends_at timestamptz, allowed integer)
-    ON CONFLICT (workspace, starts_at) DO UPDATE SET allowed = excluded.allowed, day = excluded.day, ends_at = excluded.ends_at,
-        used = CASE WHEN q.ends_at = excluded.ends_at THEN q.used ELSE excluded.used END;
+    WITH days AS MATERIALIZED (
+        SELECT d.*, CASE WHEN d.starts_at <= t THEN fairpost.sent_between(p_workspace, d.starts_at, d.ends_at) ELSE 0 END AS used
+        FROM jsonb_to_recordset(p_days) d(day date, starts_at timestamptz, ends_at timestamptz, allowed integer)
+    ), known AS (
+        UPDATE fairpost.quotas q SET allowed = d.allowed, day = d.day, ends_at = d.ends_at, used = CASE WHEN q.ends_at = d.ends_at THEN q.used ELSE d.used END, turn = q.turn + 1
+        FROM days d WHERE q.workspace = p_workspace AND q.starts_at = d.starts_at RETURNING q.starts_at
+    )
+    INSERT INTO fairpost.quotas (workspace, starts_at, ends_at, day, allowed, used)
+    SELECT p_workspace, d.starts_at, d.ends_at, d.day, d.allowed, d.used FROM days d WHERE d.starts_at NOT IN (SELECT k.starts_at FROM known k);
     DELETE FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.ends_at < t - interval '400 days';
     UPDATE fairpost.campaign_streams s SET open = (p_open ->> coalesce(s.timezone, ''))::tstzmultirange WHERE s.workspace = p_workspace;
     UPDATE fairpost.schedules w SET known_until = p_known_until WHERE w.workspace = p_workspace;

@@ -3,7 +3,7 @@
 -- `due`: something of it may go out now, as far as its sender is concerned. `next_at`: when the next becomes due.
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_route(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
@@ -13,18 +13,18 @@ BEGIN
     WITH noted AS (
         SELECT a.route, sum(a.n) AS n, min(a.due_at) FILTER (WHERE a.due_at < 'infinity' AND NOT (a.workspace = ANY (watched)
                    AND fairpost.is_held(a.workspace, a.domain, a.user_name, a.stream, t))) AS due_at
-        FROM fairpost.arrivals a GROUP BY 1
+        FROM fairpost.unread() a GROUP BY 1
     ), tree AS (
         SELECT root.route, sum(c.waiting) AS n, bool_or(c.busy > 0 AND coalesce(c.held_until <= t, true)) AS busy
-        FROM fairpost.nodes root JOIN fairpost.nodes w ON w.parent = root.id JOIN fairpost.clocks c ON c.id = w.id
+        FROM fairpost.nodes root JOIN fairpost.nodes w ON w.parent = root.id CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[w.id]) c
         WHERE root.parent = 0 GROUP BY 1
     ), asleep AS (
         SELECT o.route, leaf.wake_at
-        FROM fairpost.routes o CROSS JOIN LATERAL (
+        FROM (SELECT DISTINCT tree.route FROM tree) r CROSS JOIN LATERAL fairpost.routes_now(ARRAY[r.route]) o CROSS JOIN LATERAL (
             SELECT c.wake_at FROM (
                 SELECT c.wake_at, c.flow FROM fairpost.clocks c WHERE c.route = o.route AND c.wake_at >= o.woken_until
                 ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many, and they do not count
-            WHERE NOT EXISTS (SELECT FROM fairpost.nodes n CROSS JOIN unnest(n.path) above(id) JOIN fairpost.clocks h ON h.id = above.id WHERE n.flow = c.flow AND h.held_until > t)
+            WHERE NOT EXISTS (SELECT FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(n.path) h WHERE n.flow = c.flow AND h.held_until > t)
             ORDER BY c.wake_at LIMIT 1) leaf
     ), freed AS (
         SELECT DISTINCT c.route FROM fairpost.clocks c WHERE c.held_until <= t AND c.busy > 0   -- the next staging wakes it
@@ -49,11 +49,11 @@ BEGIN
     RETURN QUERY
     WITH leaves AS MATERIALIZED (
         SELECT n.route, n.flow, c.waiting::bigint AS n,
-               EXISTS (SELECT FROM unnest(n.path) above(id) JOIN fairpost.clocks h ON h.id = above.id WHERE h.held_until > t) AS held
-        FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id WHERE n.workspace = p_workspace AND n.level = 'stream'
+               EXISTS (SELECT FROM fairpost.clocks_now(n.path) h WHERE h.held_until > t) AS held
+        FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[n.id]) c WHERE n.workspace = p_workspace AND n.level = 'stream'
         UNION ALL
         SELECT a.route, a.flow, sum(a.n)::bigint, bool_and(fairpost.is_held(a.workspace, a.domain, a.user_name, a.stream, t))
-        FROM fairpost.arrivals a WHERE a.workspace = p_workspace GROUP BY 1, 2
+        FROM fairpost.unread() a WHERE a.workspace = p_workspace GROUP BY 1, 2
     ), flows AS (
         SELECT DISTINCT l.route, l.flow FROM leaves l WHERE NOT l.held
     ), counted AS (
@@ -75,9 +75,9 @@ BEGIN
     RETURN QUERY
     SELECT k.class::text, coalesce(sum(x.n), 0)::bigint
     FROM unnest(enum_range(NULL::fairpost.email_class)) k(class) LEFT JOIN (
-        SELECT n.class, c.waiting AS n FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+        SELECT n.class, c.waiting AS n FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[n.id]) c
         WHERE n.level = 'workspace' AND (p_workspace IS NULL OR n.workspace = p_workspace)
         UNION ALL
-        SELECT a.class, a.n FROM fairpost.arrivals a WHERE p_workspace IS NULL OR a.workspace = p_workspace) x ON x.class = k.class
+        SELECT a.class, a.n FROM fairpost.unread() a WHERE p_workspace IS NULL OR a.workspace = p_workspace) x ON x.class = k.class
     GROUP BY k.class ORDER BY k.class;
 END $$;

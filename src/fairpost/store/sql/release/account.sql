@@ -13,7 +13,7 @@ BEGIN
     PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
     PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- whoever lays it anew knows all routes
-    INSERT INTO fairpost.routes (route) VALUES (p_pool), ('@' || p_name) ON CONFLICT DO NOTHING;
+    PERFORM fairpost.add_route(p_pool), fairpost.add_route('@' || p_name);
     INSERT INTO fairpost.accounts (id, name, address, pool, transport, created_at) OVERRIDING SYSTEM VALUE
     VALUES (added, p_name, p_address, p_pool, p_transport, coalesce(p_now, clock_timestamp()));
     INSERT INTO fairpost.leases (account_id) VALUES (added);
@@ -41,7 +41,7 @@ BEGIN
     PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
     PERFORM FROM fairpost.fairness f FOR KEY SHARE;
-    INSERT INTO fairpost.routes (route) SELECT p_changes ->> 'pool' WHERE p_changes ? 'pool' ON CONFLICT DO NOTHING;
+    PERFORM fairpost.add_route(p_changes ->> 'pool') WHERE p_changes ? 'pool';
     -- The lease first, as everybody has it.
     SELECT l.account_id INTO changed FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id WHERE a.name = p_name FOR UPDATE OF l;
     IF changed IS NULL THEN

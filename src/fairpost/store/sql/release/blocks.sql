@@ -178,7 +178,7 @@ BEGIN
     RETURN QUERY
     SELECT a.id FROM (SELECT b.account_id, array_agg(b.workspace) AS names FROM fairpost.blocks b WHERE b.until > t GROUP BY 1) b
     JOIN fairpost.accounts a ON a.id = b.account_id
-    WHERE NOT EXISTS (SELECT FROM fairpost.arrivals n WHERE n.route IN (a.pool, '@' || a.name) AND n.due_at <= t AND n.workspace <> ALL (b.names))
+    WHERE NOT EXISTS (SELECT FROM fairpost.unread() n WHERE n.route IN (a.pool, '@' || a.name) AND n.due_at <= t AND n.workspace <> ALL (b.names))
     AND NOT EXISTS (
         SELECT FROM fairpost.roots_on(ARRAY[a.pool, '@' || a.name]) root(id) JOIN fairpost.clocks c ON c.parent = root.id
         WHERE c.busy > 0 AND c.held_until IS NULL AND c.key <> ALL (b.names))

@@ -3,7 +3,7 @@
 -- in line for an account that may serve them.
 CREATE OR REPLACE FUNCTION fairpost.take_along(roots fairpost.branch[], blocked text[]) RETURNS void
 LANGUAGE sql AS $$
-    UPDATE fairpost.clocks c SET vtime = behind.first
+    UPDATE fairpost.clocks c SET vtime = behind.first, turn = c.turn + 1
     FROM (SELECT c.spot, first.vtime AS first
           FROM unnest(roots) r CROSS JOIN LATERAL (
               SELECT c.vtime FROM fairpost.clocks c

@@ -36,6 +36,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     DELETE FROM fairpost.identity;
     SELECT fairpost.remember_identity(NULL, p_now);
     UPDATE fairpost.leases SET server = NULL WHERE server IS NOT NULL;
+    UPDATE fairpost.routes SET seen = DEFAULT, seen_by = DEFAULT, turn = turn + 1;   -- transaction ids begin again
 $$;
 
 -- Something can be seen now that could not be seen before.

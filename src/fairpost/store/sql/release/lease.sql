@@ -30,6 +30,7 @@ BEGIN
             revision = (SELECT a.revision FROM fairpost.accounts a WHERE a.id = p_account)
         WHERE l.account_id = p_account AND l.step = lease.step;
         PERFORM fairpost.recover(p_account, epoch);
+        PERFORM fairpost.forget_charges(p_account, now);
     END IF;
 END $$;
 
@@ -85,6 +86,7 @@ BEGIN
         RETURN NULL;
     END IF;
     UPDATE fairpost.leases l SET until = greatest(held, t + make_interval(secs => p_seconds)) WHERE l.account_id = p_account AND l.step = held_step RETURNING l.until INTO held;
+    PERFORM fairpost.forget_charges(p_account, t);
     RETURN held;
 END $$;
 

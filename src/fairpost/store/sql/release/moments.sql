@@ -4,14 +4,15 @@ LANGUAGE sql STABLE AS $$
     SELECT min(least(
         (SELECT c.wake_at FROM fairpost.clocks c WHERE c.route = o.route AND c.wake_at >= o.woken_until ORDER BY c.wake_at LIMIT 1),
         (SELECT nullif(c.held_until, 'infinity') FROM fairpost.clocks c WHERE c.route = o.route AND c.held_until IS NOT NULL ORDER BY c.held_until LIMIT 1)))
-    FROM fairpost.routes o WHERE o.route = ANY (routes)
+    FROM fairpost.routes_now(routes) o
 $$;
 
 -- When the next urgent e-mail that sleeps below this account's routes becomes due, if that is before the moment given.
 CREATE OR REPLACE FUNCTION fairpost.next_urgent(p_account bigint, p_before timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT min(c.wake_at) FROM fairpost.accounts a
-    CROSS JOIN LATERAL (SELECT c.id, c.wake_at FROM fairpost.clocks c WHERE c.route IN (a.pool, '@' || a.name) AND c.wake_at < p_before OFFSET 0) c
+    CROSS JOIN LATERAL fairpost.routes_now(ARRAY[a.pool, '@' || a.name]) o
+    CROSS JOIN LATERAL (SELECT c.id, c.wake_at FROM fairpost.clocks c WHERE c.route = o.route AND c.wake_at >= o.woken_until AND c.wake_at < p_before OFFSET 0) c
     CROSS JOIN LATERAL (SELECT n.class, n.workspace FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n
     WHERE a.id = p_account AND n.class = 'urgent'
     AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = a.id AND b.workspace = n.workspace AND b.until > c.wake_at)
@@ -27,7 +28,7 @@ BEGIN
         CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) root
         CROSS JOIN LATERAL (SELECT c.id FROM fairpost.clocks c WHERE c.parent = n.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
                             AND c.key <> ALL (fairpost.blocked_on(p_account, clock_timestamp())) ORDER BY c.vtime LIMIT 1) c
-        WHERE a.id = p_account LIMIT 1) FOR UPDATE;
+        WHERE a.id = p_account LIMIT 1) ORDER BY c.turn DESC LIMIT 1 FOR UPDATE;
 EXCEPTION WHEN lock_not_available THEN
     NULL;
 END $$;

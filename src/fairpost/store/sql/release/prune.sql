@@ -14,8 +14,7 @@ BEGIN
         WHERE n.route = p_route AND n.level = 'stream' AND c.waiting = 0 AND c.busy = 0 AND c.wake_at IS NULL AND (c.head_due < p_before OR c.head_due = 'infinity')
         AND NOT EXISTS (SELECT FROM fairpost.arrivals a WHERE a.flow = n.flow)
         LIMIT p_max);
-    mine := ARRAY(SELECT c.id FROM fairpost.clocks c
-                  WHERE c.id IN (SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (gone)) FOR UPDATE SKIP LOCKED);
+    mine := fairpost.lock_free(ARRAY(SELECT DISTINCT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (gone)));
     gone := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.id = ANY (gone) AND n.path[1] = ANY (mine));
     pruned := cardinality(gone);
     SELECT array_agg(x.workspace), array_agg(x.key) INTO w, u FROM fairpost.nodes x WHERE x.id IN (SELECT n.parent FROM fairpost.nodes n WHERE n.id = ANY (gone));

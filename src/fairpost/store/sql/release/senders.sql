@@ -102,29 +102,56 @@ BEGIN
     RETURN true;
 END $$;
 
+-- The users of a workspace with counters, from one to the next along the index, by the newest version of each.
+CREATE OR REPLACE FUNCTION fairpost.users_with_activity(p_workspace text) RETURNS SETOF text
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE users(name) AS (
+        (SELECT a.user_name FROM fairpost.activity a WHERE a.workspace = p_workspace ORDER BY a.user_name DESC, a.hour DESC, a.writer DESC, a.turn DESC LIMIT 1)
+        UNION ALL
+        SELECT (SELECT a.user_name FROM fairpost.activity a WHERE a.workspace = p_workspace AND a.user_name < u.name
+                ORDER BY a.user_name DESC, a.hour DESC, a.writer DESC, a.turn DESC LIMIT 1)
+        FROM users u WHERE u.name IS NOT NULL
+    )
+    SELECT u.name FROM users u WHERE u.name IS NOT NULL
+$$;
+
+-- The counters of a user in the hours of this time. Those that are still counted in (after `p_counted`) have many versions while a transaction is held open: they are
+-- found one by one, each by its newest.
+CREATE OR REPLACE FUNCTION fairpost.activity_of(p_workspace text, p_user text, p_after timestamptz, p_counted timestamptz, p_until timestamptz) RETURNS SETOF fairpost.activity
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE newest(counter) AS (
+        (SELECT a FROM fairpost.activity a WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_counted AND a.hour <= p_until
+         ORDER BY a.hour DESC, a.writer DESC, a.turn DESC LIMIT 1)
+        UNION ALL
+        SELECT (SELECT a FROM fairpost.activity a
+                WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_counted AND (a.hour, a.writer) < ((n.counter).hour, (n.counter).writer)
+                ORDER BY a.hour DESC, a.writer DESC, a.turn DESC LIMIT 1)
+        FROM newest n WHERE (n.counter).hour IS NOT NULL
+    )
+    SELECT (n.counter).* FROM newest n WHERE (n.counter).hour IS NOT NULL
+    UNION ALL
+    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- in the order of the whole key: the index by hour alone, which has all users, does not have that
+                     WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_after AND a.hour <= p_counted ORDER BY a.hour, a.writer, a.turn) a
+$$;
+
 -- Senders with everything that a score and a tier are decided by: the hours of the last day and those of it still to come,
--- and the volume of each day before; of a workspace, those of all its users and of mail that names none.
+-- and the volume of each day before; of a workspace, those of all its users and of mail that names none. Nothing is sorted, lest the index by hour
+-- alone, which has all users, and a sort are taken for as good as the index that has the order.
 CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off
+    SET enable_sort = off AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    unfolded CONSTANT timestamptz := date_trunc('day', t - interval '24 hours');
+    day CONSTANT interval := '24 hours';
+    unfolded CONSTANT timestamptz := date_trunc('day', t - day);
 BEGIN
     RETURN QUERY
     SELECT s.known, w.workspace, w.level, w.name,
         (SELECT jsonb_object_agg(h.hour, ARRAY[h.volume, h.sent, h.bounced, h.rejected])
          FROM (SELECT a.hour, sum(a.volume) AS volume, sum(a.sent) AS sent, sum(a.bounced) AS bounced, sum(a.rejected) AS rejected
-               FROM (SELECT * FROM fairpost.activity a   -- in the order of the whole key: the index by hour alone, which has all users, does not have that
-                     WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour > t - interval '24 hours' AND a.hour <= t + interval '24 hours' AND w.level = 'user'
-                     ORDER BY a.hour, a.writer, a.turn) a
-               GROUP BY a.hour
-               UNION ALL
-               SELECT a.hour, sum(a.volume), sum(a.sent), sum(a.bounced), sum(a.rejected)
-               FROM (SELECT * FROM fairpost.activity a
-                     WHERE a.workspace = w.workspace AND a.hour > t - interval '24 hours' AND a.hour <= t + interval '24 hours' AND w.level = 'workspace'
-                     ORDER BY a.user_name, a.hour, a.writer, a.turn) a
+               FROM unnest(users.names) u(name) CROSS JOIN LATERAL fairpost.activity_of(w.workspace, u.name, t - day, fairpost.hour_of(t) - interval '2 hours', t + day) a
                GROUP BY a.hour) h),
         (SELECT jsonb_object_agg(d.day, d.volume)
          FROM (SELECT d.day, sum(d.volume) AS volume
@@ -132,15 +159,12 @@ BEGIN
                      UNION ALL SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND w.level = 'workspace'
                      UNION ALL   -- days that are over and not folded yet
                      SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume
-                     FROM (SELECT * FROM fairpost.activity a
-                           WHERE a.workspace = w.workspace AND a.user_name = w.name AND a.hour < unfolded AND w.level = 'user' ORDER BY a.hour, a.writer, a.turn) a
-                     UNION ALL
-                     SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume
-                     FROM (SELECT * FROM fairpost.activity a
-                           WHERE a.workspace = w.workspace AND a.hour < unfolded AND w.level = 'workspace' ORDER BY a.user_name, a.hour, a.writer, a.turn) a
+                     FROM unnest(users.names) u(name) CROSS JOIN LATERAL (
+                         SELECT * FROM fairpost.activity a WHERE a.workspace = w.workspace AND a.user_name = u.name AND a.hour < unfolded ORDER BY a.hour, a.writer, a.turn) a
                      OFFSET 0) d
                GROUP BY d.day) d)
     FROM unnest(p_workspaces, p_levels, p_names) w(workspace, level, name)
+    CROSS JOIN LATERAL (SELECT CASE w.level WHEN 'user' THEN ARRAY[w.name] ELSE ARRAY(SELECT fairpost.users_with_activity(w.workspace)) END AS names OFFSET 0) users
     LEFT JOIN LATERAL (
         SELECT s AS known FROM fairpost.senders s WHERE s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name OFFSET 0) s ON true;
 END $$;
@@ -246,18 +270,23 @@ BEGIN
     RETURN true;
 END $$;
 
--- How much is queued, and since when the oldest of what is due and not held has been waiting. Costs the number of senders, never of e-mails:
--- of the thousand that have waited longest by their place, one is looked for that nobody holds.
+-- How much is queued, and since when the oldest of what is due and not held has been waiting. Costs the number of senders, never of e-mails: down the tree
+-- through those who have something to serve, as claims go; the thousand that have waited longest by their place are asked for their first e-mail.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
-LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
 BEGIN
     queued := (SELECT coalesce(sum(w.waiting), 0) FROM fairpost.waiting_by_route(t) w);
     oldest_at := (
+        WITH RECURSIVE active(id, v, flow, head_due) AS (
+            SELECT n.id, c.v, NULL::uuid, NULL::timestamptz FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[n.id]) c WHERE n.parent = 0
+            UNION ALL
+            SELECT c.id, c.v, c.flow, c.head_due FROM active a CROSS JOIN LATERAL (
+                SELECT * FROM fairpost.clocks c WHERE c.parent = a.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= a.v ORDER BY c.vtime) c
+        )
         SELECT min(q.due_at)
-        FROM (SELECT c.id, c.flow, c.head_due FROM fairpost.clocks c WHERE c.flow IS NOT NULL AND c.busy > 0 ORDER BY c.head_due LIMIT 1000) c
-        JOIN fairpost.nodes n ON n.id = c.id
-        CROSS JOIN LATERAL (SELECT q.due_at FROM fairpost.queue q WHERE q.flow = c.flow AND q.waiting AND q.due_at >= c.head_due ORDER BY q.due_at LIMIT 1) q
-        WHERE q.due_at <= t AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) JOIN fairpost.clocks h ON h.id = w.id WHERE h.held_until > t));
+        FROM (SELECT a.flow, a.head_due FROM active a WHERE a.flow IS NOT NULL ORDER BY a.head_due LIMIT 1000) a
+        CROSS JOIN LATERAL (SELECT q.due_at FROM fairpost.queue q WHERE q.flow = a.flow AND q.waiting AND q.due_at >= a.head_due ORDER BY q.due_at LIMIT 1) q
+        WHERE q.due_at <= t);
 END $$;

@@ -2,6 +2,44 @@
 -- route's row is the lock, and nobody waits for it. Costs what has changed, never what is waiting: a bulk of ten
 -- thousand e-mails of one sender is one arrival.
 
+-- The row of each of these routes, by its newest version (see migration 0033).
+CREATE OR REPLACE FUNCTION fairpost.routes_now(names text[]) RETURNS SETOF fairpost.routes
+LANGUAGE sql STABLE AS $$
+    SELECT o.* FROM unnest(names) n(route) CROSS JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = n.route ORDER BY o.turn DESC LIMIT 1) o
+$$;
+
+-- One row for each route. Nobody waits, unless two add the same first account of a route at the same time.
+CREATE OR REPLACE FUNCTION fairpost.add_route(p_route text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM fairpost.routes_now(ARRAY[p_route])) THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('fairpost route ' || p_route, 0));
+        INSERT INTO fairpost.routes (route) SELECT p_route WHERE NOT EXISTS (SELECT FROM fairpost.routes_now(ARRAY[p_route]));
+    END IF;
+END $$;
+
+-- All notes that the tree has not read. Those that it has are not walked, however long vacuum is kept away: on a route that has a tree, notes are read by
+-- transaction, as staging reads them; between these routes there are only notes that nobody has read. In a restored database, transaction ids begin again.
+CREATE OR REPLACE FUNCTION fairpost.unread() RETURNS SETOF fairpost.arrivals
+LANGUAGE sql STABLE AS $$
+    WITH staged AS MATERIALIZED (
+        SELECT n.route, lead(n.route) OVER (ORDER BY n.route) AS next, x.seen, pg_snapshot_xmax(x.seen) AS seen_until, o.seen_by
+        FROM (SELECT DISTINCT n.route FROM fairpost.nodes n WHERE n.parent = 0) n
+        LEFT JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = n.route ORDER BY o.turn DESC LIMIT 1) o ON true
+        CROSS JOIN LATERAL (SELECT CASE WHEN pg_snapshot_xmax(o.seen) <= pg_snapshot_xmax(pg_current_snapshot()) THEN o.seen ELSE '1:1:' END AS seen OFFSET 0) x
+    )
+    SELECT a.* FROM staged s CROSS JOIN LATERAL (SELECT * FROM fairpost.arrivals a WHERE a.route = s.route AND a.xid >= s.seen_until OFFSET 0) a
+    UNION ALL
+    SELECT a.* FROM staged s CROSS JOIN LATERAL (SELECT pg_snapshot_xip(s.seen) AS xid UNION SELECT s.seen_by) t
+    CROSS JOIN LATERAL (SELECT * FROM fairpost.arrivals a WHERE a.route = s.route AND a.xid = t.xid OFFSET 0) a WHERE t.xid < s.seen_until
+    UNION ALL
+    SELECT a.* FROM staged s CROSS JOIN LATERAL (SELECT * FROM fairpost.arrivals a WHERE a.route > s.route AND a.route < s.next OFFSET 0) a
+    UNION ALL
+    SELECT a.* FROM fairpost.arrivals a WHERE a.route < (SELECT min(s.route) FROM staged s)
+    UNION ALL
+    SELECT a.* FROM fairpost.arrivals a WHERE a.route > coalesce((SELECT max(s.route) FROM staged s), '')
+$$;
+
 -- What only new names need is planned each time: a plan that was made when the tree had one page would read all of it.
 
 -- The nodes that arrivals need and that do not exist yet, level by level, with what the rules say of them; each user below the home that comes with the
@@ -91,7 +129,7 @@ BEGIN
     IF there = '{}' THEN   -- asked about no id at all, any index that has only some of the rows would do
         RETURN arrived;
     END IF;
-    mine := ARRAY(SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (there) FOR UPDATE SKIP LOCKED);
+    mine := fairpost.lock_free(there);
     others := ARRAY(SELECT n.workspace FROM fairpost.nodes n WHERE n.id = ANY (there) AND n.id <> ALL (mine));
     RETURN (SELECT array_agg(a) FROM unnest(arrived) a WHERE a.workspace <> ALL (others));
 END $$;
@@ -100,7 +138,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.move_on(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE fairpost.clocks o SET v = first.vtime
+    UPDATE fairpost.clocks o SET v = first.vtime, turn = o.turn + 1
     FROM (SELECT b.* FROM fairpost.fairness f, unnest(fairpost.lane_names(), fairpost.lane_shares(f)) l(name, share),
                  unnest(fairpost.roots_of(ARRAY[p_route], 'urgent', l.name) || fairpost.roots_of(ARRAY[p_route], 'bulk', l.name)) b WHERE f.single AND l.share > 0) root
     CROSS JOIN LATERAL (
@@ -119,7 +157,7 @@ DECLARE
     arrivals_max CONSTANT integer := 5000;
     each_max CONSTANT integer := 200;
     more boolean;                  -- not everything that arrived was read
-    -- Transaction ids begin anew in a restored database: once a minute nothing counts as seen.
+    -- Transaction ids begin anew in a restored database, and a claim may have been under way for long: once a minute nothing counts as seen, and nobody as woken.
     sweep CONSTANT boolean := p_now >= r.swept_at + interval '1 minute';
     known CONSTANT pg_snapshot := CASE WHEN sweep THEN '1:1:' ELSE r.seen END;
     older xid8[] := ARRAY(SELECT pg_snapshot_xip(known)) || r.seen_by;
@@ -134,8 +172,6 @@ DECLARE
     awake bigint[];
     -- Named in each statement: a join alone may read all nodes, whatever the planner believes of them.
     flows uuid[];
-    leaves bigint[];
-    ways bigint[];                 -- from the workspaces down to these leaves
     behind boolean := false;
 BEGIN
     -- What committed since the last look: by transaction, so that the dead entries of what was read before are never
@@ -156,7 +192,7 @@ BEGIN
           LIMIT arrivals_max) x;
     more := more OR cardinality(notes) = arrivals_max;
     SELECT array_agg(c.id) INTO asleep FROM (
-        SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.wake_at >= r.woken_until AND c.wake_at <= p_now
+        SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.wake_at >= CASE WHEN sweep THEN '-infinity' ELSE r.woken_until END AND c.wake_at <= p_now
         ORDER BY c.wake_at LIMIT arrivals_max) c;
     SELECT array_agg(c.id) INTO ended FROM (
         SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.held_until <= p_now ORDER BY c.held_until LIMIT arrivals_max) c;
@@ -204,13 +240,9 @@ BEGIN
     END IF;
 
     flows := ARRAY(SELECT a.flow FROM unnest(arrived) a);
-    SELECT array_agg(locked.id) INTO mine FROM (
-        SELECT c.id FROM fairpost.clocks c WHERE c.id = ANY (ARRAY(
-            SELECT n.path[1] FROM fairpost.nodes n WHERE n.flow = ANY (flows)
-            UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended)))
-        FOR UPDATE SKIP LOCKED) locked;
-    leaves := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.flow = ANY (flows)) || asleep;
-    ways := ARRAY(SELECT DISTINCT w.id FROM fairpost.nodes n, unnest(n.path) w(id) WHERE n.id = ANY (leaves));
+    mine := fairpost.lock_free(ARRAY(
+        SELECT n.path[1] FROM fairpost.nodes n WHERE n.flow = ANY (flows)
+        UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended)));
 
     -- Somebody else's workspaces wait for the next time; their notes go back.
     WITH later AS (
@@ -218,7 +250,7 @@ BEGIN
         SELECT a.* FROM unnest(arrived) a
         WHERE (SELECT true FROM fairpost.nodes n WHERE n.flow = a.flow AND n.path[1] = ANY (mine) LIMIT 1) IS NULL
         RETURNING 1)
-    SELECT EXISTS (SELECT FROM later) OR EXISTS (SELECT FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended) AND n.path[1] <> ALL (coalesce(mine, '{}')))
+    SELECT EXISTS (SELECT FROM later) OR EXISTS (SELECT FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended) AND n.path[1] <> ALL (mine))
     INTO behind;
 
     WITH leaf AS (
@@ -227,37 +259,40 @@ BEGIN
         UNION ALL
         SELECT n.id, n.path, 0, 'infinity', NULL FROM fairpost.nodes n WHERE n.id = ANY (asleep) AND n.path[1] = ANY (mine)
     ), news AS (
-        SELECT c.id, c.busy, c.held_until, l.n, l.first_id, l.due_at, least(c.wake_at, l.due_at) AS wake_at
+        SELECT c.id, c.spot, c.busy, c.held_until, l.n, l.first_id, l.due_at, least(c.wake_at, l.due_at) AS wake_at
         FROM (SELECT l.id, sum(l.n) AS n, min(l.due_at) AS due_at, min(l.first_id) AS first_id FROM leaf l GROUP BY l.id) l
-        JOIN fairpost.clocks c ON c.id = l.id AND c.id = ANY (leaves)
+        CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[l.id]) c
     ), counted AS (
-        UPDATE fairpost.clocks c SET waiting = c.waiting + up.n
-        FROM (SELECT node, sum(l.n) AS n FROM leaf l, unnest(l.path[1:3]) node GROUP BY node HAVING sum(l.n) <> 0) up
-        WHERE c.id = up.node AND c.id = ANY (ways)
+        UPDATE fairpost.clocks c SET waiting = c.waiting + up.n, turn = c.turn + 1
+        FROM (SELECT o.spot, w.n FROM (SELECT node, sum(l.n) AS n FROM leaf l, unnest(l.path[1:3]) node GROUP BY node HAVING sum(l.n) <> 0) w
+              CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[w.node]) o) up
+        WHERE c.ctid = up.spot
     ), noted AS (
         UPDATE fairpost.clocks c SET
             waiting = c.waiting + x.n,
             head_id = CASE WHEN x.due_at < c.head_due THEN coalesce(x.first_id, 0) WHEN x.due_at = c.head_due THEN least(c.head_id, x.first_id) ELSE c.head_id END,
             head_due = least(c.head_due, x.due_at),
             busy = CASE WHEN x.wake_at <= p_now THEN 1 ELSE c.busy END,
-            wake_at = CASE WHEN x.busy = 0 AND x.wake_at > p_now AND x.wake_at < 'infinity' THEN x.wake_at END
-        FROM news x WHERE c.id = x.id AND c.id = ANY (leaves)
+            wake_at = CASE WHEN x.busy = 0 AND x.wake_at > p_now AND x.wake_at < 'infinity' THEN x.wake_at END,
+            turn = c.turn + 1
+        FROM news x WHERE c.ctid = x.spot
     )
     SELECT array_agg(x.id) INTO awake FROM news x WHERE x.busy = 0 AND x.wake_at <= p_now AND x.held_until IS NULL;
 
     -- Turns that led to nothing are given back, on every level; nobody goes back behind the place where scans begin.
-    UPDATE fairpost.clocks c SET vtime = greatest(above.v, c.vtime - back.n / c.weight)
-    FROM (SELECT node, sum(-a.fresh) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node
-          WHERE a.fresh < 0 AND n.flow = ANY (flows) AND n.path[1] = ANY (mine) GROUP BY node) back
-    JOIN fairpost.clocks own ON own.id = back.node AND own.id = ANY (ways)
-    CROSS JOIN LATERAL (SELECT p.v FROM fairpost.clocks p WHERE p.id = own.parent ORDER BY p.v DESC LIMIT 1) above
-    WHERE c.id = back.node AND c.id = ANY (ways);
+    UPDATE fairpost.clocks c SET vtime = greatest(back.v, c.vtime - back.n / c.weight), turn = c.turn + 1
+    FROM (SELECT own.spot, above.v, x.n
+          FROM (SELECT node, sum(-a.fresh) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node
+                WHERE a.fresh < 0 AND n.flow = ANY (flows) AND n.path[1] = ANY (mine) GROUP BY node) x
+          CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[x.node]) own CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[own.parent]) above) back
+    WHERE c.ctid = back.spot;
     PERFORM fairpost.move_on(r.route);
 
     -- A held node kept its count of what it has to serve; with the hold gone it is active again.
     WITH freed AS (
-        UPDATE fairpost.clocks c SET held_until = NULL FROM fairpost.nodes n
-        WHERE c.id = ANY (ended) AND n.id = c.id AND n.id = ANY (ended) AND n.path[1] = ANY (mine) RETURNING c.id, c.busy)
+        UPDATE fairpost.clocks c SET held_until = NULL, turn = c.turn + 1
+        FROM (SELECT o.spot FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[n.id]) o WHERE n.id = ANY (ended) AND n.path[1] = ANY (mine)) free
+        WHERE c.ctid = free.spot RETURNING c.id, c.busy)
     SELECT awake || array_agg(f.id) INTO awake FROM freed f WHERE f.busy > 0;
 
     PERFORM fairpost.activate(awake);
@@ -267,8 +302,9 @@ BEGIN
         seen_by = pg_current_xact_id(),
         swept_at = CASE WHEN sweep THEN p_now ELSE o.swept_at END,
         woken_until = CASE WHEN behind OR cardinality(asleep) = arrivals_max THEN o.woken_until
-                           ELSE greatest(o.woken_until, p_now - interval '5 minutes') END  -- a claim in flight may still set a moment just past
-    WHERE o.route = r.route;
+                           ELSE greatest(o.woken_until, p_now - interval '10 seconds') END,  -- a claim in flight may still set a moment just past
+        turn = o.turn + 1
+    WHERE o.route = r.route AND o.turn = r.turn;
     RETURN behind;
 END $$;
 
@@ -280,7 +316,8 @@ DECLARE
     staged integer := 0;
     behind boolean := false;
 BEGIN
-    FOR r IN SELECT * FROM fairpost.routes o WHERE o.route = ANY (p_routes) ORDER BY o.route FOR UPDATE SKIP LOCKED LOOP
+    FOR r IN SELECT o.* FROM (SELECT w.route FROM unnest(p_routes) w(route) ORDER BY w.route) w CROSS JOIN LATERAL (
+                 SELECT * FROM fairpost.routes o WHERE o.route = w.route ORDER BY o.turn DESC LIMIT 1 FOR UPDATE SKIP LOCKED) o LOOP
         behind := fairpost.stage_route(r, coalesce(p_now, clock_timestamp())) OR behind;
         staged := staged + 1;
     END LOOP;

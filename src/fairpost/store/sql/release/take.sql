@@ -64,6 +64,7 @@ BEGIN
             vtime = c.vtime + CASE WHEN p_fifo THEN 0 ELSE t.live / c.weight END,
             waiting = c.waiting - t.n,
             v = greatest(c.v, t.v),
+            turn = c.turn + 1,
             head_due = CASE WHEN s.node IS NULL OR s.last_id IS NULL THEN c.head_due ELSE coalesce(s.next_due, s.last_due) END,
             head_id = CASE WHEN s.node IS NULL OR s.last_id IS NULL THEN c.head_id ELSE coalesce(s.next_id, s.last_id + 1) END,
             busy = CASE WHEN s.node IS NOT NULL AND coalesce(s.next_due > p_now, true) THEN 0 ELSE c.busy END,

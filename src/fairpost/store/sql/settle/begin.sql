@@ -42,11 +42,16 @@ BEGIN
     END IF;
 END $$;
 
--- Remembers a single send, for limits that count back from the moment itself.
+-- Remembers a single send, for limits that count back from the moment itself. Forgotten with the lease's renewal, not with each send: while a transaction is
+-- held open, what was forgotten is walked again.
 CREATE OR REPLACE FUNCTION fairpost.charge(p_account bigint, p_id bigint, p_units integer, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
-    DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at < p_now - interval '1 day 1 minute';
     INSERT INTO fairpost.charges (account_id, at, email_id, units) VALUES (p_account, p_now, p_id, p_units);
+$$;
+
+CREATE OR REPLACE FUNCTION fairpost.forget_charges(p_account bigint, p_now timestamptz) RETURNS void
+LANGUAGE sql AS $$
+    DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at < p_now - interval '1 day 1 minute'
 $$;
 
 -- The single sends of the last day, oldest first.

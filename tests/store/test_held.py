@@ -1,0 +1,203 @@
+"""While a transaction is held open, nothing can be vacuumed: every version of every row stays. An e-mail, a claim and a look read as much as before all the
+same, however many came before. The database counts the rows, index entries and pages that it reads, and no clock is asked."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import pytest
+
+from fairpost.model.account import Limits
+from fairpost.model.ids import AccountId
+from fairpost.model.sender import SenderId, SenderLevel
+from fairpost.store import blocks, senders
+from fairpost.store.store import Store
+
+pytestmark = pytest.mark.fresh  # the pages that another test left behind would be read as well
+
+WORKSPACES = 4
+ROUNDS = 150
+EMAILS_MIN = 1_190  # sent by them
+GROWN_MAX, GROWN_SHARE_MAX = (
+    12,
+    0.5,
+)  # what an operation may read more than at first: indexes grow deeper, and rows are spread over more pages
+
+# What engines do, a commit each: mail arrives, one e-mail at a time, is claimed, sent, counted; some of it comes back, some is for later, some is put in doubt and resolved.
+SEND = """DO $$
+DECLARE
+    account CONSTANT bigint := {account};
+    epoch CONSTANT bigint := {epoch};
+    usage CONSTANT jsonb := '{{"day_started_at": "2026-01-01T00:00:00Z", "day_used": 1, "hour_started_at": "2026-01-01T00:00:00Z", "hour_used": 1, "units": 1}}';
+    claimed bigint[];
+    email bigint;
+    last bigint := (SELECT q.id FROM fairpost.queue q WHERE q.state = 'sending');
+BEGIN
+    FOR round IN 1..{rounds} LOOP
+        FOR w IN 1..{workspaces} LOOP
+            PERFORM fairpost.enqueue(e || jsonb_build_object('workspace', 'w' || w))
+            FROM (SELECT '{{"to": "p@there.test", "subject": "s", "text": "t", "user": "u", "stream": "s"}}'::jsonb AS e) x, generate_series(1, 2);
+            COMMIT;
+            PERFORM fairpost.stage(ARRAY['default']);
+            COMMIT;
+        END LOOP;
+        claimed := (SELECT c.ids FROM fairpost.claim(account, epoch, 9) c);
+        COMMIT;
+        FOREACH email IN ARRAY claimed[:8] LOOP
+            IF last IS NULL THEN
+                PERFORM fairpost.begin_send(account, epoch, email, usage);
+            ELSE
+                PERFORM fairpost.settle_and_begin(account, epoch, last, 'sent', '{{}}', email, usage);
+            END IF;
+            COMMIT;
+            last := email;
+        END LOOP;
+        PERFORM fairpost.give_back(account, epoch, claimed[9:]);
+        COMMIT;
+        IF round % 50 = 25 THEN
+            PERFORM fairpost.settle(account, epoch, last, 'in_doubt');
+            COMMIT;
+            PERFORM fairpost.resolve(last, 'sent', 'the test');
+            COMMIT;
+            last := NULL;
+        END IF;
+        {book};
+        PERFORM fairpost.renew_lease(account, epoch, 600);
+        DELETE FROM fairpost.stirs;
+        PERFORM fairpost.use_quota('w1', now(), 1) FROM generate_series(1, 16);
+        PERFORM fairpost.reap_leases();
+        COMMIT;
+    END LOOP;
+END $$"""
+
+# What each sender's e-mails came to.
+BOOK = """PERFORM fairpost.book({account}, {epoch}, (
+    SELECT jsonb_agg('{{"user": "u", "is_fair": true, "handled": 2, "bounces": 0, "refused": 0, "sent": 2, "bounced": 0, "rejected": 0}}'::jsonb || jsonb_build_object('workspace', 'w' || w))
+    FROM generate_series(1, {workspaces}) w), '[{{"kind": "send", "tier": 1, "n": 1, "total_us": 5, "buckets": {{"1": 1}}}}]')"""
+
+READ = """SELECT r.oid, coalesce(root.relname, t.relname)::text AS name, pg_stat_get_xact_tuples_returned(r.oid) + pg_stat_get_xact_blocks_fetched(r.oid) AS n
+FROM pg_class t LEFT JOIN pg_class root ON t.relispartition AND root.oid = pg_partition_root(t.oid)
+CROSS JOIN LATERAL (SELECT t.oid UNION ALL SELECT x.indexrelid FROM pg_index x WHERE x.indrelid = t.oid) r
+WHERE t.relnamespace = 'fairpost'::regnamespace AND t.relkind IN ('r', 'p')"""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An account that sends, under a transaction that somebody holds open."""
+
+    store: Store
+    conn: asyncpg.Connection
+    account: AccountId
+    epoch: int
+
+    def of(self, sql: str, **more: Any) -> str:
+        return sql.format(account=self.account, epoch=self.epoch, workspaces=WORKSPACES, **more)
+
+    async def send(self, rounds: int) -> int:
+        before = await self.store.value("SELECT sum(sent_total) FROM fairpost.leases_now()")
+        await self.conn.execute(self.of(SEND, rounds=rounds, book=self.of(BOOK)))
+        return int(await self.store.value("SELECT sum(sent_total) FROM fairpost.leases_now()") - before)
+
+    async def read_by(self, operation: Callable[[Store], Awaitable[Any]]) -> Counter[str]:
+        """By table. What it does is undone."""
+        async with self.store.connection() as conn:
+            one = Store(conn)
+            transaction = conn.transaction()
+            await transaction.start()
+            before = {row["oid"]: row["n"] for row in await conn.fetch(READ)}
+            await operation(one)
+            read: Counter[str] = Counter()
+            for row in await conn.fetch(READ):
+                read[row["name"]] += row["n"] - before[row["oid"]]
+            await transaction.rollback()
+        return read
+
+    async def read_by_each(self) -> dict[str, Counter[str]]:
+        at = (self.account, self.epoch)
+        sending = await self.store.value("SELECT id FROM fairpost.queue WHERE state = 'sending'")
+
+        async def send_two(s: Store) -> None:
+            first, second = await s.value("SELECT ids FROM fairpost.claim($1, $2, 2)", *at)
+            step = "SELECT settled FROM fairpost.settle_and_begin($1, $2, $3, 'sent', '{}', $4, '{\"day_used\": 1, \"hour_used\": 1, \"units\": 1}')"
+            assert await s.value(step, *at, sending, first) == "settled"
+            assert await s.value(step, *at, first, second) == "settled"
+
+        async def put_in_doubt(s: Store) -> None:
+            assert await s.value("SELECT fairpost.settle($1, $2, $3, 'in_doubt')", *at, sending) == "settled"
+            assert await s.accounts_to_ask() == []
+            assert [email.id for email in await s.doubts(self.account)] == [sending]
+
+        async def look_at_senders(s: Store) -> None:
+            newest = await s.value("SELECT pg_sequence_last_value(pg_get_serial_sequence('fairpost.stirs', 'id'))")
+            await senders.stirred(s, after=newest - WORKSPACES)
+            whole = SenderId(workspace="w1", level=SenderLevel.WORKSPACE)
+            assert len(await senders.with_activity(s, [SenderId(workspace="w1", name="u"), whole])) == 2
+
+        operations: dict[str, Callable[[Store], Awaitable[Any]]] = {
+            "claim": lambda s: s.value("SELECT verdict FROM fairpost.claim($1, $2, 8)", *at),
+            "send two": send_two,
+            "book": lambda s: s.value(f"DO $$ BEGIN {self.of(BOOK)}; END $$"),
+            "use_quota": lambda s: s.value("SELECT fairpost.use_quota('w1', now(), 1)"),
+            "renew": lambda s: s.value("SELECT fairpost.renew_lease($1, $2, 600)", *at),
+            "put in doubt": put_in_doubt,
+            "stage": lambda s: s.value("SELECT fairpost.stage(ARRAY['default'])"),
+            "routes_with_work": lambda s: s.routes_with_work(),
+            "runtimes": lambda s: s.runtimes(),
+            "accounts_in_doubt": lambda s: s.accounts_in_doubt(),
+            "accounts_to_ask": lambda s: s.accounts_to_ask(),
+            "reap_leases": lambda s: s.reap_leases(),
+            "blocked_for_all": blocks.blocked_for_all,
+            "look at senders": look_at_senders,
+            "queue_now": senders.queue_now,
+        }
+        return {name: await self.read_by(operation) for name, operation in operations.items()}
+
+
+@asynccontextmanager
+async def sending(url: str) -> AsyncIterator[Held]:
+    holder, conn = await asyncpg.connect(url), await asyncpg.connect(url)
+    try:
+        async with Store.open(url, connections_max=1) as store:
+            account = await store.add_account("a", address="a@post.test", limits=Limits())
+            await store.add_account("idle", address="idle@post.test", limits=Limits())
+            lease = await store.take_lease(account, owner="engine", seconds=600)
+            assert lease is not None
+            for w in range(1, WORKSPACES + 1):  # some of each waits all the time
+                one = {"to": "p@there.test", "subject": "s", "text": "t", "workspace": f"w{w}", "user": "u"}
+                await store.enqueue_many([{**one, "stream": "s"}] * 10 + [{**one, "due_at": "2100-01-01T00:00:00Z"}])
+            await store.value(
+                "INSERT INTO fairpost.quotas VALUES ('w1', '2000-01-01', '2100-01-01', '2026-01-01', 100000)"
+            )
+            yield Held(store, conn, account, lease.epoch)
+    finally:
+        await holder.close()
+        await conn.close()
+
+
+async def test_under_a_transaction_held_open_everything_reads_as_much_as_before(url: str) -> None:
+    async with sending(url) as held, hold(url):
+        await held.send(3)  # plans are made, and every sender is known
+        first = await held.read_by_each()
+        assert await held.send(ROUNDS) >= EMAILS_MIN
+        last = await held.read_by_each()
+    grown = {
+        (name, table): (first[name][table], n)
+        for name, read in last.items()
+        for table, n in read.items()
+        if n > first[name][table] * (1 + GROWN_SHARE_MAX) + GROWN_MAX
+    }
+    assert grown == {}
+
+
+@asynccontextmanager
+async def hold(url: str) -> AsyncIterator[None]:
+    conn = await asyncpg.connect(url)
+    try:
+        await conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        await conn.fetchval("SELECT pg_current_xact_id()::text")
+        yield
+    finally:
+        await conn.close()
