@@ -88,8 +88,8 @@ def _resolved(schema: Any, document: JSON, depth: int = 0) -> Any:
     if "$ref" in schema:
         if depth > DEPTH_MAX:
             return {"type": "null"}
-        name = schema["$ref"].rpartition("/")[2]
-        return _resolved(document["components"]["schemas"][name], document, depth + 1)
+        kind, name = schema["$ref"].split("/")[2:]
+        return _resolved(document["components"][kind][name], document, depth + 1)
     return {key: _resolved(value, document, depth) for key, value in schema.items()}
 
 

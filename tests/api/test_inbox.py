@@ -81,6 +81,8 @@ async def admin(api: Api) -> AsyncIterator[httpx.AsyncClient]:
 def assert_documented(answer: httpx.Response, method: str, path: str) -> None:
     """Its status and its type are among those that the document has."""
     said = document()["paths"][path][method]["responses"][str(answer.status_code)]
+    if "$ref" in said:
+        said = document()["components"]["responses"][said["$ref"].rpartition("/")[2]]
     assert answer.headers["content-type"].partition(";")[0] in said["content"]
 
 

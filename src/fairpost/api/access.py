@@ -42,7 +42,7 @@ cookie = APIKeyCookie(
     name=SESSION_COOKIE,
     auto_error=False,
     scheme_name="session",
-    description="Somebody who has signed in. Changes need the header `X-CSRF-Token`, too.",
+    description="A signed-in person. Changes also need the header `X-CSRF-Token`.",
 )
 
 
@@ -258,7 +258,7 @@ async def caller_of(
     __: Annotated[Any, Security(cookie)],
     csrf_token: Annotated[str | None, Header(alias="X-CSRF-Token", max_length=200)] = None,
     chosen: Annotated[
-        str | None, Header(alias="X-Workspace", max_length=100, description="For admins: in which workspace.")
+        str | None, Header(alias="X-Workspace", max_length=100, description="For admins: the workspace to act in.")
     ] = None,
 ) -> Caller:
     known: Caller | None = getattr(request.state, "caller", None)

@@ -1,5 +1,6 @@
 """The shape of every answer: `{success, data}`, or `{success: false, error: {code, message, details}}`."""
 
+import re
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -9,6 +10,7 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -40,7 +42,15 @@ Moment = Annotated[
         return_type=str,
         when_used="json-unless-none",
     ),
+    WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
 ]
+
+
+def _is_text(value: object) -> object:
+    """A number would be taken for the seconds since 1970."""
+    if not isinstance(value, str) or not MOMENT.match(value):
+        raise ValueError("must be a moment with its zone, like 2030-01-31T09:00:00Z")
+    return value
 
 
 def _within_reason(moment: datetime) -> datetime:
@@ -50,7 +60,8 @@ def _within_reason(moment: datetime) -> datetime:
 
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-When = Annotated[AwareDatetime, AfterValidator(_within_reason)]  # that we are told: with its timezone
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
+When = Annotated[AwareDatetime, BeforeValidator(_is_text), AfterValidator(_within_reason)]  # of a request
 # No NUL: PostgreSQL has no place for it.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -68,7 +79,7 @@ class ResponseModel(BaseModel):
 class RequestModel(BaseModel):
     """What we are told. A field that nobody knows is a mistake, and said so."""
 
-    model_config = ConfigDict(extra="forbid", str_max_length=20_000_000)
+    model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
@@ -98,9 +109,9 @@ class ReasonIn(RequestModel):
 
 
 class Removed(ResponseModel):
-    """It is gone."""
+    """It was removed."""
 
-    removed: Annotated[bool, Field(description="False: it was not there.")] = True
+    removed: Annotated[bool, Field(description="False: it did not exist.")] = True
 
 
 class ErrorBody(BaseModel):
@@ -124,6 +135,7 @@ def failure(error: ApiError) -> JSONResponse:
     return JSONResponse({"success": False, "error": fault}, status_code=error.status, headers=error.headers)
 
 
+CODES_KEY = "x-codes"  # in the document: the codes of a failure
 _FAILURE = {"$ref": "#/components/schemas/Failure"}
 
 
@@ -139,8 +151,9 @@ def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
     for code in dict.fromkeys((*codes, *EVERYWHERE)):
         kind = CODES[code]
         known = found.setdefault(
-            kind.status, {"description": "", "content": {"application/json": {"schema": _FAILURE}}}
+            kind.status, {"description": "", "content": {"application/json": {"schema": _FAILURE}}, CODES_KEY: []}
         )
+        known[CODES_KEY].append(code)
         known["description"] = f"{known['description']}\n\n`{code}`: {kind.meaning}".strip()
     return found
 

@@ -12,7 +12,8 @@ from starlette.exceptions import HTTPException
 
 from fairpost import __version__
 from fairpost.api.acting import refused
-from fairpost.api.answers import failure, failure_schemas
+from fairpost.api.answers import failure
+from fairpost.api.document import condensed, name_operations
 from fairpost.api.errors import CODES, DETAILS_MAX, ApiError, without_commands
 from fairpost.api.middleware import RequestMiddleware
 from fairpost.api.preauth import PreAuth
@@ -123,8 +124,8 @@ TAGS = [each.TAG for each in ROUTES if hasattr(each, "TAG")]
 class App(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            super().openapi()["components"]["schemas"] |= failure_schemas()
-        return super().openapi()
+            self.openapi_schema = condensed(super().openapi())
+        return self.openapi_schema
 
 
 def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI:
@@ -140,6 +141,7 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
     app.state.service = service
     for routes in ROUTES:  # as they are: include_router would build each of them a second time, at the first request
         app.router.routes.extend(routes.router.routes)
+    name_operations(app.router.routes)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
 
@@ -219,7 +221,7 @@ async def _ours(request: Request, error: Exception) -> Response:
                 )
             )
         case asyncpg.PostgresError() if error.sqlstate == "FP004":
-            return failure(ApiError("not_found", "There is no such thing in this workspace."))
+            return failure(ApiError("not_found", "It does not exist in this workspace."))
         case asyncpg.DataError() | asyncpg.CharacterNotInRepertoireError() | asyncpg.CheckViolationError():
             return failure(
                 ApiError(

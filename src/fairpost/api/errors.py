@@ -15,29 +15,29 @@ class Kind:
 
 DETAILS_MAX = 20  # mistakes that one answer names
 CODES: Mapping[str, Kind] = {
-    "bad_request": Kind(400, "The request cannot be read: broken JSON, a wrong cursor, a header that makes no sense."),
-    "unauthenticated": Kind(401, "No key and no session, or one that is unknown, expired or revoked."),
-    "wrong_credentials": Kind(401, "Address, password or code do not fit."),
-    "forbidden": Kind(403, "The key or the person may not do this: a scope or a role is missing."),
-    "csrf": Kind(403, "A change was asked with a session cookie, and without its CSRF token or from another site."),
+    "bad_request": Kind(400, "The request cannot be read: broken JSON, a wrong cursor, or an invalid header."),
+    "unauthenticated": Kind(401, "The key or session is missing, unknown, expired or revoked."),
+    "wrong_credentials": Kind(401, "The address, password or code is wrong."),
+    "forbidden": Kind(403, "The key lacks a scope, or the person lacks a role."),
+    "csrf": Kind(403, "A change with a session cookie came without its CSRF token, or from another site."),
     "workspace_suspended": Kind(403, "The operator has suspended this workspace."),
     "workspace_forbidden": Kind(403, "X-Workspace names a workspace that the key or the person may not act in."),
-    "not_found": Kind(404, "There is no such thing in this workspace."),
+    "not_found": Kind(404, "It does not exist in this workspace."),
     "not_installed": Kind(404, "This part of Fairpost is not installed. The message says how to install it."),
     "method_not_allowed": Kind(405, "This path has no such method."),
     "too_slow": Kind(408, "The request did not arrive in time."),
-    "conflict": Kind(409, "It is not in a state in which this can be done. Nothing was changed."),
+    "conflict": Kind(409, "Its state does not allow this. Nothing was changed."),
     "idempotency_key_reused": Kind(409, "This idempotency key was used for another request. Nothing was changed."),
-    "workspace_needed": Kind(409, "The password is right in several workspaces; `details` names them. Send one along."),
-    "changed_meanwhile": Kind(412, "If-Match names another version: it was changed meanwhile. Nothing was changed."),
-    "too_large": Kind(413, "The body is larger than this path takes."),
-    "unsupported_media_type": Kind(415, "The body is of another type than this path takes."),
-    "invalid": Kind(422, "Something in the request is wrong; `details` names the fields. Nothing was changed."),
-    "rate_limited": Kind(429, "Too many requests; Retry-After says when there is room again."),
+    "workspace_needed": Kind(409, "The password fits several workspaces. Name one of those in `details`."),
+    "changed_meanwhile": Kind(412, "It was changed since the version in If-Match. Nothing was changed."),
+    "too_large": Kind(413, "The body is too large for this path."),
+    "unsupported_media_type": Kind(415, "This path does not accept a body of this type."),
+    "invalid": Kind(422, "The request is invalid; `details` names the fields. Nothing was changed."),
+    "rate_limited": Kind(429, "Too many requests. Retry-After says when to try again."),
     "quota_reached": Kind(
-        429, "This user or workspace has handed in too many e-mails; Retry-After says when there is room again."
+        429, "This user or workspace submitted too many e-mails. Retry-After says when to try again."
     ),
-    "internal": Kind(500, "A fault of ours. The request id finds it in the log."),
+    "internal": Kind(500, "Internal error. It was logged under the request id."),
     "unavailable": Kind(503, "The database of this workspace's region does not answer. Try again."),
 }
 

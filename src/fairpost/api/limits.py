@@ -47,7 +47,7 @@ def _answering(model: type[M]) -> type[M]:
 
 @_asking
 class LimitsIn(RequestModel):
-    """What is left out is the provider's; null: no such limit."""
+    """Omitted limits are the provider's. Null: no limit."""
 
 
 @_answering

@@ -34,7 +34,7 @@ STILL_HERE = b": still here\n\n"
 
 
 class Screen(StrEnum):
-    """What charts are drawn for."""
+    """The screen that charts are drawn for."""
 
     WIDE = "wide"
     NARROW = "narrow"  # a phone's

@@ -17,8 +17,10 @@ Shown = TypeVar("Shown")
 PAGE_MAX = 200
 BIGGEST = 2**63 - 1
 
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many on a page.")]
-Cursor = Annotated[str | None, Query(max_length=400, description="`next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Maximum number of results.")]
+Cursor = Annotated[
+    str | None, Query(max_length=400, description="`next` of the previous page. Omit it for the first page.")
+]
 
 
 def page_of(

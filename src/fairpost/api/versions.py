@@ -14,11 +14,11 @@ IfMatch = Annotated[
     Header(
         alias="If-Match",
         max_length=1_000,
-        description="The `ETag` of what was seen: where somebody has changed it since, it is answered with 412. Left out: not asked.",
+        description="The `ETag` of the version you read. If it was changed since, the answer is 412. Omitted: not checked.",
     ),
 ]
 WITH_TAG: dict[str, Any] = {
-    "headers": {"ETag": {"description": "Of this version, for If-Match.", "schema": {"type": "string"}}}
+    "headers": {"ETag": {"description": "The version, for If-Match.", "schema": {"type": "string"}}}
 }
 
 

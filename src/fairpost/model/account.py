@@ -23,7 +23,7 @@ class AccountStatus(StrEnum):
 
 
 class DailyMode(StrEnum):
-    """What a day is."""
+    """How days are counted."""
 
     CALENDAR = "calendar"  # from midnight to midnight, UTC
     ANCHORED = "anchored"  # 24 hours from its first send

@@ -9,6 +9,15 @@ from dataclasses import dataclass
 ADDRESS, ADDRESSES, MOMENT = "an address", "an address or a list of them", "time with its zone"
 BODY_BYTES_MAX = 10_485_760
 RECIPIENTS_MAX = 50
+# of the parts of a field
+ADDRESS_BYTES_MAX = 254
+DISPLAY_NAME_CHARS_MAX = 256
+MAILBOX_CHARS_MAX = 1_000  # of an address with its display name in one text over HTTP: quotes and escapes take room
+HEADER_NAME = "[!-9;-~]{1,100}"
+HEADER_BYTES_MAX = 8_192
+FILENAME_CHARS_MAX = 255
+MEDIA_TYPE = "[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}"
+INLINE_ID = "[A-Za-z0-9._@+-]{1,200}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +78,7 @@ EMAIL_FIELDS = (
         name="headers",
         type="object of strings",
         count_max=50,
-        more="names 100 ASCII characters; values 8,192 bytes, one line",
+        more=f"names 100 ASCII characters; values {HEADER_BYTES_MAX:,} bytes, one line",
         help="Headers of your own.",
     ),
     EmailField(

@@ -14,7 +14,7 @@ class Tier(IntEnum):
 
 
 class Priority(StrEnum):
-    """What a tier is worth: one or the other, never both."""
+    """How tiers work: by weights or by lanes."""
 
     WEIGHTS = "weights"  # who has twice the weight gets twice as much
     LANES = "lanes"  # each tier has its share of the capacity, however many are in it

@@ -95,7 +95,7 @@ OUTBOX_WORDS: Mapping[State, str] = {
 
 
 class SequenceWord(StrEnum):
-    """What an application that schedules sequences calls it."""
+    """A state in the terms of applications that schedule sequences."""
 
     SCHEDULED = "SCHEDULED"
     RETRY_SCHEDULED = "RETRY_SCHEDULED"

@@ -8,7 +8,7 @@ EVERYBODY = "*"  # the workspace of what counts for all of them
 
 
 class SuppressionKind(StrEnum):
-    """In the order of their weight, which is that of the enum in the schema: of two about one address the later stays."""
+    """In order of strength: of two for one address the later one stays."""
 
     SOFT_BOUNCES = "soft_bounces"
     HARD_BOUNCE = "hard_bounce"
@@ -18,7 +18,7 @@ class SuppressionKind(StrEnum):
 
 
 class Stops(StrEnum):
-    """Which mail it stops. An unsubscribe alone stops bulk mail only; everything else, all."""
+    """Which mail it stops: `unsubscribe` stops bulk mail, all other kinds stop all mail."""
 
     ALL = "all"
     BULK = "bulk"

@@ -9,7 +9,7 @@ from fairpost.model.ids import AccountId
 
 
 class Security(StrEnum):
-    """How a connection comes under TLS."""
+    """How a connection is encrypted."""
 
     IMPLICIT = "implicit"  # from the first byte (smtps, port 465)
     STARTTLS = "starttls"  # by STARTTLS, or not at all

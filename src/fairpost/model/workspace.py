@@ -10,7 +10,7 @@ SERVICE_WORKSPACE = "fairpost"  # of the e-mails that the service itself sends
 
 
 class Scope(StrEnum):
-    """What a caller may do. None of them includes another."""
+    """What a caller may do. No scope includes another."""
 
     READ = "read"
     SEND = "send"

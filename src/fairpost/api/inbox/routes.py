@@ -25,7 +25,7 @@ from fairpost.dev.inbox.filenames import safe_names
 from fairpost.dev.inbox.mails import Mail, MailId
 from fairpost.dev.inbox.reading import Reading, read
 
-TAG = {"name": "inbox", "description": "The development inbox, for those who run the service."}
+TAG = {"name": "inbox", "description": "The development inbox, for operators."}
 router = APIRouter(prefix="/v1/inbox", tags=["inbox"])
 
 SHOWN_CHARS_MAX = 5_000_000  # of the text, and of the html
@@ -36,16 +36,18 @@ SANDBOX = "sandbox; default-src 'none'"
 def _content(*types: str) -> dict[int | str, dict[str, Any]]:
     """For the document, of what is no JSON."""
     schema = {"schema": {"type": "string", "format": "binary"}}
-    return {200: {"content": dict.fromkeys(types, schema), "description": "As it came."}}
+    return {200: {"content": dict.fromkeys(types, schema), "description": "The original bytes."}}
 
 
-@router.get("", summary="The newest first", responses=failures())
-async def listed(
+@router.get("", summary="List mails, newest first", responses=failures())
+async def list_inbox_mails(
     _: Admin,
     service: TheService,
-    q: Annotated[Text, Query(max_length=500, description="Words that all occur in subject, addresses or text.")] = "",
-    to: Annotated[Text | None, Query(max_length=500, description="Only what was sent to this address.")] = None,
-    after: Annotated[int | None, Query(ge=0, le=BIGGEST, description="Only what came after this one.")] = None,
+    q: Annotated[
+        Text, Query(max_length=500, description="Words that must all occur in the subject, addresses or text.")
+    ] = "",
+    to: Annotated[Text | None, Query(max_length=500, description="Only mails to this address.")] = None,
+    after: Annotated[int | None, Query(ge=0, le=BIGGEST, description="Only mails newer than this one.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[MailItem]]:
@@ -66,23 +68,23 @@ async def listed(
     return page_of(found, limit, shown=_item, place=lambda mail: sealed(mail.id, ids))
 
 
-@router.get("/{mail_id}", summary="What is in one, and what is good or bad about it", responses=failures("not_found"))
-async def shown(mail_id: MailPath, _: Admin, service: TheService) -> Answer[MailOut]:
+@router.get("/{mail_id}", summary="Get a mail, and what is good or bad about it", responses=failures("not_found"))
+async def get_inbox_mail(mail_id: MailPath, _: Admin, service: TheService) -> Answer[MailOut]:
     mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
     return Answer(data=await asyncio.to_thread(_whole, mail, raw))  # a large one takes seconds
 
 
 @router.get(
     "/{mail_id}/source",
-    summary="The message, byte for byte",
+    summary="Get the source of a mail, byte for byte",
     response_class=Response,
     responses={**_content("text/plain", "message/rfc822"), **failures("not_found")},
 )
-async def source(
+async def get_inbox_source(
     mail_id: MailPath,
     _: Admin,
     service: TheService,
-    download: Annotated[bool, Query(description="As a file for mail programs.")] = False,
+    download: Annotated[bool, Query(description="Download it as a file.")] = False,
 ) -> Response:
     _mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
     if download:
@@ -92,11 +94,11 @@ async def source(
 
 @router.get(
     "/{mail_id}/attachments/{index}",
-    summary="An attachment, to be saved",
+    summary="Download an attachment",
     response_class=Response,
     responses={**_content(ANY_TYPE, *sorted(PICTURE_TYPES)), **failures("not_found")},
 )
-async def attachment(mail_id: MailPath, index: FilePath, _: Admin, service: TheService) -> Response:
+async def get_inbox_attachment(mail_id: MailPath, index: FilePath, _: Admin, service: TheService) -> Response:
     _mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
     files = (await asyncio.to_thread(read, raw)).attachments
     if index >= len(files):
@@ -105,18 +107,18 @@ async def attachment(mail_id: MailPath, index: FilePath, _: Admin, service: TheS
     return _file(files[index].data, safe_names([file.filename for file in files])[index], content_type)
 
 
-@router.delete("/{mail_id}", summary="Delete one", responses=failures("not_found"))
-async def delete(mail_id: MailPath, admin: Admin, service: TheService, request: Request) -> Answer[Removed]:
+@router.delete("/{mail_id}", summary="Delete a mail", responses=failures("not_found"))
+async def delete_inbox_mail(mail_id: MailPath, admin: Admin, service: TheService, request: Request) -> Answer[Removed]:
     await _deleted(service, admin, request, [MailId(mail_id)])
     return Answer(data=Removed())
 
 
-@router.delete("", summary="Delete all", responses=failures())
-async def delete_all(
+@router.delete("", summary="Delete all mails", responses=failures())
+async def delete_inbox_mails(
     admin: Admin,
     service: TheService,
     request: Request,
-    everything: Annotated[bool, Query(alias="all", description="Must be true: so that nobody does it by mistake.")],
+    everything: Annotated[bool, Query(alias="all", description="Must be `true`, to prevent mistakes.")],
 ) -> Answer[RemovedMails]:
     if not everything:
         raise invalid("all", "must be true")

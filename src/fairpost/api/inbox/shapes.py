@@ -10,7 +10,7 @@ from fairpost.api.pages import BIGGEST
 from fairpost.dev.inbox.checks.findings import Level
 from fairpost.dev.inbox.reading import PARTS_MAX
 
-MailPath = Annotated[int, Path(ge=1, le=BIGGEST, description="The mail.")]
+MailPath = Annotated[int, Path(ge=1, le=BIGGEST, description="The mail's number.")]
 FilePath = Annotated[int, Path(ge=0, le=PARTS_MAX, description="`index` of the attachment.")]
 
 
@@ -27,12 +27,12 @@ class MailFacts(ResponseModel):
     size: Annotated[int, Field(description="In bytes.")]
     helo: str
     peer: str
-    tls: Annotated[str | None, Field(description="Its version; null: the connection was plain.")]
-    auth_user: Annotated[str | None, Field(description="Null: nobody logged in.")]
+    tls: Annotated[str | None, Field(description="The TLS version. Null: the connection was not encrypted.")]
+    auth_user: Annotated[str | None, Field(description="Null: no login.")]
 
 
 class MailItem(MailFacts):
-    attachments: Annotated[int, Field(description="How many.")]
+    attachments: Annotated[int, Field(description="The number of them.")]
 
 
 class HeaderOut(ResponseModel):
@@ -42,39 +42,39 @@ class HeaderOut(ResponseModel):
 
 class FileOut(ResponseModel):
     index: int
-    filename: Annotated[str, Field(description="Safe to save under: no path, not hidden, each name once.")]
+    filename: Annotated[str, Field(description="A safe file name: no path, not hidden, unique.")]
     content_type: str
     bytes: int
-    inline_id: Annotated[str | None, Field(description="By which html shows it: `cid:…`.")]
+    inline_id: Annotated[str | None, Field(description="The id in the HTML's `cid:…`.")]
 
 
 class FindingOut(ResponseModel):
     level: Level
     what: str
-    text: Annotated[str, Field(description="What is so, and what to do.")]
+    text: Annotated[str, Field(description="The finding, and what to do about it.")]
 
 
 class FoundLinkOut(ResponseModel):
     url: str
-    text: Annotated[str, Field(description="What a reader sees of it.")]
-    part: Annotated[str, Field(description="html or text")]
+    text: Annotated[str, Field(description="The text that readers see.")]
+    part: Annotated[str, Field(description="`html` or `text`.")]
 
 
 class MailOut(MailFacts):
-    headers: Annotated[list[HeaderOut], Field(description="Decoded, in the order in which they stand.")]
+    headers: Annotated[list[HeaderOut], Field(description="Decoded, in their original order.")]
     text: str | None
     html: Annotated[
         str | None,
-        Field(description="As strangers wrote it: show it in a sandboxed frame only. Pictures of its own are in it."),
+        Field(description="Untrusted HTML: show it in a sandboxed frame only. Its inline images are embedded."),
     ]
-    is_cut: Annotated[bool, Field(description="There is more of it than is shown; the source has all.")]
+    is_cut: Annotated[bool, Field(description="The text or HTML was truncated. The source has all of it.")]
     attachments: list[FileOut]
     checks: list[FindingOut]
-    links: Annotated[list[FoundLinkOut], Field(description="Of http and https.")]
+    links: Annotated[list[FoundLinkOut], Field(description="With http or https.")]
 
 
 class RemovedMails(ResponseModel):
-    removed: Annotated[int, Field(description="How many.")]
+    removed: Annotated[int, Field(description="The number of them.")]
 
 
 class MailGlimpse(ResponseModel):

@@ -69,8 +69,8 @@ LOGINS_PER_MINUTE = 10  # that prove an address: nobody guesses passwords of a p
 # ── asked ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("", summary="By name", responses=failures())
-async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AccountOut]]:
+@router.get("", summary="List accounts by name", responses=failures())
+async def list_accounts(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AccountOut]]:
     after = full_name(name_at(cursor) or "", caller)
     found = await read_accounts(caller.store, workspace=caller.workspace, after=after, most=limit + 1)
     now = clock.now()
@@ -84,10 +84,10 @@ async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Ans
 
 @router.get(
     "/{name}",
-    summary="Settings, limits, what was used of them, what it waits for",
+    summary="Get an account: settings, limits, usage and condition",
     responses={200: WITH_TAG, **failures("not_found")},
 )
-async def shown(name: AccountName, caller: Reads, response: Response) -> Answer[AccountOut]:
+async def get_account(name: AccountName, caller: Reads, response: Response) -> Answer[AccountOut]:
     return await _look(caller, name, response)
 
 
@@ -97,10 +97,12 @@ async def shown(name: AccountName, caller: Reads, response: Response) -> Answer[
 @router.post(
     "",
     status_code=status.HTTP_201_CREATED,
-    summary="Add one",
+    summary="Add an account",
     responses={201: WITH_TAG, **failures("conflict")},
 )
-async def add(given: AccountIn, caller: Manages, service: TheService, response: Response) -> Answer[AccountOut]:
+async def create_account(
+    given: AccountIn, caller: Manages, service: TheService, response: Response
+) -> Answer[AccountOut]:
     address = await _address(caller, service, given.address)
     server, secret = given_server(given, None, mailbox=address)
     await check_server(server, service.guard)
@@ -129,10 +131,10 @@ async def add(given: AccountIn, caller: Manages, service: TheService, response: 
 
 @router.patch(
     "/{name}",
-    summary="Change what is given",
+    summary="Change the given fields of an account",
     responses={200: WITH_TAG, **failures("not_found", "changed_meanwhile")},
 )
-async def change(
+async def update_account(
     name: AccountName,
     given: AccountChange,
     caller: Manages,
@@ -174,8 +176,8 @@ async def change(
     return await _look(caller, name, response)
 
 
-@router.post("/{name}/pause", summary="Let it send nothing more", responses={200: WITH_TAG, **failures("not_found")})
-async def pause(name: AccountName, given: Pause, caller: Manages, response: Response) -> Answer[AccountOut]:
+@router.post("/{name}/pause", summary="Pause an account", responses={200: WITH_TAG, **failures("not_found")})
+async def pause_account(name: AccountName, given: Pause, caller: Manages, response: Response) -> Answer[AccountOut]:
     request = actions.PauseAccount(name=full_name(name, caller), reason=given.reason, until=given.until)
     await act(caller, actions.pause, request)
     return await _look(caller, name, response)
@@ -183,21 +185,21 @@ async def pause(name: AccountName, given: Pause, caller: Manages, response: Resp
 
 @router.post(
     "/{name}/resume",
-    summary="Let one send again that was paused or suspended",
+    summary="Resume a paused or suspended account",
     responses={200: WITH_TAG, **failures("not_found")},
 )
-async def resume(name: AccountName, caller: Manages, response: Response) -> Answer[AccountOut]:
+async def resume_account(name: AccountName, caller: Manages, response: Response) -> Answer[AccountOut]:
     await act(caller, actions.resume, actions.AccountNamed(name=full_name(name, caller)))
     return await _look(caller, name, response)
 
 
 @router.post(
     "/{name}/verify",
-    summary="Try its server: connects and signs in, and sends nothing",
+    summary="Connect and sign in to the account's server, without sending",
     responses=failures("not_found"),
     dependencies=TRYING,
 )
-async def verify(name: AccountName, caller: Manages, service: TheService) -> Answer[Verified]:
+async def verify_account(name: AccountName, caller: Manages, service: TheService) -> Answer[Verified]:
     try:
         account = await caller.owner.account_named(
             full_name(name, caller)
@@ -212,11 +214,11 @@ async def verify(name: AccountName, caller: Manages, service: TheService) -> Ans
 
 @router.delete(
     "/{name}",
-    summary="Remove it, with its password",
-    description="Refused while it has e-mails in hand or in doubt, or e-mails wait for it alone: `details` counts them.",
+    summary="Remove an account and its password",
+    description="Refused while it has e-mails claimed, being sent or in doubt, or while e-mails wait for this account only. `details` counts them.",
     responses=failures("not_found", "conflict"),
 )
-async def remove(name: AccountName, caller: Manages) -> Answer[Removed]:
+async def delete_account(name: AccountName, caller: Manages) -> Answer[Removed]:
     await act(caller, actions.remove, actions.AccountNamed(name=full_name(name, caller)))
     return Answer(data=Removed())
 

@@ -28,12 +28,12 @@ from fairpost.system import clock
 router = APIRouter(prefix="/v1/admin/accounts", tags=["operators"])
 
 
-@router.get("", summary="All of them, by name", responses=failures("not_found"))
-async def listed(
+@router.get("", summary="List the accounts of all workspaces by name", responses=failures("not_found"))
+async def list_all_accounts(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    workspace: Annotated[Text | None, Query(max_length=200, description="Only those of this one.")] = None,
+    workspace: Annotated[Text | None, Query(max_length=200, description="Only those of this workspace.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[AnyAccountOut]]:
@@ -45,9 +45,9 @@ async def listed(
 
 
 @router.post(
-    "/{name:path}/pause", summary="Let it send nothing more; only an admin resumes it", responses=failures("not_found")
+    "/{name:path}/pause", summary="Pause an account; only an admin can resume it", responses=failures("not_found")
 )
-async def pause(
+async def pause_any_account(
     name: FullName, given: Pause, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[AnyAccountOut]:
     store = await store_meant(service, region)
@@ -56,10 +56,8 @@ async def pause(
     return Answer(data=await _look(store, name, region_meant(service, region)))
 
 
-@router.post(
-    "/{name:path}/resume", summary="Let one send again that was paused or suspended", responses=failures("not_found")
-)
-async def resume(
+@router.post("/{name:path}/resume", summary="Resume a paused or suspended account", responses=failures("not_found"))
+async def resume_any_account(
     name: FullName, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[AnyAccountOut]:
     store = await store_meant(service, region)
@@ -67,8 +65,14 @@ async def resume(
     return Answer(data=await _look(store, name, region_meant(service, region)))
 
 
-@router.get("/{name:path}/blocks", summary="Who is blocked on it, and why", responses=failures("not_found"))
-async def blocked(name: FullName, _: Admin, service: TheService, region: RegionQuery = None) -> Answer[Blocks]:
+@router.get(
+    "/{name:path}/blocks",
+    summary="List which workspaces are blocked on an account, and why",
+    responses=failures("not_found"),
+)
+async def list_account_blocks(
+    name: FullName, _: Admin, service: TheService, region: RegionQuery = None
+) -> Answer[Blocks]:
     store = await store_meant(service, region)
     await _find(store, name)
     found = await blocks.read_blocks(store, now=clock.now(), account=name)
@@ -77,11 +81,11 @@ async def blocked(name: FullName, _: Admin, service: TheService, region: RegionQ
 
 @router.post(
     "/{name:path}/unblock",
-    summary="Let a workspace send through it again",
-    description="What bounced or was refused before counts no more. Who is not blocked is no error.",
+    summary="Let a workspace send through an account again",
+    description="Earlier bounces and refusals no longer count. It is no error if the workspace is not blocked.",
     responses=failures("not_found"),
 )
-async def unblock(
+async def unblock_workspace(
     name: FullName, given: Unblock, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[Unblocked]:
     store = await store_meant(service, region)
@@ -91,11 +95,13 @@ async def unblock(
 
 @router.post(
     "/{name:path}/verify",
-    summary="Try its server: connects and signs in, and sends nothing",
+    summary="Connect and sign in to the account's server, without sending",
     responses=failures("not_found"),
     dependencies=FEW_ADMINS,
 )
-async def verify(name: FullName, _: Admin, service: TheService, region: RegionQuery = None) -> Answer[Verified]:
+async def verify_any_account(
+    name: FullName, _: Admin, service: TheService, region: RegionQuery = None
+) -> Answer[Verified]:
     account = await _find(await store_meant(service, region), name)
     return Answer(data=await verification.verify(account, service))
 

@@ -35,7 +35,7 @@ from fairpost.extras import Extra, is_installed
 from fairpost.model.person import Person, Refused, SignedIn, SignInBegun
 from fairpost.regions.directory import HOME
 
-TAG = {"name": "people", "description": "Signing in, and who may."}
+TAG = {"name": "people", "description": "Sign-in, sessions and members."}
 router = APIRouter(prefix="/v1/auth", tags=["people"])
 
 
@@ -55,7 +55,7 @@ _STATUS = {
 @router.post(
     "/sign-in",
     status_code=status.HTTP_202_ACCEPTED,
-    summary="Address and password",
+    summary="Sign in with address and password; a code follows by e-mail",
     responses=failures("wrong_credentials", "workspace_needed"),
 )
 async def sign_in(given: SignInIn, request: Request, response: Response, service: TheService) -> Answer[CodeSent]:
@@ -117,8 +117,10 @@ def _code_sent(begun: SignInBegun) -> CodeSent:
     return CodeSent(expires_at=begun.expires_at, is_on_its_way=begun.is_on_its_way, then=then)
 
 
-@router.post("/code", summary="The code, in the same browser", responses=failures("wrong_credentials"))
-async def code(given: CodeIn, request: Request, response: Response, service: TheService) -> Answer[SessionBegun]:
+@router.post(
+    "/code", summary="Finish signing in with the code, in the same browser", responses=failures("wrong_credentials")
+)
+async def enter_code(given: CodeIn, request: Request, response: Response, service: TheService) -> Answer[SessionBegun]:
     region, secret = _begun(request, service)
     store = await service.store_of(region)
     finished = await signing_in.finish_sign_in(
@@ -133,10 +135,12 @@ async def code(given: CodeIn, request: Request, response: Response, service: The
 
 @router.post(
     "/enter",
-    summary="Sign an admin in, with a link that was made on the server and works once",
+    summary="Sign an admin in with a one-time link that the server printed",
     responses=failures("wrong_credentials"),
 )
-async def enter(given: Enter, request: Request, response: Response, service: TheService) -> Answer[SessionBegun]:
+async def sign_in_by_link(
+    given: Enter, request: Request, response: Response, service: TheService
+) -> Answer[SessionBegun]:
     asked = actions.UseLink(token=given.token, agent=request.headers.get("user-agent", ""))
     entered = value_of(await actions.enter(_stranger(request), asked, service.home))
     if isinstance(entered, Refused):
@@ -147,9 +151,12 @@ async def enter(given: Enter, request: Request, response: Response, service: The
 
 
 @router.post(
-    "/resend", status_code=status.HTTP_202_ACCEPTED, summary="Another code", responses=failures("wrong_credentials")
+    "/resend",
+    status_code=status.HTTP_202_ACCEPTED,
+    summary="Send another code",
+    responses=failures("wrong_credentials"),
 )
-async def resend(request: Request, service: TheService) -> Answer[CodeSent]:
+async def resend_code(request: Request, service: TheService) -> Answer[CodeSent]:
     region, secret = _begun(request, service)
     store = await service.store_of(region)
     again = await signing_in.resend_code(
@@ -160,9 +167,9 @@ async def resend(request: Request, service: TheService) -> Answer[CodeSent]:
     return Answer(data=_code_sent(again))
 
 
-@router.get("/session", summary="Who is signed in, and the token for changes", responses=failures())
-async def session(signed_in: SignedInPerson) -> Answer[SessionNow]:
-    """Another site cannot read it: its requests come without the cookie, which is SameSite=Strict, and no answer of ours allows other origins."""
+@router.get("/session", summary="Get the signed-in person, and the CSRF token for changes", responses=failures())
+async def get_session(signed_in: SignedInPerson) -> Answer[SessionNow]:
+    """Other sites cannot read it: the cookie is SameSite=Strict, and no answer allows other origins."""
     now = {
         "expires_at": signed_in.session.expires_at,
         "csrf_token": csrf_token_of(signed_in.token),
@@ -182,8 +189,8 @@ async def sign_out(
     return Answer(data=Done())
 
 
-@router.get("/sessions", summary="Everywhere you are signed in", responses=failures())
-async def listed(signed_in: SignedInPerson, service: TheService) -> Answer[list[SessionOut]]:
+@router.get("/sessions", summary="List your sessions", responses=failures())
+async def list_sessions(signed_in: SignedInPerson, service: TheService) -> Answer[list[SessionOut]]:
     store = await service.store_of(signed_in.region)
     found = await sessions.sessions_of(store, signed_in.person.id)
     return Answer(
@@ -194,7 +201,7 @@ async def listed(signed_in: SignedInPerson, service: TheService) -> Answer[list[
 
 
 @router.delete("/sessions/{session_id}", summary="End one of your sessions", responses=failures("not_found"))
-async def revoke(
+async def end_session(
     session_id: Annotated[Text, Path(max_length=200)], signed_in: SignedInPerson, request: Request, service: TheService
 ) -> Answer[Done]:
     own = actions.OwnSession(person=signed_in.person, id=session_id)
@@ -203,7 +210,7 @@ async def revoke(
 
 
 @router.post("/password", summary="Change your password", responses=failures("wrong_credentials"))
-async def password(
+async def change_password(
     given: NewPassword, request: Request, signed_in: SignedInPerson, service: TheService
 ) -> Answer[PersonOut]:
     asked = actions.ChangePassword(person=signed_in.person, old=given.old, new=given.new, token=signed_in.token)
@@ -213,10 +220,12 @@ async def password(
 
 @router.post(
     "/accept",
-    summary="Choose a password, with a link that works once",
+    summary="Choose a password with a one-time link",
     responses=failures("wrong_credentials", "conflict"),
 )
-async def accept(given: Accept, request: Request, response: Response, service: TheService) -> Answer[AcceptedOut]:
+async def accept_invitation(
+    given: Accept, request: Request, response: Response, service: TheService
+) -> Answer[AcceptedOut]:
     region, _, token = given.token.rpartition(".")
     store = await service.store_of(_known(region or HOME, service))
     agent = request.headers.get("user-agent", "")
@@ -236,10 +245,10 @@ async def accept(given: Accept, request: Request, response: Response, service: T
 
 @router.post(
     "/setup",
-    summary="Become the first admin, with the link that the server printed",
+    summary="Become the first admin with the link that the server printed",
     responses=failures("wrong_credentials", "conflict"),
 )
-async def setup(given: SetUp, request: Request, service: TheService) -> Answer[PersonOut]:
+async def set_up(given: SetUp, request: Request, service: TheService) -> Answer[PersonOut]:
     asked = actions.SetUp(token=given.token, address=given.address, password=given.password, name=given.name, agent="")
     made = value_of(await actions.set_up(_stranger(request), asked, await service.store_of(HOME)))
     return Answer(data=person_out(made))

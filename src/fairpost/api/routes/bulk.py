@@ -33,12 +33,12 @@ KEY_CHARS_MAX = 480  # with the number of the line, a key of at most 500
 @router.post(
     "/bulk",
     dependencies=LONG,
-    summary="Send many e-mails",
+    summary="Send many e-mails, one JSON object per line",
     responses=failures("unsupported_media_type"),
     openapi_extra={
         "requestBody": {
             "required": True,
-            "description": "An e-mail a line, as POST /v1/emails takes it.",
+            "description": "One e-mail per line, as in POST /v1/emails.",
             "content": {
                 TYPES[0]: {
                     "schema": {"type": "string"},
@@ -48,7 +48,9 @@ KEY_CHARS_MAX = 480  # with the number of the line, a key of at most 500
         }
     },
 )
-async def bulk(request: Request, caller: Sends, service: TheService, key: IdempotencyKey = None) -> Answer[BulkResult]:
+async def send_emails(
+    request: Request, caller: Sends, service: TheService, key: IdempotencyKey = None
+) -> Answer[BulkResult]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in TYPES:
         raise ApiError("unsupported_media_type", f"Send {TYPES[0]}: an e-mail a line.")
     if key is not None and len(key) > KEY_CHARS_MAX:

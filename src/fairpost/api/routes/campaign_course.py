@@ -29,11 +29,11 @@ MISSED = ("failed", "bounced", "suppressed", "cancelled")
 
 @router.get(
     "/{id}/course",
-    summary="Forecast and reality, as lines to draw",
-    description="Counted every minute by an engine, more rarely where there are very many; it costs the same for ten e-mails and for a million.",
+    summary="Get forecast and actual progress as points over time",
+    description="An engine counts every minute, less often for very large campaigns.",
     responses=failures("not_found"),
 )
-async def course(name: CampaignName, caller: Reads) -> Answer[CampaignCourse]:
+async def get_campaign_course(name: CampaignName, caller: Reads) -> Answer[CampaignCourse]:
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         view = await view_course(one, campaign, now=await one.now(), called=lambda account: as_known(account, caller))

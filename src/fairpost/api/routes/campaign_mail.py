@@ -62,18 +62,20 @@ NUMBERED = "shared account"  # with a space, as no account's own name
 @router.post(
     "/{id}/schedule",
     dependencies=LONG,
-    summary="Schedule whoever came onto its lists since the launch",
-    description="For a campaign that is running, or launched for later. Who has it already is skipped and counted.",
+    summary="Schedule prospects added to its lists since the launch",
+    description="For a campaign that is running, or launched for later. Prospects who have it already are skipped and counted.",
     responses=failures("not_found", "conflict"),
 )
-async def schedule(name: CampaignName, caller: Sends) -> Answer[Scheduling]:
+async def schedule_campaign(name: CampaignName, caller: Sends) -> Answer[Scheduling]:
     begun = await act(caller, actions.schedule, actions.Named(workspace=caller.workspace, name=name))
     result = await actions.plan(caller.store, begun, seconds_max=PLANNING_S_MAX)
     return Answer(data=await scheduling(caller, name, result))
 
 
-@router.get("/{id}/schedule", summary="How far its planning has come", responses=failures("not_found"))
-async def planning(name: CampaignName, caller: Reads) -> Answer[PlanningOut]:
+@router.get(
+    "/{id}/schedule", summary="Get how far the planning of a campaign has come", responses=failures("not_found")
+)
+async def get_campaign_planning(name: CampaignName, caller: Reads) -> Answer[PlanningOut]:
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         found = await campaigns.planning(one, campaign)
@@ -98,11 +100,11 @@ async def planning(name: CampaignName, caller: Reads) -> Answer[PlanningOut]:
 
 @router.get(
     "/{id}/forecast",
-    summary="When it will be done, and what would help",
-    description="By the rules that the engine keeps, from where it stands now. Bounces, retries, outages and other campaigns on the same accounts are not foreseen.",
+    summary="Forecast when a campaign will be done, and what would help",
+    description="By the engine's own rules, from the current state. It does not consider bounces, retries, outages and other campaigns on the same accounts.",
     responses=failures("not_found", "conflict"),
 )
-async def forecast(name: CampaignName, caller: Reads) -> Answer[CampaignForecast]:
+async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[CampaignForecast]:
     async with caller.store.together() as one:
         campaign, now = await named(one, caller, name), await one.now()
         question = await forecasting.asked(one, campaign, now=now)
@@ -180,9 +182,11 @@ def _foretold(foretold: Foreseen, by_now: int) -> ForeseenOut:
 
 
 @router.post(
-    "/{id}/preview", summary="An e-mail of it as one prospect will get it", responses=failures("not_found", "conflict")
+    "/{id}/preview", summary="Render a campaign's e-mail for one prospect", responses=failures("not_found", "conflict")
 )
-async def preview(name: CampaignName, caller: Reads, given: CampaignPreviewIn | None = None) -> Answer[CampaignPreview]:
+async def preview_campaign(
+    name: CampaignName, caller: Reads, given: CampaignPreviewIn | None = None
+) -> Answer[CampaignPreview]:
     given = given or CampaignPreviewIn()
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
@@ -210,11 +214,15 @@ async def preview(name: CampaignName, caller: Reads, given: CampaignPreviewIn | 
     )
 
 
-@router.get("/{id}/recipients", summary="What became of each of its e-mails", responses=failures("not_found"))
-async def recipients(
+@router.get(
+    "/{id}/recipients", summary="List the outcome of each e-mail of a campaign", responses=failures("not_found")
+)
+async def list_campaign_recipients(
     name: CampaignName,
     caller: Reads,
-    state: Annotated[list[ReceiptState] | None, Query(description="Only these; may be given again.")] = None,
+    state: Annotated[
+        list[ReceiptState] | None, Query(description="Only e-mails in this state. Can be repeated.")
+    ] = None,
     address: Annotated[Text | None, Query(max_length=320, description="Only those of one prospect.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -252,19 +260,19 @@ async def recipients(
 @router.post(
     "/{id}/retry",
     dependencies=LONG,
-    summary="Try again for those who did not get it, and only for those",
-    description="What was sent is never sent again. An address that bounced is suppressed: take it off that list first.",
+    summary="Retry the e-mails of a campaign that failed",
+    description="E-mails that were sent are never sent again. Bounced addresses are suppressed: remove them from the suppression list first.",
     responses=failures("not_found", "conflict"),
 )
-async def retry(name: CampaignName, caller: Sends, given: Retry | None = None) -> Answer[Retried]:
+async def retry_campaign(name: CampaignName, caller: Sends, given: Retry | None = None) -> Answer[Retried]:
     states = list(dict.fromkeys((given or Retry()).states))
     request = actions.Retry(workspace=caller.workspace, name=name, states=states, seconds_max=RETRYING_S_MAX)
     done = await act(caller, actions.retry, request)
     return Answer(data=Retried(retried=done.retried, is_done=done.is_done))
 
 
-@router.post("/{id}/stop", summary="Stop it for one prospect, for good", responses=failures("not_found"))
-async def stop(name: CampaignName, given: StopIn, caller: Sends) -> Answer[Stopped]:
+@router.post("/{id}/stop", summary="Stop a campaign for one prospect, for good", responses=failures("not_found"))
+async def stop_campaign(name: CampaignName, given: StopIn, caller: Sends) -> Answer[Stopped]:
     request = actions.StopRecipient(workspace=caller.workspace, name=name, address=given.address, reason=given.reason)
     done = await act(caller, actions.stop, request)
     return Answer(data=Stopped(address=done.prospect.address, cancelled=done.cancelled))

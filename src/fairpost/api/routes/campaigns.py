@@ -31,7 +31,7 @@ from fairpost.observe.campaigns import CampaignView, view_campaign
 from fairpost.store import campaigns
 from fairpost.store.store import Store
 
-TAG = {"name": "campaigns", "description": "From a list of people and some words to e-mails that go out by themselves."}
+TAG = {"name": "campaigns", "description": "Send a sequence to the prospects of your lists."}
 router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
 
 PLANNING_S_MAX = 10.0  # of one request: the rest is left to an engine
@@ -40,8 +40,8 @@ PLANNING_S_MAX = 10.0  # of one request: the rest is left to an engine
 # ── made ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("", summary="The newest first", responses=failures())
-async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[CampaignItem]]:
+@router.get("", summary="List campaigns, newest first", responses=failures())
+async def list_campaigns(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[CampaignItem]]:
     found = await campaigns.campaigns_before(caller.store, caller.workspace, _place(cursor), most=limit + 1)
     return page_of(
         found,
@@ -53,15 +53,17 @@ async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Ans
 
 @router.put(
     "/{id}",
-    summary="Make a draft, or change it",
-    description="Nothing is sent before it is launched; from then on it stays as it is.",
+    summary="Create a draft, or change it",
+    description="Nothing is sent before the launch. After it, the campaign cannot be changed.",
     responses={
-        201: {"model": Answer[CampaignOut], "description": "There was none of this name."},
+        201: {"model": Answer[CampaignOut], "description": "It was created."},
         **failures("conflict"),
     },
     dependencies=WRITING,
 )
-async def put(name: CampaignName, given: CampaignIn, caller: Manages, response: Response) -> Answer[CampaignOut]:
+async def put_campaign(
+    name: CampaignName, given: CampaignIn, caller: Manages, response: Response
+) -> Answer[CampaignOut]:
     check(given)
     steps = await own_steps(given)
     done = await act(caller, actions.put, actions.PutDraft(draft=draft_of(caller, name, given), steps=steps))
@@ -70,14 +72,16 @@ async def put(name: CampaignName, given: CampaignIn, caller: Manages, response: 
         return Answer(data=await _out(one, done.campaign, caller))
 
 
-@router.get("/{id}", summary="How it stands, step by step, and what it waits for", responses=failures("not_found"))
-async def shown(name: CampaignName, caller: Reads) -> Answer[CampaignOut]:
+@router.get(
+    "/{id}", summary="Get a campaign: its state, its steps, and what it waits for", responses=failures("not_found")
+)
+async def get_campaign(name: CampaignName, caller: Reads) -> Answer[CampaignOut]:
     async with caller.store.together() as one:
         return Answer(data=await _out(one, await named(one, caller, name), caller))
 
 
-@router.delete("/{id}", summary="Remove a draft", responses=failures("not_found", "conflict"))
-async def remove(name: CampaignName, caller: Manages) -> Answer[Removed]:
+@router.delete("/{id}", summary="Delete a draft", responses=failures("not_found", "conflict"))
+async def delete_campaign(name: CampaignName, caller: Manages) -> Answer[Removed]:
     await act(caller, actions.remove, actions.Named(workspace=caller.workspace, name=name))
     return Answer(data=Removed())
 
@@ -88,11 +92,11 @@ async def remove(name: CampaignName, caller: Manages) -> Answer[Removed]:
 @router.post(
     "/{id}/launch",
     dependencies=LONG,
-    summary="Launch a draft: everybody on its lists gets his e-mails",
-    description="From then on it moves by itself. Launching one that is under way goes on with its planning, and nobody gets anything twice.",
+    summary="Launch a draft for all prospects on its lists",
+    description="From then on it runs by itself. Launching a running campaign continues its planning; no prospect gets an e-mail twice.",
     responses=failures("not_found", "conflict"),
 )
-async def launch(name: CampaignName, caller: Sends, how: Launch | None = None) -> Answer[Scheduling]:
+async def launch_campaign(name: CampaignName, caller: Sends, how: Launch | None = None) -> Answer[Scheduling]:
     skips = (how or Launch()).skip_incomplete
     request = actions.Launch(workspace=caller.workspace, name=name, skip_incomplete=skips)
     launched = await act(caller, actions.launch, request)
@@ -101,27 +105,27 @@ async def launch(name: CampaignName, caller: Sends, how: Launch | None = None) -
 
 
 @router.post(
-    "/{id}/pause", summary="Pause it, at once; what is in flight finishes", responses=failures("not_found", "conflict")
+    "/{id}/pause", summary="Pause a campaign; sends in flight finish", responses=failures("not_found", "conflict")
 )
-async def pause(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
+async def pause_campaign(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
     return _moved(await act(caller, actions.pause, _because(caller, name, why)))
 
 
 @router.post(
     "/{id}/resume",
-    summary="Let a paused or failed one go on, where it stopped",
+    summary="Resume a paused or failed campaign where it stopped",
     responses=failures("not_found", "conflict"),
 )
-async def resume(name: CampaignName, caller: Sends) -> Answer[CampaignMoved]:
+async def resume_campaign(name: CampaignName, caller: Sends) -> Answer[CampaignMoved]:
     return _moved(await act(caller, actions.resume, actions.Named(workspace=caller.workspace, name=name)))
 
 
 @router.post(
     "/{id}/cancel",
-    summary="Cancel it, at once and for good; what is in flight finishes",
+    summary="Cancel a campaign for good; sends in flight finish",
     responses=failures("not_found", "conflict"),
 )
-async def cancel(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
+async def cancel_campaign(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
     return _moved(await act(caller, actions.cancel, _because(caller, name, why)))
 
 

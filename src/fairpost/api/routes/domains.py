@@ -15,8 +15,8 @@ from fairpost.store import workspaces
 router = APIRouter(prefix="/v1/domains", tags=["workspace"])
 
 
-@router.get("", summary="All that were claimed", responses=failures())
-async def listed(caller: Reads) -> Answer[list[DomainOut]]:
+@router.get("", summary="List claimed domains", responses=failures())
+async def list_domains(caller: Reads) -> Answer[list[DomainOut]]:
     return Answer(data=[_told(each) for each in await workspaces.domains(caller.store, caller.workspace)])
 
 
@@ -26,22 +26,22 @@ async def listed(caller: Reads) -> Answer[list[DomainOut]]:
     summary="Claim a domain",
     responses={200: {"model": Answer[DomainOut], "description": "It was claimed before."}, **failures("conflict")},
 )
-async def claim(domain: DomainPath, caller: Manages, response: Response) -> Answer[DomainOut]:
+async def claim_domain(domain: DomainPath, caller: Manages, response: Response) -> Answer[DomainOut]:
     done = await act(caller, actions.claim, actions.NamedDomain(workspace=caller.workspace, domain=domain))
     if not done.is_new:
         response.status_code = status.HTTP_200_OK
     return Answer(data=_told(done.domain))
 
 
-@router.post("/{domain}/check", summary="Ask the DNS for the record", responses=failures("not_found"))
-async def check(domain: DomainPath, caller: Manages, service: TheService) -> Answer[Checked]:
+@router.post("/{domain}/check", summary="Look up the DNS record that proves a domain", responses=failures("not_found"))
+async def check_domain(domain: DomainPath, caller: Manages, service: TheService) -> Answer[Checked]:
     asked = actions.CheckDomain(workspace=caller.workspace, domain=domain, resolver=service.resolver)
     done = await act(caller, actions.check, asked)
     return Answer(data=Checked(**_told(done.domain).model_dump(), found=done.proof.found, words=done.proof.words))
 
 
-@router.delete("/{domain}", summary="Write in its name no more", responses=failures("not_found"))
-async def remove(domain: DomainPath, caller: Manages) -> Answer[DomainOut]:
+@router.delete("/{domain}", summary="Give up a domain", responses=failures("not_found"))
+async def delete_domain(domain: DomainPath, caller: Manages) -> Answer[DomainOut]:
     removed = await act(caller, actions.remove, actions.NamedDomain(workspace=caller.workspace, domain=domain))
     return Answer(data=_told(removed))
 

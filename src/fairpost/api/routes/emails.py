@@ -58,24 +58,24 @@ from fairpost.observe.life import life_of
 from fairpost.observe.search import Matches, Understood, Wanted
 from fairpost.templates.rendering import Rendered
 
-TAG = {"name": "emails", "description": "Single e-mails, and many at once."}
+TAG = {"name": "emails", "description": "Send and find e-mails, one or many at once."}
 router = APIRouter(prefix="/v1/emails", tags=["emails"])
 
 NOT_OWN = "FP004"  # as require_own says it
 
 
 KNOWN_BEFORE: dict[int | str, dict[str, Any]] = {
-    200: {"model": Answer[Accepted], "description": "Its idempotency key was known."}
+    200: {"model": Answer[Accepted], "description": "The idempotency key was used before; this is the first e-mail."}
 }
 
 
 @router.post(
     "",
     status_code=status.HTTP_201_CREATED,
-    summary="Send one e-mail",
+    summary="Send an e-mail",
     responses={**KNOWN_BEFORE, **failures("quota_reached", "idempotency_key_reused")},
 )
-async def send(
+async def send_email(
     email: EmailIn, caller: Sends, service: TheService, response: Response, key: IdempotencyKey = None
 ) -> Answer[Accepted]:
     if key is not None and email.idempotency_key not in (None, key):
@@ -100,21 +100,23 @@ async def hand_in(
     return Answer(data=Accepted(id=caller.ids.email(result.id), new=result.new))
 
 
-@router.get("", summary="The newest first", responses=failures())
-async def listed(
+@router.get("", summary="List e-mails, newest first", responses=failures())
+async def list_emails(
     caller: Reads,
     state: Annotated[
         list[State | SequenceWord] | None,
-        Query(description="Only these, also by the words of `sequence_status`; may be given again."),
+        Query(description="Only e-mails in this state; values of `sequence_status` work, too. Can be repeated."),
     ] = None,
-    to: Annotated[Known, Query(description="For this address, among others or alone; case does not matter.")] = None,
-    key: Annotated[Known, Query(description="Of this idempotency key.")] = None,
-    campaign: Annotated[Known, Query(description="Of the campaign of this name.")] = None,
+    to: Annotated[
+        Known, Query(description="Only e-mails with this address among their recipients. Case does not matter.")
+    ] = None,
+    key: Annotated[Known, Query(description="Only e-mails with this idempotency key.")] = None,
+    campaign: Annotated[Known, Query(description="Only e-mails of the campaign with this name.")] = None,
     user: Known = None,
     stream: Known = None,
-    account: Annotated[Known, Query(description="An account of the workspace, that has it or had it last.")] = None,
-    since: Annotated[When | None, Query(description="Accepted at this moment or later.")] = None,
-    until: Annotated[When | None, Query(description="Accepted before.")] = None,
+    account: Annotated[Known, Query(description="Only e-mails last assigned to this account of the workspace.")] = None,
+    since: Annotated[When | None, Query(description="Only e-mails accepted at this moment or later.")] = None,
+    until: Annotated[When | None, Query(description="Only e-mails accepted before this moment.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[EmailLine]]:
@@ -144,10 +146,17 @@ async def listed(
     return Answer(data=Page(**await _page(found, limit, caller)))
 
 
-@router.get("/find", summary="By an id, an address, a key or a campaign's name", responses=failures())
-async def found(
+@router.get("/find", summary="Find e-mails by id, address, key or campaign name", responses=failures())
+async def find_emails(
     caller: Reads,
-    q: Annotated[Text, Query(min_length=1, max_length=500, description="Any of them: the first that there is counts.")],
+    q: Annotated[
+        Text,
+        Query(
+            min_length=1,
+            max_length=500,
+            description="An id, an address, a key or a campaign name. The first match counts.",
+        ),
+    ],
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[FoundEmails]:
@@ -175,13 +184,11 @@ async def _not_guessed(emails: list[ListedEmail], key: str, caller: Caller) -> l
     return [each for each in emails if each.id not in planned]
 
 
-@router.get("/{email_id}", summary="Everything about one e-mail", responses=failures("not_found"))
-async def shown(
+@router.get("/{email_id}", summary="Get an e-mail", responses=failures("not_found"))
+async def get_email(
     email_id: EmailIdPath,
     caller: Reads,
-    pictures: Annotated[
-        bool, Query(description="Put its own pictures into the html, in the place of `cid:`; 2 MiB at most.")
-    ] = False,
+    pictures: Annotated[bool, Query(description="Embed its inline images into the HTML, up to 2 MiB.")] = False,
 ) -> Answer[EmailOut]:
     email = await _find(caller, email_id)
     said = await asyncio.to_thread(filled, email) if await looking.has_places(caller.store, email) else None
@@ -207,8 +214,12 @@ async def _with_pictures(
     return replace(email, html=await asyncio.to_thread(with_pictures, email.html or "", files)), said
 
 
-@router.get("/{email_id}/attempts", summary="Each attempt, and what the server said", responses=failures("not_found"))
-async def attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]]:
+@router.get(
+    "/{email_id}/attempts",
+    summary="List the attempts of an e-mail, with the server's replies",
+    responses=failures("not_found"),
+)
+async def list_email_attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]]:
     email = await _find(caller, email_id)
     return Answer(
         data=[
@@ -218,8 +229,8 @@ async def attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]
     )
 
 
-@router.get("/{email_id}/life", summary="Its life, moment by moment", responses=failures("not_found"))
-async def life(email_id: EmailIdPath, caller: Reads) -> Answer[EmailLife]:
+@router.get("/{email_id}/life", summary="Get the life of an e-mail, moment by moment", responses=failures("not_found"))
+async def get_email_life(email_id: EmailIdPath, caller: Reads) -> Answer[EmailLife]:
     return Answer(data=await _life(caller, await _find(caller, email_id)))
 
 
@@ -247,24 +258,24 @@ async def _life(caller: Caller, email: ShownEmail) -> EmailLife:
 
 
 @router.post(
-    "/{email_id}/cancel", summary="Take it out before it is begun", responses=failures("not_found", "conflict")
+    "/{email_id}/cancel",
+    summary="Cancel an e-mail that has not been started",
+    responses=failures("not_found", "conflict"),
 )
-async def cancel(email_id: EmailIdPath, caller: Sends, why: ReasonIn | None = None) -> Answer[EmailMoved]:
+async def cancel_email(email_id: EmailIdPath, caller: Sends, why: ReasonIn | None = None) -> Answer[EmailMoved]:
     request = actions.CancelEmail(id=_meant(caller, email_id), reason=why.reason if why else None)
     return _moved(caller, await act(caller, actions.cancel, request))
 
 
 @router.post(
-    "/{email_id}/retry", summary="Try one again that was given up", responses=failures("not_found", "conflict")
+    "/{email_id}/retry", summary="Retry an e-mail that was given up", responses=failures("not_found", "conflict")
 )
-async def retry(email_id: EmailIdPath, caller: Sends) -> Answer[EmailMoved]:
+async def retry_email(email_id: EmailIdPath, caller: Sends) -> Answer[EmailMoved]:
     return _moved(caller, await act(caller, actions.retry, actions.RetryEmail(id=_meant(caller, email_id))))
 
 
-@router.post(
-    "/{email_id}/resolve", summary="Decide on one that is in doubt", responses=failures("not_found", "conflict")
-)
-async def resolve(email_id: EmailIdPath, resolution: Resolution, caller: Sends) -> Answer[EmailMoved]:
+@router.post("/{email_id}/resolve", summary="Resolve an e-mail in doubt", responses=failures("not_found", "conflict"))
+async def resolve_email(email_id: EmailIdPath, resolution: Resolution, caller: Sends) -> Answer[EmailMoved]:
     request = actions.ResolveEmail(id=_meant(caller, email_id), decision=resolution.decision)
     return _moved(caller, await act(caller, actions.resolve, request))
 

@@ -17,10 +17,10 @@ TAG = {"name": "events", "description": "What happened, and why."}
 router = APIRouter(prefix="/v1/events", tags=["events"])
 
 
-@router.get("", summary="The newest first", responses=failures())
-async def listed(
+@router.get("", summary="List events, newest first", responses=failures())
+async def list_events(
     caller: Reads,
-    kind: Annotated[Text | None, Query(max_length=100, description="Only these.")] = None,
+    kind: Annotated[Text | None, Query(max_length=100, description="Only this kind.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[Event]]:

@@ -15,13 +15,13 @@ router = APIRouter(tags=["health"])
 HOME_S_MAX = 3.0
 
 
-@router.get("/healthz", summary="Whether this process answers")
-async def healthz() -> Answer[Health]:
+@router.get("/healthz", summary="Check that this process answers")
+async def get_liveness() -> Answer[Health]:
     return Answer(data=Health(status="ok"))
 
 
-@router.get("/readyz", summary="Whether the home database answers", responses=failures())
-async def readyz(service: TheService) -> Answer[Readiness]:
+@router.get("/readyz", summary="Check that the home database answers", responses=failures())
+async def get_readiness(service: TheService) -> Answer[Readiness]:
     async with asyncio.timeout(HOME_S_MAX):
         await service.home.value("SELECT true")
     return Answer(data=Readiness(status="ok", regions=await service.sights()))

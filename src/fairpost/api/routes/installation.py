@@ -49,8 +49,8 @@ router = APIRouter(prefix="/v1/admin", tags=["operators"])
 # ── status ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/status", summary="What waits, what stands in its way, and what to do", responses=failures("not_found"))
-async def status(_: Admin, service: TheService, region: RegionQuery = None) -> Answer[StatusOut]:
+@router.get("/status", summary="Get what waits, what blocks it, and what to do", responses=failures("not_found"))
+async def get_status(_: Admin, service: TheService, region: RegionQuery = None) -> Answer[StatusOut]:
     where = region_meant(service, region)
 
     async def read(store: Store) -> StatusOut:
@@ -85,12 +85,12 @@ def _status(facts: Facts, region: str, redirect_all: str | None) -> StatusOut:
 # ── fairness ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/fairness", summary="Who waits, who was served, and how evenly", responses=failures("not_found"))
-async def fairness(
+@router.get("/fairness", summary="Get who waits, who was served, and how evenly", responses=failures("not_found"))
+async def get_fairness(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    hours: Annotated[int, Query(ge=1, le=24, description="How far back.")] = 24,
+    hours: Annotated[int, Query(ge=1, le=24, description="How many hours to look back.")] = 24,
 ) -> Answer[FairnessOfAll]:
     async def read(store: Store) -> FairnessOfAll:
         return FairnessOfAll.model_validate(await read_fairness(store, window=timedelta(hours=hours)))
@@ -101,8 +101,8 @@ async def fairness(
 # ── settings ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/settings", summary="Every setting, what it is, and where that comes from", responses=failures("conflict"))
-async def settings(_: Admin) -> Answer[list[SettingOut]]:
+@router.get("/settings", summary="List every setting, its value and its origin", responses=failures("conflict"))
+async def list_settings(_: Admin) -> Answer[list[SettingOut]]:
     return Answer(data=[_setting(each) for each in shown_settings()])
 
 
@@ -115,21 +115,25 @@ def _setting(shown: ShownSetting) -> SettingOut:
 
 
 @router.get(
-    "/emails", summary="Of all workspaces, the newest first, without their words", responses=failures("not_found")
+    "/emails",
+    summary="List e-mails of all workspaces, newest first, without their content",
+    responses=failures("not_found"),
 )
-async def emails(
+async def list_all_emails(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
     state: Annotated[
         list[State | SequenceWord] | None,
-        Query(description="Only these, also by the words of `sequence_status`; may be given again."),
+        Query(description="Only e-mails in this state; values of `sequence_status` work, too. Can be repeated."),
     ] = None,
-    to: Annotated[Known, Query(description="For this address, among others or alone; case does not matter.")] = None,
+    to: Annotated[
+        Known, Query(description="Only e-mails with this address among their recipients. Case does not matter.")
+    ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[AnyEmailItem]]:
-    """With `to`, a page may have fewer than `limit`, or none, and still a `next`: it looks at a few thousand e-mails at most."""
+    """With `to`, a page may have fewer than `limit` results and still a `next`: each page looks at a few thousand e-mails at most."""
     store = await store_meant(service, region)
     ids = await store.public_ids()
     before = number_at(cursor, ids)
@@ -151,11 +155,11 @@ async def emails(
 
 @router.get(
     "/emails/{email_id}",
-    summary="One of any workspace, to know of which; without its words",
+    summary="Get an e-mail of any workspace, without its content",
     responses=failures("not_found"),
 )
-async def one_email(email_id: EmailIdPath, _: Admin, service: TheService) -> Answer[AnyEmailItem]:
-    """In whichever region it is."""
+async def get_any_email(email_id: EmailIdPath, _: Admin, service: TheService) -> Answer[AnyEmailItem]:
+    """All regions are searched."""
     for region in service.regions:
         store = await service.store_of(region)
         ids = await store.public_ids()
@@ -166,8 +170,8 @@ async def one_email(email_id: EmailIdPath, _: Admin, service: TheService) -> Ans
     raise not_found("e-mail", email_id, where="")
 
 
-@router.get("/campaigns", summary="Of all workspaces, the newest first", responses=failures("not_found"))
-async def newest_campaigns(
+@router.get("/campaigns", summary="List campaigns of all workspaces, newest first", responses=failures("not_found"))
+async def list_all_campaigns(
     _: Admin, service: TheService, region: RegionQuery = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[AnyCampaignItem]]:
     store = await store_meant(service, region)

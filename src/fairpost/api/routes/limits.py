@@ -9,6 +9,6 @@ from fairpost.api.limits import LimitField, limit_fields
 router = APIRouter(prefix="/v1/limits", tags=["accounts"])
 
 
-@router.get("", summary="Limits that an account can have, and what each asks for", responses=failures())
-async def listed(_: Reads) -> Answer[list[LimitField]]:
+@router.get("", summary="List the limits that an account can have, with their bounds", responses=failures())
+async def list_limits(_: Reads) -> Answer[list[LimitField]]:
     return Answer(data=limit_fields())

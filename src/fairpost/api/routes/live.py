@@ -20,7 +20,7 @@ from fairpost.model.person import Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
 
-TAG = {"name": "live", "description": "Streams of what is happening."}
+TAG = {"name": "live", "description": "Live updates as server-sent events."}
 router = APIRouter(prefix="/v1/live", tags=["live"])
 
 STREAM_S_MAX = 3_600.0  # then whoever watches comes again
@@ -33,11 +33,11 @@ EVENTS: dict[int | str, dict[str, Any]] = {
 
 @router.get(
     "/{topic}",
-    summary="Watch a topic",
+    summary="Watch a topic as server-sent events",
     response_class=StreamingResponse,
     responses={**EVENTS, **failures("not_found")},
 )
-async def watch(
+async def watch_topic(
     topic: Annotated[Text, Path(max_length=40, description=f"One of {', '.join(TOPICS)}.")],
     request: Request,
     service: TheService,

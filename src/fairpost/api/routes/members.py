@@ -17,17 +17,17 @@ from fairpost.model.person import Offered, Role
 router = APIRouter(prefix="/v1/members", tags=["people"])
 
 
-@router.get("", summary="All members", responses=failures())
-async def listed(caller: Manages) -> Answer[list[PersonOut]]:
+@router.get("", summary="List members", responses=failures())
+async def list_members(caller: Manages) -> Answer[list[PersonOut]]:
     return Answer(
         data=[PersonOut.model_validate(each) for each in await membership.people(caller.owner, caller.workspace)]
     )
 
 
 @router.post(
-    "", status_code=status.HTTP_201_CREATED, summary="Invite somebody, by e-mail", responses=failures("conflict")
+    "", status_code=status.HTTP_201_CREATED, summary="Invite a member by e-mail", responses=failures("conflict")
 )
-async def invite(given: MemberIn, caller: Manages, service: TheService) -> Answer[OfferedOut]:
+async def invite_member(given: MemberIn, caller: Manages, service: TheService) -> Answer[OfferedOut]:
     asked = actions.Invite(
         workspace=caller.workspace,
         address=given.address,
@@ -41,10 +41,10 @@ async def invite(given: MemberIn, caller: Manages, service: TheService) -> Answe
 
 @router.put(
     "/{address}/role",
-    summary="Give another role; ends the member's sessions",
+    summary="Change a member's role and end their sessions",
     responses=failures("not_found", "conflict"),
 )
-async def change_role(
+async def set_member_role(
     address: AddressPath, given: RoleIn, caller: Manages, keys: KeysAlso = None
 ) -> Answer[MemberChanged]:
     asked = actions.ChangeRole(
@@ -53,29 +53,31 @@ async def change_role(
     return _lowered(await act(caller, actions.change_role, asked, store=caller.owner), asked)
 
 
-@router.post("/{address}/disable", summary="Keep a member out, at once", responses=failures("not_found"))
-async def disable(address: AddressPath, caller: Manages, keys: KeysAlso = None) -> Answer[MemberChanged]:
+@router.post("/{address}/disable", summary="Disable a member at once", responses=failures("not_found"))
+async def disable_member(address: AddressPath, caller: Manages, keys: KeysAlso = None) -> Answer[MemberChanged]:
     asked = actions.Disable(workspace=caller.workspace, address=address, revoke_keys=keys == "revoke")
     return _lowered(await act(caller, actions.disable_member, asked, store=caller.owner), asked)
 
 
-@router.post("/{address}/enable", summary="Let a member in again", responses=failures("not_found"))
-async def enable(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
+@router.post("/{address}/enable", summary="Enable a member", responses=failures("not_found"))
+async def enable_member(address: AddressPath, caller: Manages) -> Answer[PersonOut]:
     named = actions.NamedPerson(workspace=caller.workspace, address=address)
     enabled = await act(caller, actions.enable_member, named, store=caller.owner)
     return Answer(data=PersonOut.model_validate(enabled))
 
 
 @router.post(
-    "/{address}/reset", summary="Send a link to choose another password", responses=failures("not_found", "conflict")
+    "/{address}/reset",
+    summary="Send a member a link to choose another password",
+    responses=failures("not_found", "conflict"),
 )
-async def reset(address: AddressPath, caller: Manages, service: TheService) -> Answer[OfferedOut]:
+async def reset_member_password(address: AddressPath, caller: Manages, service: TheService) -> Answer[OfferedOut]:
     asked = actions.Reset(workspace=caller.workspace, address=address, mail=service.mail_of(caller.region))
     return Answer(data=offered_out(await act(caller, actions.reset_member, asked, store=caller.owner)))
 
 
 @router.post("/{address}/sign-out", summary="End all sessions of a member", responses=failures("not_found"))
-async def sign_out(address: AddressPath, caller: Manages) -> Answer[SessionsEnded]:
+async def sign_out_member(address: AddressPath, caller: Manages) -> Answer[SessionsEnded]:
     named = actions.NamedPerson(workspace=caller.workspace, address=address)
     return Answer(data=SessionsEnded(sessions=await act(caller, sessions.sign_out_member, named, store=caller.owner)))
 

@@ -25,8 +25,8 @@ TAG = {"name": "metrics", "description": "Figures of the workspace."}
 router = APIRouter(prefix="/v1/metrics", tags=["metrics"])
 
 
-@router.get("/queue", summary="What waits, what is in hand, and what became of the last", responses=failures())
-async def queue(caller: Reads) -> Answer[QueueOut]:
+@router.get("/queue", summary="Get what is waiting and in progress, and recent outcomes", responses=failures())
+async def get_queue_metrics(caller: Reads) -> Answer[QueueOut]:
     found = await read_queue(caller.store, caller.workspace)
     classes = [ClassCounts(email_class=each.email_class, **_counts([each], found.now)) for each in found.classes]
     return Answer(
@@ -40,9 +40,9 @@ async def queue(caller: Reads) -> Answer[QueueOut]:
     )
 
 
-@router.get("/fairness", summary="How the workspace's users share what it gets", responses=failures())
-async def shares(
-    caller: Reads, hours: Annotated[int, Query(ge=1, le=24, description="How far back.")] = 24
+@router.get("/fairness", summary="Get how the workspace's users share its capacity", responses=failures())
+async def get_fairness_metrics(
+    caller: Reads, hours: Annotated[int, Query(ge=1, le=24, description="How many hours to look back.")] = 24
 ) -> Answer[FairnessOut]:
     share = await fairness.read_share(caller.store, caller.workspace, window=timedelta(hours=hours))
     return Answer(

@@ -40,14 +40,14 @@ from fairpost.model.person import Role
 from fairpost.model.workspace import Workspace
 from fairpost.store import workspaces
 
-TAG = {"name": "operators", "description": "For those who run the service."}
+TAG = {"name": "operators", "description": "For the operators of the service."}
 router = APIRouter(prefix="/v1/admin", tags=["operators"])
 
 NAMES_MAX = 200
 
 
-@router.get("/workspaces", summary="By name", responses=failures("not_found"))
-async def listed(
+@router.get("/workspaces", summary="List workspaces by name", responses=failures("not_found"))
+async def list_workspaces(
     _: Admin, service: TheService, region: RegionQuery = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[WorkspaceItem]]:
     where = region_meant(service, region)
@@ -58,14 +58,14 @@ async def listed(
 
 @router.get(
     "/workspaces/names",
-    summary="To choose from: those registered, and those that have accounts, or e-mails waiting or served in the last day",
+    summary="List the names of workspaces that are registered or in use",
     responses=failures("not_found"),
 )
-async def names(
+async def list_workspace_names(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    prefix: Annotated[Text, Query(max_length=100, description="What they begin with.")] = "",
+    prefix: Annotated[Text, Query(max_length=100, description="The start of their names.")] = "",
 ) -> Answer[list[WorkspaceSeen]]:
     store = await store_meant(service, region)
     found = await workspaces.names_seen(store, prefix=prefix, most=NAMES_MAX)
@@ -75,13 +75,13 @@ async def names(
 @router.put(
     "/workspaces/{name}",
     status_code=status.HTTP_201_CREATED,
-    summary="Add a workspace, or say through which of your pools it may send",
+    summary="Add a workspace, or change which of your pools it may use",
     responses={
-        200: {"model": Answer[WorkspaceItem], "description": "It was there."},
+        200: {"model": Answer[WorkspaceItem], "description": "It existed."},
         **failures("not_found", "conflict"),
     },
 )
-async def add(
+async def put_workspace(
     name: NamePath, given: WorkspaceIn, admin: Admin, service: TheService, request: Request, response: Response
 ) -> Answer[WorkspaceItem]:
     region = region_meant(service, given.region) if given.region is not None else await service.region_of(name)
@@ -103,9 +103,11 @@ async def add(
 
 
 @router.post(
-    "/workspaces/{name}/suspend", summary="Its keys and people come in no more", responses=failures("not_found")
+    "/workspaces/{name}/suspend",
+    summary="Suspend a workspace: its keys and members are refused",
+    responses=failures("not_found"),
 )
-async def suspend(
+async def suspend_workspace(
     name: NamePath, admin: Admin, service: TheService, request: Request, why: ReasonIn | None = None
 ) -> Answer[WorkspaceItem]:
     region = await service.region_of(name)
@@ -114,23 +116,25 @@ async def suspend(
     return Answer(data=_told(moved.workspace, region))
 
 
-@router.post("/workspaces/{name}/readmit", summary="They come in again", responses=failures("not_found"))
-async def readmit(name: NamePath, admin: Admin, service: TheService, request: Request) -> Answer[WorkspaceItem]:
+@router.post("/workspaces/{name}/readmit", summary="Readmit a suspended workspace", responses=failures("not_found"))
+async def readmit_workspace(
+    name: NamePath, admin: Admin, service: TheService, request: Request
+) -> Answer[WorkspaceItem]:
     region = await service.region_of(name)
     store = await service.store_of(region)
     moved = await act_as_admin(admin, request, store, actions.readmit, actions.Readmit(name=name))
     return Answer(data=_told(moved.workspace, region))
 
 
-@router.get("/people", summary="All admins", responses=failures())
-async def people(_: Admin, service: TheService) -> Answer[list[PersonOut]]:
+@router.get("/people", summary="List admins", responses=failures())
+async def list_admins(_: Admin, service: TheService) -> Answer[list[PersonOut]]:
     return Answer(data=[PersonOut.model_validate(each) for each in await membership.people(service.home, None)])
 
 
 @router.post(
-    "/people", status_code=status.HTTP_201_CREATED, summary="Invite an admin, by e-mail", responses=failures("conflict")
+    "/people", status_code=status.HTTP_201_CREATED, summary="Invite an admin by e-mail", responses=failures("conflict")
 )
-async def invite(given: AdminIn, admin: Admin, service: TheService, request: Request) -> Answer[OfferedOut]:
+async def invite_admin(given: AdminIn, admin: Admin, service: TheService, request: Request) -> Answer[OfferedOut]:
     asked = members.Invite(
         workspace=None,
         address=given.address,
@@ -143,30 +147,32 @@ async def invite(given: AdminIn, admin: Admin, service: TheService, request: Req
 
 
 @router.post(
-    "/people/{address}/disable", summary="Keep an admin out, at once", responses=failures("not_found", "conflict")
+    "/people/{address}/disable", summary="Disable an admin at once", responses=failures("not_found", "conflict")
 )
-async def disable(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
+async def disable_admin(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
     asked = members.Disable(workspace=None, address=address)
     lowered = await act_as_admin(admin, request, service.home, members.disable_admin, asked)
     return Answer(data=PersonOut.model_validate(lowered.person))
 
 
-@router.post("/people/{address}/enable", summary="Let an admin in again", responses=failures("not_found"))
-async def enable(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
+@router.post("/people/{address}/enable", summary="Enable an admin", responses=failures("not_found"))
+async def enable_admin(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
     named = members.NamedPerson(workspace=None, address=address)
     enabled = await act_as_admin(admin, request, service.home, members.enable_admin, named)
     return Answer(data=PersonOut.model_validate(enabled))
 
 
 @router.post("/people/{address}/sign-out", summary="End all sessions of an admin", responses=failures("not_found"))
-async def sign_out(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[SessionsEnded]:
+async def sign_out_admin(
+    address: AddressPath, admin: Admin, service: TheService, request: Request
+) -> Answer[SessionsEnded]:
     named = members.NamedPerson(workspace=None, address=address)
     ended = await act_as_admin(admin, request, service.home, sessions.sign_out_admin, named)
     return Answer(data=SessionsEnded(sessions=ended))
 
 
-@router.get("/audit", summary="Who changed what in the installation itself", responses=failures("not_found"))
-async def audit(
+@router.get("/audit", summary="List who changed what in the installation", responses=failures("not_found"))
+async def list_installation_audit(
     _: Admin, service: TheService, region: AuditRegion = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[AuditOut]]:
     store = service.home if region is None else await store_meant(service, region)

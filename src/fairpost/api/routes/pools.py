@@ -17,8 +17,8 @@ def loan_out(loan: Loan) -> LoanOut:
     return LoanOut(pool=loan.pool, senders=list(loan.senders))
 
 
-@router.get("", summary="The workspace's own, and the operator's that it may use", responses=failures())
-async def listed(caller: Reads) -> Answer[Pools]:
+@router.get("", summary="List the workspace's pools, and the operator's pools that it may use", responses=failures())
+async def list_pools(caller: Reads) -> Answer[Pools]:
     accounts = await caller.store.accounts(workspace=caller.workspace)
     pools: dict[str, list[PoolAccount]] = {}
     for account in accounts:

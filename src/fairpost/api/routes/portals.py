@@ -28,8 +28,10 @@ TAG = {"name": "portals", "description": "The product's own e-mails: welcome, co
 router = APIRouter(prefix="/v1/portals", tags=["portals"])
 
 
-@router.get("", summary="All of them, and which are in the workspace's own words", responses=failures())
-async def listed(caller: Reads, service: TheService) -> Answer[list[PortalItem]]:
+@router.get(
+    "", summary="List the product's own e-mails, and which of them the workspace replaced", responses=failures()
+)
+async def list_portal_templates(caller: Reads, service: TheService) -> Answer[list[PortalItem]]:
     desk = WorkspacePortals(caller.store, service.mail.portals, kept=service.kept[caller.region])
     own = {(each.stored.portal, each.stored.type): each for each in await desk.overrides(caller.workspace)}
     return Answer(
@@ -41,8 +43,15 @@ async def listed(caller: Reads, service: TheService) -> Answer[list[PortalItem]]
     )
 
 
-@router.get("/{portal}/{type}", summary="Its words, as they are in use", responses=failures("not_found"))
-async def words(portal: PortalPath, type: TypePath, caller: Reads, service: TheService) -> Answer[WordsOut]:  # noqa: A002
+@router.get(
+    "/{portal}/{type}", summary="Get the content of a product e-mail, as it is in use", responses=failures("not_found")
+)
+async def get_portal_template(
+    portal: PortalPath,
+    type: TypePath,  # noqa: A002
+    caller: Reads,
+    service: TheService,
+) -> Answer[WordsOut]:
     return Answer(
         data=_told(
             portal, type, await _desk(caller.store, caller, service, portal).words(caller.workspace, portal, type)
@@ -53,14 +62,14 @@ async def words(portal: PortalPath, type: TypePath, caller: Reads, service: TheS
 @router.put(
     "/{portal}/{type}",
     status_code=status.HTTP_201_CREATED,
-    summary="Put it into the workspace's own words",
+    summary="Replace the content of a product e-mail in this workspace",
     responses={
-        200: {"model": Answer[WordsOut], "description": "It had words of its own before."},
+        200: {"model": Answer[WordsOut], "description": "It was replaced before."},
         **failures("not_found"),
     },
     dependencies=WRITING,
 )
-async def override(
+async def put_portal_template(
     portal: PortalPath,
     type: TypePath,  # noqa: A002
     given: WordsIn,
@@ -75,19 +84,26 @@ async def override(
     return Answer(data=_told(portal, type, done.words, [str(each) for each in done.saved.warnings]))
 
 
-@router.delete("/{portal}/{type}", summary="Back to the words of the files", responses=failures("not_found"))
-async def reset(portal: PortalPath, type: TypePath, caller: Manages, service: TheService) -> Answer[Removed]:  # noqa: A002
+@router.delete(
+    "/{portal}/{type}", summary="Restore the original content of a product e-mail", responses=failures("not_found")
+)
+async def reset_portal_template(
+    portal: PortalPath,
+    type: TypePath,  # noqa: A002
+    caller: Manages,
+    service: TheService,
+) -> Answer[Removed]:
     removed = await act(caller, actions.reset, actions.NamedPortal(**_named(caller, service, portal, type)))
     return Answer(data=Removed(removed=removed))
 
 
 @router.post(
     "/{portal}/{type}/preview",
-    summary="As somebody would get it",
+    summary="Render a product e-mail",
     responses=failures("not_found"),
     dependencies=WRITING,
 )
-async def preview(
+async def preview_portal_template(
     portal: PortalPath,
     type: TypePath,  # noqa: A002
     given: PortalPreviewIn,
@@ -108,10 +124,10 @@ async def preview(
 @router.post(
     "/{portal}/{type}/send",
     status_code=status.HTTP_201_CREATED,
-    summary="Send it to somebody",
+    summary="Send a product e-mail",
     responses={**KNOWN_BEFORE, **failures("not_found", "quota_reached", "idempotency_key_reused")},
 )
-async def send(
+async def send_portal_email(
     portal: PortalPath,
     type: TypePath,  # noqa: A002
     given: PortalSend,

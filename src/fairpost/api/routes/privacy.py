@@ -14,29 +14,34 @@ from fairpost.api.errors import invalid
 from fairpost.api.shapes.privacy import Erased, PersonData
 from fairpost.store import privacy as persons
 
-TAG = {"name": "persons", "description": "What the workspace has of a person: handed out, or erased."}
+TAG = {"name": "persons", "description": "Export or erase everything about a person."}
 router = APIRouter(prefix="/v1/persons", tags=["persons"])
 
 
 @router.get(
     "/{address}",
     dependencies=LONG,
-    summary="Everything the workspace has of a person",
+    summary="Export everything the workspace stores about a person",
     response_class=StreamingResponse,
-    responses={200: {"model": Answer[PersonData], "description": "As it is read: it may be long."}, **failures()},
+    responses={200: {"model": Answer[PersonData], "description": "Streamed, as it may be long."}, **failures()},
 )
-async def export(address: AddressPath, caller: Manages) -> StreamingResponse:
+async def export_person(address: AddressPath, caller: Manages) -> StreamingResponse:
     parsed = await caller.store.parse_address(address)
     if parsed is None:
         raise invalid("address", "must be an e-mail address")
     return StreamingResponse(_written(caller, parsed), media_type="application/json")
 
 
-@router.delete("/{address}", dependencies=LONG, summary="Erase it", responses=failures())
-async def erase(
+@router.delete(
+    "/{address}",
+    dependencies=LONG,
+    summary="Erase everything the workspace stores about a person",
+    responses=failures(),
+)
+async def erase_person(
     address: AddressPath,
     caller: Manages,
-    keep_sendable: Annotated[bool, Query(description="The person may be written to again.")] = False,
+    keep_sendable: Annotated[bool, Query(description="The person may get mail again.")] = False,
 ) -> Answer[Erased]:
     asked = actions.Erase(address=address, workspace=caller.workspace, keep_sendable=keep_sendable)
     done = await act(caller, actions.erase, asked, store=caller.owner)

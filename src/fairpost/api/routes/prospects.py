@@ -45,16 +45,20 @@ CSV, LINES, LIST = "text/csv", "application/x-ndjson", "application/json"
 # ── lists ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/lists", summary="The lists, by name", responses=failures())
-async def lists(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[ListOut]]:
+@router.get("/lists", summary="List the prospect lists by name", responses=failures())
+async def list_prospect_lists(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[ListOut]]:
     found = await stored.lists(caller.store, caller.workspace, after=name_at(cursor) or "", most=limit + 1)
     return page_of(found, limit, shown=_list, place=lambda each: each[0])
 
 
 @router.get(
-    "/lists/{name}/prospects", summary="Who is on it, in the order in which they came", responses=failures("not_found")
+    "/lists/{name}/prospects",
+    summary="List the prospects of a list, in order of arrival",
+    responses=failures("not_found"),
 )
-async def members(name: ListName, caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[ProspectOut]]:
+async def list_prospects(
+    name: ListName, caller: Reads, limit: Limit = 50, cursor: Cursor = None
+) -> Answer[Page[ProspectOut]]:
     after = number_at(cursor, caller.ids) or 0
     async with caller.store.together() as one:
         found = await stored.members(one, workspace=caller.workspace, list_name=name, after=after, most=limit + 1)
@@ -68,8 +72,8 @@ async def members(name: ListName, caller: Reads, limit: Limit = 50, cursor: Curs
 @router.post(
     "/lists/{name}/prospects",
     dependencies=LONG,
-    summary="Take everybody into a list, or nobody",
-    description="The list is made if there is none. Who is known already gets the fields of the line beside those he has.",
+    summary="Import prospects into a list, all or none",
+    description="The list is created if it does not exist. Known prospects keep their fields and get those of the line in addition.",
     responses=failures(),
     openapi_extra={
         "requestBody": {
@@ -82,7 +86,7 @@ async def members(name: ListName, caller: Reads, limit: Limit = 50, cursor: Curs
                         "meaning; every other is a field for templates.",
                     }
                 },
-                LINES: {"schema": {"type": "string", "description": "An object on each line, as in the list."}},
+                LINES: {"schema": {"type": "string", "description": "One JSON object per line."}},
                 LIST: {
                     "schema": {
                         "type": "array",
@@ -94,20 +98,22 @@ async def members(name: ListName, caller: Reads, limit: Limit = 50, cursor: Curs
         }
     },
 )
-async def upload(
+async def import_prospects(
     name: ListName,
     request: Request,
     caller: Manages,
-    skip_bad: Annotated[bool, Query(description="Leave out bad lines instead of taking nothing.")] = False,
+    skip_bad: Annotated[bool, Query(description="Skip bad lines instead of refusing the whole file.")] = False,
     column: Annotated[
         list[Annotated[str, Field(max_length=300, pattern=r"^[^\x00=]+=[^\x00]*$")]] | None,
-        Query(max_length=100, description="NAME=FIELD: which field a column of CSV fills; NAME= leaves it out."),
+        Query(max_length=100, description="`NAME=FIELD` maps a CSV column to a field; `NAME=` skips the column."),
     ] = None,
     encoding: Annotated[
         Literal["utf-8", "utf-16", "cp1250", "cp1251", "cp1252", "iso-8859-1", "iso-8859-15"] | None,
-        Query(description="Of CSV, where it is not found out."),
+        Query(description="The encoding of the CSV file. [default: detected]"),
     ] = None,
-    delimiter: Annotated[Literal[",", ";", "\t", "|"] | None, Query(description="Of CSV, likewise.")] = None,
+    delimiter: Annotated[
+        Literal[",", ";", "\t", "|"] | None, Query(description="The delimiter of the CSV file. [default: detected]")
+    ] = None,
 ) -> Answer[ImportedOut]:
     kind = _kind(request)
     with SpooledTemporaryFile(max_size=MEMORY_BYTES_MAX) as spool:
@@ -128,11 +134,11 @@ async def upload(
 
 @router.delete(
     "/lists/{name}",
-    summary="Remove a list; who is on it stays known",
-    description="Refused while a campaign that is not over needs it.",
+    summary="Remove a list; its prospects stay",
+    description="Refused while an unfinished campaign needs it.",
     responses=failures("not_found", "conflict"),
 )
-async def remove_list(name: ListName, caller: Manages) -> Answer[Removed]:
+async def delete_prospect_list(name: ListName, caller: Manages) -> Answer[Removed]:
     await act(caller, actions.remove_list, actions.RemoveList(workspace=caller.workspace, name=name))
     return Answer(data=Removed())
 
@@ -178,15 +184,17 @@ async def _by_the_way(
 # ── people ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/prospects/{address:path}", summary="What is known of one", responses=failures("not_found"))
-async def shown(address: AddressPath, caller: Reads) -> Answer[ProspectOut]:
+@router.get("/prospects/{address:path}", summary="Get a prospect", responses=failures("not_found"))
+async def get_prospect(address: AddressPath, caller: Reads) -> Answer[ProspectOut]:
     return Answer(data=_prospect(await prospect_at(caller.store, caller, address), caller))
 
 
 @router.patch(
-    "/prospects/{address:path}", summary="Change, pause or resume one", responses=failures("not_found", "conflict")
+    "/prospects/{address:path}",
+    summary="Change, pause or resume a prospect",
+    responses=failures("not_found", "conflict"),
 )
-async def change(address: AddressPath, given: ProspectChange, caller: Manages) -> Answer[ProspectOut]:
+async def update_prospect(address: AddressPath, given: ProspectChange, caller: Manages) -> Answer[ProspectOut]:
     if wrong := wrong_fields(given.fields):
         raise invalid("fields", wrong)
     asked = actions.ChangeProspect(
@@ -201,12 +209,12 @@ async def change(address: AddressPath, given: ProspectChange, caller: Manages) -
 
 @router.delete(
     "/prospects/{address:path}",
-    summary="Remove one from all lists, for good",
-    description="What waits for this person is cancelled; what was sent stays in history. A list may bring the address back: to write "
-    "never again, suppress it.",
+    summary="Remove a prospect from all lists",
+    description="Waiting e-mails to this prospect are cancelled; sent ones stay in history. An import may add the address again: to stop "
+    "all mail, suppress it.",
     responses=failures("not_found"),
 )
-async def remove(address: AddressPath, caller: Manages) -> Answer[Removed]:
+async def delete_prospect(address: AddressPath, caller: Manages) -> Answer[Removed]:
     await act(caller, actions.remove, actions.NamedProspect(workspace=caller.workspace, address=address))
     return Answer(data=Removed())
 

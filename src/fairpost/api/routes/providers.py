@@ -14,8 +14,8 @@ from fairpost.providers.presets import Preset, read_presets
 router = APIRouter(prefix="/v1/providers", tags=["accounts"])
 
 
-@router.get("", summary="Providers whose limits are known", responses=failures())
-async def listed(_: Reads, service: TheService) -> Answer[list[Provider]]:
+@router.get("", summary="List providers with known limits", responses=failures())
+async def list_providers(_: Reads, service: TheService) -> Answer[list[Provider]]:
     presets = read_presets(service.settings.home / "providers.toml")
     return Answer(data=[_shown(preset) for preset in presets.values()])
 

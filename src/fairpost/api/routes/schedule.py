@@ -42,26 +42,26 @@ PLACES = {  # how the rules call a field, and where it stands here
 }
 
 
-@router.get("", summary="When and how much it sends", responses=failures())
-async def shown(caller: Reads) -> Answer[ScheduleOut]:
+@router.get("", summary="Get when and how much the workspace sends", responses=failures())
+async def get_schedule(caller: Reads) -> Answer[ScheduleOut]:
     stored = await schedules.schedule_of(caller.store, caller.workspace)
     return Answer(data=_out(stored, await caller.store.now()))
 
 
 @router.put(
     "",
-    summary="Set when and how much it sends",
-    description="It counts at once, also for what is queued already. A new ramp-up begins with its first day.",
+    summary="Set when and how much the workspace sends",
+    description="It applies at once, also to queued mail. A new ramp-up starts with its first day.",
     responses=failures(),
 )
-async def put(schedule: ScheduleIn, caller: Manages) -> Answer[ScheduleOut]:
+async def put_schedule(schedule: ScheduleIn, caller: Manages) -> Answer[ScheduleOut]:
     done = await act(caller, actions.set_, _asked(schedule, caller.workspace), fields=PLACES)
     return Answer(data=_out(done.after, await caller.store.now()))
 
 
-@router.get("/quota", summary="Today and the days to come: what is allowed, what is used", responses=failures())
-async def quota(
-    caller: Reads, days: Annotated[int, Query(ge=1, le=60, description="Today, and those after it.")] = 7
+@router.get("/quota", summary="Get the quota of today and the coming days, and its use", responses=failures())
+async def get_quota(
+    caller: Reads, days: Annotated[int, Query(ge=1, le=60, description="How many days, including today.")] = 7
 ) -> Answer[QuotaStatus]:
     async with caller.store.together() as one:
         now = await one.now()

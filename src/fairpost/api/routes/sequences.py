@@ -17,19 +17,19 @@ from fairpost.model.errors import NotFound
 from fairpost.store import templates
 from fairpost.store.templates import StoredSequence
 
-TAG = {"name": "sequences", "description": "Templates in a row: a first e-mail, and those that follow it."}
+TAG = {"name": "sequences", "description": "A first e-mail and its follow-ups."}
 router = APIRouter(prefix="/v1/sequences", tags=["sequences"])
 
 
-@router.get("", summary="By name", responses=failures())
-async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[SequenceOut]]:
+@router.get("", summary="List sequences by name", responses=failures())
+async def list_sequences(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[SequenceOut]]:
     after = name_at(cursor) or ""
     found = await templates.sequences(caller.store, caller.workspace, after=after, most=limit + 1)
     return page_of(found, limit, shown=_out, place=lambda each: each.name)
 
 
-@router.get("/{name}", summary="A sequence and its campaigns", responses=failures("not_found"))
-async def shown(name: SequenceName, caller: Reads) -> Answer[SequenceOut]:
+@router.get("/{name}", summary="Get a sequence and its campaigns", responses=failures("not_found"))
+async def get_sequence(name: SequenceName, caller: Reads) -> Answer[SequenceOut]:
     try:
         return Answer(data=_out(await templates.sequence_named(caller.store, caller.workspace, name)))
     except NotFound:
@@ -38,13 +38,15 @@ async def shown(name: SequenceName, caller: Reads) -> Answer[SequenceOut]:
 
 @router.put(
     "/{name}",
-    summary="Write a sequence, or replace all its steps",
+    summary="Create a sequence, or replace its steps",
     responses={
-        201: {"model": Answer[SequenceOut], "description": "There was none of this name."},
+        201: {"model": Answer[SequenceOut], "description": "It was created."},
         **failures("conflict"),
     },
 )
-async def put(name: SequenceName, sequence: SequenceIn, caller: Manages, response: Response) -> Answer[SequenceOut]:
+async def put_sequence(
+    name: SequenceName, sequence: SequenceIn, caller: Manages, response: Response
+) -> Answer[SequenceOut]:
     delays = delays_s(sequence.steps)
     steps = [
         Step(template=step.template, delay_s=delay, own_subject=number > 0 and step.own_subject)
@@ -56,8 +58,10 @@ async def put(name: SequenceName, sequence: SequenceIn, caller: Manages, respons
     return Answer(data=_out(done.sequence))
 
 
-@router.delete("/{name}", summary="Remove a sequence that no campaign has", responses=failures("not_found", "conflict"))
-async def remove(name: SequenceName, caller: Manages) -> Answer[Removed]:
+@router.delete(
+    "/{name}", summary="Delete a sequence that no campaign uses", responses=failures("not_found", "conflict")
+)
+async def delete_sequence(name: SequenceName, caller: Manages) -> Answer[Removed]:
     await act(caller, actions.remove_sequence, actions.Named(workspace=caller.workspace, name=name))
     return Answer(data=Removed())
 

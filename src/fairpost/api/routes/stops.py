@@ -26,8 +26,8 @@ router = APIRouter(prefix="/v1/admin", tags=["operators"])
 # ── everything ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.post("/pause", summary="Begin no e-mail any more, of anybody", responses=failures("not_found"))
-async def pause(
+@router.post("/pause", summary="Pause all sending", responses=failures("not_found"))
+async def pause_sending(
     given: PauseIn, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[Paused]:
     store = await store_meant(service, region)
@@ -38,11 +38,13 @@ async def pause(
 
 @router.post(
     "/resume",
-    summary="Let what waited go out",
-    description="After a restore it also says that the database, as it is now, is the one to go on with.",
+    summary="Resume sending",
+    description="After a restore, this also confirms that the database is the one to go on with.",
     responses=failures("not_found"),
 )
-async def resume(admin: Admin, service: TheService, request: Request, region: RegionQuery = None) -> Answer[Paused]:
+async def resume_sending(
+    admin: Admin, service: TheService, request: Request, region: RegionQuery = None
+) -> Answer[Paused]:
     store = await store_meant(service, region)
     done = await act_as_admin(admin, request, store, senders.resume, senders.Resume())
     return _paused(done, region_meant(service, region))
@@ -56,8 +58,8 @@ def _paused(done: senders.Paused, region: str) -> Answer[Paused]:
 # ── one name ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.post("/senders/hold", summary="Let nothing of a name go out", responses=failures("not_found"))
-async def hold(
+@router.post("/senders/hold", summary="Hold the mail of a user, domain or workspace", responses=failures("not_found"))
+async def hold_sender(
     given: Hold, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
     name = _name(given)
@@ -68,8 +70,8 @@ async def hold(
     return Answer(data=await _now(store, where, name))
 
 
-@router.post("/senders/release", summary="End a hold", responses=failures("not_found"))
-async def release(
+@router.post("/senders/release", summary="Release a hold", responses=failures("not_found"))
+async def release_sender(
     given: Named, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
     name = _name(given)
@@ -80,10 +82,10 @@ async def release(
 
 @router.post(
     "/senders/throttle",
-    summary="Throttle a user or workspace by hand: no score shortens it, and it ends by itself",
+    summary="Throttle a user or workspace by hand, until it expires",
     responses=failures("not_found", "conflict"),
 )
-async def throttle(
+async def throttle_sender(
     given: ThrottleIn, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
     name, length = _name(given), _length(given.minutes, given.until)
@@ -97,10 +99,10 @@ async def throttle(
 
 @router.post(
     "/senders/lift",
-    summary="Lift a throttle, whoever imposed it: a score or a person",
+    summary="Lift a throttle, by score or by hand",
     responses=failures("not_found", "conflict"),
 )
-async def lift(
+async def unthrottle_sender(
     given: Lift, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:
     name = _name(given)

@@ -14,16 +14,16 @@ from fairpost.api.shapes.suppressions import BadAddress, ManyIn, ManyOut, Suppre
 from fairpost.model.suppression import Entry, SuppressionKind
 from fairpost.store import suppressions as stored
 
-TAG = {"name": "suppressions", "description": "Addresses that get no mail any more."}
+TAG = {"name": "suppressions", "description": "Addresses that get no mail."}
 router = APIRouter(prefix="/v1/suppressions", tags=["suppressions"])
 
 
-@router.get("", summary="By the alphabet", responses=failures())
-async def listed(
+@router.get("", summary="List suppressed addresses in alphabetical order", responses=failures())
+async def list_suppressions(
     caller: Reads,
-    kind: Annotated[SuppressionKind | None, Query(description="Only these.")] = None,
+    kind: Annotated[SuppressionKind | None, Query(description="Only this kind.")] = None,
     search: Annotated[
-        Text | None, Query(min_length=1, max_length=200, description="A part of the address or the reason.")
+        Text | None, Query(min_length=1, max_length=200, description="Part of the address or the reason.")
     ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -41,14 +41,14 @@ async def listed(
 
 @router.post(
     "",
-    summary="Suppress many",
-    description="All, or none where one of them is no address; with `skip_bad` all but those.",
+    summary="Suppress many addresses",
+    description="All or none, if one is not an address. With `skip_bad`, all but the bad ones.",
     responses=failures(),
 )
-async def put_many(
+async def suppress_addresses(
     given: ManyIn,
     caller: Manages,
-    skip_bad: Annotated[bool, Query(description="Leave out what is no address.")] = False,
+    skip_bad: Annotated[bool, Query(description="Skip text that is not an address.")] = False,
 ) -> Answer[ManyOut]:
     entries = [
         Entry(
@@ -74,8 +74,10 @@ async def put_many(
     )
 
 
-@router.get("/{address:path}", summary="Why, and since when", responses=failures("not_found"))
-async def shown(address: AddressPath, caller: Reads) -> Answer[SuppressionOut]:
+@router.get(
+    "/{address:path}", summary="Get why and since when an address is suppressed", responses=failures("not_found")
+)
+async def get_suppression(address: AddressPath, caller: Reads) -> Answer[SuppressionOut]:
     found, _ = await stored.known_of(caller.store, address)
     if not found:
         raise not_found("suppression of", address)
@@ -84,15 +86,15 @@ async def shown(address: AddressPath, caller: Reads) -> Answer[SuppressionOut]:
 
 @router.put(
     "/{address:path}",
-    summary="Suppress one",
-    description="E-mails already queued for it are not sent either.",
+    summary="Suppress an address",
+    description="Queued e-mails to it are not sent either.",
     status_code=status.HTTP_201_CREATED,
     responses={
-        200: {"model": Answer[SuppressionOut], "description": "It was on the list; the weightier kind stays."},
+        200: {"model": Answer[SuppressionOut], "description": "It was on the list; the stronger kind stays."},
         **failures(),
     },
 )
-async def put(
+async def suppress_address(
     address: AddressPath, given: SuppressionIn, caller: Manages, response: Response
 ) -> Answer[SuppressionOut]:
     asked = actions.Suppress(workspace=caller.workspace, address=address, reason=given.reason, kind=given.kind)
@@ -102,7 +104,9 @@ async def put(
     return Answer(data=SuppressionOut.model_validate(done.suppression))
 
 
-@router.delete("/{address:path}", summary="Write to it again", responses=failures("not_found"))
-async def remove(address: AddressPath, caller: Manages) -> Answer[Removed]:
+@router.delete(
+    "/{address:path}", summary="Remove an address from the suppression list", responses=failures("not_found")
+)
+async def delete_suppression(address: AddressPath, caller: Manages) -> Answer[Removed]:
     await act(caller, actions.remove, actions.Unsuppress(workspace=caller.workspace, address=address))
     return Answer(data=Removed())

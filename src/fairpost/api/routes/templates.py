@@ -29,53 +29,57 @@ from fairpost.store.templates import StoredTemplate
 from fairpost.templates.rendering import MissingFields, Template, Unrenderable, compile_template
 from fairpost.templates.samples import sample_of
 
-TAG = {"name": "templates", "description": "What e-mails say, with places for what differs from one to the next."}
+TAG = {"name": "templates", "description": "The content of e-mails, with fields for each recipient."}
 router = APIRouter(prefix="/v1/templates", tags=["templates"])
 
 SAMPLE_ADDRESS = "ada@example.com"
 
 
-@router.get("", summary="By name", responses=failures())
-async def listed(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[TemplateItem]]:
+@router.get("", summary="List templates by name", responses=failures())
+async def list_templates(caller: Reads, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[TemplateItem]]:
     found = await templates.templates_after(caller.store, caller.workspace, name_at(cursor) or "", most=limit + 1)
     return page_of(found, limit, shown=TemplateItem.model_validate, place=lambda each: each.name)
 
 
-@router.get("/{name}", summary="A template with its words and its fields", responses=failures("not_found"))
-async def shown(name: TemplateName, caller: Reads) -> Answer[TemplateOut]:
+@router.get("/{name}", summary="Get a template: its content and its fields", responses=failures("not_found"))
+async def get_template(name: TemplateName, caller: Reads) -> Answer[TemplateOut]:
     return Answer(data=await _out(await named(caller.store, caller, name)))
 
 
 @router.put(
     "/{name}",
-    summary="Write a template, or change it",
-    description="Campaigns that are launched keep the words that they were launched with.",
+    summary="Create or replace a template",
+    description="Launched campaigns keep the content they were launched with.",
     responses={
-        201: {"model": Answer[TemplateOut], "description": "There was none of this name."},
+        201: {"model": Answer[TemplateOut], "description": "It was created."},
         **failures("conflict"),
     },
     dependencies=WRITING,
 )
-async def put(name: TemplateName, template: TemplateIn, caller: Manages, response: Response) -> Answer[TemplateOut]:
+async def put_template(
+    name: TemplateName, template: TemplateIn, caller: Manages, response: Response
+) -> Answer[TemplateOut]:
     asked = actions.PutTemplate(workspace=caller.workspace, name=name, parts=template.model_dump(), is_whole=True)
     done = await act(caller, actions.put, asked)
     response.status_code = status.HTTP_201_CREATED if done.is_new else status.HTTP_200_OK
     return Answer(data=await _out(done.after))
 
 
-@router.delete("/{name}", summary="Remove a template that nothing uses", responses=failures("not_found", "conflict"))
-async def remove(name: TemplateName, caller: Manages) -> Answer[Removed]:
+@router.delete("/{name}", summary="Delete a template that is not in use", responses=failures("not_found", "conflict"))
+async def delete_template(name: TemplateName, caller: Manages) -> Answer[Removed]:
     await act(caller, actions.remove, actions.Named(workspace=caller.workspace, name=name))
     return Answer(data=Removed())
 
 
 @router.post(
     "/{name}/preview",
-    summary="A template as a recipient would get it",
+    summary="Render a template for a recipient",
     responses=failures("not_found"),
     dependencies=WRITING,
 )
-async def preview(name: TemplateName, caller: Reads, given: TemplatePreviewIn | None = None) -> Answer[FilledTemplate]:
+async def preview_template(
+    name: TemplateName, caller: Reads, given: TemplatePreviewIn | None = None
+) -> Answer[FilledTemplate]:
     given = given or TemplatePreviewIn()
     if given.prospect is not None and given.values is not None:
         raise invalid("prospect", "cannot be given together with values")

@@ -14,9 +14,9 @@ from fairpost.transports.registry import kinds
 router = APIRouter(prefix="/v1/transports", tags=["accounts"])
 
 
-@router.get("", summary="Servers that an account can have, and what each asks for", responses=failures())
-async def listed(_: Reads) -> Answer[list[ChoiceOut]]:
-    """SMTP, which serves everybody, comes last."""
+@router.get("", summary="List the kinds of server an account can have, and their settings", responses=failures())
+async def list_transports(_: Reads) -> Answer[list[ChoiceOut]]:
+    """Generic SMTP comes last."""
     return Answer(data=[_choice(kind, each) for kind in reversed(kinds()) for each in kind.choices])
 
 

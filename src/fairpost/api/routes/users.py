@@ -20,12 +20,12 @@ from fairpost.policy.senders import SenderPolicy
 from fairpost.providers.domain_proof import WrongDomain, provable_domain
 from fairpost.store import senders
 
-TAG = {"name": "users", "description": "Those for whom the workspace sends."}
+TAG = {"name": "users", "description": "The users that the workspace sends for."}
 router = APIRouter(prefix="/v1/users", tags=["users"])
 
 
-@router.get("", summary="Those that were registered or decided on, by name", responses=failures())
-async def listed(
+@router.get("", summary="List users that were registered or throttled, by name", responses=failures())
+async def list_users(
     caller: Reads,
     throttled: Annotated[bool, Query(description="Only those with a throttle.")] = False,
     limit: Limit = 50,
@@ -39,15 +39,15 @@ async def listed(
 
 @router.get(
     "/{name:path}",
-    summary="What is known of one, what it did, and what holds its mail back",
+    summary="Get a user: settings, recent activity, and what holds its mail back",
     responses=failures("not_found"),
 )
-async def shown(name: UserName, caller: Reads) -> Answer[UserOut]:
+async def get_user(name: UserName, caller: Reads) -> Answer[UserOut]:
     return Answer(data=await _look(caller, name))
 
 
-@router.put("/{name:path}", summary="Register one, or change what is known of it", responses=failures())
-async def put(name: UserName, given: UserIn, caller: Manages, service: TheService) -> Answer[UserOut]:
+@router.put("/{name:path}", summary="Register a user, or change its settings", responses=failures())
+async def put_user(name: UserName, given: UserIn, caller: Manages, service: TheService) -> Answer[UserOut]:
     if given.plan and service.settings.priority is Priority.LANES:
         raise invalid("plan", "is for the operator to say: here the lanes of the tiers are shared by all workspaces")
     for field, most in (

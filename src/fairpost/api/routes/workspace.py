@@ -21,8 +21,8 @@ TAG = {"name": "workspace", "description": "The workspace itself: keys, domains,
 router = APIRouter(prefix="/v1", tags=["workspace"])
 
 
-@router.get("/workspace", summary="Whose key this is", responses=failures())
-async def shown(caller: Reads) -> Answer[WorkspaceOut]:
+@router.get("/workspace", summary="Get the workspace of this key or session", responses=failures())
+async def get_workspace(caller: Reads) -> Answer[WorkspaceOut]:
     found = await workspaces.workspace_named(caller.store, caller.workspace)
     return Answer(
         data=WorkspaceOut(
@@ -36,15 +36,18 @@ async def shown(caller: Reads) -> Answer[WorkspaceOut]:
     )
 
 
-@router.get("/keys", summary="All keys, the newest first", responses=failures())
-async def keys(caller: Manages) -> Answer[list[ListedKey]]:
+@router.get("/keys", summary="List keys, newest first", responses=failures())
+async def list_keys(caller: Manages) -> Answer[list[ListedKey]]:
     return Answer(data=[_listed(each) for each in await made_keys(caller.owner, caller.workspace)])
 
 
 @router.post(
-    "/keys", status_code=status.HTTP_201_CREATED, summary="Make a key, shown once", responses=failures("conflict")
+    "/keys",
+    status_code=status.HTTP_201_CREATED,
+    summary="Create a key; it is shown once",
+    responses=failures("conflict"),
 )
-async def add_key(given: KeyIn, caller: Manages) -> Answer[NewKey]:
+async def create_key(given: KeyIn, caller: Manages) -> Answer[NewKey]:
     asked = actions.AddKey(workspace=caller.workspace, region=caller.region, **given.model_dump())
     done = await act(caller, actions.add, asked)
     return Answer(data=NewKey(**key_out(done.key).model_dump(), key=done.text))
@@ -56,8 +59,8 @@ async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Mana
     return Answer(data=key_out(await act(caller, actions.revoke, asked)))
 
 
-@router.get("/audit", summary="Who changed what, the newest first", responses=failures())
-async def audit(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
+@router.get("/audit", summary="List who changed what, newest first", responses=failures())
+async def list_audit_entries(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
     before, ids = number_at(cursor, caller.ids), caller.ids
     found = await workspaces.audit(caller.store, caller.workspace, before=before, most=limit + 1)
     return page_of(found, limit, shown=lambda entry: _entry(entry, ids), place=lambda entry: sealed(entry.id, ids))

@@ -27,17 +27,15 @@ AccountName = Annotated[Name, Path(description="The account's name.")]
 class UsageOut(ResponseModel):
     hour_used: int
     day_used: int
-    day_max: Annotated[int | None, Field(description="Today's, as the warm-up has it; null: no limit.")]
+    day_max: Annotated[int | None, Field(description="Today's limit, with warm-up. Null: no limit.")]
     day_bounces: int
-    day_errors: Annotated[
-        int, Field(description="Attempts of the day that failed, are to be repeated, or are in doubt.")
-    ]
-    last_used_at: Annotated[Moment | None, Field(description="When it last began to send.")]
+    day_errors: Annotated[int, Field(description="Attempts today that failed, will be retried, or are in doubt.")]
+    last_used_at: Annotated[Moment | None, Field(description="When it last started a send.")]
     sent_total: int
 
 
 class RestOut(ResponseModel):
-    """Until when it sends nothing, because its server asked for a pause or could not be reached."""
+    """A pause because the server asked for one or could not be reached."""
 
     until: Moment
     reason: str
@@ -45,7 +43,7 @@ class RestOut(ResponseModel):
 
 
 class PatienceOut(ResponseModel):
-    """Until when mail waits that only this account may send. Then it fails."""
+    """Mail that only this account may send waits until then, and fails after it."""
 
     urgent: Moment
     bulk: Moment
@@ -56,18 +54,18 @@ class AccountOut(ResponseModel):
     address: str
     display_name: str | None
     pool: str
-    provider: Annotated[str | None, Field(description="Whose numbers its limits began with.")]
+    provider: Annotated[str | None, Field(description="The provider whose limits it started with.")]
     status: AccountStatus
     status_reason: str | None
-    status_until: Annotated[Moment | None, Field(description="When it is active again by itself.")]
-    rest: Annotated[RestOut | None, Field(description="Null: it does not rest.")]
+    status_until: Annotated[Moment | None, Field(description="When it becomes active again by itself.")]
+    rest: Annotated[RestOut | None, Field(description="Null: it is not resting.")]
     patience: Annotated[PatienceOut | None, Field(description="Null: it is not suspended.")]
-    server: Annotated[AnyServer | None, Field(description="Null: none, so it cannot send.")]
+    server: Annotated[AnyServer | None, Field(description="Null: it has none, and cannot send.")]
     limits: LimitsOut
     usage: UsageOut
-    may_send_at: Annotated[Moment | None, Field(description="Null: now, or nobody knows; then `waits_for` says why.")]
+    may_send_at: Annotated[Moment | None, Field(description="Null: now, or unknown; then `waits_for` says why.")]
     waits_for: str | None
-    is_driven: Annotated[bool, Field(description="Whether an engine is at work for it just now.")]
+    is_driven: Annotated[bool, Field(description="Whether an engine is working on it now.")]
 
 
 @with_servers
@@ -77,35 +75,36 @@ class AccountIn(RequestModel):
         Text,
         Field(
             max_length=500,
-            description="Of a domain that the workspace has shown to be its own; or a mailbox at a known provider, proven by a login at its server.",
+            description="An address of a domain that the workspace has proven, or a mailbox at a known provider, proven by a login at its server.",
         ),
     ]
     display_name: Annotated[Text | None, Field(max_length=200)] = None
     pool: Name = "default"
     provider: Annotated[
-        Name | None, Field(description="Whose limits to begin with, or `none`. Left out: by the address's domain.")
+        Name | None,
+        Field(description="The provider whose limits to start with, or `none`. Omitted: by the address's domain."),
     ] = None
     limits: LimitsIn | None = None
 
 
 @with_servers
 class AccountChange(RequestModel):
-    """What is left out stays. A server's password stays with it as long as host and user are the same."""
+    """Omitted fields stay. A server's password stays while host and user are the same."""
 
     address: Annotated[Text, Field(max_length=500)] = ""
     display_name: Annotated[Text | None, Field(max_length=200)] = None
     pool: Name = "default"
     provider: Annotated[
-        Name | None, Field(description="Its limits take the place of all those that are not given with it.")
+        Name | None, Field(description="Its limits replace all limits that are not given in the same request.")
     ] = None
     limits: LimitsIn | None = None
 
 
 class Pause(RequestModel):
     reason: Annotated[Text, Field(min_length=1, max_length=500)]
-    until: Annotated[
-        When | None, Field(description="It is active again by itself then; null: when somebody says so.")
-    ] = None
+    until: Annotated[When | None, Field(description="When it resumes by itself. Null: when it is resumed by hand.")] = (
+        None
+    )
 
 
 class ReplyOut(ResponseModel):
@@ -116,11 +115,11 @@ class ReplyOut(ResponseModel):
 class StepTried(ResponseModel):
     step: Annotated[str, Field(description="; ".join(f"{kind.way}: {', '.join(kind.steps)}" for kind in kinds()))]
     ok: bool
-    text: Annotated[str | None, Field(description="What there is to say of it.")]
-    reply: Annotated[ReplyOut | None, Field(description="What the server said, where it refused.")]
+    text: Annotated[str | None, Field(description="Details of this step.")]
+    reply: Annotated[ReplyOut | None, Field(description="The server's reply, if it refused.")]
 
 
 class Verified(ResponseModel):
-    ok: Annotated[bool, Field(description="It could connect and sign in, and could send.")]
+    ok: Annotated[bool, Field(description="Whether it connected, signed in and could send.")]
     words: Annotated[str, Field(description="What happened.")]
-    steps: Annotated[list[StepTried], Field(description="In order; the last one is the one that failed, if any did.")]
+    steps: Annotated[list[StepTried], Field(description="In order. If one failed, it is the last.")]

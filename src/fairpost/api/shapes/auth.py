@@ -17,11 +17,11 @@ class PersonOut(ResponseModel):
     address: str
     name: str
     role: Role
-    workspace: Annotated[str | None, Field(description="Null: runs the service.")]
+    workspace: Annotated[str | None, Field(description="Null: an admin of the installation.")]
     created_at: Moment
     disabled_at: Moment | None
     last_sign_in_at: Moment | None
-    has_password: Annotated[bool, Field(description="False: was invited, and has not come yet.")]
+    has_password: Annotated[bool, Field(description="False: invited, and not accepted yet.")]
 
 
 class SignInIn(RequestModel):
@@ -31,19 +31,20 @@ class SignInIn(RequestModel):
         Text | None,
         Field(
             max_length=100,
-            description="Needed only where the password is right in several workspaces, which the refusal names. Empty: those who run the service.",
+            description="Required only if the password fits several workspaces; the refusal names them. Empty: an admin of the installation.",
         ),
     ] = None
 
 
 class CodeSent(ResponseModel):
-    """A code was made. The cookie that came with this answer is needed for it."""
+    """A code was created. The cookie of this answer is needed to use it."""
 
     expires_at: Moment
     is_on_its_way: Annotated[
-        bool, Field(description="False: no account of the service can send it now. The server itself can show a code.")
+        bool,
+        Field(description="False: no account of the service can send it now. A command on the server shows the code."),
     ]
-    then: Annotated[str | None, Field(description="What to type on the server where it is not on its way.")]
+    then: Annotated[str | None, Field(description="The command that shows the code, if it was not sent.")]
 
 
 class CodeIn(RequestModel):
@@ -53,15 +54,13 @@ class CodeIn(RequestModel):
 class SessionBegun(ResponseModel):
     person: PersonOut
     expires_at: Moment
-    csrf_token: Annotated[str, Field(description="To be sent as X-CSRF-Token with every change.")]
+    csrf_token: Annotated[str, Field(description="Send it as X-CSRF-Token with every change.")]
 
 
 class SessionNow(PersonOut):
     expires_at: Moment
-    csrf_token: Annotated[
-        str, Field(description="The same as when the session began: for a page that was loaded again.")
-    ]
-    workspace_choice: Annotated[bool, Field(description="True: says with X-Workspace in which workspace to act.")]
+    csrf_token: Annotated[str, Field(description="The token of this session, for pages that are reloaded.")]
+    workspace_choice: Annotated[bool, Field(description="True: choose the workspace to act in with X-Workspace.")]
     has_inbox: Annotated[bool, Field(description="True: the development inbox is installed.")]
 
 
@@ -89,7 +88,7 @@ class SetUp(Accept):
 
 
 class AcceptedOut(PersonOut):
-    """Who accepts an invitation is signed in; after a reset the last two are null."""
+    """Accepting an invitation signs you in. After a reset, the last two are null."""
 
     expires_at: Moment | None
     csrf_token: str | None

@@ -14,7 +14,7 @@ class LineError(ResponseModel):
 
 
 class LineResult(ResponseModel):
-    """`id` and `new` of a line that was taken, `error` of one that was not."""
+    """`id` and `new` of an accepted line, `error` of a rejected one."""
 
     id: Id | None = None
     new: bool | None = None
@@ -23,6 +23,6 @@ class LineResult(ResponseModel):
 
 class BulkResult(ResponseModel):
     accepted: int
-    duplicates: Annotated[int, Field(description="Of the accepted: whose idempotency key was known.")]
+    duplicates: Annotated[int, Field(description="How many of the accepted ones had a known idempotency key.")]
     rejected: int
     results: list[LineResult]

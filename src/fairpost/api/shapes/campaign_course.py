@@ -10,17 +10,17 @@ from fairpost.model.campaign import CampaignState
 
 class ExpectedPoint(ResponseModel):
     at: Moment
-    sent: Annotated[int, Field(description="So many by then.")]
+    sent: Annotated[int, Field(description="How many by then.")]
 
 
 class ExpectedCourse(ResponseModel):
-    """At most 200 points. Between two of them, evenly."""
+    """At most 200 points, to be joined by straight lines."""
 
     made_at: Moment
-    emails: Annotated[int | None, Field(description="That were to be sent from then on. Null: see `why_none`.")]
+    emails: Annotated[int | None, Field(description="E-mails left at that moment. Null: see `why_none`.")]
     points: list[ExpectedPoint]
     done_at: Moment | None
-    why_none: Annotated[str | None, Field(description="Why nothing could be foreseen.")]
+    why_none: Annotated[str | None, Field(description="Why there is no forecast.")]
 
 
 class RealPoint(ResponseModel):
@@ -35,13 +35,15 @@ class StepCourse(ResponseModel):
     sent: int
     missed: int
     waiting: int
-    emails: Annotated[dict[str, int], Field(description="How many are in each state.")]
+    emails: Annotated[dict[str, int], Field(description="Number of e-mails by state.")]
 
 
 class AccountCourse(ResponseModel):
-    account: Annotated[str | None, Field(description="Null: the operator's together, or nobody's: see `is_shared`.")]
+    account: Annotated[
+        str | None, Field(description="Null: the operator's accounts together, or no account: see `is_shared`.")
+    ]
     is_shared: Annotated[
-        bool, Field(description="The operator's. False with no account: no account has these yet, or ever had.")
+        bool, Field(description="An account of the operator's. False without an account: none was chosen yet.")
     ]
     sent: int
     missed: int
@@ -49,22 +51,26 @@ class AccountCourse(ResponseModel):
 
 
 class CampaignCourse(ResponseModel):
-    """`missed`: failed, bounced, suppressed or cancelled. `waiting`: all the rest, also what is in hand or in doubt."""
+    """`missed`: failed, bounced, suppressed or cancelled. `waiting`: all others, including those claimed, being sent or in doubt."""
 
     id: str
     state: CampaignState
     waits_for: Annotated[str, Field(description="What it does or waits for, in words.")]
     condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
-    waits_until: Annotated[Moment | None, Field(description="Null: nobody can say, or it does not wait.")]
+    waits_until: Annotated[Moment | None, Field(description="Null: unknown, or it is not waiting.")]
     counted_at: Annotated[Moment | None, Field(description="When the e-mails were counted. Null: not yet.")]
     sent: int
     missed: int
     waiting: int
-    forecast: Annotated[ExpectedCourse | None, Field(description="As made at the launch. Null: none was made yet.")]
-    expected: Annotated[int | None, Field(description="Sent by `counted_at`, if all had gone as foreseen then.")]
-    outlook: Annotated[ExpectedCourse | None, Field(description="Of what is left, from then on. Null: not under way.")]
+    forecast: Annotated[ExpectedCourse | None, Field(description="The forecast made at the launch. Null: none yet.")]
+    expected: Annotated[
+        int | None, Field(description="How many the launch forecast expected to be sent by `counted_at`.")
+    ]
+    outlook: Annotated[
+        ExpectedCourse | None, Field(description="The revised forecast for the rest. Null: it is not running.")
+    ]
     done_at: Annotated[Moment | None, Field(description="When it ended, or is expected to by now.")]
-    drift_s: Annotated[float | None, Field(description="So much later than foreseen at the launch; below 0: sooner.")]
+    drift_s: Annotated[float | None, Field(description="How much later than forecast at the launch. Negative: sooner.")]
     course: Annotated[list[RealPoint], Field(description="At most 602, from the launch on.")]
     steps: list[StepCourse]
     accounts: list[AccountCourse]

@@ -14,7 +14,7 @@ from fairpost.policy.forecast import Bottleneck
 
 
 class ReceiptState(StrEnum):
-    """`to_follow`: it waits for the step before; `parked`: its prospect is paused."""
+    """`to_follow`: it waits for the previous step. `parked`: its prospect is paused."""
 
     SENT = "sent"
     FAILED = "failed"
@@ -33,13 +33,13 @@ class ReceiptState(StrEnum):
 class PlanningOut(ResponseModel):
     id: str
     state: CampaignState
-    prospects: Annotated[int, Field(description="That were looked at, the last time.")]
-    scheduled: Annotated[int, Field(description="E-mails, of all times.")]
+    prospects: Annotated[int, Field(description="How many were checked last time.")]
+    scheduled: Annotated[int, Field(description="E-mails since the launch.")]
     skipped: Annotated[int, Field(description="E-mails that had been scheduled before, under the same key.")]
-    left_out: Annotated[int, Field(description="Prospects who lack a field that the templates need.")]
-    is_done: Annotated[bool, Field(description="Everybody on its lists has his e-mails.")]
+    left_out: Annotated[int, Field(description="Prospects with missing fields.")]
+    is_done: Annotated[bool, Field(description="All prospects on its lists are planned.")]
     planned_at: Moment | None
-    next_due_at: Annotated[Moment | None, Field(description="Of what waits; null: nothing waits for its time.")]
+    next_due_at: Annotated[Moment | None, Field(description="When the next one is due. Null: none is scheduled.")]
 
 
 class StepForecast(ResponseModel):
@@ -50,7 +50,7 @@ class StepForecast(ResponseModel):
 
 
 class AccountForecast(ResponseModel):
-    account: Annotated[str | None, Field(description="Null: the operator's, together.")]
+    account: Annotated[str | None, Field(description="Null: the operator's accounts together.")]
     emails: int
 
 
@@ -80,17 +80,17 @@ class ForecastOut(ResponseModel):
     why: str
     per_account: list[AccountForecast]
     per_step: list[StepForecast]
-    per_day: Annotated[list[DayForecast], Field(description="By the days of the workspace's clock.")]
+    per_day: Annotated[list[DayForecast], Field(description="By day in the workspace's timezone.")]
     per_hour: list[Hour]
     waited_s: dict[Bottleneck, float]
-    suggestions: Annotated[list[SuggestionOut], Field(description="What would have it done sooner.")]
+    suggestions: Annotated[list[SuggestionOut], Field(description="What would make it finish sooner.")]
 
 
 class ForeseenOut(ResponseModel):
     made_at: Moment
     ends_at: Moment
     emails: int
-    by_now: Annotated[int, Field(description="So many should have gone out by now.")]
+    by_now: Annotated[int, Field(description="How many should have been sent by now.")]
 
 
 class CampaignForecast(ResponseModel):
@@ -99,16 +99,16 @@ class CampaignForecast(ResponseModel):
     sent: int
     sent_per_hour: list[Hour]
     foreseen_at_launch: ForeseenOut | None
-    not_counted: Annotated[int, Field(description="Follow-ups of accounts that cannot send, nobody knows until when.")]
+    not_counted: Annotated[int, Field(description="Follow-ups of accounts that cannot send, without a known end.")]
     gives_up_at: Annotated[
         Moment | None, Field(description="When the first of these fail, because their account is suspended.")
     ]
-    forecast: Annotated[ForecastOut | None, Field(description="Of what is left. Null: nothing is.")]
+    forecast: Annotated[ForecastOut | None, Field(description="The forecast for the rest. Null: nothing is left.")]
 
 
 class CampaignPreviewIn(RequestModel):
     to: Annotated[
-        Text | None, Field(max_length=320, description="A prospect's address. Left out: the first on its lists.")
+        Text | None, Field(max_length=320, description="A prospect's address. [default: the first on its lists]")
     ] = None
     step: Annotated[StrictInt, Field(ge=1, le=STEPS_MAX)] = 1
 
@@ -116,12 +116,12 @@ class CampaignPreviewIn(RequestModel):
 class CampaignPreview(ResponseModel):
     step: int
     sender: Annotated[
-        MailboxOut | None, Field(serialization_alias="from", description="Null: no account is there to send it.")
+        MailboxOut | None, Field(serialization_alias="from", description="Null: there is no account to send it.")
     ]
     to: str
     subject: str
-    is_subject_inherited: Annotated[bool, Field(description="It is the first step's.")]
-    leaves_thread: Annotated[bool, Field(description="In Gmail, because its subject is another than the first step's.")]
+    is_subject_inherited: Annotated[bool, Field(description="It is the subject of the first step.")]
+    leaves_thread: Annotated[bool, Field(description="In Gmail, because its subject differs from the first step's.")]
     text: str | None
     html: str | None
 
@@ -132,7 +132,7 @@ class ReceiptOut(ResponseModel):
     address: str
     state: ReceiptState
     reason: str | None
-    account: Annotated[str | None, Field(description="Null: none yet, or the operator's.")]
+    account: Annotated[str | None, Field(description="Null: none yet, or an account of the operator's.")]
     at: Annotated[Moment | None, Field(description="When it ended, or is due.")]
     attempts: int
 
@@ -145,14 +145,14 @@ class Retry(RequestModel):
 
 class Retried(ResponseModel):
     retried: int
-    is_done: Annotated[bool, Field(description="False: there were too many for one request. Ask again.")]
+    is_done: Annotated[bool, Field(description="False: there were too many for one request. Send it again.")]
 
 
 class StopIn(RequestModel):
-    address: Annotated[Text, Field(max_length=320, description="Who gets nothing more of it.")]
+    address: Annotated[Text, Field(max_length=320, description="The prospect to stop it for.")]
     reason: Annotated[Text, Field(max_length=500)] = "stopped by request"
 
 
 class Stopped(ResponseModel):
     address: str
-    cancelled: Annotated[int, Field(description="E-mails that waited for this person.")]
+    cancelled: Annotated[int, Field(description="How many waiting e-mails were stopped.")]

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import Path
-from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from fairpost.api.answers import (
     Moment,
@@ -11,6 +11,7 @@ from fairpost.api.answers import (
     RequestModel,
     ResponseModel,
     Text,
+    When,
 )
 from fairpost.api.shapes.sequences import STEPS_MAX, Delayed, OwnSubject
 from fairpost.api.shapes.templates import Words
@@ -29,7 +30,7 @@ class GapOut(ResponseModel):
 class CampaignItem(ResponseModel):
     id: Annotated[str, Field(description="Its name.")]
     state: CampaignState
-    reason: Annotated[str | None, Field(description="Why it is in this state, where that needs a word.")]
+    reason: Annotated[str | None, Field(description="Why it is in this state, if there is a reason.")]
     sequence: str
     steps: int
     lists: list[str]
@@ -38,7 +39,7 @@ class CampaignItem(ResponseModel):
     created_at: Moment
     starts_at: Moment | None
     launched_at: Moment | None
-    planned_at: Annotated[Moment | None, Field(description="When everybody on its lists had his e-mails.")]
+    planned_at: Annotated[Moment | None, Field(description="When all prospects on its lists were planned.")]
     finished_at: Moment | None
 
 
@@ -46,23 +47,23 @@ class StepProgress(ResponseModel):
     step: int
     template: str
     delay_s: int
-    emails: Annotated[dict[str, int], Field(description="How many are in each state.")]
+    emails: Annotated[dict[str, int], Field(description="Number of e-mails by state.")]
 
 
 class CampaignOut(ResponseModel):
     id: Annotated[str, Field(description="Its name.")]
     state: CampaignState
-    reason: Annotated[str | None, Field(description="Why it is in this state, where that needs a word.")]
+    reason: Annotated[str | None, Field(description="Why it is in this state, if there is a reason.")]
     waits_for: Annotated[str, Field(description="What it does or waits for, in words.")]
     condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
-    waits_until: Annotated[Moment | None, Field(description="Null: nobody can say, or it does not wait.")]
+    waits_until: Annotated[Moment | None, Field(description="Null: unknown, or it is not waiting.")]
     sequence: str
     steps: list[StepProgress]
     lists: list[str]
-    prospects: Annotated[int, Field(description="On its lists now.")]
+    prospects: Annotated[int, Field(description="Prospects on its lists now.")]
     scheduled: Annotated[int, Field(description="E-mails.")]
     skipped: Annotated[int, Field(description="E-mails that had been scheduled before, under the same key.")]
-    left_out: Annotated[int, Field(description="Prospects who lack a field.")]
+    left_out: Annotated[int, Field(description="Prospects with missing fields.")]
     pool: str | None
     account: str | None
     gap: GapOut | None
@@ -71,59 +72,52 @@ class CampaignOut(ResponseModel):
     created_at: Moment
     starts_at: Moment | None
     launched_at: Moment | None
-    planned_at: Annotated[Moment | None, Field(description="When everybody on its lists had his e-mails.")]
+    planned_at: Annotated[Moment | None, Field(description="When all prospects on its lists were planned.")]
     finished_at: Moment | None
 
 
 class Scheduling(ResponseModel):
-    """`is_done` false: more is to be planned, and an engine does it."""
+    """`is_done` false: an engine plans the rest."""
 
     id: str
     state: CampaignState
-    scheduled: Annotated[int, Field(description="E-mails, by this request.")]
+    scheduled: Annotated[int, Field(description="E-mails scheduled by this request.")]
     skipped: Annotated[int, Field(description="E-mails that had been scheduled before.")]
-    left_out: Annotated[int, Field(description="Prospects who lack a field that the templates need.")]
-    errors: Annotated[list[str], Field(description="The first hundred of those left out, and why.")]
-    inherited_subjects: Annotated[list[int], Field(description="Steps with the subject of the first one.")]
+    left_out: Annotated[int, Field(description="Prospects with missing fields.")]
+    errors: Annotated[list[str], Field(description="The first 100 prospects left out, and why.")]
+    inherited_subjects: Annotated[list[int], Field(description="Steps that use the subject of the first step.")]
     leaving_thread: Annotated[
-        list[int], Field(description="Steps whose own subject takes them out of the first one's thread in Gmail.")
+        list[int], Field(description="Steps whose own subject takes them out of the thread in Gmail.")
     ]
     is_done: bool
 
 
 class Launch(RequestModel):
     skip_incomplete: Annotated[
-        StrictBool, Field(description="Leave out people who lack a field, instead of launching nothing.")
+        StrictBool, Field(description="Leave out prospects with missing fields, instead of refusing the launch.")
     ] = False
 
 
 class CampaignMoved(ResponseModel):
-    """`state` is what the campaign is in now; `changed`: whether this request did it."""
+    """`state` is the campaign's state now. `changed`: whether this request changed it."""
 
     id: str
     state: CampaignState
     changed: bool
 
 
-def _is_text(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError("must be a moment like 2027-03-01T09:00:00+01:00")
-    return value
-
-
-GivenMoment = Annotated[AwareDatetime, BeforeValidator(_is_text)]
 Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=GAP_S_MAX)]
 
 
 class GapIn(RequestModel):
-    """The pause of an account before each e-mail: random, in seconds, between the two."""
+    """The random pause of an account before each e-mail, in seconds."""
 
     min_s: Seconds
     max_s: Seconds
 
 
 class CampaignStep(Delayed):
-    """A template of this name; or words of its own: a subject, and a text or html. A follow-up without a subject has the first step's."""
+    """A template, or content of its own: a subject, and a text or HTML. A follow-up without a subject has the first step's."""
 
     template: Name | None = None
     own_subject: OwnSubject = False
@@ -137,16 +131,19 @@ class CampaignIn(RequestModel):
 
     sequence: Name | None = None
     steps: Annotated[list[CampaignStep] | None, Field(min_length=1, max_length=STEPS_MAX)] = None
-    lists: Annotated[list[Name], Field(min_length=1, max_length=values.LISTS_MAX, description="Who gets it.")]
+    lists: Annotated[
+        list[Name], Field(min_length=1, max_length=values.LISTS_MAX, description="The prospect lists it goes to.")
+    ]
     pool: Annotated[
-        Name | None, Field(description="The accounts that send it, in turn: default, unless an account is named.")
+        Name | None,
+        Field(description="The accounts that send it, in turn. [default: `default`, unless `account` is given]"),
     ] = None
     account: Annotated[Name | None, Field(description="The one account that sends it, instead of a pool.")] = None
     gap: Annotated[
         GapIn | None, Field(description="Null: none. Left out: 30 to 90 seconds for a sequence or several steps.")
     ] = None
     by_recipients_clock: Annotated[
-        StrictBool, Field(description="The window is read on the clock of each prospect whose timezone is known.")
+        StrictBool, Field(description="Apply the sending window in each prospect's own timezone, where it is known.")
     ] = False
-    user: Annotated[Text, Field(max_length=values.LINE_CHARS_MAX, description="Whose mail it is.")] = ""
-    starts_at: Annotated[GivenMoment | None, Field(description="Not before this moment.")] = None
+    user: Annotated[Text, Field(max_length=values.LINE_CHARS_MAX, description="The user it is sent for.")] = ""
+    starts_at: Annotated[When | None, Field(description="Not before this moment.")] = None

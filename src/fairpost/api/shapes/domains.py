@@ -21,9 +21,9 @@ class DomainOut(ResponseModel):
     is_proven: bool
     proven_at: Moment | None
     checked_at: Moment | None
-    record: Annotated[RecordOut, Field(description="What to publish in the DNS.")]
+    record: Annotated[RecordOut, Field(description="The record to publish in the DNS.")]
 
 
 class Checked(DomainOut):
-    found: Annotated[str, Field(description="proven, not_found or dns_error")]
+    found: Annotated[str, Field(description="`proven`, `not_found` or `dns_error`.")]
     words: str

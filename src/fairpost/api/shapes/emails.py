@@ -1,10 +1,9 @@
 """E-mails: how they are accepted, listed and shown."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Header, Path, Query
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, StringConstraints
 
 from fairpost.actions import emails as actions
 from fairpost.api.answers import (
@@ -14,8 +13,21 @@ from fairpost.api.answers import (
     RequestModel,
     ResponseModel,
     Text,
+    When,
 )
-from fairpost.model.email_fields import BY_NAME, RECIPIENTS_MAX
+from fairpost.model.email_fields import (
+    ADDRESS_BYTES_MAX,
+    ADDRESSES,
+    BY_NAME,
+    DISPLAY_NAME_CHARS_MAX,
+    FILENAME_CHARS_MAX,
+    HEADER_BYTES_MAX,
+    HEADER_NAME,
+    INLINE_ID,
+    MAILBOX_CHARS_MAX,
+    MEDIA_TYPE,
+    RECIPIENTS_MAX,
+)
 from fairpost.model.states import SequenceWord, State
 from fairpost.observe.search import Understood
 
@@ -26,7 +38,7 @@ IdempotencyKey = Annotated[
         alias="Idempotency-Key",
         min_length=BY_NAME["idempotency_key"].chars_min,
         max_length=BY_NAME["idempotency_key"].chars_max,
-        description="However often a request with this key comes, also at the same time: it counts once.",
+        description="Requests with the same key count once, even if they come at the same time.",
     ),
 ]
 
@@ -34,30 +46,40 @@ IdempotencyKey = Annotated[
 def about(name: str, **more: Any) -> Any:
     """What is known of a field of e-mails: its bounds, and what it is."""
     each = BY_NAME[name]
-    bounds = {"min_length": each.chars_min or None, "max_length": each.chars_max, "ge": each.ge, "le": each.le}
+    most = {"string": each.chars_max or each.bytes_max, ADDRESSES: None}.get(each.type, each.count_max)
+    bounds = {"min_length": each.chars_min or None, "max_length": most, "ge": each.ge, "le": each.le}
     given = {key: value for key, value in bounds.items() if value is not None}
     limit = f" {each.limit[0].upper()}{each.limit[1:]}." if each.limit else ""
     return Field(**{"description": f"{each.help}{limit}", **given, **more})
 
 
 class Mailbox(RequestModel):
-    address: Text
-    name: Text | None = None
+    address: Annotated[Text, Field(max_length=ADDRESS_BYTES_MAX)]
+    name: Annotated[Text | None, Field(max_length=DISPLAY_NAME_CHARS_MAX)] = None
 
 
-Address = Text | Mailbox
+AddressText = Annotated[
+    Text, Field(max_length=MAILBOX_CHARS_MAX, examples=["ann@example.com", "Ann Lee <ann@example.com>"])
+]
+Address = AddressText | Mailbox
 Addresses = Address | Annotated[list[Address], Field(max_length=RECIPIENTS_MAX)]
+HeaderName = Annotated[str, StringConstraints(pattern=f"^{HEADER_NAME}$")]
+HeaderValue = Annotated[Text, Field(max_length=HEADER_BYTES_MAX)]
 
 
 class Attachment(RequestModel):
-    filename: Text
+    filename: Annotated[Text, Field(min_length=1, max_length=FILENAME_CHARS_MAX)]
     data: Annotated[str, Field(description="In base64.")]
-    content_type: Text | None = None
-    inline_id: Annotated[Text | None, Field(description="The html shows it as cid:<inline_id>.")] = None
+    content_type: Annotated[str | None, StringConstraints(pattern=f"^{MEDIA_TYPE}$")] = None
+    inline_id: Annotated[
+        str | None,
+        StringConstraints(pattern=f"^{INLINE_ID}$"),
+        Field(description="The HTML shows it as `cid:<inline_id>`."),
+    ] = None
 
 
 class EmailIn(RequestModel):
-    """An e-mail to send. What is left out has the default of docs/enqueue.md."""
+    """An e-mail to send. docs/enqueue.md has the defaults of omitted fields."""
 
     to: Annotated[Addresses, about("to")]
     subject: Annotated[Text, about("subject")]
@@ -65,23 +87,21 @@ class EmailIn(RequestModel):
     html: Annotated[Text | None, about("html")] = None
     from_: Annotated[
         Address | None,
-        about("from", alias="from", description="Of a domain that the workspace has shown to be its own."),
+        about("from", alias="from", description="An address of a domain that the workspace has proven."),
     ] = None
     cc: Annotated[Addresses | None, about("cc")] = None
     bcc: Annotated[Addresses | None, about("bcc")] = None
     reply_to: Annotated[Address | None, about("reply_to")] = None
-    headers: Annotated[dict[Text, Text] | None, about("headers")] = None
-    attachments: Annotated[
-        list[Attachment] | None, about("attachments", max_length=BY_NAME["attachments"].count_max)
-    ] = None
+    headers: Annotated[dict[HeaderName, HeaderValue] | None, about("headers")] = None
+    attachments: Annotated[list[Attachment] | None, about("attachments")] = None
     fields: Annotated[dict[str, JsonValue] | None, about("fields")] = None
     user: Annotated[Text | None, about("user")] = None
     stream: Annotated[Text | None, about("stream")] = None
     email_class: Annotated[Literal["urgent", "bulk"] | None, about("class", alias="class")] = None
     pool: Annotated[Text | None, about("pool")] = None
     account: Annotated[Text | None, about("account")] = None
-    due_at: Annotated[datetime | None, about("due_at")] = None
-    expires_at: Annotated[datetime | None, about("expires_at")] = None
+    due_at: Annotated[When | None, about("due_at")] = None
+    expires_at: Annotated[When | None, about("expires_at")] = None
     attempts_max: Annotated[int | None, about("attempts_max")] = None
     on_doubt: Annotated[Literal["resend", "hold"] | None, about("on_doubt")] = None
     idempotency_key: Annotated[Text | None, about("idempotency_key")] = None
@@ -90,7 +110,9 @@ class EmailIn(RequestModel):
 
 class Accepted(ResponseModel):
     id: Id
-    new: Annotated[bool, Field(description="False: its idempotency key was known, and this is the first e-mail's id.")]
+    new: Annotated[
+        bool, Field(description="False: the idempotency key was used before, and this is the id of the first e-mail.")
+    ]
 
 
 class MailboxOut(ResponseModel):
@@ -107,8 +129,10 @@ class Recipient(ResponseModel):
 class EmailItem(ResponseModel):
     id: Id
     state: State
-    status: Annotated[str, Field(description="pending, processing, sent, failed or cancelled")]
-    sequence_status: Annotated[SequenceWord, Field(description="As an application that schedules sequences calls it.")]
+    status: Annotated[str, Field(description="`pending`, `processing`, `sent`, `failed` or `cancelled`.")]
+    sequence_status: Annotated[
+        SequenceWord, Field(description="The state in the terms of applications that schedule sequences.")
+    ]
     user: str
     stream: str
     email_class: Annotated[str, Field(serialization_alias="class")]
@@ -124,12 +148,12 @@ class EmailItem(ResponseModel):
 
 
 class EmailLine(EmailItem):
-    """One of a list."""
+    """An e-mail in a list."""
 
     filled_subject: Annotated[
         str | None,
         Field(
-            description="A campaign's subject with the recipient's fields in their places, of the first 50 of a page. Null: there are no places, or the fields do not fit."
+            description="A campaign's subject, rendered for the recipient; for the first 50 of a page. Null: it has no fields, or the fields do not fit."
         ),
     ]
 
@@ -172,7 +196,7 @@ class EmailOut(EmailItem):
     filled: Annotated[
         Said | None,
         Field(
-            description="A campaign's words with the recipient's fields in their places. Null: there are none, or they do not fit."
+            description="A campaign's content, rendered for the recipient. Null: it has no fields, or the fields do not fit."
         ),
     ]
     headers: dict[str, str]
@@ -181,7 +205,7 @@ class EmailOut(EmailItem):
 
 
 class EmailMoved(ResponseModel):
-    """`state` is what the e-mail is in now; `changed`: whether this request did it."""
+    """`state` is the e-mail's state now. `changed`: whether this request changed it."""
 
     id: Id
     state: State
@@ -192,7 +216,7 @@ Known = Annotated[Text | None, Query(min_length=1, max_length=500)]
 
 
 class FoundEmails(Page[EmailLine]):
-    understood: Annotated[Understood, Field(description="What the text was taken for.")]
+    understood: Annotated[Understood, Field(description="How the text was understood.")]
 
 
 class Reply(ResponseModel):
@@ -220,7 +244,10 @@ class LifeMoment(ResponseModel):
 
 class Obstacle(ResponseModel):
     kind: Annotated[
-        str, Field(description="due, before, prospect, hold, throttle, pause, engine, block, account or turn")
+        str,
+        Field(
+            description="`due`, `before`, `prospect`, `hold`, `throttle`, `pause`, `engine`, `block`, `account` or `turn`."
+        ),
     ]
     words: str
     until: Moment | None
@@ -232,14 +259,14 @@ class Choice(ResponseModel):
 
 
 class Doubt(ResponseModel):
-    """What is known, and what may be decided: the body of `resolve`."""
+    """What is known, and the decisions that `resolve` accepts."""
 
     attempt: int
     begun_at: Moment | None
     account: str | None
     reached: str
     said: str | None
-    message_id_begins: Annotated[str, Field(description="By which a copy of it can be found in a mailbox.")]
+    message_id_begins: Annotated[str, Field(description="The Message-ID by which a copy can be found in a mailbox.")]
     asked: str
     policy: str
     choices: list[Choice]
@@ -261,4 +288,4 @@ class EmailNow(ResponseModel):
 
 
 class Resolution(RequestModel):
-    decision: Annotated[actions.Decision, Field(description="What is known of it, or what to do.")]
+    decision: Annotated[actions.Decision, Field(description="What happened to it, or what to do with it.")]

@@ -10,6 +10,8 @@ from fairpost.api.answers import Id, Moment, ResponseModel
 class Event(ResponseModel):
     id: Id
     at: Moment
-    kind: Annotated[str, Field(description="Like held, released, throttled, retried, account_paused.")]
+    kind: Annotated[
+        str, Field(description="For example `held`, `released`, `throttled`, `retried` or `account_paused`.")
+    ]
     subject: str
     detail: dict[str, Any] | None

@@ -12,6 +12,4 @@ class Health(ResponseModel):
 
 
 class Readiness(Health):
-    regions: Annotated[
-        dict[str, bool], Field(description="Whether each region answers. The others are served without it.")
-    ]
+    regions: Annotated[dict[str, bool], Field(description="Whether each region answers. The others work without it.")]

@@ -14,7 +14,7 @@ from fairpost.policy.conditions import Tone
 
 
 class QueueNow(ResponseModel):
-    waiting: Annotated[int, Field(description="Scheduled and ready together.")]
+    waiting: Annotated[int, Field(description="`scheduled` and `ready` together.")]
     claimed: int
     sending: int
     in_doubt: int
@@ -22,9 +22,9 @@ class QueueNow(ResponseModel):
 
 
 class RouteNow(ResponseModel):
-    route: Annotated[str, Field(description="A pool, or `@` and an account.")]
+    route: Annotated[str, Field(description="A pool, or `@` followed by an account.")]
     waiting: int
-    due: Annotated[bool, Field(description="Some of it may go out now.")]
+    due: Annotated[bool, Field(description="Whether some of it is due.")]
     next_at: Moment | None
 
 
@@ -44,35 +44,33 @@ class ConditionOut(ResponseModel):
     code: str
     tone: Tone
     text: str
-    then: Annotated[str, Field(description="What to type next.")]
+    then: Annotated[str, Field(description="The command to run next.")]
     until: Moment | None
-    waiting: Annotated[int, Field(description="How many e-mails it is about.")]
+    waiting: Annotated[int, Field(description="How many e-mails it affects.")]
 
 
 class StatusOut(ResponseModel):
-    """What `fairpost status` shows; the accounts one by one are in /v1/admin/accounts."""
+    """What `fairpost status` shows. Single accounts are in `/v1/admin/accounts`."""
 
     region: str
     now: Moment
     pause: PauseOut | None
     queue: QueueNow
-    finished_24h: Annotated[dict[str, int], Field(description="By state.")]
+    finished_24h: Annotated[dict[str, int], Field(description="Number of e-mails by state.")]
     routes: list[RouteNow]
-    accounts: Annotated[dict[str, int], Field(description="How many, by status.")]
-    driven: Annotated[int, Field(description="Of the accounts, those for which an engine is at work.")]
+    accounts: Annotated[dict[str, int], Field(description="Number of accounts by status.")]
+    driven: Annotated[int, Field(description="How many accounts an engine is working on.")]
     holds: list[HoldNow]
     reasons: Annotated[
         list[ConditionOut],
-        Field(description="Why nothing, or not everything, is sending; none: nothing stands in the way."),
+        Field(description="Why mail is not being sent. Empty: nothing blocks it."),
     ]
-    redirect_all: Annotated[
-        str | None, Field(description="Every e-mail goes to this address, and none to its recipients.")
-    ]
+    redirect_all: Annotated[str | None, Field(description="All mail goes to this address instead of its recipients.")]
 
 
 class ModeNow(ResponseModel):
     fair_percent: Annotated[
-        int, Field(description="Of the workspaces, in the fair queue; the others are served by arrival.")
+        int, Field(description="Share of workspaces in the fair queue. The others are served in order of arrival.")
     ]
     priority: Priority
     weights: dict[str, float]
@@ -83,16 +81,16 @@ class ModeNow(ResponseModel):
 class QueueHealth(ResponseModel):
     queued: int
     queue_max: int
-    oldest_wait_s: Annotated[float | None, Field(description="Of what is due and not held.")]
+    oldest_wait_s: Annotated[float | None, Field(description="The oldest wait of due mail that is not held.")]
     health: Annotated[float, Field(description="0.1 is bad, 2.0 is very good.")]
     limits: Annotated[
         dict[str, int],
-        Field(description="Of a claim of 100, how many of a tier at the most while others have something."),
+        Field(description="The most a tier gets of a claim of 100 while others wait."),
     ]
 
 
 class AnyPortion(ResponseModel):
-    """`name` is the domain or user, and empty of a workspace. `share` is of all that is counted here."""
+    """`name` is the domain or user, and empty for a workspace. `share` is the share of the total."""
 
     workspace: str
     name: str
@@ -106,7 +104,7 @@ class TierWaits(ResponseModel):
 
 
 class AllWaiting(ResponseModel):
-    """Due or not, held or not. Domains are those of the workspaces listed."""
+    """All that wait, due or not, held or not. Domains are those of the listed workspaces."""
 
     emails: int
     tiers: dict[str, TierWaits]
@@ -117,7 +115,7 @@ class AllWaiting(ResponseModel):
 
 
 class AllServed(ResponseModel):
-    """What was sent, bounced or rejected; `hours` from the oldest to the one that runs."""
+    """E-mails sent, bounced or rejected. `hours` runs from the oldest hour to the current one."""
 
     emails: int
     sent: int
@@ -140,12 +138,12 @@ class ThrottledNow(ResponseModel):
     score: int
     reasons: list[str]
     found_after_s: Annotated[
-        float | None, Field(description="At most so long after it happened that began the throttle.")
+        float | None, Field(description="At most how long after the cause the throttle started, in seconds.")
     ]
 
 
 class AllThrottled(ResponseModel):
-    """`stopped`: of those throttled, nothing goes out now. `observed`: they would be, if it counted. `held`: by a person."""
+    """`stopped`: throttled, and nothing goes out now. `observed`: would be throttled if throttling were on. `held`: held by hand."""
 
     throttled: int
     stopped: int
@@ -171,11 +169,11 @@ class FairnessOfAll(ResponseModel):
     queue: QueueHealth
     waiting: AllWaiting
     served: AllServed
-    served_by: Annotated[dict[str, AllServed], Field(description="The fair queue, and the other.")]
+    served_by: Annotated[dict[str, AllServed], Field(description="By queue: `fair` and `arrival`.")]
     top_workspaces: Annotated[list[AnyPortion], Field(description="Served.")]
     top_users: Annotated[list[AnyPortion], Field(description="Served.")]
-    waits: Annotated[dict[str, dict[str, Waits]], Field(description="From due to begun, by queue and tier.")]
-    durations: Annotated[dict[str, Waits], Field(description="Of a send, a claim and a commit.")]
+    waits: Annotated[dict[str, dict[str, Waits]], Field(description="Time from due to started, by queue and tier.")]
+    durations: Annotated[dict[str, Waits], Field(description="Durations of sends, claims and commits.")]
     throttling: AllThrottled
     engines: list[EngineNow]
 
@@ -183,12 +181,13 @@ class FairnessOfAll(ResponseModel):
 class SettingOut(ResponseModel):
     variable: str
     value: Annotated[
-        str | None, Field(description="Of a secret, `set` or `not set`; URLs have no passwords. Null: nothing is set.")
+        str | None,
+        Field(description="For a secret, `set` or `not set`. URLs are shown without passwords. Null: not set."),
     ]
     origin: Annotated[
-        str, Field(description="environment, file and its path, default, or the older name that was set.")
+        str, Field(description="The environment, a file with its path, the default, or an older name of the setting.")
     ]
-    rule: Annotated[str, Field(description="What it must be.")]
+    rule: Annotated[str, Field(description="The rule for its value.")]
     help: str
 
 

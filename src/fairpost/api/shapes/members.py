@@ -23,15 +23,15 @@ class RoleIn(RequestModel):
 
 
 class MemberChanged(PersonOut):
-    """With the keys that this member made and that still open: they are the workspace's, and go on doing so."""
+    """With the active keys that this member made. They belong to the workspace, and stay valid."""
 
-    keys: Annotated[list[KeyOut], Field(description="Of one who is a manager still: none, for nothing has changed.")]
-    keys_revoked: Annotated[list[KeyOut], Field(description="Those that this request revoked, with `keys=revoke`.")]
+    keys: Annotated[list[KeyOut], Field(description="Empty for a member who is still a manager.")]
+    keys_revoked: Annotated[list[KeyOut], Field(description="The keys that this request revoked, with `keys=revoke`.")]
 
 
 KeysAlso = Annotated[
     Literal["revoke"] | None,
-    Query(description="Revoke the keys that this member made, too, unless the member is a manager still."),
+    Query(description="Also revoke the keys that this member made, unless the member is still a manager."),
 ]
 
 
@@ -40,4 +40,6 @@ class SessionsEnded(ResponseModel):
 
 
 class OfferedOut(PersonOut):
-    link_expires_at: Annotated[Moment, Field(description="The link was sent by e-mail, and works once until then.")]
+    link_expires_at: Annotated[
+        Moment, Field(description="The link was sent by e-mail. It works once, until this moment.")
+    ]

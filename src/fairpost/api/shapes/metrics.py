@@ -10,27 +10,25 @@ from fairpost.observe.queue import READY_MAX
 
 Ready = Annotated[
     int,
-    Field(description=f"Of those waiting, due now. Counted up to {READY_MAX:,}: that number means so many or more."),
+    Field(description=f"How many of those waiting are due. {READY_MAX:,} means that many or more."),
 ]
-OldestWait = Annotated[float | None, Field(description="How long the oldest has been due, held or not.")]
+OldestWait = Annotated[float | None, Field(description="How long the oldest has been due, including held mail.")]
 
 
 class Outcomes(ResponseModel):
-    """Hours count whole: `since` is the beginning of one."""
+    """Whole hours are counted: `since` is the start of one."""
 
     since: Moment
     sent: int
     bounced: Annotated[int, Field(description="Hard bounces.")]
     rejected: Annotated[int, Field(description="Refused by servers for content, a policy or the sender.")]
-    failed: Annotated[int, Field(description="Given up; counted among the 10,000 newest.")]
+    failed: Annotated[int, Field(description="Given up, among the 10,000 newest e-mails.")]
 
 
 class Counts(ResponseModel):
     waiting: Annotated[int, Field(description="Scheduled or ready.")]
     ready: Ready
-    scheduled: Annotated[
-        int | None, Field(description="Waiting, and not due yet; null where `ready` stopped counting.")
-    ]
+    scheduled: Annotated[int | None, Field(description="Waiting and not due yet. Null: `ready` reached its maximum.")]
     claimed: int
     sending: int
     in_doubt: int
@@ -49,7 +47,7 @@ class QueueOut(Counts):
 
 
 class Portion(ResponseModel):
-    """`share` is of all that the workspace has here."""
+    """`share` is the share of the workspace's total."""
 
     name: str
     emails: int
@@ -59,8 +57,8 @@ class Portion(ResponseModel):
 class Evenness(ResponseModel):
     senders: int
     emails: int
-    gini: Annotated[float, Field(description="0: all have the same; towards 1: one has everything.")]
-    jain: Annotated[float, Field(description="1: all have the same; 1/n: one of n has everything.")]
+    gini: Annotated[float, Field(description="0: all have the same. 1: one has everything.")]
+    jain: Annotated[float, Field(description="1: all have the same. 1/n: one of n has everything.")]
     largest_share: float
 
 
@@ -72,7 +70,7 @@ class WaitingOut(ResponseModel):
 
 
 class ServedOut(ResponseModel):
-    """What was sent, bounced or rejected; `hours` from the oldest to the one that runs."""
+    """E-mails sent, bounced or rejected. `hours` runs from the oldest hour to the current one."""
 
     emails: int
     sent: int
@@ -85,7 +83,7 @@ class ServedOut(ResponseModel):
 
 
 class Waits(ResponseModel):
-    """In seconds, from due to begun."""
+    """In seconds, from due to started."""
 
     count: int
     mean_s: float
@@ -94,7 +92,7 @@ class Waits(ResponseModel):
 
 
 class Throttled(ResponseModel):
-    """How many users nothing goes out of now, and how many names are held."""
+    """How many users are stopped now, and how many senders are held."""
 
     throttled: int
     stopped: int
@@ -106,7 +104,5 @@ class FairnessOut(ResponseModel):
     since: Moment
     waiting: WaitingOut
     served: ServedOut
-    waits: Annotated[
-        Waits | None, Field(description="Of what went through the workspace's own accounts; null where nothing did.")
-    ]
+    waits: Annotated[Waits | None, Field(description="For the workspace's own accounts. Null: they sent nothing.")]
     throttling: Throttled

@@ -19,9 +19,7 @@ from fairpost.model.workspace import WORKSPACE_NAME
 NamePath = Annotated[str, Path(pattern=f"^{WORKSPACE_NAME.pattern}$", description="The workspace.")]
 AuditRegion = Annotated[
     Text | None,
-    Query(
-        max_length=31, description="What was done to this region. [default: to people and workspaces, which home knows]"
-    ),
+    Query(max_length=31, description="The region. [default: changes of people and workspaces]"),
 ]
 PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
 
@@ -34,7 +32,7 @@ class LoanIn(RequestModel):
             alias="from",
             min_length=1,
             max_length=SENDERS_MAX,
-            description="What may stand in From: addresses, domains, `proven` (what the workspace has shown to be its own), `account` (the account's own address).",
+            description="Allowed senders: addresses, domains, `proven` (domains that the workspace has proven), `account` (the account's own address).",
         ),
     ]
 
@@ -52,19 +50,19 @@ class WorkspaceItem(ResponseModel):
 class WorkspaceSeen(ResponseModel):
     name: str
     is_registered: Annotated[
-        bool, Field(description="False: applications or commands send from it, and it has no keys and no members.")
+        bool, Field(description="False: it has no keys and members; applications or commands send from it.")
     ]
 
 
 class WorkspaceIn(RequestModel):
     region: Annotated[
-        Text | None, Field(max_length=31, description="Where it lives, for good. [default: the first]")
+        Text | None, Field(max_length=31, description="The region of its data, for good. [default: the first]")
     ] = None
     pools: Annotated[
         list[PoolName | LoanIn] | None,
         Field(
             max_length=100,
-            description="To lend, in place of those lent before; a bare name means `proven`. Left out: what is lent stays, and a new workspace is lent nothing.",
+            description="Pools to lend, replacing those lent before. A bare name means `proven`. Omitted: unchanged; a new workspace gets none.",
         ),
     ] = None
 

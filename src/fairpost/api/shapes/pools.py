@@ -24,13 +24,13 @@ class LoanOut(ResponseModel):
         list[str],
         Field(
             serialization_alias="from",
-            description="What may stand in From: addresses, domains, `proven` (what the workspace has shown to be its own), `account` (left out, the account's own address).",
+            description="Allowed senders: addresses, domains, `proven` (domains that the workspace has proven), `account` (no From: the account's own address).",
         ),
     ]
 
 
 class Pools(ResponseModel):
-    """`own` are the workspace's; `lent` are the names of the operator's that it may use beside them, and `loans` say in whose name."""
+    """`own` are the workspace's pools. `lent` are pools of the operator's that it may use, and `loans` have their allowed senders."""
 
     own: list[Pool]
     lent: list[str]

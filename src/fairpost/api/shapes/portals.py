@@ -6,14 +6,20 @@ from fastapi import Path
 from pydantic import Field, JsonValue
 
 from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text
-from fairpost.api.shapes.emails import Address, Addresses
+from fairpost.api.shapes.emails import Address, Addresses, about
 
 PortalPath = Annotated[
-    Text, Path(max_length=100, description="hub, org, agency, or one of the operator's; admin for admins alone.")
+    Text,
+    Path(
+        max_length=100, description="`hub`, `org`, `agency`, or a portal of the operator's. `admin` is for admins only."
+    ),
 ]
 TypePath = Annotated[
     Text,
-    Path(max_length=100, description="welcome, forgot_password, password_changed, email_verification, invite, tfa, …"),
+    Path(
+        max_length=100,
+        description="`welcome`, `forgot_password`, `password_changed`, `email_verification`, `invite`, `tfa`, …",
+    ),
 ]
 WORDS_MAX = 102_400
 Part = Annotated[Text, Field(max_length=WORDS_MAX)]
@@ -27,7 +33,7 @@ class PortalItem(ResponseModel):
     is_urgent: bool
     is_overridden: bool
     changed_at: Moment | None
-    problem: Annotated[str | None, Field(description="Why the workspace's own words are not used any more.")]
+    problem: Annotated[str | None, Field(description="Why the workspace's own content is not in use.")]
 
 
 class WordsIn(RequestModel):
@@ -52,12 +58,14 @@ class ValuesIn(RequestModel):
 
 
 class PortalPreviewIn(ValuesIn):
-    words: Annotated[WordsIn | None, Field(description="These, and not those in use. Nothing is kept.")] = None
+    words: Annotated[
+        WordsIn | None, Field(description="Content to preview instead of the content in use. It is not saved.")
+    ] = None
 
 
 class PortalSend(ValuesIn):
     to: Addresses
     from_: Annotated[Address | None, Field(alias="from")] = None
-    user: Text | None = None
-    pool: Text | None = None
-    account: Text | None = None
+    user: Annotated[Text | None, about("user")] = None
+    pool: Annotated[Text | None, about("pool")] = None
+    account: Annotated[Text | None, about("account")] = None

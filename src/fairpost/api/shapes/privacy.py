@@ -17,12 +17,12 @@ class PersonData(ResponseModel):
 
 
 class Erased(ResponseModel):
-    """How much was erased, and of e-mails that still waited: cancelled, or sent on to the others alone."""
+    """How much was erased. Waiting e-mails were cancelled, or go to their other recipients only."""
 
     prospects: int
-    suppressions: Annotated[int, Field(description="They live on as hashes.")]
+    suppressions: Annotated[int, Field(description="Suppressions stay as hashes.")]
     cancelled: int
     taken_out: int
     emails: int
     events: int
-    in_hand: Annotated[list[Id], Field(description="E-mails being sent or in doubt: ask again later.")]
+    in_hand: Annotated[list[Id], Field(description="E-mails being sent or in doubt. Erase again later.")]

@@ -21,7 +21,7 @@ FieldValue = Annotated[Text, Field(max_length=100_000)] | int | float | bool | N
 
 class ListOut(ResponseModel):
     name: str
-    prospects: Annotated[int, Field(description="How many are on it.")]
+    prospects: Annotated[int, Field(description="How many prospects are on it.")]
     created_at: Moment
 
 
@@ -43,18 +43,18 @@ class BadLineOut(ResponseModel):
 
 
 class ImportedOut(ResponseModel):
-    """What became of the lines: each is counted once. `bad_lines` are the first 100 of the bad ones."""
+    """The result of the import: each line is counted once. `bad_lines` has the first 100 bad ones."""
 
     added: int
     changed: int
-    same: Annotated[int, Field(description="Known already, with all that the line says.")]
-    duplicates: Annotated[int, Field(description="Of an earlier line.")]
+    same: Annotated[int, Field(description="Lines that changed nothing.")]
+    duplicates: Annotated[int, Field(description="Lines that repeat an earlier one.")]
     bad: int
     bad_lines: list[BadLineOut]
 
 
 class ProspectIn(RequestModel):
-    """One line, or one of the list."""
+    """A prospect: one line, or one item of the list."""
 
     address: Text
     id: Annotated[Text | int | None, Field(description="Your own id for this person.")] = None
@@ -63,11 +63,11 @@ class ProspectIn(RequestModel):
 
 
 class ProspectChange(RequestModel):
-    """What is left out stays."""
+    """Omitted fields stay."""
 
-    is_paused: Annotated[bool, Field(description="Nothing goes to one who is paused; it waits.")] = False
+    is_paused: Annotated[bool, Field(description="Mail to a paused prospect waits.")] = False
     fields: Annotated[
-        dict[str, FieldValue], Field(max_length=1_000, description="Beside those there are; null takes one away.")
+        dict[str, FieldValue], Field(max_length=1_000, description="Added to the existing fields. Null removes one.")
     ] = Field(default_factory=dict)
     timezone: Annotated[Text | None, Field(max_length=100)] = None
     external_id: Annotated[Text | None, Field(max_length=EXTERNAL_ID_CHARS_MAX)] = None

@@ -20,9 +20,9 @@ class Provider(ResponseModel):
     title: str
     domains: Annotated[
         list[str],
-        Field(description="An address there is known by its domain. `hotmail.*` is `hotmail` under any country."),
+        Field(description="The domains of its addresses. `hotmail.*` is `hotmail` under any country domain."),
     ]
     smtp: Annotated[
-        ProviderServer | None, Field(description="That takes mail from its mailboxes; null: nobody can say.")
+        ProviderServer | None, Field(description="The server that its mailboxes send through. Null: unknown.")
     ]
     limits: LimitsOut

@@ -24,7 +24,7 @@ Percent = Annotated[StrictInt, Field(ge=1, le=100)]
 
 
 class WindowIn(RequestModel):
-    """From `start` to before `end` by the clock there. An end before the start is one of the next day; the same time twice is the whole day."""
+    """From `start` until `end` in local time. An end before the start is on the next day; equal times mean the whole day."""
 
     days: Annotated[tuple[Weekday, ...], Field(min_length=1, max_length=7)] = tuple(sorted(EVERY_DAY))
     start: ClockTime = "00:00"
@@ -34,17 +34,19 @@ class WindowIn(RequestModel):
 
 class QuotaIn(RequestModel):
     daily_max: Annotated[
-        StrictInt | None, Field(ge=1, le=WHOLE_MAX, description="Of all campaigns together. Null: no quota.")
+        StrictInt | None, Field(ge=1, le=WHOLE_MAX, description="For all campaigns together. Null: no quota.")
     ] = None
-    ramp_up_days: Annotated[StrictInt, Field(ge=0, le=RAMP_UP_DAYS_MAX, description="It grows evenly so long.")] = 0
+    ramp_up_days: Annotated[
+        StrictInt, Field(ge=0, le=RAMP_UP_DAYS_MAX, description="The quota grows evenly over these days.")
+    ] = 0
     ramp_up_percents: Annotated[
         tuple[Percent, ...],
-        Field(max_length=RAMP_UP_DAYS_MAX, description="Instead: the share of each of the first days."),
+        Field(max_length=RAMP_UP_DAYS_MAX, description="Alternatively, the share of each of the first days."),
     ] = ()
 
 
 class ScheduleIn(RequestModel):
-    """The whole schedule: what is left out has its default."""
+    """The whole schedule: omitted fields have their defaults."""
 
     timezone: Annotated[Text, Field(max_length=100, examples=["Europe/Berlin"])] = "UTC"
     window: Annotated[WindowIn | None, Field(description="Null: at any time.")] = None
@@ -65,18 +67,16 @@ class QuotaOut(ResponseModel):
 
 
 class ScheduleOut(ResponseModel):
-    is_set: Annotated[bool, Field(description="False: nobody has set one, and mail goes out at any time.")]
+    is_set: Annotated[bool, Field(description="False: there is no schedule, and mail goes out at any time.")]
     timezone: str
     window: WindowOut | None
     quota: QuotaOut
     is_open: Annotated[bool, Field(description="Whether the window is open now.")]
-    opens_at: Annotated[Moment | None, Field(description="Null: it is open, or stays shut for a year.")]
-    closes_at: Annotated[Moment | None, Field(description="Null: it is shut, or always open.")]
+    opens_at: Annotated[Moment | None, Field(description="Null: it is open, or stays closed for a year.")]
+    closes_at: Annotated[Moment | None, Field(description="Null: it is closed, or always open.")]
     ramp_up_day: Annotated[int | None, Field(description="Null: there is none, or it has not begun.")]
-    recipients_timezones: Annotated[
-        list[str], Field(description="Of campaigns that go by the clocks of their recipients.")
-    ]
-    is_sending: Annotated[bool, Field(description="Campaigns are under way.")]
+    recipients_timezones: Annotated[list[str], Field(description="For campaigns that use their recipients' timezones.")]
+    is_sending: Annotated[bool, Field(description="Whether campaigns are running.")]
 
 
 class Opening(ResponseModel):
@@ -89,12 +89,12 @@ class QuotaDay(ResponseModel):
     starts_at: Moment
     ends_at: Moment
     open: Annotated[list[Opening] | None, Field(description="Null: the whole day.")]
-    allowed: Annotated[int | None, Field(description="Null: as much as you like.")]
-    used: Annotated[int, Field(description="Counted where there is a quota.")]
+    allowed: Annotated[int | None, Field(description="Null: no limit.")]
+    used: Annotated[int, Field(description="Null: there is no quota.")]
 
 
 class QuotaStatus(ResponseModel):
-    """Days are those of the workspace's own clock; the first is today."""
+    """Days in the workspace's timezone, from today."""
 
     timezone: str
     daily_max: int | None

@@ -16,12 +16,14 @@ class Delayed(RequestModel):
     """How long after the step before was really sent; not for the first."""
 
     delay: Annotated[Text | None, Field(max_length=CHARS_MAX, examples=["3d", "1d 12h"])] = None
-    delay_s: Annotated[StrictInt | None, Field(ge=0, le=DURATION_S_MAX, description="The same in seconds.")] = None
+    delay_s: Annotated[StrictInt | None, Field(ge=0, le=DURATION_S_MAX, description="The delay in seconds.")] = None
 
 
 OwnSubject = Annotated[
     StrictBool,
-    Field(description="A follow-up with its template's subject instead of the first step's: it leaves Gmail's thread."),
+    Field(
+        description="Use the template's subject instead of the first step's. The follow-up then leaves the thread in Gmail."
+    ),
 ]
 
 
@@ -37,14 +39,14 @@ class SequenceIn(RequestModel):
 class StepOut(ResponseModel):
     step: int
     template: str
-    delay: Annotated[str, Field(description="As in 1d 12h.")]
+    delay: Annotated[str, Field(description="As text, like `1d 12h`.")]
     delay_s: int
-    own_subject: Annotated[bool, Field(description="False: it has the subject of the first step.")]
+    own_subject: Annotated[bool, Field(description="False: it uses the subject of the first step.")]
 
 
 class SequenceOut(ResponseModel):
     name: str
     steps: list[StepOut]
     created_at: Moment
-    campaigns: Annotated[list[str], Field(description="Those that send it.")]
-    is_launched: Annotated[bool, Field(description="Some of them already: its steps stay as they are.")]
+    campaigns: Annotated[list[str], Field(description="Campaigns that send it.")]
+    is_launched: Annotated[bool, Field(description="Some campaigns have started, so its steps cannot change.")]

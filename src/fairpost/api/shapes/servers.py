@@ -14,7 +14,7 @@ M = TypeVar("M", bound=RequestModel)
 
 
 class OtherServer(ResponseModel):
-    """One that this version of the service cannot read."""
+    """A kind that this version does not know."""
 
     kind: Literal["other"] = "other"
 
@@ -39,7 +39,7 @@ def _is_required(setting: Setting) -> bool:
 def _asked(setting: Setting) -> Any:
     bounds: dict[str, Any] = {
         "min_length": setting.chars_min if not setting.is_secret else None,
-        "max_length": setting.chars_max if not setting.is_secret and setting.pattern is None else None,
+        "max_length": setting.chars_max if setting.pattern is None else None,
         "ge": setting.least,
         "le": setting.most,
         "description": setting.about or None,

@@ -9,16 +9,18 @@ from fairpost.api.shapes.users import StopOut
 
 MINUTES_MAX = 525_600  # a year
 Reason = Annotated[Text, Field(min_length=1, max_length=500)]
-Minutes = Annotated[int | None, Field(ge=1, le=MINUTES_MAX, description="How long; or say `until`.")]
+Minutes = Annotated[int | None, Field(ge=1, le=MINUTES_MAX, description="For how long, instead of `until`.")]
 
 
 class PauseIn(RequestModel):
     reason: Reason
-    until: Annotated[When | None, Field(description="It ends by itself then; null: when somebody resumes.")] = None
+    until: Annotated[
+        When | None, Field(description="When it ends by itself. Null: when sending is resumed by hand.")
+    ] = None
 
 
 class PauseOut(ResponseModel):
-    """`restored`: this database is not the one it was, and waits for somebody who says that it is to be gone on with."""
+    """`restored`: the database was restored from a copy. Sending waits until an admin resumes it."""
 
     since: Moment
     until: Moment | None
@@ -28,7 +30,7 @@ class PauseOut(ResponseModel):
 
 
 class Paused(ResponseModel):
-    """`pause` is what is so now; `changed`: whether this request did it."""
+    """`pause` is the pause now. `changed`: whether this request changed it."""
 
     region: str
     pause: PauseOut | None
@@ -38,21 +40,19 @@ class Paused(ResponseModel):
 class Named(RequestModel):
     workspace: Annotated[Text, Field(min_length=1, max_length=200)]
     level: Literal["workspace", "domain", "user", "stream"] = "workspace"
-    name: Annotated[
-        Text, Field(max_length=200, description="Of the domain, user or stream; a workspace has none here.")
-    ] = ""
+    name: Annotated[Text, Field(max_length=200, description="The domain, user or stream. Empty for a workspace.")] = ""
 
 
 class Hold(Named):
     reason: Reason
     minutes: Minutes = None
-    until: Annotated[When | None, Field(description="Without it and `minutes`: until released.")] = None
+    until: Annotated[When | None, Field(description="Without `until` and `minutes`: until released.")] = None
 
 
 class SenderNamed(RequestModel):
     workspace: Annotated[Text, Field(min_length=1, max_length=200)]
     level: Literal["workspace", "user"] = "user"
-    name: Annotated[Text, Field(max_length=200, description="Of the user; a workspace has none here.")] = ""
+    name: Annotated[Text, Field(max_length=200, description="The user. Empty for a workspace.")] = ""
 
 
 class ThrottleIn(SenderNamed):
@@ -64,16 +64,18 @@ class ThrottleIn(SenderNamed):
 class Lift(SenderNamed):
     immune_minutes: Annotated[
         int | None,
-        Field(ge=1, le=MINUTES_MAX, description="So long no score throttles it again. [default: a day]"),
+        Field(ge=1, le=MINUTES_MAX, description="For how long no score throttles it again. [default: a day]"),
     ] = None
 
 
 class StopsNow(ResponseModel):
-    """What is so now: `stops` of this name and of its workspace; none: nothing holds its mail back here."""
+    """`stops` of this sender and its workspace now. Empty: nothing holds its mail back here."""
 
     workspace: str
     level: str
     name: str
     region: str
     stops: list[StopOut]
-    waiting: Annotated[int | None, Field(description="E-mails behind it; null: not counted for a domain or a stream.")]
+    waiting: Annotated[
+        int | None, Field(description="E-mails waiting behind it. Null: not counted for a domain or a stream.")
+    ]

@@ -11,11 +11,11 @@ AT_ONCE_MAX = 10_000
 Kind = Annotated[
     SuppressionKind,
     Field(
-        description="Of two about one address the weightier stays; complaint is the weightiest. "
+        description="Of two kinds for one address the stronger stays; `complaint` is the strongest. "
         "`unsubscribe` stops bulk mail; every other kind stops urgent mail as well."
     ),
 ]
-Reason = Annotated[Text, Field(min_length=1, max_length=500, description="Why, for whoever asks later.")]
+Reason = Annotated[Text, Field(min_length=1, max_length=500, description="Why, for the record.")]
 
 
 class SuppressionIn(RequestModel):
@@ -30,22 +30,22 @@ class ManyIn(RequestModel):
 
 
 class SuppressionOut(ResponseModel):
-    address: Annotated[str, Field(description="As it is compared.")]
+    address: Annotated[str, Field(description="The address in normal form.")]
     kind: SuppressionKind
     reason: str
     created_at: Moment
-    stops: Annotated[Stops, Field(description="`bulk`: urgent mail goes out to it all the same.")]
+    stops: Annotated[Stops, Field(description="`bulk`: urgent mail is still sent.")]
 
 
 class BadAddress(ResponseModel):
-    """`place`: among those given, from 0."""
+    """`place` is the index in the request, from 0."""
 
     place: int
     why: str
 
 
 class ManyOut(ResponseModel):
-    """What became of the addresses: each is counted once. `bad_addresses` are the first 100 of the bad ones."""
+    """The result: each address is counted once. `bad_addresses` has the first 100 bad ones."""
 
     added: int
     known: int

@@ -13,7 +13,7 @@ Words = Annotated[Text, Field(max_length=TEMPLATE_CHARS_MAX)]
 
 
 class TemplateIn(RequestModel):
-    """A text, or html, or both."""
+    """A text, HTML, or both."""
 
     subject: Annotated[Words, Field(examples=['Hello {{ first_name or "there" }}'])]
     text: Words | None = None
@@ -27,7 +27,7 @@ class TemplateItem(ResponseModel):
     has_html: bool
     created_at: Moment
     changed_at: Moment
-    sequences: Annotated[list[str], Field(description="Those that use it.")]
+    sequences: Annotated[list[str], Field(description="Sequences that use it.")]
 
 
 class TemplateOut(ResponseModel):
@@ -35,23 +35,23 @@ class TemplateOut(ResponseModel):
     subject: str
     text: str | None
     html: str | None
-    required: Annotated[list[str], Field(description="Fields that nobody may lack.")]
-    optional: Annotated[list[str], Field(description="Fields with a fallback, or asked for with `if`.")]
+    required: Annotated[list[str], Field(description="Required fields.")]
+    optional: Annotated[list[str], Field(description="Fields with a fallback, or used in `if`.")]
     created_at: Moment
     changed_at: Moment
-    sequences: Annotated[list[str], Field(description="Those that use it.")]
+    sequences: Annotated[list[str], Field(description="Sequences that use it.")]
 
 
 class TemplatePreviewIn(RequestModel):
     values: Annotated[
-        dict[Text, JsonValue] | None, Field(description="The fields of a recipient. Left out: made-up ones.")
+        dict[Text, JsonValue] | None, Field(description="The fields of a recipient. [default: example values]")
     ] = None
     prospect: Annotated[
-        Text | None, Field(max_length=500, description="The address of a prospect, whose fields they are instead.")
+        Text | None, Field(max_length=500, description="The address of a prospect whose fields to use instead.")
     ] = None
     words: Annotated[
         TemplateIn | None,
-        Field(description="These, and not those that are kept: nothing need be kept under this name."),
+        Field(description="Content to preview instead of the stored template, which need not exist."),
     ] = None
 
 
@@ -62,8 +62,8 @@ class TemplatePreview(ResponseModel):
 
 
 class FilledTemplate(TemplatePreview):
-    required: Annotated[list[str], Field(description="Fields that nobody may lack.")]
-    optional: Annotated[list[str], Field(description="Fields with a fallback, or asked for with `if`.")]
+    required: Annotated[list[str], Field(description="Required fields.")]
+    optional: Annotated[list[str], Field(description="Fields with a fallback, or used in `if`.")]
     values: Annotated[
-        dict[str, JsonValue], Field(description="What the fields were filled with, where it was not given.")
+        dict[str, JsonValue], Field(description="The example values used for fields that were not given.")
     ]

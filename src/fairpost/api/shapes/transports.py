@@ -8,42 +8,40 @@ from fairpost.api.answers import ResponseModel
 
 
 class EntryOut(ResponseModel):
-    name: Annotated[str, Field(description="As an account's request names it, like `smtp.host`.")]
+    name: Annotated[str, Field(description="The field of an account request, like `smtp.host`.")]
     label: str
     hint: str
-    type: Annotated[str, Field(description="As an input of HTML has it: text, number, email, password, file.")]
-    options: Annotated[list[tuple[str, str]], Field(description="Values to choose from, and how each is called.")]
+    type: Annotated[
+        str, Field(description="The type of an HTML input: `text`, `number`, `email`, `password` or `file`.")
+    ]
+    options: Annotated[list[tuple[str, str]], Field(description="Values to choose from, with labels.")]
     default: str | None
     is_needed: bool
-    is_secret: Annotated[bool, Field(description="Given, and never shown.")]
+    is_secret: Annotated[bool, Field(description="It is never shown again.")]
     min: int | None
     max: int | None
     maxlength: int | None
-    pattern: Annotated[str | None, Field(description="Of the whole text.")]
-    explained: Annotated[str, Field(description="What fits the pattern, in words.")]
+    pattern: Annotated[str | None, Field(description="The pattern of the whole text.")]
+    explained: Annotated[str, Field(description="The pattern in words.")]
     accept: str
     placeholder: str
 
 
 class SignInOut(ResponseModel):
-    name: Annotated[str, Field(description="What `oauth` is of a server that signs in so; else `password` or `none`.")]
+    name: Annotated[str, Field(description="The value of `oauth` for this sign-in, else `password` or `none`.")]
     title: str
     entries: list[EntryOut]
-    fixed: Annotated[dict[str, str | None], Field(description="What else the request says, like `smtp.oauth.kind`.")]
-    user: Annotated[str | None, Field(description="What is the address where it is left out, like `smtp.user`.")]
-    hosts: Annotated[list[str], Field(description="Only a server whose host ends so is of this choice; empty: any is.")]
+    fixed: Annotated[dict[str, str | None], Field(description="Fixed fields of the request, like `smtp.oauth.kind`.")]
+    user: Annotated[str | None, Field(description="The field that is the address by default, like `smtp.user`.")]
+    hosts: Annotated[list[str], Field(description="Endings of the hosts that this choice is for. Empty: any host.")]
 
 
 class ChoiceOut(ResponseModel):
     name: str
     title: str
     about: str
-    kind: Annotated[str, Field(description="What the server is called in a request, like `smtp`.")]
-    presets: Annotated[list[str], Field(description="Providers whose limits fit, the usual one first.")]
-    presets_instead: Annotated[
-        dict[str, str], Field(description="Whose limits it has, by the provider that the address is at.")
-    ]
-    keeps_secret: Annotated[
-        bool, Field(description="Whether a request may leave out the secrets of a server that stays the same.")
-    ]
+    kind: Annotated[str, Field(description="The field of a request that has the server, like `smtp`.")]
+    presets: Annotated[list[str], Field(description="Providers with matching limits, the usual one first.")]
+    presets_instead: Annotated[dict[str, str], Field(description="The limits to use, by the provider of the address.")]
+    keeps_secret: Annotated[bool, Field(description="Whether a request may omit the secrets of an unchanged server.")]
     sign_ins: Annotated[list[SignInOut], Field(description="The usual one comes first.")]

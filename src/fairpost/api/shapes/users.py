@@ -7,26 +7,24 @@ from pydantic import Field
 
 from fairpost.api.answers import Count, Moment, RequestModel, ResponseModel, Text, When
 
-UserName = Annotated[Text, Path(min_length=1, max_length=200, description="As e-mails name it in `user`.")]
+UserName = Annotated[Text, Path(min_length=1, max_length=200, description="The `user` of its e-mails.")]
 
 
 class UserIn(RequestModel):
-    """All that is known of a user: what is left out is not known any more."""
+    """All settings of a user: omitted fields are cleared."""
 
     plan: Annotated[
         Text | None,
-        Field(
-            max_length=100, description="What it pays for. Where tiers are lanes that all share, the operator says so."
-        ),
+        Field(max_length=100, description="The plan of the user."),
     ] = None
-    since: Annotated[When | None, Field(description="Since when it exists.")] = None
-    daily_max: Annotated[Count | None, Field(description="Most it may submit in 24 hours, on any way.")] = None
-    waiting_max: Annotated[Count | None, Field(description="Most of it that may wait.")] = None
+    since: Annotated[When | None, Field(description="When the user was created in your application.")] = None
+    daily_max: Annotated[Count | None, Field(description="Maximum number of e-mails submitted in 24 hours.")] = None
+    waiting_max: Annotated[Count | None, Field(description="Maximum number of waiting e-mails.")] = None
     home: Annotated[
         Text | None,
         Field(
             max_length=253,
-            description="The domain among whose users it is served, whatever its From. Left out, it stays.",
+            description="The domain that its mail counts for, whatever its From. Omitted: unchanged.",
         ),
     ] = None
 
@@ -36,7 +34,7 @@ class ThrottleOut(ResponseModel):
 
     since: Moment
     until: Moment
-    is_by_hand: Annotated[bool, Field(description="The operator's decision; else it follows from what was sent.")]
+    is_by_hand: Annotated[bool, Field(description="Set by the operator, else derived from what was sent.")]
     reasons: list[str]
 
 
@@ -44,7 +42,7 @@ class UserItem(ResponseModel):
     name: str
     plan: str | None
     since: Moment | None
-    tier: Annotated[str, Field(description="high, normal, low or throttled; an engine decides it.")]
+    tier: Annotated[str, Field(description="`high`, `normal`, `low` or `throttled`, decided by an engine.")]
     throttle: ThrottleOut | None
     daily_max: int | None
     waiting_max: int | None
@@ -58,9 +56,9 @@ class Last24Hours(ResponseModel):
 
 
 class StopOut(ResponseModel):
-    """Nothing of this name goes out before `until`; null: until released."""
+    """Nothing of this sender goes out before `until`. Null: until released."""
 
-    level: Annotated[str, Field(description="workspace or user")]
+    level: Annotated[str, Field(description="`workspace` or `user`.")]
     until: Moment | None
     reason: str | None
     is_throttle: bool
@@ -70,9 +68,7 @@ class UserOut(UserItem):
     waiting: int
     home: Annotated[
         str | None,
-        Field(
-            description="The domain among whose users it is served. Empty: the account's own. Null: nothing was sent yet."
-        ),
+        Field(description="The domain that its mail counts for. Empty: the account's own. Null: nothing was sent yet."),
     ]
     last_24h: Last24Hours
     stops: list[StopOut]

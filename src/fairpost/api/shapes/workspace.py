@@ -13,7 +13,7 @@ from fairpost.store import workspaces
 class WorkspaceOut(ResponseModel):
     name: str
     region: str
-    pools: Annotated[list[str], Field(description="Of the operator's, that it may send through.")]
+    pools: Annotated[list[str], Field(description="Pools of the operator's that it may send through.")]
     created_at: Moment
     you: str
     scopes: list[Scope]
@@ -25,7 +25,7 @@ class KeyOut(ResponseModel):
     scopes: list[Scope]
     per_minute: int
     created_at: Moment
-    created_by: Annotated[str, Field(description="A manager, a key, the operator or the command line.")]
+    created_by: Annotated[str, Field(description="The manager, key, operator or command that made the change.")]
     expires_at: Moment | None
     revoked_at: Moment | None
     last_used_at: Moment | None
@@ -34,17 +34,19 @@ class KeyOut(ResponseModel):
 class ListedKey(KeyOut):
     maker: Annotated[
         str | None,
-        Field(description="The address of the member who made it, himself or with a key that he had made."),
+        Field(description="The address of the member who made it, directly or with another key."),
     ]
-    maker_role: Annotated[Role | None, Field(description="What this member is now.")]
+    maker_role: Annotated[Role | None, Field(description="This member's role now.")]
     is_maker_member: Annotated[
         bool | None,
-        Field(description="False: whoever made it is disabled, and may have the key still. Null: no member."),
+        Field(
+            description="False: its maker is disabled, and may still have the key. Null: it was not made by a member."
+        ),
     ]
 
 
 class NewKey(KeyOut):
-    key: Annotated[str, Field(description="Shown this once.")]
+    key: Annotated[str, Field(description="It is shown only once.")]
 
 
 class KeyIn(RequestModel):

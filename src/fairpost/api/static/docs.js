@@ -22,9 +22,15 @@ function said(words) {
   });
 }
 
+// What a reference of the document leads to, or the thing itself.
+function meant(each, all) {
+  const [, , kind, name] = (each.$ref || "").split("/");
+  return name ? all[kind][name] : each;
+}
+
 function shape(schema, all, depth = 0) {
   if (!schema) return "";
-  if (schema.$ref) return shape(all[schema.$ref.split("/").pop()], all, depth);
+  if (schema.$ref) return shape(meant(schema, all), all, depth);
   const pad = "  ".repeat(depth + 1);
   if (schema.anyOf || schema.oneOf) return (schema.anyOf || schema.oneOf).map((each) => shape(each, all, depth)).join(" | ");
   if (schema.enum) return schema.enum.map((each) => JSON.stringify(each)).join(" | ");
@@ -50,7 +56,7 @@ function operation(method, path, told, all) {
   for (const each of (told.description || "").split(/\n\n+/).filter(Boolean)) box.append(element("p", each));
   if ((told.parameters || []).length) {
     const table = element("table");
-    for (const each of told.parameters) {
+    for (const each of told.parameters.map((parameter) => meant(parameter, all))) {
       const row = element("tr");
       row.append(element("td", `${each.name}${each.required ? "" : "?"}`), element("td", each.in), element("td", each.description || shape(each.schema, all)));
       table.append(row);
@@ -60,7 +66,8 @@ function operation(method, path, told, all) {
   for (const [kind, content] of Object.entries((told.requestBody || {}).content || {})) {
     box.append(element("p", `takes ${kind}`), element("pre", shape(content.schema, all)));
   }
-  for (const [status, answer] of Object.entries(told.responses || {})) {
+  for (const [status, each] of Object.entries(told.responses || {})) {
+    const answer = meant(each, all);
     const content = (answer.content || {})["application/json"];
     const inner = element("details");
     const [first, ...rest] = (answer.description || "").split(/\n+/);
@@ -74,7 +81,7 @@ function operation(method, path, told, all) {
 }
 
 fetch("/openapi.json").then((answer) => answer.json()).then((told) => {
-  const all = (told.components || {}).schemas || {};
+  const all = told.components || {};
   const groups = new Map();
   for (const [path, methods] of Object.entries(told.paths)) {
     for (const [method, each] of Object.entries(methods)) {

@@ -20,15 +20,20 @@ class Asked(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     workspace: Annotated[
-        Text | None, Field(max_length=100, description="For admins: which; left out, the whole installation.")
+        Text | None, Field(max_length=100, description="For admins: the workspace. Omitted: the whole installation.")
     ] = None
-    region: Annotated[Text | None, Field(max_length=100, description="For admins: which region; the first.")] = None
-    name: Annotated[Text | None, Field(max_length=200, description="Which one, of a topic that has many.")] = None
+    region: Annotated[
+        Text | None, Field(max_length=100, description="For admins: the region. [default: the first]")
+    ] = None
+    name: Annotated[Text | None, Field(max_length=200, description="The name or id, for topics about one thing.")] = (
+        None
+    )
     having: Annotated[
-        Text | None, Field(max_length=100, description="Of accounts: those with this in name, address or pool.")
+        Text | None,
+        Field(max_length=100, description="For accounts: only those with this text in name, address or pool."),
     ] = None
-    situation: Annotated[Situation | None, Field(description="Of accounts: those in this situation.")] = None
-    screen: Annotated[Screen, Field(description="What its charts are drawn for.")] = Screen.WIDE
+    situation: Annotated[Situation | None, Field(description="For accounts: only those in this situation.")] = None
+    screen: Annotated[Screen, Field(description="The screen to draw charts for.")] = Screen.WIDE
 
     def only(self, names: Collection[str]) -> "Asked":
         return Asked(**self.model_dump(include=set(names)))

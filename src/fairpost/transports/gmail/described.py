@@ -5,8 +5,10 @@ from fairpost.transports.oauth.described import OAUTH, sign_in
 from fairpost.transports.oauth.settings import OauthKind
 
 ASKED = (
-    Setting(name="oauth", type=OAUTH, is_needed=True, about="Of a Google kind."),
-    Setting(name="subject", chars_max=320, about="The mailbox that a service account acts for; null: the address."),
+    Setting(name="oauth", type=OAUTH, is_needed=True, about="A Google kind."),
+    Setting(
+        name="subject", chars_max=320, about="The mailbox that a service account acts for. Null: the account's address."
+    ),
 )
 SHOWN = (
     Setting(name="oauth", type=OauthKind, is_needed=True),

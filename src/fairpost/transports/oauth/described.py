@@ -3,12 +3,13 @@
 from fairpost.transports.described import SECRET_BYTES_MAX, Entry, Group, Setting, SignIn
 from fairpost.transports.oauth.settings import OauthKind
 
+KEY_BYTES_MAX = 65_536  # Google's key files have 2.4 KB
 _ID = r"[A-Za-z0-9][A-Za-z0-9._\-]{0,199}"
 _ID_WORDS = "Letters, digits, dots and dashes"
 
 OAUTH = Group(
     name="OauthIn",
-    about="Which of these are needed depends on the kind; the others must be left out.",
+    about="The kind decides which of these are required; omit the others.",
     settings=(
         Setting(name="kind", type=OauthKind, is_needed=True),
         Setting(name="client_id", pattern=_ID, chars_max=200, about="Of the registered application."),
@@ -16,8 +17,18 @@ OAUTH = Group(
         Setting(
             name="client_secret", is_secret=True, chars_max=SECRET_BYTES_MAX, about="Of the registered application."
         ),
-        Setting(name="refresh_token", is_secret=True, chars_max=SECRET_BYTES_MAX, about="Of a person who allowed it."),
-        Setting(name="key", is_secret=True, about="The key file of a Google service account, as text."),
+        Setting(
+            name="refresh_token",
+            is_secret=True,
+            chars_max=SECRET_BYTES_MAX,
+            about="The refresh token of a person who gave consent.",
+        ),
+        Setting(
+            name="key",
+            is_secret=True,
+            chars_max=KEY_BYTES_MAX,
+            about="The key file of a Google service account, as text.",
+        ),
     ),
 )
 

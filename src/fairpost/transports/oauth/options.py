@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from fairpost.model.errors import FairpostError
+from fairpost.transports.oauth.described import KEY_BYTES_MAX
 from fairpost.transports.oauth.settings import OauthKind, OauthSettings
 from fairpost.transports.options import PASSWORD_BYTES_MAX, checked, read_file
-
-KEY_BYTES_MAX = 64 * 1024  # Google's key files have 2.4 KB
 
 
 class Provider(StrEnum):

@@ -7,10 +7,8 @@ from typing import Any
 
 from fairpost.transports.described import WrongSetting, one_line
 from fairpost.transports.oauth import public
-from fairpost.transports.oauth.described import ALLOWED, NEEDED
+from fairpost.transports.oauth.described import ALLOWED, KEY_BYTES_MAX, NEEDED
 from fairpost.transports.oauth.settings import OauthKind, OauthSettings
-
-KEY_BYTES_MAX = 65_536  # Google's key files have 2.4 KB
 
 
 def requested_oauth(given: Mapping[str, Any]) -> tuple[OauthSettings, str]:

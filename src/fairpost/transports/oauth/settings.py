@@ -7,7 +7,7 @@ from typing import Any
 
 
 class OauthKind(StrEnum):
-    """Who grants the tokens, and for what. In brackets: what is sealed."""
+    """Who grants the tokens, and for what."""
 
     GOOGLE_SERVICE_ACCOUNT = "google-service-account"  # acts for a mailbox of its Workspace (the key file)
     GOOGLE_PERSON = "google-refresh-token"  # a person allowed it (the refresh token and the client's secret)

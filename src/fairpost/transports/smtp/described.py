@@ -9,8 +9,8 @@ from fairpost.transports.oauth.settings import OauthKind
 
 ASKED = (
     Setting(name="host", is_needed=True, chars_min=1, chars_max=253),
-    Setting(name="port", type=int, least=1, most=65_535, about="Left out: 465, 587 or 25, as `security` has it."),
-    Setting(name="security", type=Security, default=Security.STARTTLS, about="With a login: implicit or starttls."),
+    Setting(name="port", type=int, least=1, most=65_535, about="[default: 465, 587 or 25, by `security`]"),
+    Setting(name="security", type=Security, default=Security.STARTTLS, about="With a login: `implicit` or `starttls`."),
     Setting(name="user", chars_min=1, chars_max=500, about="Null: no login."),
     Setting(name="password", is_secret=True, chars_max=SECRET_BYTES_MAX),
     Setting(name="oauth", type=OAUTH),
@@ -21,7 +21,7 @@ SHOWN = (
     Setting(name="security", type=Security, is_needed=True),
     Setting(name="user"),
     replace(HAS_SECRET, about="Whether a password or a token was given."),
-    Setting(name="oauth", type=OauthKind, about="Null: it logs in with a password, or not at all."),
+    Setting(name="oauth", type=OauthKind, about="Null: it logs in with a password, or without a login."),
     Setting(name="client_id"),
     Setting(name="tenant"),
 )
