@@ -16,7 +16,9 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Self
 
+from fairpost.model.durations import read_duration
 from fairpost.model.errors import NotFound, SettingsError
+from fairpost.model.names import is_name, is_pool
 from fairpost.model.sender import AbuseMode, Priority, Tier
 from fairpost.model.transport import Security
 from fairpost.model.urls import without_password
@@ -32,8 +34,6 @@ USERS_OF_A_WORKSPACE = 100  # inventing more of them lets nobody send more
 FILE_VARIABLE = "FAIRPOST_CONFIG"
 FILE_BYTES_MAX = 100_000  # with every setting explained, it has a few KB
 DAYS_MAX = 36_500
-UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
-PARTS = {"ms": timedelta(milliseconds=1), **UNITS}
 POLL_MIN, POLL_MAX = timedelta(milliseconds=100), timedelta(minutes=10)
 PASSWORD_BYTES_MAX = 10_000  # tokens can be long
 
@@ -250,19 +250,14 @@ def _shares(text: str) -> dict[Tier, int] | None:
 
 
 def _duration(text: str) -> timedelta | None:
-    matched = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
-    length = int(matched[1]) * UNITS[matched[2]] if matched else timedelta()
-    return length if timedelta() < length <= THROTTLE_MAX else None
+    length = read_duration(text)
+    return length if length is not None and timedelta() < length <= THROTTLE_MAX else None
 
 
 def _interval(text: str) -> timedelta | None:
-    """As Go writes them: 500ms, 5s, 1m30s."""
-    if not re.fullmatch(r"([0-9]{1,9}(\.[0-9]{1,9})?(ms|[smh])){1,4}", text):
-        return None
-    length = sum(
-        (float(n) * PARTS[unit] for n, _, unit in re.findall(r"([0-9]+(\.[0-9]+)?)(ms|[smh])", text)), timedelta()
-    )
-    return length if POLL_MIN <= length <= POLL_MAX else None
+    """As Go writes them, too: 500ms, 5s, 1m30s."""
+    length = read_duration(text, is_fine=True)
+    return length if length is not None and POLL_MIN <= length <= POLL_MAX else None
 
 
 def _host(text: str) -> str | None:
@@ -292,7 +287,7 @@ def _installation(text: str) -> str | None:
 
 
 def _account(text: str) -> str | None:
-    return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) else None
+    return text if is_name(text) else None
 
 
 def _milliseconds(text: str) -> timedelta | None:
@@ -325,7 +320,7 @@ def _ports(text: str) -> frozenset[int] | None:
 
 
 def _pool(text: str) -> str | None:
-    return text if len(text) <= 100 and text.isprintable() and not text.startswith("@") else None
+    return text if is_pool(text) else None
 
 
 def _public_url(text: str) -> str | None:

@@ -86,7 +86,7 @@ async def test_an_invitation_by_e_mail_has_the_link_and_ends_with_it(desk: Desk)
         assert link in email["text_body"]
         assert link in email["html_body"]
         assert "Grace Hopper" in email["text_body"]
-        assert "48 hours" in email["text_body"]
+        assert "2 days" in email["text_body"]
         assert (email["class"], email["expires_at"]) == ("bulk", T0 + INVITATION_LIFE)
 
 

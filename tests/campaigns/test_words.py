@@ -14,7 +14,6 @@ from fairpost.campaigns.words import (
     DURATION_S_MAX,
     EVERY_DAY,
     GAP_S_MAX,
-    duration_in_words,
     duration_s,
     gap,
     gap_in_words,
@@ -27,6 +26,7 @@ from fairpost.campaigns.words import (
     weekdays_in_words,
 )
 from fairpost.model.campaign import Gap
+from fairpost.model.durations import write_duration
 from tests.facts import missing
 
 CLOCKS = st.builds(time, hour=st.integers(0, 23), minute=st.integers(0, 59), second=st.sampled_from([0, 1, 59]))
@@ -69,7 +69,7 @@ def test_a_duration_ends_after_a_year() -> None:
 
 @given(st.integers(0, DURATION_S_MAX))
 def test_a_duration_is_read_as_it_was_printed(seconds: int) -> None:
-    assert duration_s(duration_in_words(seconds)) == seconds
+    assert duration_s(write_duration(seconds)) == seconds
 
 
 @pytest.mark.parametrize(

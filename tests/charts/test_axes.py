@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fairpost.charts import Axis, Unit
-from fairpost.charts.axes import VALUE_MAX, Scale, duration, span, ticks_around
+from fairpost.charts.axes import VALUE_MAX, Scale, span, ticks_around
 from fairpost.charts.frame import x_extent, x_ticks
 from fairpost.charts.lines import thinned
 from fairpost.charts.text import escaped, shortened, text_width, wrapped
@@ -106,22 +106,6 @@ def test_ticks_are_round_in_their_unit() -> None:
     )
     assert shown(Axis(unit=Unit.DURATION, log=True), 60, 604_800) == ["1 min", "10 min", "1 h", "6 h", "1 d", "7 d"]
     assert shown(Axis(log=True), 1, 10_000) == ["1", "10", "100", "1,000", "10,000"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0"),
-        (0.25, "250 ms"),
-        (1.5, "1.5 s"),
-        (90, "1 min 30 s"),
-        (3_600, "1 h"),
-        (90_061, "1 d 1 h"),
-        (-60, "−1 min"),
-    ],
-)
-def test_a_duration_is_said_in_its_two_largest_units(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 @given(st.lists(values, min_size=2, max_size=20), st.booleans())

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from fairpost.cli.forecast_view import bar, length_in_words
+from fairpost.cli.forecast_view import bar
 from fairpost.system import clock
 from tests.cli.conftest import Cli, missing
 
@@ -142,7 +142,3 @@ def test_what_cannot_be_is_said_in_one_line(bare: Cli, tmp_path: Path) -> None:
 
 def test_a_bar_is_as_long_as_its_part() -> None:
     assert [bar(part) for part in (0, 0.0001, 0.5, 1)] == ["", "▏", "█" * 20, "█" * 40]
-
-
-def test_a_length_is_said_in_its_two_largest_units() -> None:
-    assert [length_in_words(s) for s in (0, 59, 3600, 101_097)] == ["0 s", "59 s", "1 h", "1 d 4 h"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairpost.model.errors import FairpostError, NotFound, Refusal
-from fairpost.model.workspace import WORKSPACE_NAME
+from fairpost.model.names import WORKSPACE_NAME
 from fairpost.store.directory import place, placements, region_of
 from fairpost.store.store import Store
 from tests.regions.conftest import Regions

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairpost.model.errors import Refusal
+from fairpost.model.names import LENT_POOL
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan
 from fairpost.providers.domain_proof import WrongDomain, provable_domain
 
 SENDERS_MAX = 100  # of one loan
-_POOL = re.compile(r"[^@\x00-\x1f=,;/][^\x00-\x1f=,;/]{0,99}")
 _ADDRESS = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s]+")
 
 
@@ -51,7 +51,7 @@ def first_loans(workspace: str, operator: Operator) -> list[Loan]:
 
 
 def _loan(written: Lent, number: int) -> Loan:
-    if not _POOL.fullmatch(written.pool):
+    if not LENT_POOL.fullmatch(written.pool):
         raise Refusal("loan.bad_pool", number=number, pool=written.pool)
     if not 1 <= len(written.senders) <= SENDERS_MAX:
         raise Refusal("loan.bad_count", number=number, most=SENDERS_MAX, count=len(written.senders))

@@ -14,9 +14,10 @@ from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import Service, service_of
 from fairpost.auth import codes, sessions
 from fairpost.model.ids import EmailId
+from fairpost.model.names import WORKSPACE_NAME
 from fairpost.model.person import Person, Role, Session
 from fairpost.model.public_ids import PublicIds
-from fairpost.model.workspace import SERVICE_WORKSPACE, WORKSPACE_NAME, Scope
+from fairpost.model.workspace import SERVICE_WORKSPACE, Scope
 from fairpost.regions.directory import HOME
 from fairpost.store import workspaces
 from fairpost.store.store import Store

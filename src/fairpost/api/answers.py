@@ -21,6 +21,7 @@ from pydantic import (
 from starlette.responses import JSONResponse
 
 from fairpost.api.errors import CODES, ApiError
+from fairpost.model.names import NAME
 from fairpost.model.public_ids import SIGNS
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 When = Annotated[AwareDatetime, BeforeValidator(_is_text), AfterValidator(_within_reason)]  # of a request
 # No NUL: PostgreSQL has no place for it.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Name = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 INTEGER_MAX = 2_147_483_647  # of PostgreSQL
 Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail address; case does not matter.")]

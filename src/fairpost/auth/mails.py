@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
+from fairpost.model.durations import say_roughly
 from fairpost.model.errors import FairpostError
 from fairpost.model.person import Offered, Person
 from fairpost.model.workspace import SERVICE_WORKSPACE
@@ -91,5 +92,4 @@ class ServiceMail:
 
 
 def _in_words(until: datetime, now: datetime) -> str:
-    hours = round((until - now).total_seconds() / 3600)
-    return f"{hours} hours" if hours != 1 else "1 hour"
+    return say_roughly((until - now).total_seconds())

@@ -7,13 +7,13 @@ from difflib import unified_diff
 
 from fairpost.campaigns.file import CampaignFile, FileStep
 from fairpost.campaigns.words import (
-    duration_in_words,
     gap_in_words,
     hours_in_words,
     ramp_up_in_words,
     weekdays_in_words,
 )
 from fairpost.model.campaign import Schedule
+from fairpost.model.durations import write_duration
 from fairpost.model.sender import fold_user
 from fairpost.model.window import SendingWindow
 
@@ -129,7 +129,7 @@ def _window_facts(window: SendingWindow | None) -> Facts:
 def _step_facts(step: FileStep, *, is_first: bool) -> Facts:
     content = step.content
     return {
-        "delay": None if is_first else duration_in_words(step.delay_s),
+        "delay": None if is_first else write_duration(step.delay_s),
         "template": step.template_name,
         "subject": content.subject if content and (is_first or step.own_subject) else None,
         "own_subject": "true" if content is None and step.own_subject else None,

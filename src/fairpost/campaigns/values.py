@@ -10,16 +10,15 @@ from typing import Any
 from fairpost.campaigns import words
 from fairpost.campaigns.words import shown
 from fairpost.model.campaign import Gap
+from fairpost.model.names import NAME_RULE, POOL_CHARS_MAX, is_name
 from fairpost.model.window import RAMP_UP_DAYS
 
 LISTS_MAX = 100
 HOLIDAYS_MAX = 1_000
 WHOLE_MAX = 1_000_000_000  # more is a slip
 LINE_CHARS_MAX = 200
-POOL_CHARS_MAX = 100
 YEARS = range(1970, 2200)  # as for e-mails
 
-_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -47,10 +46,8 @@ def line(value: Any, chars_max: int = LINE_CHARS_MAX, like: str = "acme") -> str
 
 def name(value: Any) -> str:
     given = text(value, "spring")
-    if not _NAME.fullmatch(given):
-        raise ValueError(
-            f"must be 1..100 letters, digits or . _ - and begin with a letter or digit, got {shown(given)}"
-        )
+    if not is_name(given):
+        raise ValueError(f"must be {NAME_RULE}, got {shown(given)}")
     return given
 
 

@@ -10,6 +10,7 @@ from datetime import time
 from decimal import Decimal
 
 from fairpost.model.campaign import Gap
+from fairpost.model.durations import read_duration, write_duration
 from fairpost.model.window import RAMP_UP_DAYS
 
 RampUp = tuple[int, tuple[int, ...]]  # the days over which it is even, or else the percents of each day
@@ -25,9 +26,7 @@ EVERY_DAY = frozenset(range(1, 8))
 WHOLE_DAY = (time(), time())
 NO_RAMP_UP: RampUp = (0, ())
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-UNITS_S = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
-_DURATION = re.compile(" ?".join(f"(?:([0-9]{{1,9}}) ?{unit})?" for unit in UNITS_S))
 _SECONDS = r"([0-9]{1,9}(?:\.[0-9]+)?) ?s?"
 _GAP = re.compile(f"{_SECONDS}(?: ?[-–] ?{_SECONDS})?")
 _CLOCK = "([0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)"
@@ -38,22 +37,12 @@ _PERCENT = re.compile("([0-9]{1,9}) ?%?")
 
 def duration_s(text: str) -> int:
     """`3d`, `12h`, `1d 12h`."""
-    found = _DURATION.fullmatch(_tidy(text))
-    if not found or not any(found.groups()):
+    length = read_duration(_tidy(text))
+    if length is None:
         raise ValueError(f'must be a time like 3d, 12h, 30m or "1d 12h", got {shown(text)}')
-    seconds = sum(int(count or 0) * unit_s for count, unit_s in zip(found.groups(), UNITS_S.values(), strict=True))
-    if seconds > DURATION_S_MAX:
-        raise ValueError(f"must be at most {duration_in_words(DURATION_S_MAX)}, got {shown(text)}")
-    return seconds
-
-
-def duration_in_words(seconds: int) -> str:
-    words, left = [], seconds
-    for unit, unit_s in list(UNITS_S.items())[1:]:  # without weeks: 14d says more than 2w
-        count, left = divmod(left, unit_s)
-        if count:
-            words.append(f"{count}{unit}")
-    return " ".join(words) or "0s"
+    if length.total_seconds() > DURATION_S_MAX:
+        raise ValueError(f"must be at most {write_duration(DURATION_S_MAX)}, got {shown(text)}")
+    return int(length.total_seconds())
 
 
 def weekdays(text: str) -> frozenset[int]:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from fairpost.campaigns.file import CampaignFile, FileStep
-from fairpost.campaigns.words import duration_in_words, gap_in_words, hours_in_words, weekdays_in_words
+from fairpost.campaigns.words import gap_in_words, hours_in_words, weekdays_in_words
 from fairpost.model.campaign import Schedule
+from fairpost.model.durations import write_duration
 from fairpost.model.window import Quota, SendingWindow
 
 _ESCAPED = re.compile(r'[\x00-\x08\x0a-\x1f\x7f"\\]')
@@ -64,7 +65,7 @@ def _quota(quota: Quota) -> Iterator[str]:
 def _step(step: FileStep, *, is_first: bool) -> Iterator[str]:
     yield "[[step]]"
     if not is_first:
-        yield f"delay = {_quoted(duration_in_words(step.delay_s))}"
+        yield f"delay = {_quoted(write_duration(step.delay_s))}"
     if step.content is None:
         yield f"template = {_quoted(step.template_name or '')}"
         if step.own_subject:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from itertools import chain, count, takewhile
 from zoneinfo import ZoneInfo
 
+from fairpost.model.durations import say_duration
+
 VALUE_MAX = 1e15  # up to there, a float has digits to spare
 TICKS_MAX = 12
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
@@ -44,7 +46,7 @@ class Axis:
             case Unit.PERCENT:
                 return f"{value * 100:,.1f}".removesuffix(".0") + "%"
             case Unit.DURATION:
-                return duration(value)
+                return say_duration(value) if value else "0"
             case Unit.MOMENT:
                 return f"{datetime.fromtimestamp(value, ZoneInfo(self.timezone)):%Y-%m-%d %H:%M:%S}".removesuffix(":00")
             case Unit.NUMBER:
@@ -122,22 +124,6 @@ def ticks_around(axis: Axis, low: float, high: float, *, most: int) -> Sequence[
     raise AssertionError("three ticks are around any range")
 
 
-def duration(seconds: float, *, units: int = 2) -> str:
-    """The largest of its units: 1 h 30 min."""
-    if seconds < 0:
-        return f"−{duration(-seconds, units=units)}"
-    if seconds < 1:
-        return f"{_rounded(seconds * 1_000)} ms" if seconds else "0"
-    if seconds < 10 and seconds != int(seconds):
-        return f"{seconds:.1f} s"
-    left, said = round(seconds), []
-    for length, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (1, "s")):
-        amount, left = divmod(left, length)
-        if amount:
-            said.append(f"{amount:,} {name}")
-    return " ".join(said[:units])
-
-
 def days_in_words(axis: Axis, low: float, high: float) -> str:
     """Which days a time axis shows, and on whose clock."""
     first, last = (f"{at.day} {at:%b} {at.year}" for at in (_local(axis, low), _local(axis, high)))
@@ -176,7 +162,7 @@ def _multiples(axis: Axis, step: float, low: float, high: float) -> list[Tick]:
 
 def _tick_words(axis: Axis, value: float, step: float) -> str:
     if axis.unit is Unit.DURATION and step >= 1:
-        return duration(value, units=4)
+        return say_duration(value, units=4) if value else "0"
     percent = axis.unit is Unit.PERCENT
     shown, step = (value * 100, step * 100) if percent else (value, step)
     unit = "%" if percent else " s" if axis.unit is Unit.DURATION else ""

@@ -17,6 +17,7 @@ from fairpost.cli.session import with_store
 from fairpost.cli.trial import print_trial, trial_facts
 from fairpost.model.account import LIMITS, AccountStatus
 from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.names import NAME_RULE, POOL_RULE, is_name, is_pool
 from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
@@ -426,17 +427,13 @@ def _no_account(name: str) -> NotFound:
 
 
 def _require_name(name: str) -> None:
-    import re
-
     if "/" in name:
         workspace, _, own = name.partition("/")
         raise FairpostError(
             f"An account of a workspace is added with its own name: fairpost account add {own} --workspace {workspace}"
         )
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        raise FairpostError(
-            f"NAME must be 1..100 letters, digits and ._-, beginning with a letter or digit, got {name!r}"
-        )
+    if not is_name(name):
+        raise FairpostError(f"NAME must be {NAME_RULE}, got {name!r}")
 
 
 async def _require_workspace(store: "Store", name: str) -> None:
@@ -454,8 +451,8 @@ def _pool_of(name: str, pool: str) -> str:
 
 
 def _require_pool(pool: str) -> None:
-    if pool.startswith("@") or not 1 <= len(pool) <= 100 or not pool.isprintable():
-        raise FairpostError(f"--pool must be 1..100 characters on one line, not beginning with @, got {pool!r}")
+    if not is_pool(pool):
+        raise FairpostError(f"--pool must be {POOL_RULE}, got {pool!r}")
 
 
 def _display_name(name: str | None) -> str | None:

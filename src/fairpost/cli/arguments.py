@@ -1,16 +1,15 @@
 """How ids, moments, spans of time and addresses to listen on are written on the command line. A wrong one is told at once."""
 
-import re
 from datetime import datetime, timedelta
 
 import typer
 
+from fairpost.model.durations import read_duration
 from fairpost.model.public_ids import is_email_id
 from fairpost.model.states import SequenceWord, State
 
 LIMIT_MAX = 2**31 - 1  # an integer
 
-_SPAN = re.compile(r"(?:(\d{1,7})d)?(?:(\d{1,7})h)?(?:(\d{1,7})m)?(?:(\d{1,7})s)?", re.ASCII)
 _SPAN_MAX = timedelta(days=3650)
 
 
@@ -48,11 +47,9 @@ def moment(text: str) -> datetime:
 
 
 def span(text: str) -> timedelta:
-    match = _SPAN.fullmatch(text)
-    if not text or match is None:
+    length = read_duration(text)
+    if length is None:
         raise typer.BadParameter(f"{text!r} is no span of time; write it like 30s, 15m, 1h, 2d or 1h30m")
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if not timedelta() < length <= _SPAN_MAX:
         raise typer.BadParameter(f"{text!r} is out of range: 1s to {_SPAN_MAX.days}d")
     return length

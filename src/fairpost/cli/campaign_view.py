@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fairpost.cli.output import iso, plain, print_pairs, print_table
+from fairpost.model.durations import write_duration
 
 if TYPE_CHECKING:
     from fairpost.observe.campaigns import CampaignView
@@ -24,7 +25,7 @@ COLUMNS = (
 
 
 def print_campaign(view: "CampaignView") -> None:
-    from fairpost.campaigns.words import duration_in_words, gap_in_words
+    from fairpost.campaigns.words import gap_in_words
     from fairpost.reasons.rendering import command, told
 
     campaign, progress = view.campaign, view.progress
@@ -55,7 +56,7 @@ def print_campaign(view: "CampaignView") -> None:
         (
             number,
             step.template,
-            "" if number == 1 else duration_in_words(step.delay_s),
+            "" if number == 1 else write_duration(step.delay_s),
             *(f"{progress.by_step.get(number, {}).get(each, 0):,}" for each in used),
         )
         for number, step in enumerate(campaign.steps, 1)

@@ -89,7 +89,7 @@ def course_in_words(view: "CourseView") -> "Iterator[str]":
 
 
 def _drift(view: "CourseView") -> str:
-    from fairpost.cli.forecast_view import length_in_words
+    from fairpost.model.durations import say_duration
     from fairpost.policy.forecast import Foreseen
 
     if view.drift_s is None or not isinstance(view.foretold, Foreseen):
@@ -97,7 +97,9 @@ def _drift(view: "CourseView") -> str:
     whole_s = (view.foretold.ends_at - view.foretold.made_at).total_seconds()
     if abs(view.drift_s) <= max(60, EVEN * whole_s):
         return ", as foreseen at the launch"
-    return f", {length_in_words(abs(view.drift_s))} {'later' if view.drift_s > 0 else 'sooner'} than foreseen at the launch"
+    return (
+        f", {say_duration(abs(view.drift_s))} {'later' if view.drift_s > 0 else 'sooner'} than foreseen at the launch"
+    )
 
 
 def _print_points(view: "CourseView") -> None:

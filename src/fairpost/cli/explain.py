@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from fairpost.cli.output import AsJson, error_line, iso, print_json, print_pairs
+from fairpost.model.durations import say_duration
 from fairpost.model.report import Channel, Reached, Reply, Report, Step
 
 if TYPE_CHECKING:
@@ -330,15 +331,10 @@ def _of_the_email(email: str) -> str:
             return "goes back to the queue and keeps its tries; another account of its pool may take it at once"
         case _:
             plans = (
-                f"{email_class}: {', '.join(_span(delay) for delay in delays)}"
+                f"{email_class}: {', '.join(say_duration(delay.total_seconds()) for delay in delays)}"
                 for email_class, delays in DELAYS.items()
             )
             return f"uses up a try and waits by its plan ({'; '.join(plans)})"
-
-
-def _span(delay: timedelta) -> str:
-    minutes = int(delay.total_seconds() // 60)
-    return f"{minutes // 60} h" if minutes >= 60 else f"{minutes} min"
 
 
 def _of_the_account(account: str, explained: Explained) -> str:

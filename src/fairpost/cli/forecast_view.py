@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 from fairpost.cli.output import plain, print_table
+from fairpost.model.durations import say_duration
 from fairpost.policy.forecast import Forecast, Suggestion
 from fairpost.policy.forecast.buckets import buckets
 
@@ -20,7 +21,6 @@ ACCOUNTS_SHOWN_MAX = 12
 BAR_WIDTH = 40
 EMPTY_ROWS_MAX = 3  # more in a row are left out
 EIGHTHS = " ▏▎▍▌▋▊▉"
-UNITS_S = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
 
 
 def facts(found: Forecast, helpful: "Sequence[Suggestion]") -> dict[str, Any]:
@@ -49,7 +49,7 @@ def show(found: Forecast, helpful: "Sequence[Suggestion]", asked: "Asked") -> No
     accounts = len(asked.senders)
     typer.echo(
         f"{found.emails:,} e-mails through {accounts:,} account{'s' if accounts > 1 else ''}: done {_moment(found.ends_at, timezone)} "
-        f"({timezone}), in {length_in_words(found.finished_after_s)}."
+        f"({timezone}), in {say_duration(found.finished_after_s)}."
     )
     if found.starts_at > asked.now:
         typer.echo(f"The first goes out {_moment(found.starts_at, timezone)}.")
@@ -100,16 +100,6 @@ def bar(part: float) -> str:
     """Of the whole width, to an eighth of a character; what is more than nothing is seen."""
     eighths = max(round(part * BAR_WIDTH * 8), 1 if part > 0 else 0)
     return ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip()
-
-
-def length_in_words(seconds: float) -> str:
-    """In its two largest units."""
-    words, left = [], round(seconds)
-    for unit, unit_s in UNITS_S.items():
-        count, left = divmod(left, unit_s)
-        if count:
-            words.append(f"{count:,} {unit}")
-    return " ".join(words[:2]) or "0 s"
 
 
 def _moment(moment: "datetime | None", timezone: str) -> str:

@@ -5,15 +5,14 @@ from typing import Annotated
 import typer
 
 from fairpost.model.errors import FairpostError
+from fairpost.model.names import NAME_RULE, is_name
 from fairpost.settings import read_settings
 
 
 def require_name(what: str, text: str) -> None:
     """`what`: how the help calls it."""
-    import re
-
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text):
-        raise FairpostError(f"{what} must be letters, digits and ._- (1..100), like spring; got {text!r}")
+    if not is_name(text):
+        raise FairpostError(f"{what} must be {NAME_RULE}, like spring; got {text!r}")
 
 
 def checked_name(text: str) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairpost.model.durations import say_roughly
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -94,11 +96,5 @@ def when(moment: datetime | None, now: datetime) -> str:
 
 
 def _distance(ahead: timedelta) -> str:
-    seconds = abs(ahead.total_seconds())
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            amount = f"{seconds / size:.0f} {unit}"
-            break
-    else:
-        amount = f"{seconds:.0f} s"
+    amount = say_roughly(abs(ahead.total_seconds()), is_short=True)
     return f"in {amount}" if ahead > timedelta() else f"{amount} ago"

@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from fairpost.campaigns.words import DAYS, duration_in_words, hours_in_words, weekdays_in_words
+from fairpost.campaigns.words import DAYS, hours_in_words, weekdays_in_words
 from fairpost.cli.output import print_pairs, print_table
+from fairpost.model.durations import write_duration
 from fairpost.policy import windows
 from fairpost.policy.calendar import day_start
 from fairpost.policy.quotas import allowed_on, day_number
@@ -227,7 +228,7 @@ class ShownSchedule:
         return f"{self._wall(span[0]):%H:%M}–{end}"
 
     def _ahead(self, moment: datetime) -> str:
-        away = duration_in_words(int((moment - self.now) / timedelta(minutes=1)) * 60)
+        away = write_duration(int((moment - self.now) / timedelta(minutes=1)) * 60)
         is_today = windows.local_day(self.timezone, moment) == windows.local_day(self.timezone, self.now)
         clock = f"{self._wall(moment):%H:%M}" if is_today else self._local(moment)
         return f"{clock} ({f'in {away}' if away != '0s' else 'in less than a minute'})"

@@ -10,6 +10,7 @@ from fairpost.cli.names import Workspace, checked_name, chosen
 from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.campaign import Step
+from fairpost.model.durations import write_duration
 from fairpost.model.errors import FairpostError
 
 if TYPE_CHECKING:
@@ -174,14 +175,12 @@ def _step(text: str, *, is_first: bool) -> Step:
 
 
 def _facts(stored: "StoredSequence") -> dict[str, Any]:
-    from fairpost.campaigns.words import duration_in_words
-
     steps = [
         {
             "step": number,
             "template": s.template,
             "delay_s": s.delay_s,
-            "delay": duration_in_words(s.delay_s),
+            "delay": write_duration(s.delay_s),
             "own_subject": s.own_subject,
         }
         for number, s in enumerate(stored.steps, 1)
@@ -225,9 +224,7 @@ def _in_a_row(steps: "Sequence[Step]") -> str:
 
 
 def _delay(step: Step) -> str:
-    from fairpost.campaigns.words import duration_in_words
-
-    return duration_in_words(step.delay_s)
+    return write_duration(step.delay_s)
 
 
 def _campaigns_in_words(stored: "StoredSequence") -> str:

@@ -1,11 +1,9 @@
 """Those who share an installation, and what opens their doors."""
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-WORKSPACE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # never an address: it stands in logs and in the directory
 SERVICE_WORKSPACE = "fairpost"  # of the e-mails that the service itself sends
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from fairpost.model.account import AccountRuntime
+from fairpost.model.durations import say_roughly
 from fairpost.model.rights import MIGRATE, RightKind, how_to_grant, names
 from fairpost.model.transport import ENVIRONMENT, ServerSettings
 from fairpost.policy.conditions import Condition, Tone, diagnose, of_account, of_pause
@@ -241,7 +242,7 @@ def _held_back(name: str, found: Sequence[Holdback]) -> Check:
 
 
 def _since(one: Holdback) -> str:
-    age = f", open for {_span(one.age_s)}: vacuum waits for it" if one.age_s is not None else ""
+    age = f", open for {say_roughly(one.age_s)}: vacuum waits for it" if one.age_s is not None else ""
     kept = f", keeps {one.kept_bytes / 1_000_000_000:,.1f} GB of the log" if one.kept_bytes is not None else ""
     return age + kept
 
@@ -459,13 +460,6 @@ def _mail(engine: Engine) -> Iterable[Check]:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     return ", ".join(names[:NAMED_MAX]) + more
-
-
-def _span(seconds: float) -> str:
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} seconds"
 
 
 def _grade(value: float, *, note: float, problem: float) -> Grade:

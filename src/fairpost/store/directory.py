@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fairpost.model.errors import NotFound, Refusal
-from fairpost.model.workspace import WORKSPACE_NAME
+from fairpost.model.names import WORKSPACE_NAME
 from fairpost.store.store import Store
 from fairpost.system import clock
 

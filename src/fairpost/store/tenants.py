@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from fairpost.model.errors import MigrationError
+from fairpost.model.names import WORKSPACE_NAME
 from fairpost.model.rights import MIGRATE, how_to_grant, names
-from fairpost.model.workspace import WORKSPACE_NAME
 from fairpost.store.connections import Statements
 from fairpost.store.rights import TENANT, missing_of_tenant
 

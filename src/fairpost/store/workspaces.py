@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairpost.model.errors import NotFound, Refusal
+from fairpost.model.names import WORKSPACE_NAME
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import (
     SERVICE_WORKSPACE,
-    WORKSPACE_NAME,
     ApiKey,
     AuditEntry,
     Domain,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Self
 
+from fairpost.model.durations import read_duration
 from fairpost.templates.folder import NAME, NAME_RULE, Problem, Source
 from fairpost.templates.reader import RESERVED
 from fairpost.templates.rendering import CONTROLS, VALUE_CHARS_MAX, Unrenderable
@@ -22,8 +23,6 @@ LINE_RULE = f"one line of text, of up to {WORDS_CHARS_MAX:,} characters"
 EXPIRES_MAX = timedelta(days=365)
 
 COLOUR = re.compile("#[0-9a-fA-F]{6}")
-DURATION = re.compile("([1-9][0-9]{0,5})(s|m|h|d)")
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")  # would turn round what stands after it
 OTHER_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]+")  # all but the line feed
 URL = re.compile(
@@ -249,9 +248,8 @@ class _Table:
         value = self._take(key, str, False)
         if value is None:
             return None
-        found = DURATION.fullmatch(value)
-        duration = timedelta(**{UNITS[found[2]]: int(found[1])}) if found else None
-        if duration is None or duration > EXPIRES_MAX:
+        duration = read_duration(value)
+        if duration is None or not timedelta() < duration <= EXPIRES_MAX:
             self._refuse(key, 'must be a time like "10m", "1h" or "7d", up to a year')
             return None
         return duration

@@ -11,8 +11,9 @@ from fairpost.api.answers import Answer, Page, Removed, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.shapes.sequences import Delayed, SequenceIn, SequenceName, SequenceOut, StepOut
-from fairpost.campaigns.words import duration_in_words, duration_s
+from fairpost.campaigns.words import duration_s
 from fairpost.model.campaign import Step
+from fairpost.model.durations import write_duration
 from fairpost.model.errors import NotFound
 from fairpost.store import templates
 from fairpost.store.templates import StoredSequence
@@ -100,7 +101,7 @@ def steps_out(steps: Sequence[Step]) -> list[StepOut]:
         StepOut(
             step=number,
             template=step.template,
-            delay=duration_in_words(step.delay_s),
+            delay=write_duration(step.delay_s),
             delay_s=step.delay_s,
             own_subject=step.own_subject,
         )

@@ -14,7 +14,7 @@ from fairpost.api.answers import (
 )
 from fairpost.api.shapes.auth import Address, PersonName
 from fairpost.api.shapes.pools import LoanOut
-from fairpost.model.workspace import WORKSPACE_NAME
+from fairpost.model.names import WORKSPACE_NAME
 
 NamePath = Annotated[str, Path(pattern=f"^{WORKSPACE_NAME.pattern}$", description="The workspace.")]
 AuditRegion = Annotated[

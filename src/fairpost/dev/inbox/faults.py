@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
+from fairpost.model.durations import read_duration
+
 
 class Step(StrEnum):
     CONNECT = "connect"
@@ -104,8 +106,6 @@ REPLIES = {
 _FAULT = re.compile(r"([a-z]+)=([a-z-]+)(?::(.*?))?(?:%(\d{1,4}))?", re.DOTALL | re.ASCII)
 _TAG = re.compile(rf"({'|'.join(Step)})-(cut-after|{'|'.join(Kind)})(?:-([^%]*))?(%\d{{1,4}})?", re.ASCII)
 _REPLY = re.compile(r"([45][0-5]\d)(?: (.+))?", re.ASCII)
-_SPAN = re.compile(r"(\d{1,7})(ms|s|m)", re.ASCII)
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60}
 
 
 def parse(text: str) -> Fault:
@@ -180,8 +180,8 @@ def _reply(step: Step, kind: Kind, detail: str | None) -> str:
 
 
 def _seconds(detail: str) -> float:
-    match = _SPAN.fullmatch(detail)
-    seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
+    length = read_duration(detail, is_fine=True)
+    seconds = length.total_seconds() if length is not None else 0
     if not 0 < seconds <= DELAY_S_MAX:
         raise ValueError(f"delay takes a time of 1ms to {DELAY_S_MAX // 60}m, like 500ms or 5s; got {detail!a}")
     return seconds

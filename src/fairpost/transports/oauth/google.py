@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from fairpost.model.durations import say_duration
 from fairpost.system import clock
 from fairpost.transports.oauth import public
 from fairpost.transports.oauth.errors import Refused, Unreachable
 from fairpost.transports.oauth.http import Answer, TokenHttp, require_safe
 from fairpost.transports.oauth.secrets import read_refresh_secret
 from fairpost.transports.oauth.tokens import AccessToken, KeptTokens
-from fairpost.transports.oauth.words import shown, span
+from fairpost.transports.oauth.words import shown
 
 SCOPES = ("https://mail.google.com/",)  # the only one that SMTP takes
 ASSERTION_S = 3600  # the longest that Google allows
@@ -116,7 +117,7 @@ class GoogleServiceAccount(KeptTokens):
         if abs(skew) > SKEW_MAX and (error == "invalid_grant" or "iat" in lower):
             way = "behind" if skew > timedelta() else "ahead of"
             return Unreachable(
-                f"{what} The clock of this machine is {span(skew)} {way} Google's. Set it right: timedatectl set-ntp true"
+                f"{what} The clock of this machine is {say_duration(abs(skew).total_seconds())} {way} Google's. Set it right: timedatectl set-ntp true"
             )  # no fault of the account's: it works again with the clock
         if "short-lived" in lower or "timeframe" in lower:
             return Unreachable(f"{what} Compare the clock of this machine with the true time: timedatectl set-ntp true")
