@@ -38,6 +38,11 @@ POLL_MIN, POLL_MAX = timedelta(milliseconds=100), timedelta(minutes=10)
 PASSWORD_BYTES_MAX = 10_000  # tokens can be long
 
 
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     home: Path
@@ -75,6 +80,7 @@ class Settings:
     patience_bulk: timedelta
     engine: bool  # False: nothing is sent from here
     poll_interval: timedelta
+    log_format: LogFormat | None  # None: for people on a terminal, text elsewhere
     smtp_host: str | None  # None: the environment gives no account
     smtp_port: int | None
     smtp_tls: Security | None
@@ -605,6 +611,13 @@ SETTINGS = (
         help="How long at most from one look of an engine to the next, for work that it is not told about. It looks every two seconds anyway.",
         read=_interval,
         aliases=(Alias("EMAIL_WORKER_POLL_INTERVAL", POLL_RULE, _interval),),
+    ),
+    Setting(
+        name="log_format",
+        default=None,
+        rule="text or json",
+        help="How long-running commands write their log. Where it is not set: for people on a terminal, text elsewhere.",
+        read=_one_of(LogFormat),
     ),
     Setting(
         name="smtp_host",

@@ -15,6 +15,7 @@ from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
 from fairpost.auth.mails import ServiceMail
+from fairpost.model.reason import Reason
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
 from fairpost.portals import built_in_portals
 from fairpost.regions.directory import MAIN, Directory, Region
@@ -31,9 +32,9 @@ ANSWER_S_MAX = 120  # of the database and of the service: only against waiting f
 
 
 @cache
-def _app() -> tuple[FastAPI, list[str]]:
+def _app() -> tuple[FastAPI, list[Reason]]:
     """One for all tests of a process, and its log: at its first request it spends half a second on what it may be asked."""
-    log: list[str] = []
+    log: list[Reason] = []
     return build_app(None, log=log.append), log
 
 
@@ -51,7 +52,7 @@ async def _resolve(host: str, port: int) -> list[str]:
 class Api:
     url: str
     store: Store  # sees everything
-    log: list[str]
+    log: list[Reason]
     service: Service
 
     async def workspace(

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
+from fairpost.model.reason import Reason
 from fairpost.settings import Settings
 from fairpost.startup.service import client_limits, open_service
 from fairpost.store.store import Store
@@ -37,7 +38,7 @@ def every_operation() -> list[Operation]:
 @dataclass(slots=True)
 class Served:
     loop: asyncio.AbstractEventLoop
-    log: list[str] = field(default_factory=list)
+    log: list[Reason] = field(default_factory=list)
     port: int = 0
     app: FastAPI = None  # type: ignore[assignment]
     store: Store = None  # type: ignore[assignment]  # sees everything
@@ -64,7 +65,9 @@ def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda ap
     problems: list[BaseException] = []
 
     async def serve() -> None:
-        async with open_service(settings, answer_s_max=ANSWER_S_MAX, resolver=_without_network()) as service:
+        async with open_service(
+            settings, answer_s_max=ANSWER_S_MAX, resolver=_without_network(), log=it.log.append
+        ) as service:
             it.store = service.home
             it.app = build_app(service, log=it.log.append)
             prepare(it.app)

@@ -24,7 +24,7 @@ SALES: dict[str, Any] = {"name": "sales", "address": "sales@acme.example", "smtp
 async def everything_written(api: Api) -> str:
     audit = await api.store.fetch("SELECT a::text FROM fairpost.audit a")
     events = await api.store.fetch("SELECT e::text FROM fairpost.events e")
-    return " ".join([*(row[0] for row in (*audit, *events)), *api.log])
+    return " ".join([*(row[0] for row in (*audit, *events)), *map(str, api.log)])
 
 
 async def test_an_account_is_added_under_its_workspace_and_its_password_is_sealed(

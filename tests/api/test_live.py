@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2 as httpx
 import pytest
@@ -25,6 +25,9 @@ from fairpost.store import workspaces
 from fairpost.system import clock
 from tests.api.conftest import Api, answering
 from tests.api.signed_in import signed_in
+
+if TYPE_CHECKING:
+    from fairpost.model.reason import Reason
 
 HEARD_S = 60.0  # only against waiting for ever
 
@@ -196,7 +199,7 @@ async def test_what_is_seen_is_drawn_for_the_screens_that_somebody_watches_on() 
 
 
 async def test_a_chart_that_cannot_be_drawn_is_a_fault_of_ours_on_that_screen_alone() -> None:
-    log: list[str] = []
+    log: list[Reason] = []
 
     async def look() -> State:
         return lambda screen: {Screen.WIDE: b"1"}[screen]
@@ -352,7 +355,7 @@ async def test_a_topic_tells_of_trouble_and_goes_on() -> None:
 
 async def test_a_fault_of_ours_is_told_logged_once_and_the_looks_go_on() -> None:
     answers: list[bytes | Exception] = [b"1", KeyError("ours"), KeyError("ours"), b"2"]
-    log: list[str] = []
+    log: list[Reason] = []
     topic = Topic(lambda: _given(answers), every_s=0.01, log=log.append)
     heard = []
     async with topic.watched(), asyncio.timeout(HEARD_S):
@@ -362,7 +365,7 @@ async def test_a_fault_of_ours_is_told_logged_once_and_the_looks_go_on() -> None
                 break
     assert heard[1].startswith(b"event: trouble\n")
     assert b"KeyError" not in heard[1]  # what it was is in the log alone
-    assert [line.splitlines()[-1] for line in log] == ["KeyError: 'ours'"]
+    assert [str(each.params["error"]).splitlines()[-1] for each in log] == ["KeyError: 'ours'"]
 
 
 async def test_a_look_that_does_not_hear_that_it_is_to_end_is_the_last() -> None:
@@ -394,7 +397,7 @@ async def test_a_look_that_does_not_hear_that_it_is_to_end_is_the_last() -> None
 async def test_the_stream_revoker_goes_on_after_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairpost.api.live.REVOKED_EVERY_S", 0.01)
     answers: list[bytes | Exception] = [b"", KeyError("ours"), b""]
-    log: list[str] = []
+    log: list[Reason] = []
 
     async def still_open(region: str, credentials: Collection[Credential]) -> Collection[Credential]:
         await _given(answers)

@@ -19,6 +19,7 @@ from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
 from fairpost.auth import passwords
 from fairpost.model.errors import MigrationError
+from fairpost.model.reason import Reason
 from fairpost.regions.stores import ANSWER_S_MAX
 from fairpost.settings import read_settings
 from fairpost.startup.service import open_service
@@ -43,7 +44,7 @@ class World:
     regions: Regions
     url: str
     service: Service
-    log: list[str]
+    log: list[Reason]
     keys: dict[str, str]  # of the workspace acme-<region>, with all scopes
 
     async def cli(self, region: str | None, *arguments: str) -> Any:
@@ -66,7 +67,7 @@ class World:
 
 @asynccontextmanager
 async def serve(regions: Regions) -> AsyncIterator[World]:
-    log: list[str] = []
+    log: list[Reason] = []
     keys = {}
     for name in regions.urls:
         cli = regions.cli(name)
@@ -82,7 +83,7 @@ async def serve(regions: Regions) -> AsyncIterator[World]:
         serving(build_app(service, log=log.append), listener_on("127.0.0.1", 0)) as port,
     ):
         yield World(regions, f"http://127.0.0.1:{port}", service, log, keys)
-    assert [line for line in log if line.startswith("request ")] == []  # no request was a fault of ours
+    assert [each for each in log if each.code == "request.failed"] == []  # no request was a fault of ours
 
 
 @pytest.fixture(autouse=True)
@@ -378,8 +379,10 @@ async def test_a_region_whose_server_is_killed_is_503_and_comes_back_without_a_r
 
         await eventually(is_back, "the region is served again")
         assert (await world.ask("eu", "/readyz")).json()["data"]["regions"]["us"] is True
-        assert len(world.log) == 2, world.log  # that it is away, and that it is back
-        assert [line for line in world.log if "Region us " not in line] == []
+        assert [(each.code, each.params["region"]) for each in world.log] == [
+            ("region.away", "us"),
+            ("region.answers_again", "us"),
+        ]
 
 
 async def test_a_silent_region_costs_its_own_people_a_wait_and_nobody_else(
@@ -480,10 +483,10 @@ async def test_regions_that_are_not_ready_are_named_at_the_start_and_503_to_thos
     assert process.stderr is not None
     try:
         said: list[str] = []
-        while not said or not said[-1].startswith("ready: "):
+        while not said or "service.started" not in said[-1]:
             said.append(await asyncio.to_thread(process.stderr.readline))
             assert said[-1], said
-        troubles = {line.split()[2]: line for line in said[:-1]}
+        troubles = {line.split()[4]: line for line in said[:-1] if "region.not_served" in line}
         assert [*troubles] == ["new", "poor", "far", "odd"]
         assert "fairpost db migrate --region new" in troubles["new"]
         assert "GRANT fairpost_tenant TO poor_" in troubles["poor"]

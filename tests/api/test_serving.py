@@ -27,7 +27,7 @@ from tests.regions.proxy import Proxy
 
 pytestmark = pytest.mark.slow
 
-READY = re.compile(r"ready: .* http://127\.0\.0\.1:([0-9]+)")
+READY = re.compile(r"service\.started .* http://127\.0\.0\.1:([0-9]+)")
 
 
 @dataclass(slots=True)

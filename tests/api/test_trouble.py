@@ -25,5 +25,6 @@ async def test_a_database_in_trouble_is_unavailable_and_says_when_to_try_again(
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable"), code
         assert int(answer.headers["Retry-After"]) > 0, code
     assert len(api.log) == len(FOR_AN_OPERATOR), api.log
-    assert all("\n" not in line for line in api.log)
+    assert {each.code for each in api.log} == {"request.failed"}
+    assert all("\n" not in str(each.params["error"]) for each in api.log)
     api.log.clear()

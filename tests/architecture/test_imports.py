@@ -142,6 +142,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "policy",
         "portals",
         "providers",
+        "reasons",
         "regions",
         "settings",
         "smtp",

@@ -16,6 +16,7 @@ from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
 from fairpost.auth.mails import ServiceMail
+from fairpost.model.reason import Reason
 from fairpost.portals import built_in_portals
 from fairpost.regions.directory import MAIN, Directory, Region
 from fairpost.regions.stores import RegionStores
@@ -93,7 +94,7 @@ class House:
     auth_stores: RegionStores
     app: FastAPI
     portals: Portals
-    log: list[str]
+    log: list[Reason]
     requests: Requests
 
     @asynccontextmanager
@@ -122,7 +123,7 @@ class House:
 
 @asynccontextmanager
 async def opened(database_url: str) -> AsyncIterator[House]:
-    log, requests = list[str](), Requests()
+    log, requests = list[Reason](), Requests()
     app = build_app(None, log=log.append)
     app.add_middleware(Counting, requests=requests)
     directory = Directory([Region(MAIN, database_url)])

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -20,6 +21,9 @@ from fairpost.model.window import Quota
 from fairpost.store import campaigns, prospects, schedules, templates
 from fairpost.store.store import Store
 from tests.campaigns.world import MONDAY, WORKSPACE, World, office_hours
+
+if TYPE_CHECKING:
+    from fairpost.model.reason import Reason
 
 FILE = """
 name = "spring"
@@ -86,7 +90,7 @@ async def test_one_workspace_in_trouble_does_not_stop_the_others(world: World) -
     unplanned = await world.draft("unplanned", workspace="odd", lists=())
     await launching_without_people(world, unplanned.id)
     await world.store.value("ALTER TABLE fairpost.queue ADD CHECK (stream <> 'campaign:unplanned') NOT VALID")
-    said: list[str] = []
+    said: list[Reason] = []
     watch = CampaignWatch(world.store, said.append)
     await Drive(world.store, world.clock, world.accounts, mind=watch.step).run(until=MONDAY + timedelta(hours=2))
     assert (await world.again(good)).state is CampaignState.COMPLETED
@@ -94,7 +98,11 @@ async def test_one_workspace_in_trouble_does_not_stop_the_others(world: World) -
     failed = await world.again(unplanned)
     assert failed.state is CampaignState.FAILED
     assert "queue" in (failed.reason or ""), "what the database said"
-    assert len([line for line in said if f"campaign {unplanned.id}" in line]) == 1
+    assert len([each for each in said if f"campaign {unplanned.id}" in str(each.params.get("task"))]) == 1
+    assert {(each.code, each.params["name"]) for each in said if each.code.startswith("campaign.")} >= {
+        ("campaign.completed", "good"),
+        ("campaign.completed", "broken"),
+    }
 
 
 async def launching_without_people(world: World, campaign_id: int) -> None:

@@ -16,7 +16,8 @@ from socket import socket
 from fastapi import FastAPI
 
 from fairpost.api.app import build_app
-from fairpost.api.serve import listener_on, serving, write_line
+from fairpost.api.serve import listener_on, serving
+from fairpost.model.reason import Reason
 from fairpost.portals import built_in_portals
 from fairpost.settings import read_settings
 from fairpost.startup.service import open_service
@@ -36,8 +37,12 @@ def answering(settings: Mapping[str, str]) -> Iterator[int]:
             process.terminate()
 
 
+def to_stderr(event: Reason) -> None:
+    sys.stderr.write(f"{event}\n")
+
+
 async def _serve(app: FastAPI, listener: socket) -> None:
-    async with open_service(read_settings()) as service:
+    async with open_service(read_settings(), log=to_stderr) as service:
         app.state.service = service
         async with serving(app, listener):
             await asyncio.Event().wait()
@@ -45,7 +50,7 @@ async def _serve(app: FastAPI, listener: socket) -> None:
 
 def main() -> None:
     listener = listener_on("127.0.0.1", 0)
-    app = build_app(None, log=write_line)
+    app = build_app(None, log=to_stderr)
     built_in_portals()
     gc.freeze()  # what is there now stays shared with the forks
     sys.stdout.write(f"{listener.getsockname()[1]}\n")

@@ -53,7 +53,7 @@ class Engine:
 
     def is_ready(self) -> bool:
         assert self.process.poll() is None, f"the engine ended by itself:\n{self.log.read_text()}"
-        return self.said("ready: engine") > 0
+        return self.said("engine.started") > 0
 
     def children(self) -> list[int]:
         """The living, oldest first."""

@@ -422,7 +422,7 @@ async def test_a_pooler_that_leads_to_another_server_hides_nothing(
 
 
 def name_of(engine: Engine) -> str:
-    return engine.log.read_text().partition("ready: engine ")[2].split()[0]
+    return engine.log.read_text().partition("engine.started Ready: engine ")[2].split()[0]
 
 
 async def two_engines(world: World, tmp_path: Path) -> tuple[Engine, Engine]:
@@ -527,7 +527,7 @@ async def test_an_engine_that_is_started_again_compares_before_mail_goes_out(tmp
         signal_all(one, signal.SIGCONT)
         assert name_of(other) in await paused(world)
         await world.start_engine(*LONG_LEASES, home=tmp_path / "there")
-        await until(lambda: world.engines[-1].said("everything is paused"), "it has compared")
+        await until(lambda: world.engines[-1].said("database.behind"), "it has compared")
         await world.engines_look_again()
         arrived = [t.email_id for t in world.recorder.taken if t.began_s > cut_s]
         figures.note(sent_since_the_cut=len(late), twice_under_hold=len(arrived) - len(set(arrived)))

@@ -45,7 +45,7 @@ def running(cli: Cli, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]"
     """Until the end of the block, and ready before it begins; and the line that said so."""
     process = cli.start(*arguments)
     try:
-        yield process, hear(process, "ready:")[-1]
+        yield process, hear(process, ".started")[-1]
         process.terminate()
         err = process.communicate(timeout=PROCESS_S_MAX)[1]
         assert process.returncode == 0, err

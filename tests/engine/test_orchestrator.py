@@ -27,6 +27,7 @@ from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits, Usage
 from fairpost.model.fault import Bounces
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.store.blocks import block
 from fairpost.store.postmaster import is_alive
 from fairpost.store.store import Store
@@ -126,7 +127,7 @@ class Engine:
     store: Store
     parent: Parent
     orchestrator: Orchestrator
-    log: list[str]
+    log: list[Reason]
 
     async def heard(self) -> None:
         """Until all that was said to it has been heard: a question to the database takes many turns of the loop."""
@@ -144,7 +145,7 @@ class Engine:
 
 def engine_of(store: Store, parent: Parent, *, look_s: float = LOOK_S, owner: str = OWNER, **more: Any) -> Engine:
     options = WorkerOptions(url="postgresql://none", owner=owner, poll_only=True, **more)
-    log: list[str] = []
+    log: list[Reason] = []
     made = Orchestrator(store, options, parent.its, processes_max=10, look_s=look_s, log=log.append)
     return Engine(store, parent, made, log)
 
@@ -292,7 +293,7 @@ async def workers(engine: Engine, hands: ManualClock) -> AsyncIterator[list[Work
 async def killed(engine: Engine, workers: list[Worker]) -> list[Worker]:
     """By one look. The log names each: one that is slow to die is not missed."""
     await engine.asks()
-    named = [worker for worker in workers if any(str(worker.pid) in line for line in engine.log)]
+    named = [worker for worker in workers if any(each.params.get("pid") == str(worker.pid) for each in engine.log)]
     async with asyncio.timeout(HANG_S):
         while any(is_alive(worker.pid) for worker in named):  # noqa: ASYNC110 - the fixture has their processes
             await asyncio.sleep(0.01)

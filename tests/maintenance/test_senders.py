@@ -12,6 +12,7 @@ from fairpost.engine.runner import Runner
 from fairpost.maintenance.senders import TELL_EVERY, SenderOptions, SenderWatch
 from fairpost.model.account import Limits
 from fairpost.model.email import Outgoing
+from fairpost.model.reason import Reason
 from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.model.sender import AbuseMode, Fairness, SenderId, SenderLevel, Tier
 from fairpost.policy.abuse import AbusePolicy
@@ -302,7 +303,7 @@ async def test_other_plans_are_looked_at_by_the_next_engine(store: Store, hands:
 
 
 async def test_a_look_that_fails_is_not_the_last(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    said: list[Reason] = []
     watch = SenderWatch(store, SenderOptions(policy=SenderPolicy(), fairness=Fairness()), said.append)
     looks = 0
     twice = asyncio.Event()
@@ -318,7 +319,7 @@ async def test_a_look_that_fails_is_not_the_last(store: Store, monkeypatch: pyte
     running = asyncio.create_task(watch.run())
     await asyncio.wait_for(twice.wait(), 60)
     running.cancel()
-    assert "ValueError: nonsense" in said[0]
+    assert said[0] == Reason("task.failed", task="sender watch", error="ValueError: nonsense")
 
 
 async def test_a_sender_that_an_application_has_locked_is_looked_at_later(

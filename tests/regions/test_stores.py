@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from fairpost.model.errors import DatabaseUnavailable, MigrationError, NotFound, RegionUnavailable
+from fairpost.model.reason import Reason
 from fairpost.regions import stores as region_stores
 from fairpost.regions.directory import Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.system import clock
-from tests.facts import missing
 from tests.regions.conftest import Regions
 from tests.regions.proxy import Proxy
 
@@ -141,19 +141,19 @@ async def test_a_region_without_its_schema_says_what_to_run(regions: Regions, bl
 async def test_a_region_that_fails_is_told_once_and_so_is_its_return(
     regions: Regions, proxies: dict[str, Proxy]
 ) -> None:
-    told: list[str] = []
+    told: list[Reason] = []
     directory = Directory(Region(name, proxy.url) for name, proxy in proxies.items())
     async with RegionStores(directory, log=told.append) as stores:
         await ask(stores, "us")
         await proxies["us"].cut()
         for _ in range(3):
             await refused(stores, "us")
-        assert len(told) == 1
-        assert missing(told[0], "us", Region("us", proxies["us"].url).place) == []
+        assert [(each.code, each.params["region"]) for each in told] == [("region.away", "us")]
+        assert Region("us", proxies["us"].url).place in str(told[0].params["why"])
         await proxies["us"].open()
         await back(stores, "us")
         await ask(stores, "us")
-        assert [missing(line, "us") for line in told[1:]] == [[]]
+        assert told[1:] == [Reason("region.answers_again", region="us")]
 
 
 async def test_a_database_that_is_not_there_is_a_region_that_does_not_answer(regions: Regions) -> None:

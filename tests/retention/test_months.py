@@ -4,7 +4,7 @@ import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
@@ -18,6 +18,9 @@ from tests.campaigns.world import MONDAY, World
 from tests.facts import missing
 from tests.retention.past import DAY, LIMIT, OLD, Past
 from tests.simulation.world import draft
+
+if TYPE_CHECKING:
+    from fairpost.model.reason import Reason
 
 
 @pytest.fixture
@@ -286,13 +289,14 @@ async def test_the_watch_makes_the_months_to_come(store: Store) -> None:
 
 
 async def test_the_watch_drops_what_is_older_than_it_is_to_be_kept(past: Past, store: Store) -> None:
-    said: list[str] = []
+    said: list[Reason] = []
     old = await past.finished()
     await HistoryWatch(store, None, said.append).step()
     assert (said, await past.rows(old)) == ([], {"contents": 1, "emails": 1})
     await HistoryWatch(store, timedelta(days=400), said.append).step()
     assert await past.rows(old) == {}
-    assert [line.partition(" dropped")[0] for line in said] == [f"history of 2020-0{n}" for n in (1, 2, 3)]
+    assert {each.code for each in said} == {"history.dropped"}
+    assert [each.params["month"] for each in said] == [f"2020-0{n}" for n in (1, 2, 3)]
 
 
 async def test_what_came_before_its_month_was_made_moves_there(past: Past, store: Store) -> None:

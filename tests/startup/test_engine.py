@@ -8,6 +8,7 @@ import pytest
 
 from fairpost.maintenance.retention import HistoryWatch
 from fairpost.model.errors import DatabaseUnavailable
+from fairpost.model.reason import Reason
 from fairpost.settings import read_settings
 from fairpost.startup import engine
 from fairpost.startup.engine import Watch, engines_folder, watches_of
@@ -15,7 +16,7 @@ from fairpost.store.store import Store
 from fairpost.system.presence import Presence, announced
 
 
-def watch_of(store: Store, home: Path, said: list[str]) -> Watch:
+def watch_of(store: Store, home: Path, said: list[Reason]) -> Watch:
     return Watch(store, read_settings({"FAIRPOST_HOME": str(home)}), said.append)
 
 
@@ -31,13 +32,13 @@ async def test_an_engine_that_buries_the_dead_forgets_nothing(store: Store, tmp_
 async def test_a_database_that_went_back_in_time_is_paused_by_the_engine_that_was_there(
     store: Store, tmp_path: Path
 ) -> None:
-    said: list[str] = []
+    said: list[Reason] = []
     watch = watch_of(store, tmp_path, said)
     await watch.look()
     await watch.reclaim_dead_engines()
     await store.value("DELETE FROM fairpost.witnesses")  # as a snapshot from before would have it
     await watch.look()
-    assert len(said) == 1
+    assert [each.code for each in said] == ["database.restored"]
     assert await store.value("SELECT count(*) FROM fairpost.pauses WHERE restored") == 1
 
 
@@ -46,7 +47,7 @@ async def test_an_engine_goes_on_watching_after_any_trouble_of_the_database(
 ) -> None:
     """Where a server stands still, no connection becomes free, and that is no error of the driver's."""
     monkeypatch.setattr(engine, "WATCH_EVERY_S", 0.0)
-    said: list[str] = []
+    said: list[Reason] = []
     troubles: list[Exception] = [DatabaseUnavailable("no connection became free"), KeyError("a bug"), OSError("away")]
     are_over = asyncio.Event()
 
@@ -60,7 +61,7 @@ async def test_an_engine_goes_on_watching_after_any_trouble_of_the_database(
     enough = asyncio.create_task(are_over.wait())
     await asyncio.wait([watching, enough], return_when=asyncio.FIRST_COMPLETED)
     assert not watching.done()
-    assert len(said) == 1, "of trouble the orchestrator tells"
+    assert [each.code for each in said] == ["task.failed"], "of trouble the orchestrator tells"
     watching.cancel()
     enough.cancel()
 

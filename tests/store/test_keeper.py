@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import HOME_PREFIX, IN_MEMORY, MEMORY
 
 from fairpost.model.errors import EmbeddedServerError, ServerStopped
+from fairpost.model.reason import Reason
 from fairpost.store.binaries import Binaries
 from fairpost.store.embedded import EmbeddedServer
 from fairpost.store.keeper import Keeper, keeping
@@ -40,12 +41,12 @@ def server(home: Path) -> EmbeddedServer:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def said() -> list[Reason]:
     return []
 
 
 @pytest.fixture
-def keeper(server: EmbeddedServer, said: list[str]) -> Keeper:
+def keeper(server: EmbeddedServer, said: list[Reason]) -> Keeper:
     return Keeper(server, said.append)
 
 
@@ -72,29 +73,29 @@ def launches(server: EmbeddedServer) -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGINT])
 def test_a_server_that_was_killed_is_started_again_whatever_the_signal(
-    server: EmbeddedServer, keeper: Keeper, said: list[str], number: signal.Signals
+    server: EmbeddedServer, keeper: Keeper, said: list[Reason], number: signal.Signals
 ) -> None:
     before = pid_of(server)
     end(server, number)
     keeper.step()
     assert pid_of(server) != before
     assert answers(server)
-    assert len(said) == 2  # that it died, and that it runs again
+    assert [each.code for each in said] == ["postgres.died", "postgres.runs_again"]
 
 
 def test_one_that_was_stopped_on_purpose_stays_so_until_it_is_asked_for(
-    server: EmbeddedServer, keeper: Keeper, said: list[str]
+    server: EmbeddedServer, keeper: Keeper, said: list[Reason]
 ) -> None:
     server.stop()
     for _ in range(2):
         assert keeper.step() > 0
     assert not server.status().running
-    assert len(said) == 1
+    assert [each.code for each in said] == ["postgres.away"]
     with pytest.raises(ServerStopped):
         server.start(is_again=True)
     server.start()
     keeper.step()
-    assert len(said) == 2
+    assert [each.code for each in said[1:]] == ["postgres.runs_again"]
     end(server)
     keeper.step()
     assert server.is_ready()
@@ -119,7 +120,7 @@ def test_of_several_that_watch_exactly_one_starts_it(home: Path, server: Embedde
     assert launches(server) == launched + 1
 
 
-def test_a_death_wakes_the_one_who_watches(server: EmbeddedServer, said: list[str]) -> None:
+def test_a_death_wakes_the_one_who_watches(server: EmbeddedServer, said: list[Reason]) -> None:
     before = pid_of(server)
     with keeping(server, said.append):
         end(server)
@@ -138,7 +139,7 @@ def test_data_that_are_gone_are_not_made_anew(home: Path, server: EmbeddedServer
 
 
 def test_data_that_cannot_be_used_are_told_of_once_with_a_pause_that_grows(
-    server: EmbeddedServer, keeper: Keeper, said: list[str]
+    server: EmbeddedServer, keeper: Keeper, said: list[Reason]
 ) -> None:
     data = server.status().data_dir
     for name, spoil, mend in (
@@ -161,20 +162,20 @@ def test_data_that_cannot_be_used_are_told_of_once_with_a_pause_that_grows(
         pauses = [keeper.step() for _ in range(3)]
         assert pauses == sorted(set(pauses)), name
         assert not server.status().running, name
-        assert len(said) == 2, (name, said)  # that it died, and what is wrong
-        assert all("\n" not in line for line in said), name
+        assert [each.code for each in said] == ["postgres.died", "postgres.away"], name
+        assert "\n" not in str(said[1].params["why"]), name
         mend()
         keeper.step()
         assert answers(server), name
 
 
-def test_a_frozen_server_is_left_alone_and_named(server: EmbeddedServer, keeper: Keeper, said: list[str]) -> None:
+def test_a_frozen_server_is_left_alone_and_named(server: EmbeddedServer, keeper: Keeper, said: list[Reason]) -> None:
     pid = pid_of(server)
     os.kill(pid, signal.SIGSTOP)
     try:
         for _ in range(2):
             keeper.step()
-        assert [str(pid) in line for line in said] == [True]
+        assert said == [Reason("postgres.frozen", pid=str(pid))]
     finally:
         os.kill(pid, signal.SIGCONT)
     assert pid_of(server) == pid
@@ -203,32 +204,33 @@ CUT_OFF = 'echo "[$$] LOG:  interrupted while in recovery" >&2\necho "[$$] HINT:
 
 
 def test_how_often_it_panics_before_it_is_ended_is_no_news(
-    scripted: Callable[[str], EmbeddedServer], said: list[str]
+    scripted: Callable[[str], EmbeddedServer], said: list[Reason]
 ) -> None:
     """The postmaster starts over after each panic, and says so when it was cut off in the middle of that."""
     keeper = Keeper(scripted(PANIC), said.append)
     assert keeper.step() > 0
     scripted(CUT_OFF + PANIC + CUT_OFF + PANIC)
     assert keeper.step() > 0
-    assert ["PANIC" in line for line in said] == [False, True]  # that it died, and what is wrong
+    assert [each.code for each in said] == ["postgres.died", "postgres.away"]
+    assert "PANIC" in str(said[1].params["why"])
 
 
 def test_a_panic_is_told_also_while_the_process_is_still_there(
-    home: Path, scripted: Callable[[str], EmbeddedServer], said: list[str]
+    home: Path, scripted: Callable[[str], EmbeddedServer], said: list[Reason]
 ) -> None:
     end_of_it = home / "end"
     os.mkfifo(end_of_it)
     ours = os.open(end_of_it, os.O_RDWR)  # it reads until this is closed
     try:
         assert Keeper(scripted(f"{PANIC}read -r _ < {end_of_it}\n"), said.append).step() > 0
-        assert "PANIC" in said[-1]
+        assert "PANIC" in str(said[-1].params["why"])
     finally:
         os.close(ours)
         end_of_it.unlink()
 
 
 def test_a_full_disk_is_told_and_the_server_starts_when_there_is_room(
-    server: EmbeddedServer, tmp_path: Path, said: list[str]
+    server: EmbeddedServer, tmp_path: Path, said: list[Reason]
 ) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -250,7 +252,7 @@ def test_a_full_disk_is_told_and_the_server_starts_when_there_is_room(
                 ballast.write(bytes(65_536))
         for _ in range(2):
             assert keeper.step() > 0
-        assert len(said) == 2
+        assert [each.code for each in said] == ["postgres.died", "postgres.away"]
         (disk / "ballast").unlink()
         keeper.step()
         assert answers(small)

@@ -1,6 +1,7 @@
 """Which errors are the database's own trouble, of which kind, and whether waiting helps."""
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
@@ -10,6 +11,9 @@ from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationE
 from fairpost.store.outage import Outage, patiently
 from fairpost.store.trouble import MEANINGS, Kind, in_plain_words, is_away, is_trouble, trouble_of
 from fairpost.system.pause import Pause
+
+if TYPE_CHECKING:
+    from fairpost.model.reason import Reason
 
 TROUBLE: dict[Kind, tuple[BaseException, ...]] = {
     Kind.AWAY: (
@@ -92,16 +96,16 @@ def test_what_is_no_trouble_is_raised_as_it_is() -> None:
 
 
 def test_an_outage_is_told_once_and_so_is_its_end() -> None:
-    told: list[str] = []
+    told: list[Reason] = []
     outage = Outage(told.append)
     for error in (ConnectionRefusedError(), asyncpg.CannotConnectNowError(), ConnectionRefusedError()):
         outage.met(error)
-    assert len(told) == 1
+    assert [each.code for each in told] == ["database.away"]
     outage.met(asyncpg.DiskFullError("no space"))  # that is something else
-    assert len(told) == 2
+    assert [each.params["kind"] for each in told] == [Kind.AWAY, Kind.EXHAUSTED]
     for _ in range(2):
         outage.over()
-    assert len(told) == 3
+    assert [each.code for each in told[2:]] == ["database.answers_again"]
 
 
 def test_a_pause_grows_to_its_longest_and_begins_again() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 import asyncpg
@@ -61,6 +60,7 @@ from fairpost.model.errors import (
     NotInstalled,
     Refusal,
 )
+from fairpost.model.reason import Log, Reason
 from fairpost.store.trouble import DRIVER_ERRORS, Kind, trouble_of
 
 _BY_STATUS = {
@@ -128,7 +128,7 @@ class App(FastAPI):
         return self.openapi_schema
 
 
-def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI:
+def build_app(service: Service | None, *, log: Log) -> FastAPI:
     """`service` None: only its document is wanted."""
     app = App(
         title="Fairpost",
@@ -148,14 +148,15 @@ def build_app(service: Service | None, *, log: Callable[[str], None]) -> FastAPI
     async def answer(request: Request, error: Exception) -> Response:
         trouble = trouble_of(error)
         if trouble is not None and not trouble.meaning.passes:  # somebody has to put it right
-            log(f"request {request.state.request_id} failed: {trouble.as_error()}")
+            log(Reason("request.failed", request_id=request.state.request_id, error=str(trouble.as_error())))
         return await _ours(request, error)
 
     for kind in (FairpostError, *DRIVER_ERRORS):
         app.add_exception_handler(kind, answer)
 
     def report(request_id: str, error: BaseException) -> None:
-        log(f"request {request_id} failed: {''.join(traceback.format_exception(error)).rstrip()}")
+        told = "".join(traceback.format_exception(error)).rstrip()
+        log(Reason("request.failed", request_id=request_id, error=told))
 
     app.add_middleware(PreAuth, answer=answer)
     app.add_middleware(RequestMiddleware, report=report)

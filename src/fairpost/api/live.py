@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from fairpost.api.errors import ApiError
 from fairpost.model.errors import FairpostError
+from fairpost.model.reason import Log, Reason
 from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 
@@ -43,7 +44,6 @@ class Screen(StrEnum):
 State = Callable[[Screen], bytes]  # what was seen, as it is told to those who have such a screen
 Look = Callable[[], Awaitable[State]]
 Credential = bytes | str  # the hash of a session's token, or the id of a key
-Log = Callable[[str], None]
 Failure = (FairpostError, *DRIVER_ERRORS)
 
 
@@ -277,7 +277,7 @@ class Faults:
     def note(self, error: Exception) -> None:
         told = "".join(traceback.format_exception(error)).rstrip()
         if told != self._last:
-            self._log(f"what is live failed: {told}")
+            self._log(Reason("live.failed", error=told))
         self._last = told
 
 

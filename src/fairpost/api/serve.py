@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from uvicorn.supervisors import Multiprocess
 from fairpost.api.clients import ClientLimits, Clients
 from fairpost.api.protocol import GuardedProtocol
 from fairpost.model.errors import FairpostError
+from fairpost.model.reason import Log, Reason
 from fairpost.store.outage import patiently
 from fairpost.system.listening import listening
 
@@ -111,11 +111,7 @@ async def serving(
         await server.shutdown(sockets=[listener])
 
 
-def write_line(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-
-
-def app_of_a_process(opened: Callable[[], Any]) -> "FastAPI":
+def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
     """`opened` is a context that gives the Service; it is entered in the process that serves, in its loop."""
     from fairpost.api.app import build_app
 
@@ -127,23 +123,23 @@ def app_of_a_process(opened: Callable[[], Any]) -> "FastAPI":
             async def open_it() -> None:
                 app.state.service = await stack.enter_async_context(opened())
 
-            opening = asyncio.create_task(_opened(open_it))
+            opening = asyncio.create_task(_opened(open_it, log))
             await asyncio.wait([opening], timeout=DATABASE_S_MAX)
             yield
             opening.cancel()
         watch.cancel()
 
-    app = build_app(None, log=write_line)
+    app = build_app(None, log=log)
     app.router.lifespan_context = life
     return app
 
 
-async def _opened(open_it: Callable[[], Awaitable[None]]) -> None:
+async def _opened(open_it: Callable[[], Awaitable[None]], log: Log) -> None:
     """Until then requests are answered with 503."""
     try:
-        await patiently(open_it, write_line, is_again=True)
+        await patiently(open_it, log, is_again=True)
     except FairpostError as error:
-        write_line(str(error))
+        log(Reason("service.failed", why=str(error)))
 
 
 async def _end_with_parent() -> None:

@@ -15,6 +15,7 @@ from fairpost.api.live import Credential, Live, StreamRevoker
 from fairpost.auth import sessions
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, NotFound
+from fairpost.model.reason import Log
 from fairpost.observe.recent import Recents
 from fairpost.policy.senders import SenderPolicy
 from fairpost.portals import Kept
@@ -46,7 +47,7 @@ class Service:
     vault: Vault
     mail: ServiceMail
     guard: NetworkGuard  # of what workspaces' accounts connect to
-    log: Callable[[str], None]  # hears of faults that no request is answered with
+    log: Log  # hears of faults that no request is answered with
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # of throttles by hand
     resolver: Resolver | None = None  # of domains; None: the system's
     live: Live = field(init=False)

@@ -1,11 +1,12 @@
 """`fairpost api`: the service over HTTP."""
 
+import os
 from typing import Annotated
 
 import typer
 
-from fairpost.cli.arguments import host_and_port
-from fairpost.cli.output import note, print_json
+from fairpost.cli.arguments import LogFormatOption, host_and_port
+from fairpost.cli.output import print_json
 from fairpost.settings import read_settings
 
 
@@ -13,6 +14,7 @@ def api(
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it listens.")] = "127.0.0.1:8080",
     processes: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document, and end.")] = False,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Serve the HTTP API and the pages.
 
@@ -23,10 +25,15 @@ def api(
     Example: fairpost api --listen 127.0.0.1:8080 --processes 2
     """
     from fairpost.api.serve import ServerOptions
+    from fairpost.startup.logs import start_logging
     from fairpost.startup.service import document, run_service
 
     if openapi:
         print_json(document())
         return
     host, port = host_and_port(listen, default="127.0.0.1:8080")
-    run_service(read_settings(), ServerOptions(host=host, port=port, processes=processes), log=note)
+    settings = read_settings()
+    if log_format is not None:
+        os.environ["FAIRPOST_LOG_FORMAT"] = log_format  # for the processes that answer
+    options = ServerOptions(host=host, port=port, processes=processes)
+    run_service(settings, options, log=start_logging(settings, log_format=log_format))

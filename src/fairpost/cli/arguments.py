@@ -1,12 +1,18 @@
 """How ids, moments, spans of time and addresses to listen on are written on the command line. A wrong one is told at once."""
 
 from datetime import datetime, timedelta
+from typing import Annotated
 
 import typer
 
 from fairpost.model.durations import read_duration
 from fairpost.model.public_ids import is_email_id
 from fairpost.model.states import SequenceWord, State
+from fairpost.settings import LogFormat
+
+LogFormatOption = Annotated[
+    LogFormat | None, typer.Option(help="How to write the log. [default: FAIRPOST_LOG_FORMAT, or text]")
+]
 
 LIMIT_MAX = 2**31 - 1  # an integer
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairpost.cli.acting import act_on
-from fairpost.cli.output import AsJson, iso, jsonable, note, plain, print_json, print_pairs, print_table
+from fairpost.cli.output import AsJson, iso, jsonable, note, note_event, plain, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError, NotFound, Refusal
 from fairpost.settings import read_settings
@@ -301,7 +301,7 @@ async def _serve(options: "ServerOptions") -> None:
         await server.start()
         try:
             typer.echo(_ready(options, server))
-            with kept(settings, note):
+            with kept(settings, note_event):
                 await over.wait()
         finally:
             await server.stop()

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairpost.cli.arguments import host_and_port, span
-from fairpost.cli.output import note
-from fairpost.settings import Settings, read_settings
+from fairpost.cli.arguments import LogFormatOption, host_and_port, span
+from fairpost.settings import LogFormat, Settings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,6 +23,7 @@ def metrics(
         str | None, typer.Option(metavar="HOST:PORT", help="Serve them on /metrics until Ctrl-C, instead of printing.")
     ] = None,
     window: Annotated[str, typer.Option(metavar="SPAN", help="What counts as served: 1h to 24h.")] = "1h",
+    log_format: LogFormatOption = None,
 ) -> None:
     """Print or serve metrics for Prometheus.
 
@@ -40,7 +40,7 @@ def metrics(
         asyncio.run(_print(length))
     else:
         host, port = host_and_port(listen, default="127.0.0.1:9464")
-        asyncio.run(_serve(host, port, window=length))
+        asyncio.run(_serve(host, port, window=length, log_format=log_format))
 
 
 async def _look(store: "Store", window: timedelta) -> bytes:
@@ -89,11 +89,12 @@ async def _print(window: timedelta) -> None:
         typer.echo(await look(), nl=False)
 
 
-async def _serve(host: str, port: int, *, window: timedelta) -> None:
+async def _serve(host: str, port: int, *, window: timedelta, log_format: LogFormat | None) -> None:
     import asyncio
     import signal
 
     from fairpost.observe.scrape import served
+    from fairpost.startup.logs import start_logging
     from fairpost.startup.parts import kept
 
     over = asyncio.Event()
@@ -105,5 +106,5 @@ async def _serve(host: str, port: int, *, window: timedelta) -> None:
         async with served(look, host=host, port=port) as bound:
             shown = f"[{host}]" if ":" in host else host
             typer.echo(f"ready: Prometheus finds the figures at http://{shown}:{bound}/metrics")
-            with kept(settings, note):
+            with kept(settings, start_logging(settings, log_format=log_format)):
                 await over.wait()

@@ -13,6 +13,8 @@ from fairpost.model.durations import say_roughly
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fairpost.model.reason import Reason
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: ids are strings, times are ISO 8601 in UTC.")]
 
 WIDE = 10_000  # into a pipe, no line is broken
@@ -25,6 +27,13 @@ def error_line(message: str) -> None:
 def note(message: str) -> None:
     """Something for the person, beside the data: on stderr, so that a pipe gets the data alone."""
     typer.echo(message, err=True)
+
+
+def note_event(event: "Reason") -> None:
+    """Something that happened, for the person who watches."""
+    from fairpost.reasons.events import message
+
+    note(message(event))
 
 
 def print_json(value: Any) -> None:

@@ -1,5 +1,6 @@
 """`fairpost up`: everything in one command: database, engine, HTTP API, development inbox, and a demonstration of it at work."""
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairpost.cli.output import console, note, plain
+from fairpost.cli.arguments import LogFormatOption
+from fairpost.cli.output import console, note_event, plain
 from fairpost.model.errors import FairpostError
 from fairpost.model.urls import without_password
 from fairpost.settings import Settings, read_settings
@@ -49,6 +51,7 @@ def up(
             "--open/--no-open", help="Open the pages in your browser. [default: yes in a terminal on a desktop]"
         ),
     ] = None,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Start everything on this machine, with a demonstration.
 
@@ -62,6 +65,8 @@ def up(
 
     from fairpost.startup.environment import given_account
 
+    if log_format is not None:
+        os.environ["FAIRPOST_LOG_FORMAT"] = log_format
     settings = read_settings()
     given_account(settings)
     with_demo = is_demo_wanted(settings, demo)
@@ -111,7 +116,7 @@ async def _database(settings: Settings, over: "asyncio.Event") -> str | None:
     from fairpost.startup.parts import prepare_database
     from fairpost.store.outage import patiently
 
-    opening = asyncio.create_task(patiently(lambda: prepare_database(settings), note))
+    opening = asyncio.create_task(patiently(lambda: prepare_database(settings), note_event))
     if settings.database_url:  # the embedded one is not left half started
         await _first(opening, over.wait(), timeout_s=None)
         if not opening.done():
@@ -126,7 +131,7 @@ async def _run(settings: Settings, url: str, demo_emails: int, with_browser: boo
     from fairpost.startup.parts import kept, open_home, open_store
 
     async with AsyncExitStack() as stack:
-        stack.enter_context(kept(settings.at_home(), note))
+        stack.enter_context(kept(settings.at_home(), note_event))
         store = await stack.enter_async_context(open_store(settings))
         inbox = await stack.enter_async_context(_inbox(store))
         if demo_emails:
@@ -227,17 +232,14 @@ async def _api(settings: Settings) -> AsyncIterator[str]:
     """The HTTP API, in this process; gives its URL."""
     from fairpost.api.app import build_app
     from fairpost.api.serve import serving
+    from fairpost.startup.logs import start_logging
     from fairpost.startup.service import client_limits, open_service
 
-    log = settings.home / "api.log"
-    with log.open("a", encoding="utf-8", buffering=1) as file:
-
-        def write(line: str) -> None:
-            file.write(f"{line}\n")
-
+    with (settings.home / "api.log").open("a", encoding="utf-8", buffering=1) as file:
+        log = start_logging(settings, stream=file)
         async with (
-            open_service(settings, log=write) as service,
-            serving(build_app(service, log=write), _api_listener(), limits=client_limits(settings)) as port,
+            open_service(settings, log=log) as service,
+            serving(build_app(service, log=log), _api_listener(), limits=client_limits(settings)) as port,
         ):
             yield f"http://127.0.0.1:{port}"
 
@@ -299,7 +301,7 @@ async def _keep_log(process: "asyncio.subprocess.Process", file: Any, ready: "as
     while line := await process.stderr.readline():
         file.write(line.decode(errors="replace"))
         file.flush()
-        if line.startswith(b"ready"):
+        if b"engine.started" in line:
             ready.set()
 
 

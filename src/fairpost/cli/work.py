@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from fairpost.cli.output import note
+from fairpost.cli.arguments import LogFormatOption
+from fairpost.model.reason import Log, Reason
 from fairpost.settings import read_settings
 
 
@@ -28,6 +29,7 @@ def work(
     ends_with_stdin: Annotated[
         bool, typer.Option("--ends-with-stdin", help="End when standard input does: for programs that start it.")
     ] = False,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Run the engine: send what is waiting.
 
@@ -38,6 +40,7 @@ def work(
     Example: fairpost work --accounts-per-process 50
     """
     from fairpost.startup.environment import given_account
+    from fairpost.startup.logs import start_logging
     from fairpost.startup.parts import require_region
 
     settings = read_settings()
@@ -45,7 +48,7 @@ def work(
     require_region(settings)
     given_account(settings)
     if not settings.engine:
-        _send_nothing(ends_with_stdin=ends_with_stdin)
+        _send_nothing(start_logging(settings, log_format=log_format), ends_with_stdin=ends_with_stdin)
         return
     from fairpost.startup.engine import EngineOptions, run_engine  # an engine that is off costs no memory
 
@@ -57,11 +60,11 @@ def work(
         idle_s_max=idle_s,
         ends_with_stdin=ends_with_stdin,
     )
-    if not run_engine(settings, options, log=note):
+    if not run_engine(settings, options, log=start_logging(settings, log_format=log_format)):
         raise typer.Exit(1)
 
 
-def _send_nothing(*, ends_with_stdin: bool) -> None:
+def _send_nothing(log: Log, *, ends_with_stdin: bool) -> None:
     """Until it is ended. Not at once: whoever keeps it running would start it again and again."""
     import asyncio
     import os
@@ -74,7 +77,7 @@ def _send_nothing(*, ends_with_stdin: bool) -> None:
             loop.add_signal_handler(number, over.set)
         if ends_with_stdin:
             loop.add_reader(0, lambda: over.set() if not os.read(0, 4096) else None)
-        note("FAIRPOST_ENGINE is off: nothing is sent from here; Ctrl-C or SIGTERM ends this")
+        log(Reason("engine.off"))
         await over.wait()
 
     asyncio.run(wait())

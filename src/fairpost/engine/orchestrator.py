@@ -12,12 +12,13 @@ import math
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
+from fairpost.engine.changes import AccountChanges
 from fairpost.engine.channel import Channel, Lines, Message, encode
 from fairpost.engine.doubts import resolve_doubts
 from fairpost.engine.handover import clear_doubts
@@ -26,6 +27,7 @@ from fairpost.engine.steps import Steps
 from fairpost.model.account import AccountRuntime, Lease
 from fairpost.model.errors import DatabaseUnavailable, Outgrown
 from fairpost.model.ids import AccountId, Epoch
+from fairpost.model.reason import Log, Reason
 from fairpost.policy.placement import Plan, plan
 from fairpost.policy.restored import ACCOUNTS_NAMED_MAX, GUARD, Missing, signs_of, why_paused, why_waiting
 from fairpost.store.blocks import blocked_for_all
@@ -85,7 +87,7 @@ class Orchestrator:
         *,
         processes_max: int,
         look_s: float = LOOK_S,
-        log: Callable[[str], None],
+        log: Log,
     ) -> None:
         self._store = store
         self._options = options
@@ -100,6 +102,8 @@ class Orchestrator:
         self._at_rest: set[AccountId] = set()  # idle, and free to send at once
         self._asked: list[set[AccountId]] = []  # accounts for processes that are being forked
         self._routes: dict[AccountId, set[str]] = {}
+        self._names: dict[AccountId, str] = {}
+        self._changes = AccountChanges(options.owner)
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._is_ending = False
@@ -116,7 +120,7 @@ class Orchestrator:
         self._is_fresh = False  # just confirmed, and not looked at since
         self._away_since_s: float | None = None  # in trouble; None: it answers
         self._back_s = float("-inf")  # when it answered again
-        self._said = ""  # about the database, lately
+        self._said: Reason | None = None  # about the database, lately
         self._to_ask: list[AccountId] = []  # their providers, about e-mails in doubt
         self._outage = Outage(log)
 
@@ -185,13 +189,13 @@ class Orchestrator:
         """It did not, and now it does."""
         if self._away_since_s is not None:
             self._away_since_s, self._back_s = None, clock.monotonic()
-            self._said = ""
+            self._said = None
             self._outage.over()
 
-    def _say_once(self, message: str) -> None:
-        if message != self._said:
-            self._said = message
-            self._log(message)
+    def _say_once(self, event: Reason) -> None:
+        if event != self._said:
+            self._said = event
+            self._log(event)
 
     @property
     def _is_after_trouble(self) -> bool:
@@ -221,6 +225,9 @@ class Orchestrator:
         routes = await self._store.routes_with_work()
         found = await self._store.runtimes()
         accounts = [each for each in found if each.account.transport is not None]
+        self._names = {each.account.id: each.account.name for each in found}
+        for event in self._changes.seen(accounts):
+            self._log(event)
         self._routes = {each.account.id: {each.account.pool, f"@{each.account.name}"} for each in accounts}
         if self._is_fresh:
             self._is_fresh = False
@@ -246,6 +253,9 @@ class Orchestrator:
         moments = [route.next_at for route in routes if route.next_at] + ([planned.next_at] if planned.next_at else [])
         ahead_s = (min(moments) - now).total_seconds() if moments else math.inf
         return max(0.0, min(self._look_s, ahead_s))
+
+    def _name_of(self, account_id: AccountId) -> str:
+        return self._names.get(account_id, str(account_id))
 
     def _is_driven(self, runtime: AccountRuntime) -> bool:
         """After trouble of the database also by one whose lease has run out: it may take it up."""
@@ -358,7 +368,7 @@ class Orchestrator:
         hand.accounts.discard(account_id)
         self._forget(account_id)
         if is_fault:
-            self._log(f"account {account_id}: {why}")
+            self._log(Reason("worker.failed", account=self._name_of(account_id), why=why))
         if is_fault or unreleased is not None:
             self._dead.append(Dead(account_id, unreleased, is_fault, is_alone=True))
         if not hand.accounts and not hand.is_finishing:
@@ -384,7 +394,7 @@ class Orchestrator:
 
     def _exited(self, pid: int, code: int) -> None:
         if code:
-            self._log(f"worker {pid} ended with {code}")
+            self._log(Reason("worker.ended", pid=str(pid), code=code))
         self._lost(pid)
         dead = self._lost_hands.pop(pid, [])
         self._held_up -= {each.account_id for each in dead}
@@ -412,7 +422,7 @@ class Orchestrator:
 
     async def _clear_doubts(self) -> None:
         if cut := await clear_doubts(self._store, self._options.notes):
-            self._log(f"left incomplete by workers that died, and tried again: {cut} e-mails")
+            self._log(Reason("email.put_back", emails=cut))
 
     # ── another server, or the same one after a restart ───────────────────────────────────────────────────
 
@@ -430,16 +440,12 @@ class Orchestrator:
             case "confirmed":
                 self._is_confirmed = self._is_fresh = True
                 if answer.waits_for:
-                    self._log(
-                        f"the database was restarted; {', '.join(answer.waits_for)} did not answer, and mail goes on"
-                    )
+                    self._log(Reason("database.restarted", engines=answer.waits_for))
                 for account_id in self._ours:
                     self._tell(account_id, {"wake": account_id})
                 return True
             case "waiting":
-                self._say_once(
-                    f"the database is another server, or was restarted: waiting for {', '.join(answer.waits_for)} to confirm it"
-                )
+                self._say_once(Reason("database.unconfirmed", engines=answer.waits_for))
             case "behind":
                 names = {each.id: each.name for each in await self._store.accounts()}
                 missing = [
@@ -452,12 +458,12 @@ class Orchestrator:
                 ]
                 reason = why_paused(signs_of(missing))
                 await self._store.pause_restored(reason, GUARD, life=self._steps.life)
-                self._say_once(f"everything is paused: {reason}")
+                self._say_once(Reason("database.behind", why=reason))
             case "silent":
                 accounts = await self._store.accounts_of_engines(answer.waits_for)
                 reason = why_waiting(answer.waits_for, accounts[:ACCOUNTS_NAMED_MAX])
                 await self._store.pause_for_engines(reason, GUARD, answer.waits_for)
-                self._say_once(f"everything is paused: {reason}")
+                self._say_once(Reason("database.engines_missing", engines=answer.waits_for, why=reason))
             case _:
                 assert_never(answer.verdict)
         return False
@@ -472,8 +478,10 @@ class Orchestrator:
             stuck = [id_ for id_ in hand.accounts if now_s > hand.moved.get(id_, (0, now_s))[1] + STUCK_S_MAX]
             if now_s <= hand.heard_s + BEAT_S_MAX and not stuck:
                 continue
-            why = f"has not moved on account {stuck[0]}" if stuck else f"has said nothing for {BEAT_S_MAX:.0f} s"
-            self._log(f"worker {hand.pid} {why} and is killed")
+            if stuck:
+                self._log(Reason("worker.stuck", pid=str(hand.pid), account=self._name_of(stuck[0])))
+            else:
+                self._log(Reason("worker.silent", pid=str(hand.pid), silent_s=BEAT_S_MAX))
             with suppress(ProcessLookupError):
                 os.kill(hand.pid, signal.SIGKILL)
 

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from fairpost.engine.channel import Lines, Message, encode
 from fairpost.model.errors import FairpostError
+from fairpost.model.reason import Log, Reason
 from fairpost.store.trouble import trouble_of
 from fairpost.system import clock
 from fairpost.system.pause import Pause
@@ -35,13 +36,11 @@ Child = Callable[[socket.socket, int, Message], None]
 
 
 class Supervisor:
-    def __init__(
-        self, *, orchestrator: Child, worker: Child, report: Callable[[str], None], ends_with: int | None = None
-    ) -> None:
+    def __init__(self, *, orchestrator: Child, worker: Child, log: Log, ends_with: int | None = None) -> None:
         """`ends_with`: a file whose end means that whoever started us is gone; then we finish."""
         self._orchestrator = orchestrator
         self._worker = worker
-        self._report = report
+        self._log = log
         self._ends_with = ends_with
         self._children: dict[int, str] = {}  # what each pid is
         self._to_orchestrator: socket.socket | None = None
@@ -191,7 +190,7 @@ class Supervisor:
         if not isinstance(known, FairpostError):
             traceback.print_exception(error)
             return 1
-        self._report(str(known))
+        self._log(Reason("engine.failed", why=str(known)))
         return 1 if known.passes else FOR_GOOD
 
     def _reap(self) -> None:
@@ -217,7 +216,7 @@ class Supervisor:
             self._pause.reset()
         pause_s = self._pause.next_s()
         self._orchestrator_due_s = clock.monotonic() + pause_s
-        self._report(f"the orchestrator ended ({_in_words(code)}); it starts again in {pause_s:g} s")
+        self._log(Reason("orchestrator.ended", how=_in_words(code), again_in_s=pause_s))
 
 
 def _in_words(code: int) -> str:

@@ -6,17 +6,21 @@ one workspace or campaign is no reason to leave the others alone.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from fairpost.campaigns.calendars import lay
 from fairpost.campaigns.launching import BATCH
+from fairpost.model.reason import Log, Reason
 from fairpost.policy.calendar import RENEWED_BEFORE
 from fairpost.store import campaigns, schedules
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
 
 LOOK_S = 0.5
 CLEARED_AT_ONCE = 5000
@@ -26,7 +30,7 @@ SAID_AGAIN_S = 60.0
 
 
 class CampaignWatch:
-    def __init__(self, store: Store, log: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, log: Log) -> None:
         self._store = store
         self._log = log
         self._said_s: dict[str, float] = {}
@@ -65,7 +69,7 @@ class CampaignWatch:
         moved = await campaigns.advance(self._store)
         failpoint("after_advance")
         for workspace, name, state, reason in moved:
-            self._log(f"campaign {name} of {workspace} is {state}" + (f": {reason}" if reason else ""))
+            self._log(Reason(f"campaign.{state}", name=name, workspace=workspace, why=reason))
         for workspace in await campaigns.wrong_gates(self._store):
             await self._safely(f"the gates of workspace {workspace}", self._store.set_gates(workspace))
             failpoint("after_gates")
@@ -97,4 +101,4 @@ class CampaignWatch:
         """Once a minute: what is wrong stays wrong until somebody mends it."""
         if clock.monotonic() >= self._said_s.get(what, float("-inf")) + SAID_AGAIN_S:
             self._said_s[what] = clock.monotonic()
-            self._log(f"{what}: {type(error).__name__}: {error}")
+            self._log(Reason("task.failed", task=what, error=f"{type(error).__name__}: {error}"))

@@ -4,9 +4,9 @@ Runs in every engine's orchestrator process. Several engines do the same at wors
 """
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 
+from fairpost.model.reason import Log, Reason
 from fairpost.store import pinned
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
@@ -16,7 +16,7 @@ AT_ONCE = 500
 
 
 class PatienceWatch:
-    def __init__(self, store: Store, *, urgent: timedelta, bulk: timedelta, log: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, *, urgent: timedelta, bulk: timedelta, log: Log) -> None:
         self._store = store
         self._urgent, self._bulk = urgent, bulk
         self._log = log
@@ -29,7 +29,7 @@ class PatienceWatch:
                 is_busy = await self.step()
             except Exception as error:
                 if not is_trouble(error):  # of which the orchestrator tells
-                    self._log(f"looking after suspended accounts: {type(error).__name__}: {error}")
+                    self._log(Reason("task.failed", task="patience watch", error=f"{type(error).__name__}: {error}"))
             await asyncio.sleep(0 if is_busy else LOOK_S)
 
     async def step(self) -> bool:
@@ -37,7 +37,5 @@ class PatienceWatch:
         await pinned.set_patience(self._store, urgent=self._urgent, bulk=self._bulk)
         given_up = await pinned.give_up(self._store, most=AT_ONCE)
         if given_up:
-            self._log(
-                f"{given_up:,} e-mails were given up: the only account that may send them has been suspended too long"
-            )
+            self._log(Reason("email.given_up", emails=given_up))
         return given_up == AT_ONCE

@@ -6,10 +6,10 @@ everything, in one commit.
 """
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from fairpost.campaigns.forecasting import SECONDS_MAX, look_out, remember
+from fairpost.model.reason import Log, Reason
 from fairpost.store import campaigns, courses
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
@@ -25,7 +25,7 @@ SAID_AGAIN_S = 600.0
 
 
 class CourseWatch:
-    def __init__(self, store: Store, log: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, log: Log) -> None:
         self._store = store
         self._log = log
         self._said_s = float("-inf")
@@ -62,4 +62,4 @@ class CourseWatch:
     def _complain(self, error: Exception) -> None:
         if clock.monotonic() >= self._said_s + SAID_AGAIN_S:
             self._said_s = clock.monotonic()
-            self._log(f"keeping the courses of campaigns: {type(error).__name__}: {error}")
+            self._log(Reason("task.failed", task="campaign progress", error=f"{type(error).__name__}: {error}"))

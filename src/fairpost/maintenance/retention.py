@@ -5,11 +5,11 @@ are in use for long, it gives way and comes again soon.
 """
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 
 import asyncpg
 
+from fairpost.model.reason import Log, Reason
 from fairpost.store import retention
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
@@ -22,7 +22,7 @@ MENDED_S = 3600.0  # what is wrong stays wrong until somebody mends it
 class HistoryWatch:
     """`keep`: None is for good."""
 
-    def __init__(self, store: Store, keep: timedelta | None, log: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, keep: timedelta | None, log: Log) -> None:
         self._store = store
         self._keep = keep
         self._log = log
@@ -38,7 +38,7 @@ class HistoryWatch:
                 pass  # somebody reads for long
             except Exception as error:
                 if not is_trouble(error):  # of which the orchestrator tells
-                    self._log(f"looking after history: {type(error).__name__}: {error}")
+                    self._log(Reason("task.failed", task="retention", error=f"{type(error).__name__}: {error}"))
                     wait_s = MENDED_S
             await asyncio.sleep(wait_s)
 
@@ -48,5 +48,7 @@ class HistoryWatch:
             return
         before = await self._store.now() - self._keep
         async for dropped in retention.drop_months(self._store, before=before):
-            self._log(f"history of {dropped.month:%Y-%m} dropped: {dropped.bytes / 1_000_000:,.1f} MB")
+            self._log(
+                Reason("history.dropped", month=f"{dropped.month:%Y-%m}", megabytes=round(dropped.bytes / 1_000_000, 1))
+            )
         await retention.drop_rows(self._store, before=before)

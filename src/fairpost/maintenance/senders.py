@@ -5,11 +5,12 @@ Runs in every engine's orchestrator process. Several engines do the same work tw
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from fairpost.maintenance.notices import notice_of_throttles
+from fairpost.model.reason import Log, Reason
 from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel
 from fairpost.policy.health import health
 from fairpost.policy.senders import SenderPolicy, look
@@ -38,7 +39,7 @@ class SenderOptions:
 
 
 class SenderWatch:
-    def __init__(self, store: Store, options: SenderOptions, log: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, options: SenderOptions, log: Log) -> None:
         self._store = store
         self._options = options
         self._log = log
@@ -52,7 +53,7 @@ class SenderWatch:
     async def start(self) -> None:
         """Lays what the settings say, and looks at everybody who is throttled: the settings may free them."""
         if await senders.lay_fairness(self._store, self._options.fairness):
-            self._log(f"fairness: {_in_words(self._options.fairness)}")
+            self._log(Reason("fairness.set", fairness=_in_words(self._options.fairness)))
         failpoint("after_fairness")
         await senders.look_at_throttled(self._store)
 
@@ -63,7 +64,7 @@ class SenderWatch:
                 await self.step()
             except Exception as error:
                 if not is_trouble(error):  # of which the orchestrator tells
-                    self._log(f"looking after senders: {type(error).__name__}: {error}")
+                    self._log(Reason("task.failed", task="sender watch", error=f"{type(error).__name__}: {error}"))
             await asyncio.sleep(LOOK_S)
 
     async def step(self) -> None:
@@ -173,7 +174,7 @@ def _in_words(fairness: Fairness) -> str:
     return f"{share}, tiers are {tiers}"
 
 
-def _throttled(sender: Sender) -> str:
+def _throttled(sender: Sender) -> Reason:
     assert sender.throttle is not None
-    verb = "is throttled" if sender.is_enforced else "would be throttled"
-    return f"{sender.id} {verb} until {sender.throttle.until:%Y-%m-%d %H:%M:%S %Z}: {'; '.join(sender.reasons)}"
+    code = "sender.throttled" if sender.is_enforced else "sender.suspicious"
+    return Reason(code, sender=str(sender.id), until=sender.throttle.until, why="; ".join(sender.reasons))

@@ -3,7 +3,7 @@
 Reasons are stored, answered and logged as they are. Sentences are made at the edge: see reasons/catalogue.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,3 +21,7 @@ class Reason:
     def __init__(self, code: str, /, **params: Value) -> None:
         object.__setattr__(self, "code", code)
         object.__setattr__(self, "params", params)
+
+
+Log = Callable[[Reason], None]
+"""Hears of what happens, one event a call. Its codes are those of reasons/catalogue.py and reasons/events.py."""

@@ -77,6 +77,15 @@ def of_account(runtime: AccountRuntime, facts: Facts, *, has_mail: bool) -> Cond
     )
 
 
+_TOO_SHORT_TO_TELL = ("account.delay", "account.api_quota")
+
+
+def why_stopped(runtime: AccountRuntime, now: datetime) -> Reason | None:
+    """For longer than the pauses between its e-mails. None: it may send."""
+    found = _ended_by_a_person(runtime, now) or _at_fault(runtime, now) or _ends_by_itself(runtime, now)
+    return found.reason if found is not None and found.code not in _TOO_SHORT_TO_TELL else None
+
+
 def of_route(route: Route, facts: Facts) -> Condition:
     """Of mail that is due: the condition of the account that decides."""
     serving = facts.serving(route)

@@ -18,9 +18,11 @@ _NAME = re.compile(r"\{(\w+)\}")
 
 def sentence(reason: Reason, zone: str | None = None) -> str:
     """`zone`: on whose clock moments are read; None: in UTC."""
-    return _filled(
-        CATALOGUE[reason.code].sentence, {name: _shown(value, zone) for name, value in reason.params.items()}
-    )
+    return filled(CATALOGUE[reason.code].sentence, reason, zone)
+
+
+def filled(template: str, reason: Reason, zone: str | None = None) -> str:
+    return _filled(template, {name: _shown(value, zone) for name, value in reason.params.items()})
 
 
 def field(reason: Reason) -> str:

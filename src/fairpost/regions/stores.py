@@ -11,6 +11,7 @@ from typing import Self
 import asyncpg
 
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, MigrationError, RegionUnavailable
+from fairpost.model.reason import Log, Reason
 from fairpost.regions.directory import Directory, Region
 from fairpost.store.connections import Connections
 from fairpost.store.migrations import pending
@@ -32,7 +33,7 @@ class RegionStores:
         connections_max: int = CONNECTIONS_MAX,
         answer_s_max: float = ANSWER_S_MAX,
         is_for_tenants: bool = False,
-        log: Callable[[str], None] = lambda _: None,
+        log: Log = lambda _: None,
     ) -> None:
         """`is_for_tenants`: a region without the tenants' role is not ready. `log` gets a line when a region fails, and when it is back."""
         self.directory = directory
@@ -55,7 +56,7 @@ class RegionStores:
 
 
 class _Door:
-    def __init__(self, region: Region, connections_max: int, is_for_tenants: bool, log: Callable[[str], None]) -> None:
+    def __init__(self, region: Region, connections_max: int, is_for_tenants: bool, log: Log) -> None:
         self._region = region
         self._connections_max = connections_max
         self._is_for_tenants = is_for_tenants
@@ -135,7 +136,7 @@ class _Door:
 
     def _shut(self, refusal: Callable[[], FairpostError]) -> FairpostError:
         if self._refusal is None or type(self._refusal()) is not type(refusal()):
-            self._log(str(refusal()))
+            self._log(Reason("region.away", region=self._region.name, why=str(refusal())))
         self._refusal = refusal
         self._shut_until_s = clock.monotonic() + COOL_DOWN_S
         return refusal()
@@ -143,7 +144,7 @@ class _Door:
     def _is_well(self) -> None:
         if self._refusal is not None and clock.monotonic() >= self._shut_until_s:
             self._refusal = None
-            self._log(f"Region {self._region.name} answers again")
+            self._log(Reason("region.answers_again", region=self._region.name))
 
     async def close(self) -> None:
         if self._store is not None:

@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from fairpost.maintenance.retention import HistoryWatch
 from fairpost.maintenance.senders import SenderOptions, SenderWatch
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError
+from fairpost.model.reason import Log, Reason
 from fairpost.observe.guard import remember
 from fairpost.settings import Settings
 from fairpost.startup.environment import bring_in_line, given_account
@@ -56,17 +57,13 @@ class EngineOptions:
     ends_with_stdin: bool = False
 
 
-def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str], None]) -> bool:
+def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
     """Until a signal ends it; the second signal ends it at once. False: it saw that it cannot go on, and said why."""
     name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
-    def say(message: str) -> None:
-        with suppress(OSError):  # whoever read our words is gone: no reason to end otherwise than in good order
-            log(message)
-
     def orchestrator(sock: socket.socket, lifeline: int, message: Message) -> None:
         has_said_goodbye = asyncio.run(
-            _orchestrate(sock, lifeline, settings, options, name, say, is_again=message["again"])
+            _orchestrate(sock, lifeline, settings, options, name, log, is_again=message["again"])
         )
         if (
             presence is not None and has_said_goodbye
@@ -81,7 +78,7 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Callable[[str
     preload()
     presence = _announce(settings, name)
     supervisor = Supervisor(
-        orchestrator=orchestrator, worker=worker, report=say, ends_with=STDIN if options.ends_with_stdin else None
+        orchestrator=orchestrator, worker=worker, log=log, ends_with=STDIN if options.ends_with_stdin else None
     )
     return supervisor.run()
 
@@ -105,7 +102,7 @@ async def _orchestrate(
     settings: Settings,
     options: EngineOptions,
     name: str,
-    log: Callable[[str], None],
+    log: Log,
     *,
     is_again: bool,
 ) -> bool:
@@ -123,16 +120,14 @@ async def _orchestrate(
         url = await server_url(settings, is_again=True)
         if store.behind_pooler and not options.poll_only:
             options = replace(options, poll_only=True)
-            log(
-                f"the database is behind a pooler: looks every {settings.poll_interval.total_seconds():g} s, without LISTEN"
-            )
+            log(Reason("engine.polls", every_s=settings.poll_interval.total_seconds()))
         watches = watches_of(store, settings, log, engine=name)
         watch, sender_watch = watches[:2]
         await watch.look()
         await watch.reclaim_dead_engines()
         await _provide_account(store, settings, log)
         if settings.redirect_all:
-            log(f"FAIRPOST_REDIRECT_ALL is set: every e-mail goes to {settings.redirect_all}, and to nobody else")
+            log(Reason("engine.redirects", address=settings.redirect_all))
         orchestrator = Orchestrator(
             store,
             _worker_options(url, settings, options, name),
@@ -143,16 +138,17 @@ async def _orchestrate(
         )
         await sender_watch.start()
         whose = f"the region {settings.region}" if settings.regions else "this database"
-        log(f"ready: engine {name} drives the accounts of {whose}")
+        log(Reason("engine.started", engine=name, region=whose))
         watching = [asyncio.create_task(each.run()) for each in watches]
         await orchestrator.run()
         for task in watching:
             task.cancel()
+        log(Reason("engine.stopped", engine=name))
         return orchestrator.has_said_goodbye
 
 
 def watches_of(
-    store: Store, settings: Settings, log: Callable[[str], None], *, engine: str | None = None
+    store: Store, settings: Settings, log: Log, *, engine: str | None = None
 ) -> tuple["Watch", SenderWatch, CampaignWatch, CourseWatch, HistoryWatch, PatienceWatch]:
     """What an engine runs beside the orchestrator."""
     return (
@@ -165,22 +161,20 @@ def watches_of(
     )
 
 
-async def _provide_account(store: Store, settings: Settings, log: Callable[[str], None]) -> None:
+async def _provide_account(store: Store, settings: Settings, log: Log) -> None:
     """What is wrong with the one account of the environment is no reason for the others not to send."""
     try:
         given = given_account(settings)
         if given is not None and (said := await bring_in_line(store, given, vault_of(settings), home=settings.home)):
-            log(said)
+            log(Reason("account.provided", what=said))
     except FairpostError as error:
-        log(f"the account of the environment is left as it is: {error}")
+        log(Reason("account.not_provided", why=str(error)))
 
 
 class Watch:
     """Sees, now and then, whether this is still the database that it was: one restored from a backup is paused."""
 
-    def __init__(
-        self, store: Store, settings: Settings, log: Callable[[str], None], *, engine: str | None = None
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, log: Log, *, engine: str | None = None) -> None:
         """`engine`: the name of the one that watches."""
         self._store = store
         self._engine = engine
@@ -193,8 +187,9 @@ class Watch:
         words = (guarded.text, guarded.trouble)
         if words != self._told:
             self._told = words
-            for line in filter(None, words):
-                self._log(line)
+            for code, why in zip(("database.restored", "database.not_remembered"), words, strict=True):
+                if why:
+                    self._log(Reason(code, why=why))
 
     async def reclaim_dead_engines(self) -> None:
         """What engines of this machine that were killed still hold is free at once."""
@@ -202,9 +197,9 @@ class Watch:
         for name in announced(folder):
             with if_gone(folder, name) as is_gone:
                 if is_gone and (accounts := await self._store.bury_engine(name, heir=self._engine)):
-                    self._log(f"engine {name} was killed; its {accounts} accounts are free")
+                    self._log(Reason("engine.found_dead", engine=name, accounts=accounts))
         if cut := await clear_doubts(self._store, notes_of(self._settings)):
-            self._log(f"left incomplete by workers that died, and tried again: {cut} e-mails")
+            self._log(Reason("email.put_back", emails=cut))
 
     async def run(self) -> None:
         """Whatever goes wrong with one look, the next one comes: nobody else watches."""
@@ -215,7 +210,7 @@ class Watch:
                 await self.reclaim_dead_engines()
             except Exception as error:
                 if not is_trouble(error):  # of which the orchestrator tells
-                    self._log(f"looking after the database: {type(error).__name__}: {error}")
+                    self._log(Reason("task.failed", task="database watch", error=f"{type(error).__name__}: {error}"))
 
 
 def _sender_options(settings: Settings) -> SenderOptions:

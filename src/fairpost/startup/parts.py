@@ -4,12 +4,13 @@ Nothing here decides anything; what a command does with the parts is its own bus
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from fairpost.extras import Extra, how_to_install, is_installed
 from fairpost.model.errors import DatabaseUnavailable, MigrationError, NotInstalled, RegionUnavailable, SettingsError
+from fairpost.model.reason import Log
 from fairpost.model.sender import AbuseMode, Fairness, Priority, Tier
 from fairpost.model.urls import without_password
 from fairpost.model.workspace import SERVICE_WORKSPACE
@@ -45,7 +46,7 @@ def embedded(settings: Settings) -> EmbeddedServer:
     return EmbeddedServer(settings.home)
 
 
-def kept(settings: Settings, log: Callable[[str], None]) -> AbstractContextManager[None]:
+def kept(settings: Settings, log: Log) -> AbstractContextManager[None]:
     """While this lasts, the embedded server is started again whenever it dies. One that is set is kept by others."""
     return nullcontext() if settings.database_url else keeping(embedded(settings), log)
 

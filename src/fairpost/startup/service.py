@@ -4,15 +4,17 @@ The parent of these processes only waits: what answers requests is imported wher
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fairpost.api.clients import ClientLimits
-from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes, write_line
+from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes
 from fairpost.model.errors import MigrationError, RegionUnavailable
+from fairpost.model.reason import Log, Reason
 from fairpost.regions.stores import ANSWER_S_MAX, RegionStores
 from fairpost.settings import Settings, read_settings
+from fairpost.startup.logs import start_logging
 from fairpost.startup.parts import (
     connect,
     directory_of,
@@ -43,7 +45,7 @@ HOME_CONNECTIONS_MAX = 4
 async def open_service(
     settings: Settings,
     *,
-    log: Callable[[str], None] = write_line,
+    log: Log,
     answer_s_max: float = ANSWER_S_MAX,
     resolver: "Resolver | None" = None,
     is_again: bool = False,
@@ -83,15 +85,17 @@ async def open_service(
 
 def create() -> "FastAPI":
     """The application of one process."""
-    return app_of_a_process(lambda: open_service(read_settings(), is_again=True))
+    settings = read_settings()
+    log = start_logging(settings)
+    return app_of_a_process(lambda: open_service(settings, log=log, is_again=True), log)
 
 
-def run_service(settings: Settings, options: ServerOptions, *, log: Callable[[str], None]) -> None:
+def run_service(settings: Settings, options: ServerOptions, *, log: Log) -> None:
     """Until SIGINT or SIGTERM. What is wrong is said before anybody is served; a region that fails keeps none of the others from it."""
     asyncio.run(patiently(lambda: _check(settings, log), log))
     listener = listener_on(options.host, options.port)
     shown = f"[{options.host}]" if ":" in options.host else options.host
-    log(f"ready: the service answers at http://{shown}:{listener.getsockname()[1]} (see /docs)")
+    log(Reason("service.started", url=f"http://{shown}:{listener.getsockname()[1]}"))
     with kept(settings.at_home(), log):
         run_processes(
             "fairpost.startup.service:create", listener, processes=options.processes, limits=client_limits(settings)
@@ -106,7 +110,7 @@ def client_limits(settings: Settings) -> ClientLimits:
     )
 
 
-async def _check(settings: Settings, log: Callable[[str], None]) -> None:
+async def _check(settings: Settings, log: Log) -> None:
     async with connect(await home_url(settings)) as conn:
         await require_tenant(conn)
     if settings.regions is not None:
@@ -116,12 +120,12 @@ async def _check(settings: Settings, log: Callable[[str], None]) -> None:
                     log(trouble)
 
 
-async def _trouble_at(stores: RegionStores, region: str) -> str | None:
+async def _trouble_at(stores: RegionStores, region: str) -> Reason | None:
     try:
         async with stores.at(region) as store:
             await store.value("SELECT true")
     except (RegionUnavailable, MigrationError) as error:
-        return f"the region {region} is not served until this is put right: {error}"
+        return Reason("region.not_served", region=region, why=str(error))
     return None
 
 

@@ -5,10 +5,11 @@ Which stop counts as one on purpose is decided in embedded.py.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fairpost.model.errors import EmbeddedServerError
+from fairpost.model.reason import Log, Reason
 from fairpost.store.embedded import EmbeddedServer
 from fairpost.store.outage import Outage
 
@@ -17,10 +18,10 @@ BETWEEN_STARTS_S = 1.0
 
 
 class Keeper:
-    def __init__(self, server: EmbeddedServer, log: Callable[[str], None]) -> None:
+    def __init__(self, server: EmbeddedServer, log: Log) -> None:
         self._server = server
         self._log = log
-        self._outage = Outage(log, answers_again="The embedded PostgreSQL runs again")
+        self._outage = Outage(log, of="postgres", over="runs_again")
         self._frozen_pid: int | None = None
 
     def step(self) -> float:
@@ -29,7 +30,7 @@ class Keeper:
             has_died = not self._server.is_ready()
             if has_died:
                 if not self._outage.is_on and not self._server.was_stopped:
-                    self._outage.say("The embedded PostgreSQL has died, and is started again")
+                    self._outage.say(Reason("postgres.died"), sign="died")
                 self._server.start(is_again=True)
             self._outage.over()
             if has_died:
@@ -45,19 +46,17 @@ class Keeper:
         if pid != self._frozen_pid:
             self._frozen_pid = pid
             if pid is not None:
-                self._log(
-                    f"The embedded PostgreSQL (process {pid}) was frozen by a signal. Let it go on: kill -CONT {pid}"
-                )
+                self._log(Reason("postgres.frozen", pid=str(pid)))
 
 
 @contextmanager
-def keeping(server: EmbeddedServer, log: Callable[[str], None]) -> Iterator[None]:
+def keeping(server: EmbeddedServer, log: Log) -> Iterator[None]:
     """Keeps it running while this lasts, in a thread that nothing waits for in the end: a start may take minutes."""
     over = threading.Event()
 
-    def say(line: str) -> None:
+    def say(event: Reason) -> None:
         if not over.is_set():
-            log(line)
+            log(event)
 
     def keep() -> None:
         keeper = Keeper(server, say)

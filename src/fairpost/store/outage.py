@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from fairpost.model.errors import FairpostError, Outgrown
+from fairpost.model.reason import Log, Reason
 from fairpost.store.trouble import Kind, trouble_of
 from fairpost.system.pause import Pause
 
@@ -15,9 +16,10 @@ T = TypeVar("T")
 class Outage:
     """Says what is wrong whenever that changes, and in the end that it is over."""
 
-    def __init__(self, log: Callable[[str], None], *, answers_again: str = "The database answers again") -> None:
+    def __init__(self, log: Log, *, of: str = "database", over: str = "answers_again") -> None:
         self._log = log
-        self._answers_again = answers_again
+        self._of = of
+        self._answers_again = f"{of}.{over}"
         self._said: str | None = None
         self._pause = Pause()
 
@@ -30,27 +32,28 @@ class Outage:
         trouble = trouble_of(error)
         words = " ".join(str(trouble.as_error() if trouble else error).split())
         trouble = trouble or (trouble_of(error.__cause__) if error.__cause__ else None)
-        self.say(words, sign=_sign(trouble.kind) if trouble else None)
+        kind = _sign(trouble.kind) if trouble else None
+        sign = kind or re.sub(r"\d+", "", words)  # the same with another time or pid is no news
+        self.say(Reason(f"{self._of}.away", why=words, kind=kind), sign=sign)
         return self._pause.next_s()
 
-    def say(self, words: str, *, sign: str | None = None) -> None:
-        sign = sign or re.sub(r"\d+", "", words)  # the same with another time or pid is no news
+    def say(self, event: Reason, *, sign: str) -> None:
         if sign != self._said:
             self._said = sign
-            self._log(words)
+            self._log(event)
 
     def over(self) -> None:
         self._pause.reset()
         if self._said is not None:
             self._said = None
-            self._log(self._answers_again)
+            self._log(Reason(self._answers_again))
 
 
 def _sign(kind: Kind) -> str:
     return Kind.AWAY if kind is Kind.STARTING else kind  # a server that comes back is first one, then the other
 
 
-async def patiently(opened: Callable[[], Awaitable[T]], log: Callable[[str], None], *, is_again: bool = False) -> T:
+async def patiently(opened: Callable[[], Awaitable[T]], log: Log, *, is_again: bool = False) -> T:
     """What `opened` gives, tried again for as long as waiting can help; where it cannot, the error.
 
     `is_again`: it has worked before. Then whatever is wrong is waited for, until somebody has put it right.

@@ -31,7 +31,7 @@ async def running_engine(url: str, *options: str) -> AsyncIterator[int]:
     assert process.stderr is not None
     try:
         said = b""
-        while not said.startswith(b"ready"):
+        while b"engine.started" not in said:
             said = await process.stderr.readline()
             if not said:
                 raise FairpostError("the engine did not start")

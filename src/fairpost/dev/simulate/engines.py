@@ -7,12 +7,13 @@ import asyncio
 import itertools
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from fairpost.engine.channel import Lines, Message, encode
 from fairpost.engine.orchestrator import Orchestrator
 from fairpost.engine.process import MakeTransport, WorkerOptions, WorkerProcess
+from fairpost.model.reason import Log
 from fairpost.store.store import Store
 
 FIRST_PID = 1 << 30  # more than any process of the system has: nobody real is ever signalled
@@ -83,7 +84,7 @@ async def engine(
     make_transport: MakeTransport,
     *,
     accounts_per_process: int = 1,
-    log: Callable[[str], None] = lambda _: None,
+    log: Log = lambda _: None,
 ) -> AsyncIterator[Orchestrator]:
     """Runs until the end of the block, then finishes what is under way."""
     options = WorkerOptions(url="", owner=name, accounts_max=accounts_per_process, poll_only=True)

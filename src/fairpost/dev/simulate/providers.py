@@ -280,7 +280,7 @@ async def _run_case(store: Store, case: Case, seed: int) -> Result:
                     f"engine-{n}",
                     make_transport,
                     accounts_per_process=50 if case.is_packed else 1,
-                    log=log.append,
+                    log=lambda event: log.append(event.code),
                 )
             )
             for n in range(case.engines)
