@@ -43,7 +43,7 @@ CAMPAIGN_ACCOUNTS = {"nora": "Nora of the Corner Shop", "counter": "The Corner S
 HALF_WAY = 60  # of its e-mails are sent when the pictures are taken
 STEP_S = 0.7  # between two e-mails of the everyday mail
 WAIT_S_MAX = 240
-END_S_MAX = 30
+END_S_MAX = 120
 
 MENU = Template(
     subject="{{ first_name }}, the summer menu is here",

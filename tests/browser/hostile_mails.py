@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
-HEARD_S_MAX = 30.0
+HEARD_S_MAX = 120.0  # only against waiting for ever
 PIXEL = b"<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>"
 
 

@@ -36,8 +36,8 @@ POSTGRES_KILLS = int(os.environ.get("FAIRPOST_CHAOS_POSTGRES_KILLS", LONG_KILLS 
 
 LEASE_S = 3
 ENGINE = ("--lease-s", str(LEASE_S), "--idle-s", "5")
-STUCK_S = 100.0  # an account whose worker died again and again rests for up to a minute
-ORPHANS_S_MAX = 30.0
+STUCK_S = 200.0  # only against waiting for ever: an account whose worker died again and again rests for up to a minute
+ORPHANS_S_MAX = 100.0
 ORPHANS_SEND_S_MAX = 5.0  # by the recorder's clock, and the process that it lives in may stand still, too
 
 SENDERS = {

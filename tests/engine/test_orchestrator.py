@@ -446,6 +446,7 @@ async def test_in_a_shared_process_only_an_account_that_was_sending_can_be_the_c
 async def test_while_the_database_is_away_no_death_is_counted_and_what_was_held_is_freed_later(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("fairpost.engine.orchestrator.REAP_S", 0.5)
     store = engine.store
     account = await add_account(store, "anna")
     await enqueue(store)
@@ -475,8 +476,8 @@ async def test_while_the_database_is_away_no_death_is_counted_and_what_was_held_
             await away.wait()
         while (await store.runtimes())[0].is_driven():  # noqa: ASYNC110 - a row tells nobody
             await asyncio.sleep(0.01)
-        engine.orchestrator.end()
-        await running
+        running.cancel()  # in good order it would wait for the worker that it has asked for again
+        await asyncio.wait([running])
     assert await deaths(store) == 0
 
 

@@ -528,7 +528,7 @@ async def test_a_long_send_keeps_its_lease(store: Store, account: AccountId) -> 
 
     runner = await Runner.start(store, Slow(), account, owner="test", lease_s=6)
     assert runner is not None
-    step = await asyncio.wait_for(runner.step(), 30)
+    step = await asyncio.wait_for(runner.step(), 120)
     assert isinstance(step, Handled)
     assert step.outcome == "sent"
 

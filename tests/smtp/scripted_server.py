@@ -45,7 +45,7 @@ class Script:
     news: asyncio.Event = field(default_factory=asyncio.Event)  # a command or a message came
 
     async def until(self, happened: Callable[[], object]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not happened():
                 self.news.clear()
                 await self.news.wait()

@@ -168,7 +168,7 @@ async def test_a_server_that_greets_in_the_clear_where_tls_is_implicit_is_refuse
     script = Script()
     async with scripted(script) as port:
         courier = Courier(Server(host="localhost", port=port, security=Security.IMPLICIT))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             report = await courier.send(MESSAGE, permission=lambda: True)
         await courier.close()
     assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.TLS)

@@ -154,7 +154,7 @@ async def connect(time: Time) -> AsyncIterator[Connect]:
 
         async def open_(emulator: GmailEmulator, user: str = ANN, **claims: Any) -> Client:
             http = await stack.enter_async_context(
-                httpx2.AsyncClient(base_url=emulator.url, timeout=20, trust_env=False, verify=False)
+                httpx2.AsyncClient(base_url=emulator.url, timeout=120, trust_env=False, verify=False)
             )
             signed = assertion(emulator.service_account_info(), at=emulator.clock.now(), sub=user, **claims)
             granted = await http.post("/token", data={"grant_type": BEARER, "assertion": signed})

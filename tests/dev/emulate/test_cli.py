@@ -64,9 +64,9 @@ def test_it_plays_gmail_until_it_is_asked_to_stop(tmp_path: Path, signum: signal
             bob.refresh(google.auth.transport.requests.Request(session=session))
             session.headers["Authorization"] = f"Bearer {bob.token}"
             body = {"raw": encoded(mail(sender="bob@example.com", Message_ID="<kept@example.com>"))}
-            assert session.post(f"{url}/gmail/v1/users/me/messages/send", json=body, timeout=20).ok
-            assert session.get(f"{url}/gmail/v1/users/me/labels", timeout=20).status_code == 503
-            (sent,) = session.get(f"{url}/emulator/messages", timeout=20).json()["messages"]
+            assert session.post(f"{url}/gmail/v1/users/me/messages/send", json=body, timeout=120).ok
+            assert session.get(f"{url}/gmail/v1/users/me/labels", timeout=120).status_code == 503
+            (sent,) = session.get(f"{url}/emulator/messages", timeout=120).json()["messages"]
         assert sent["messageId"] == "<kept@example.com>"
         process.send_signal(signum)
         out, err = process.communicate(timeout=PROCESS_S_MAX)

@@ -17,7 +17,7 @@ from fairpost.dev.inbox.mails import Mail, list_mails
 from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.store.store import Store
 
-REPLY_S_MAX = 30
+REPLY_S_MAX = 120
 
 
 @dataclass

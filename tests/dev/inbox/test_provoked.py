@@ -178,7 +178,7 @@ async def test_cuts_work_under_starttls_as_well(serve: Serve, certificate: Certi
     running = await serve(faults=(parse(text),), tls=certificate.server())
 
     def send() -> None:
-        client = smtplib.SMTP("127.0.0.1", running.server.port, timeout=30)
+        client = smtplib.SMTP("127.0.0.1", running.server.port, timeout=120)
         client.starttls(context=certificate.client())
         client.sendmail("a@b.test", "c@d.test", "Subject: a\r\n\r\n")
 

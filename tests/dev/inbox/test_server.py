@@ -21,7 +21,7 @@ async def with_smtplib(running: Running, work: Any) -> Any:
     """A blocking client, in a thread of its own."""
 
     def run() -> Any:
-        with smtplib.SMTP("127.0.0.1", running.server.port, timeout=30) as client:
+        with smtplib.SMTP("127.0.0.1", running.server.port, timeout=120) as client:
             return work(client)
 
     return await asyncio.to_thread(run)
