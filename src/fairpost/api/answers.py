@@ -50,7 +50,7 @@ Moment = Annotated[
 def _is_text(value: object) -> object:
     """A number would be taken for the seconds since 1970."""
     if not isinstance(value, str) or not MOMENT.match(value):
-        raise ValueError("must be a moment with its zone, like 2030-01-31T09:00:00Z")
+        raise ValueError(f"must be {MOMENT_WORDS}")
     return value
 
 
@@ -61,10 +61,12 @@ def _within_reason(moment: datetime) -> datetime:
 
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+MOMENT_WORDS = "a moment with its zone, like 2030-01-31T09:00:00Z"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 When = Annotated[AwareDatetime, BeforeValidator(_is_text), AfterValidator(_within_reason)]  # of a request
 # No NUL: PostgreSQL has no place for it.
-Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
+NO_NUL = r"^[^\x00]*$"
+Text = Annotated[str, StringConstraints(pattern=NO_NUL)]
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 INTEGER_MAX = 2_147_483_647  # of PostgreSQL
 Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]

@@ -14,6 +14,7 @@ from fairpost.api.acting import refused
 from fairpost.api.answers import failure
 from fairpost.api.document import condensed, name_operations
 from fairpost.api.errors import CODES, DETAILS_MAX, ApiError, without_commands
+from fairpost.api.field_errors import mistakes
 from fairpost.api.middleware import RequestMiddleware
 from fairpost.api.preauth import PreAuth
 from fairpost.api.routes import (
@@ -179,21 +180,18 @@ async def _http_error(_: Request, error: Exception) -> Response:
     return answer
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [_complaint(each) for each in error.errors()[:DETAILS_MAX]]
-    if any(each.get("type") == "json_invalid" for each in error.errors()):
-        return failure(ApiError("bad_request", "The body is no JSON.", details=found))
-    first = found[0] if found else {"field": "", "message": "is wrong"}
-    return failure(ApiError("invalid", f"{first['field']}: {first['message']}", details=found))
-
-
-def _complaint(error: Any) -> dict[str, str]:
-    place = [str(part) for part in error.get("loc", ())]
-    return {
-        "field": ".".join(place[1:] if place[:1] in (["body"], ["query"], ["path"], ["header"]) else place),
-        "message": str(error.get("msg", "is wrong"))[:300],
-    }
+    for each in error.errors():
+        if each["type"] == "json_invalid":
+            words = f"The body is not valid JSON: see character {each['loc'][-1]}."
+            return failure(ApiError("bad_request", words))
+    body_field = getattr(request.scope.get("route"), "body_field", None)
+    model = None if body_field is None else body_field.field_info.annotation
+    found = mistakes(error.errors(), error.body, model)[:DETAILS_MAX]
+    first = found[0]
+    words = f"{first['field']}: {first['message']}" if first["field"] else f"The body {first['message']}."
+    return failure(ApiError("invalid", words, details=found))
 
 
 async def _ours(request: Request, error: Exception) -> Response:
