@@ -60,10 +60,9 @@ def is_own(path: str, kind: str) -> bool:
 
 
 def _depends(path: str, text: str, kind: str) -> bool:
-    if path.endswith(".py"):
-        return any(re.search(kind, name, re.I) for name in _names(ast.parse(text))) or any(
-            each == kind for each in _texts(ast.parse(text))
-        )
+    if path.endswith(".py") and kind in text.lower():  # few have the word: the others need not be parsed
+        tree = ast.parse(text)
+        return any(re.search(kind, name, re.I) for name in _names(tree)) or kind in _texts(tree)
     return path.endswith(".js") and re.search(rf"""["'.]{kind}\b(?!\.com|\|)""", text) is not None
 
 
