@@ -214,9 +214,9 @@ MUTANTS = (
     ),
     Mutant(
         "a send that never reached the server is charged to the day",
-        f"{SETTLE}/settle.sql",
-        "day_used = greatest(0, l.day_used - (p_outcome = 'untouched')::integer)",
-        "day_used = l.day_used",
+        f"{SETTLE}/count_step.sql",
+        "ELSE greatest(0, l.day_used - untouched) END",
+        "ELSE l.day_used END",
         (LEASES,),
     ),
     Mutant(
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     Mutant(
         "the second send of a batch costs the provider's quota nothing",
-        f"{SETTLE}/next.sql",
+        f"{SETTLE}/count_step.sql",
         "IF is_begun AND p_usage ? 'units' THEN",
         "IF false THEN",
         (LIMITS_HOLD, TIMELINES),

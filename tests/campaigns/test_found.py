@@ -184,7 +184,7 @@ async def test_a_retry_meets_the_end_of_a_pause(world: World, url: str) -> None:
     await world.add_people(1)
     campaign = await world.draft()
     await world.launch(campaign)
-    await world.store.value("SELECT fairpost.archive(ARRAY(SELECT id FROM fairpost.queue), 'failed', 'x', $1)", MONDAY)
+    await world.store.value("SELECT fairpost.move_to_history(ARRAY(SELECT id FROM fairpost.queue), 'failed', 'x', $1)", MONDAY)
     await world.store.value("DELETE FROM fairpost.arrivals")
     (failed,) = [each async for each in campaigns.receipts(world.store, campaign, states=("failed",))]
     who = await prospects.known_by(world.store, WORKSPACE, "p0@there.test")

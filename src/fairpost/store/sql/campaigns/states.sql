@@ -97,7 +97,7 @@ BEGIN
     gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
     PERFORM fairpost.note(gone, -1);
     -- All at once, and no step leads on to the next: that one is taken away as well, with the same reason.
-    PERFORM fairpost.archive(gone, 'cancelled', words, t);
+    PERFORM fairpost.move_to_history(gone, 'cancelled', words, t);   -- of a campaign that is over: nothing follows them
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
         RETURN cardinality(gone) < p_max;
     END IF;

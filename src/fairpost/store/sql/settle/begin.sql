@@ -12,7 +12,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqs
 DECLARE
     lease fairpost.leases;
     begun record;
-    day CONSTANT timestamptz := p_usage ->> 'day_started_at';
+    counted text;
 BEGIN
     SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
     now := coalesce(p_now, clock_timestamp());
@@ -28,17 +28,7 @@ BEGIN
     skip := begun.skip;
     attempt := begun.attempt;
     IF verdict = 'begun' THEN
-        UPDATE fairpost.leases l SET
-            hour_started_at = (p_usage ->> 'hour_started_at')::timestamptz, hour_used = (p_usage ->> 'hour_used')::integer,
-            day_started_at = day, day_used = (p_usage ->> 'day_used')::integer,
-            day_bounces = CASE WHEN l.day_started_at IS DISTINCT FROM day THEN 0 ELSE l.day_bounces END,
-            day_errors = CASE WHEN l.day_started_at IS DISTINCT FROM day THEN 0 ELSE l.day_errors END,
-            gap_roll = coalesce((p_usage ->> 'gap_roll')::double precision, 0), warm_day = coalesce((p_usage ->> 'warm_day')::integer, l.warm_day),
-            last_begun_at = begin_send.now, step = l.step + 1
-        WHERE l.account_id = p_account AND l.step = lease.step;
-        IF p_usage ? 'units' THEN
-            PERFORM fairpost.charge(p_account, p_id, (p_usage ->> 'units')::integer, now);
-        END IF;
+        counted := fairpost.count_step(p_account, lease.step, NULL, NULL, NULL, p_id, p_usage, now);   -- as an assignment: PERFORM would be a whole query
     END IF;
 END $$;
 

@@ -1,13 +1,13 @@
--- Out of the queue, into history. What follows it in a campaign learns of it in the same commit.
-CREATE OR REPLACE FUNCTION fairpost.finish(
-    p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL
-) RETURNS void
+-- Out of the queue, into history: the one place that names its columns. Of each e-mail its campaign and account.
+DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz);
+DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz, text, text);
+CREATE OR REPLACE FUNCTION fairpost.move_to_history(
+    p_ids bigint[], p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL
+) RETURNS TABLE (campaign bigint, account bigint)
 LANGUAGE plpgsql AS $$
-DECLARE
-    of_campaign bigint;
-    account bigint;
 BEGIN
-    WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = p_id RETURNING q.*)
+    RETURN QUERY
+    WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = ANY (p_ids) RETURNING q.*)
     INSERT INTO fairpost.emails AS e (id, state, reason, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
         class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id, follows,
         campaign_id, prospect_id, step)
@@ -15,25 +15,22 @@ BEGIN
         g.class, g.on_doubt, g.flow, g.route, g.workspace, g.domain, g.user_name, g.stream, g.sender, g.recipients, g.addresses, g.fields,
         g.idempotency_key, p_message_id, p_thread_id, g.follows, g.campaign_id, g.prospect_id, g.step
     FROM gone g
-    RETURNING e.campaign_id, e.account_id INTO of_campaign, account;
-    IF of_campaign IS NOT NULL THEN
-        PERFORM fairpost.lead_on(p_id, p_state, account, p_now);
-    END IF;
+    RETURNING e.campaign_id, e.account_id;
 END $$;
 
--- Many at once, of a campaign that is over: nothing follows them any more.
-DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz, text, text);
-CREATE OR REPLACE FUNCTION fairpost.archive(p_ids bigint[], p_state fairpost.email_state, p_reason text, p_now timestamptz) RETURNS void
-LANGUAGE sql AS $$
-    WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = ANY (p_ids) RETURNING q.*)
-    INSERT INTO fairpost.emails (id, state, reason, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
-        class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id, follows,
-        campaign_id, prospect_id, step)
-    SELECT g.id, p_state, p_reason, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.account_id, g.content_id,
-        g.class, g.on_doubt, g.flow, g.route, g.workspace, g.domain, g.user_name, g.stream, g.sender, g.recipients, g.addresses, g.fields,
-        g.idempotency_key, NULL, NULL, g.follows, g.campaign_id, g.prospect_id, g.step
-    FROM gone g
-$$;
+-- One e-mail is over. What follows it in a campaign learns of it in the same commit.
+CREATE OR REPLACE FUNCTION fairpost.finish(
+    p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL
+) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    moved record;
+BEGIN
+    SELECT m.campaign, m.account INTO moved FROM fairpost.move_to_history(ARRAY[p_id], p_state, p_reason, p_now, p_message_id, p_thread_id) m;
+    IF moved.campaign IS NOT NULL THEN
+        PERFORM fairpost.lead_on(p_id, p_state, moved.account, p_now);
+    END IF;
+END $$;
 
 -- Ends what must never be sent: past its time, or everybody it is for is on the suppression list.
 CREATE OR REPLACE FUNCTION fairpost.finish_unsendable(p_id bigint, p_now timestamptz) RETURNS void

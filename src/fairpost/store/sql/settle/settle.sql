@@ -16,23 +16,15 @@ DECLARE
     lease_epoch bigint;
     lease_step bigint;
     settled text;
+    counted text;
 BEGIN
     SELECT l.epoch, l.step INTO lease_epoch, lease_step FROM fairpost.leases l WHERE l.account_id = p_account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
     IF lease_epoch = p_epoch AND lease_step <> p_step - 1 THEN
         RETURN 'late';
     END IF;
     settled := fairpost.settle_email(p_account, p_epoch, lease_epoch, p_id, p_outcome, p_detail, p_now);
-    IF settled = 'settled' THEN
-        UPDATE fairpost.leases l SET
-            step = l.step + 1, deaths = CASE WHEN p_outcome = 'sent' THEN 0 ELSE l.deaths END,
-            sent_total = l.sent_total + (p_outcome = 'sent')::integer,
-            day_bounces = l.day_bounces + coalesce(jsonb_array_length(p_detail -> 'bounced'), 0),
-            day_errors = l.day_errors + (p_outcome IN ('failed', 'retry', 'in_doubt'))::integer,
-            hour_used = greatest(0, l.hour_used - (p_outcome = 'untouched')::integer),
-            day_used = greatest(0, l.day_used - (p_outcome = 'untouched')::integer)
-        WHERE l.account_id = p_account AND l.step = lease_step;
-    ELSIF settled = 'evidence' THEN
-        UPDATE fairpost.leases l SET sent_total = l.sent_total + 1 WHERE l.account_id = p_account AND l.step = lease_step;
+    IF settled IN ('settled', 'evidence') THEN
+        counted := fairpost.count_step(p_account, lease_step, settled, p_outcome, p_detail, NULL, NULL, NULL);
     END IF;
     RETURN settled;
 END $$;
