@@ -366,7 +366,7 @@ async def test_a_region_whose_server_is_killed_is_503_and_comes_back_without_a_r
             {"status": "ok", "regions": {"eu": True, "us": False, "ap": True}},
         )
         figures = await world.figures()
-        assert 'fairpost_region_answers{region="us"} 0.0' in figures
+        assert 'fairpost_region_up{region="us"} 0.0' in figures
         assert 'fairpost_queue_health{region="eu"}' in figures
         assert 'fairpost_queue_health{region="us"}' not in figures
         signing_in = {"address": MEMBER, "password": PASSWORD, "workspace": "acme-us"}
@@ -447,7 +447,7 @@ async def test_figures_of_all_regions_have_their_name(world: World) -> None:
                 answer = await client.post("/v1/emails", json={"to": "a@b.test", "subject": "s", "text": "t"})
                 assert answer.status_code == 201, answer.text
     page = await world.figures()
-    assert [f'fairpost_region_answers{{region="{name}"}} 1.0' in page for name in NAMES] == [True, True, True]
+    assert [f'fairpost_region_up{{region="{name}"}} 1.0' in page for name in NAMES] == [True, True, True]
     assert page.count("# HELP fairpost_queue_emails ") == 1
     waiting = dict.fromkeys(NAMES, 0.0)
     for region, value in re.findall(r'^fairpost_queue_emails\{region="(\w+)",tier="\w+"\} (\S+)$', page, re.MULTILINE):

@@ -15,6 +15,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from fairpost import __version__
 from fairpost.transports.scripted.send import OK
 from tests.cli.conftest import PROCESS_S_MAX, Cli, deliver, send
 
@@ -72,7 +73,51 @@ def test_what_was_sent_is_in_the_figures(cli: Cli, url: str, db: Db) -> None:
     assert counts == sorted(counts), "each bucket holds those before it"
     assert value(found, "fairpost_database_seconds_gcount", operation="claim") > 0
     assert value(found, "fairpost_engine_memory_bytes", engine="here") == 4096
-    assert value(found, "fairpost_engine_cpu_seconds", engine="here") == 1.5
+    assert value(found, "fairpost_engine_cpu_seconds_total", engine="here") == 1.5
+    assert value(found, "fairpost_email_wait_seconds_count", tier="normal", queue="fair") == 3
+    assert value(found, "fairpost_email_send_seconds_bucket", le="+Inf") == 3
+    assert value(found, "fairpost_database_operation_seconds_count", operation="claim") > 0
+    assert_by_convention(found)
+
+
+LABELS = {"account", "code", "engine", "le", "of", "operation", "outcome", "queue", "scope", "tier", "version"}
+
+
+def assert_by_convention(found: dict[str, Metric]) -> None:
+    """As promtool checks it: names, types and units; and no label that any number of senders could fill."""
+    for name, family in found.items():
+        assert re.fullmatch("fairpost(_[a-z]+)+", name)
+        assert family.documentation
+        assert not re.search("_(ms|milliseconds|minutes|kb|mb|percent|total|count|sum|bucket)$", name), name
+        assert {label for sample in family.samples for label in sample.labels} <= LABELS
+        for sample in family.samples:
+            assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
+        if family.type == "histogram" and "_gcount" not in str(family.samples):
+            _assert_cumulative(family)
+
+
+def _assert_cumulative(family: Metric) -> None:
+    series: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
+    for sample in family.samples:
+        key = tuple(sorted((name, each) for name, each in sample.labels.items() if name != "le"))
+        series.setdefault(key, {})[sample.labels.get("le", sample.name)] = sample.value
+    for buckets in series.values():
+        counts = [n for le, n in buckets.items() if not le.startswith("fairpost")]
+        assert counts == sorted(counts)
+        if f"{family.name}_count" in buckets:
+            assert buckets["+Inf"] == buckets[f"{family.name}_count"]
+
+
+def test_why_mail_is_not_sent_is_a_label_with_its_code(cli: Cli) -> None:
+    send(cli)
+    found = families(cli.ok("metrics"))
+    assert value(found, "fairpost_condition", scope="account", code="account.none") == 1
+    assert value(found, "fairpost_condition_emails", scope="account", code="account.none") == 1
+    assert_by_convention(found)
+
+
+def test_the_version_is_in_the_figures(cli: Cli) -> None:
+    assert value(families(cli.ok("metrics")), "fairpost_build_info", version=__version__) == 1
 
 
 def test_prometheus_can_scrape_it_until_it_is_stopped(cli: Cli, db: Db) -> None:

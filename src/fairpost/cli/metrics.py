@@ -10,8 +10,9 @@ from fairpost.cli.arguments import LogFormatOption, host_and_port, span
 from fairpost.settings import LogFormat, Settings, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+    from fairpost.observe.figures import FiguresReader
     from fairpost.regions.stores import RegionStores
     from fairpost.store.store import Store
 
@@ -43,26 +44,25 @@ def metrics(
         asyncio.run(_serve(host, port, window=length, log_format=log_format))
 
 
-async def _look(store: "Store", window: timedelta) -> bytes:
+async def _look(store: "Store", reader: "FiguresReader") -> bytes:
     from fairpost.observe.exposition import exposition
-    from fairpost.observe.fairness import read_fairness
 
-    return exposition(await read_fairness(store, window=window))
+    return exposition(await reader.read(store))
 
 
-async def _look_at_all(stores: "RegionStores", window: timedelta) -> bytes:
+async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresReader]") -> bytes:
     """Each with the label `region`; one that does not answer has no other figures."""
     import asyncio
 
     from fairpost.model.errors import FairpostError
     from fairpost.observe.exposition import exposition_of_regions
-    from fairpost.observe.fairness import FairnessReport, read_fairness
+    from fairpost.observe.figures import Figures
     from fairpost.store.trouble import DRIVER_ERRORS
 
-    async def look(region: str) -> FairnessReport | None:
+    async def look(region: str) -> Figures | None:
         try:
             async with stores.at(region) as store:
-                return await read_fairness(store, window=window)
+                return await readers[region].read(store)
         except (FairpostError, *DRIVER_ERRORS):
             return None
 
@@ -73,15 +73,18 @@ async def _look_at_all(stores: "RegionStores", window: timedelta) -> bytes:
 @asynccontextmanager
 async def _opened(settings: Settings, window: timedelta) -> "AsyncIterator[Callable[[], Awaitable[bytes]]]":
     """A look at the region that is chosen, or at all of them where none is."""
+    from fairpost.observe.figures import FiguresReader
     from fairpost.regions.stores import RegionStores
     from fairpost.startup.parts import open_store
 
     if settings.regions is not None and settings.region is None:
         async with RegionStores(settings.regions, answer_s_max=FIGURES_S_MAX) as stores:
-            yield lambda: _look_at_all(stores, window)
+            readers = {name: FiguresReader(window) for name in stores.directory.names}
+            yield lambda: _look_at_all(stores, readers)
     else:
         async with open_store(settings, connections_max=1) as store:
-            yield lambda: _look(store, window)
+            reader = FiguresReader(window)
+            yield lambda: _look(store, reader)
 
 
 async def _print(window: timedelta) -> None:

@@ -1,16 +1,26 @@
-"""The fairness report as Prometheus reads it. No label names a sender: there may be any number of them.
+"""The figures as Prometheus reads them. No label names a sender: there may be any number of them.
 
-What is of a window comes as gauges, histograms too: they fall when an hour is left behind, and `rate()` of them would be wrong.
+Counters end in `_total` and histograms only grow. What is of a window comes as gauges.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeHistogramMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
+from fairpost import __version__
 from fairpost.model.sender import Tier
 from fairpost.observe.fairness import FAIR, FIFO, TIERS, Evenness, FairnessReport
+from fairpost.observe.figures import Figures, Histograms
+from fairpost.policy.conditions import Condition
 from fairpost.policy.inequality import BUCKET_ENDS_US, Waits
 from fairpost.policy.ledger import Measure
 
@@ -19,33 +29,32 @@ BOUNDS = range(0, 225, 8)  # of the 301 buckets, those that are told: each ends 
 Values = Mapping[tuple[str, ...], float]
 
 
-def exposition(report: FairnessReport) -> bytes:
+def exposition(figures: Figures) -> bytes:
     registry = CollectorRegistry()
-    registry.register(_Collector(report))
+    registry.register(_BuildInfo())
+    registry.register(_Collector(figures))
     return generate_latest(registry)
 
 
-def exposition_of_regions(reports: Mapping[str, FairnessReport | None]) -> bytes:
+def exposition_of_regions(figures: Mapping[str, Figures | None]) -> bytes:
     """All of them with the label `region`. None: this one does not answer."""
     registry = CollectorRegistry()
-    registry.register(_RegionsCollector(reports))
+    registry.register(_BuildInfo())
+    registry.register(_RegionsCollector(figures))
     return generate_latest(registry)
 
 
 class _RegionsCollector(Collector):
-    def __init__(self, reports: Mapping[str, FairnessReport | None]) -> None:
-        self._reports = reports
+    def __init__(self, figures: Mapping[str, Figures | None]) -> None:
+        self._figures = figures
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge(
-            "fairpost_region_answers",
-            "1: the database of the region answers.",
-            ("region",),
-            {(region,): float(report is not None) for region, report in self._reports.items()},
-        )
+        answers: Values = {(region,): float(figures is not None) for region, figures in self._figures.items()}
+        yield _gauge("fairpost_region_up", "1: the database of the region answers.", ("region",), answers)
+        yield _gauge("fairpost_region_answers", "Old name of fairpost_region_up.", ("region",), answers)
         families: dict[str, Metric] = {}
-        for region, report in self._reports.items():
-            for each in _Collector(report).collect() if report is not None else ():
+        for region, figures in self._figures.items():
+            for each in _Collector(figures).collect() if figures is not None else ():
                 whole = families.setdefault(each.name, Metric(each.name, each.documentation, each.type))
                 whole.samples += [
                     sample._replace(labels={"region": region, **sample.labels}) for sample in each.samples
@@ -53,16 +62,36 @@ class _RegionsCollector(Collector):
         yield from families.values()
 
 
+class _BuildInfo(Collector):
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge("fairpost_build_info", "1, with the version as a label.", ("version",), {(__version__,): 1})
+
+
 class _Collector(Collector):
-    def __init__(self, report: FairnessReport) -> None:
-        self._report = report
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
 
     def collect(self) -> Iterator[Metric]:
-        report = self._report
+        report = self._figures.report
         yield from _queue(report)
+        yield from _conditions(self._figures.conditions)
         yield from _served(report)
+        yield from _grown(self._figures.grown)
         yield from _histograms(report)
         yield from _engines(report)
+
+
+def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
+    """Why mail is not being sent. Codes are those of docs/conditions.md: a few dozen."""
+    times: Counter[tuple[str, ...]] = Counter()
+    emails: Counter[tuple[str, ...]] = Counter()
+    for each in conditions:
+        key = (each.code.partition(".")[0], each.code)
+        times[key] += 1
+        emails[key] += each.waiting
+    labels = ("scope", "code")
+    yield _gauge("fairpost_condition", "How often this condition is met now.", labels, times)
+    yield _gauge("fairpost_condition_emails", "E-mails waiting because of this condition.", labels, emails)
 
 
 def _queue(report: FairnessReport) -> Iterator[Metric]:
@@ -144,6 +173,27 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
     yield sent
 
 
+def _grown(measured: Histograms) -> Iterator[Metric]:
+    queues = {Measure.WAIT: FAIR, Measure.WAIT_FIFO: FIFO}
+    families = (
+        ("fairpost_email_wait_seconds", "From due to started.", ("tier", "queue"), tuple(queues)),
+        ("fairpost_email_send_seconds", "How long the mail server took for an e-mail.", (), (Measure.SEND,)),
+        (
+            "fairpost_database_operation_seconds",
+            "How long the database took for a claim, and for an outcome.",
+            ("operation",),
+            _OPERATIONS,
+        ),
+    )
+    for name, words, labels, kinds in families:
+        family = HistogramMetricFamily(name, words, labels=labels)
+        for (kind, tier), waits in sorted(measured.items()):
+            if kind in kinds:
+                key = {2: (TIERS[tier], queues.get(kind, "")), 1: (kind.value,), 0: ()}[len(labels)]
+                family.add_metric(key, list(_buckets(waits)), waits.total_us / 1e6)
+        yield family
+
+
 def _histograms(report: FairnessReport) -> Iterator[Metric]:
     measured = report.histograms
     queues = {Measure.WAIT: FAIR, Measure.WAIT_FIFO: FIFO}
@@ -180,12 +230,11 @@ def _engines(report: FairnessReport) -> Iterator[Metric]:
         engine,
         {(e.id,): e.processes for e in engines if e.processes is not None},
     )
-    yield _gauge(
-        "fairpost_engine_cpu_seconds",
-        "CPU time that the processes of the engine have used.",
-        engine,
-        {(e.id,): e.cpu_s for e in engines if e.cpu_s is not None},
-    )
+    cpu_s = {(e.id,): e.cpu_s for e in engines if e.cpu_s is not None}
+    used = CounterMetricFamily("fairpost_engine_cpu_seconds", "CPU time of the engine's processes.", labels=engine)
+    for key, value in cpu_s.items():
+        used.add_metric(key, value)
+    yield used
     yield _gauge(
         "fairpost_engine_memory_bytes",
         "Resident memory of the processes of the engine.",

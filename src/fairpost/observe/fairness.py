@@ -236,7 +236,7 @@ async def read_fairness(
     waiting_rows, served, took = await asyncio.gather(
         store.fetch("SELECT * FROM fairpost.waiting_by_sender($1, $2)", workspace, LISTED_MAX),
         store.fetch("SELECT * FROM fairpost.served_by_sender($1, $2, $3)", workspace, since, LISTED_MAX),
-        _histograms(store, since),
+        read_histograms(store, since),
     )
     waiting = _waiting(waiting_rows)
     return FairnessReport(
@@ -281,7 +281,7 @@ async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW
     waiting = _waiting(await store.fetch("SELECT * FROM fairpost.waiting_by_sender($1, $2)", workspace, LISTED_MAX))
     served = await store.fetch("SELECT * FROM fairpost.served_by_sender($1, $2, $3)", workspace, since, LISTED_MAX)
     waits = Waits()
-    for (kind, _), took in (await _histograms(store, since, workspace)).items():
+    for (kind, _), took in (await read_histograms(store, since, workspace)).items():
         if kind in (Measure.WAIT, Measure.WAIT_FIFO):
             waits.merge(took)
     return Share(
@@ -434,7 +434,9 @@ def _portions(rows: Iterable[Any], of: str, *, total: int) -> list[Portion]:
     return sorted(found, key=lambda each: (-each.emails, each.workspace, each.name))
 
 
-async def _histograms(store: Store, since: datetime, workspace: str | None = None) -> dict[tuple[Measure, Tier], Waits]:
+async def read_histograms(
+    store: Store, since: datetime, workspace: str | None = None
+) -> dict[tuple[Measure, Tier], Waits]:
     """Of all accounts, or of a workspace's own."""
     rows = await store.fetch("SELECT * FROM fairpost.measured_since($1, $2)", since, workspace)
     return {
