@@ -135,7 +135,7 @@ MUTANTS = (
     Mutant(
         "a throttled sender is served",
         f"{RELEASE}/rules.sql",
-        "greatest(r.held_until, r.throttled_until, p_now)",
+        "greatest(r.held_until, r.throttled_until, r.closed_until, p_now)",
         "greatest(r.held_until, p_now)",
         ("tests/store/test_senders.py", "tests/simulation/test_fairness_scenarios.py"),
     ),

@@ -9,6 +9,7 @@ import pytest
 from fairpost.api.topics import accounts
 from fairpost.model.account import Limits, WarmUp
 from fairpost.model.person import Role
+from fairpost.model.reason import Reason
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.transport import Security
 from fairpost.observe import accounts as looking
@@ -37,7 +38,9 @@ async def add(api: Api, name: str, **limits: Any) -> None:
 
 
 async def pause(api: Api, name: str, reason: str) -> None:
-    await api.store.change_account(name, {"status": "paused", "status_reason": reason})
+    await api.store.change_account(
+        name, {"status": "paused", "status_reason": Reason("account.paused_by_hand", note=reason)}
+    )
 
 
 async def add_many(store: Store, n: int) -> None:
@@ -60,7 +63,10 @@ async def test_those_with_trouble_come_first_and_each_sees_its_own(api: Api) -> 
     for name in ("acme/a", "acme/b", "acme/c", "other/x", "own"):
         await add(api, name)
     await pause(api, "acme/b", "a holiday")
-    await api.store.change_account("acme/c", {"status": "suspended", "status_reason": "the password was refused"})
+    await api.store.change_account(
+        "acme/c",
+        {"status": "suspended", "status_reason": Reason("account.paused_by_hand", note="the password was refused")},
+    )
     await api.store.value(
         "UPDATE fairpost.leases SET owner = 'host:1:x', until = clock_timestamp() + interval '1 hour'"
     )

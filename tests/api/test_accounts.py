@@ -9,6 +9,7 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.model.account import Limits
+from fairpost.model.reason import Reason
 from fairpost.model.workspace import Scope
 from fairpost.settings import Settings
 from fairpost.startup.parts import vault_of
@@ -394,7 +395,9 @@ async def test_what_the_operator_stopped_only_he_lets_go(api: Api, client: httpx
     await client.post("/v1/accounts", json={"name": "sales", "address": "sales@acme.example"})
     assert (await client.post("/v1/accounts/sales/pause", json={"reason": "mine"})).status_code == 200
     assert (await client.post("/v1/accounts/sales/resume")).status_code == 200
-    await api.store.change_account("acme/sales", {"status": "paused", "status_reason": "spam"})
+    await api.store.change_account(
+        "acme/sales", {"status": "paused", "status_reason": Reason("account.paused_by_hand", note="spam")}
+    )
     refused = await client.post("/v1/accounts/sales/resume")
     assert refused.json()["error"]["code"] == "conflict"
     await api.store.change_account("acme/sales", {"status": "active"})

@@ -6,6 +6,7 @@ from typing import Any
 import httpx2 as httpx
 
 from fairpost.model.person import Role
+from fairpost.model.reason import Reason
 from fairpost.observe import courses
 from fairpost.store.courses import count
 from tests.api.conftest import Api
@@ -83,7 +84,10 @@ async def test_the_operators_accounts_have_no_names_in_it(api: Api, acme: httpx.
         "SELECT fairpost.engine_here('test', false, clock_timestamp() + interval '1 hour')"
     )  # however long this takes
     await launched(acme, gap=None)
-    await api.store.change_account("big-relay", {"status": "suspended", "status_reason": "the secret reason"})
+    await api.store.change_account(
+        "big-relay",
+        {"status": "suspended", "status_reason": Reason("account.paused_by_hand", note="the secret reason")},
+    )
     for path in ("/v1/live/campaign?name=spring", "/v1/live/campaigns"):
         async with watching(acme, path) as stream:
             told = json.dumps(await stream.state())

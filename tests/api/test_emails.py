@@ -77,7 +77,8 @@ async def test_cancel_and_retry_and_resolve_say_what_they_cannot_do(api: Api, cl
     )
     cancelled = await client.post(f"/v1/emails/{id_}/cancel", json={"reason": "wrong address"})
     assert cancelled.json() == {"success": True, "data": {"id": id_, "state": "cancelled", "changed": True}}
-    assert (await client.get(f"/v1/emails/{id_}")).json()["data"]["reason"] == "wrong address"
+    told = (await client.get(f"/v1/emails/{id_}")).json()["data"]
+    assert (told["reason_code"], told["reason_params"]) == ("email.cancelled", {"note": "wrong address"})
     assert (await client.post(f"/v1/emails/{id_}/cancel")).json()["data"]["changed"] is False
     assert (await client.get("/v1/emails/12345")).json()["error"]["code"] == "not_found"
     assert (await client.post("/v1/emails/12345/cancel")).status_code == 404

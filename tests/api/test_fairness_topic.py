@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from fairpost.model.account import Limits
 from fairpost.model.person import Role
+from fairpost.model.reason import Reason
 from fairpost.model.sender import Sender, SenderId, Throttle, Tier
 from fairpost.store import senders
 from fairpost.system import clock
@@ -26,7 +27,7 @@ async def throttle(api: Api, workspace: str, user: str, *, is_enforced: bool = T
         throttle=Throttle(since=now, until=now + timedelta(hours=2)),
         is_enforced=is_enforced,
         score=77,
-        reasons=("a burst",),
+        reasons=(Reason("sender.unusual_volume", volume=9, factor=5, usual=1),),
     )
     assert await senders.decide(api.store, sender, is_new=True)
 

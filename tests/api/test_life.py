@@ -108,11 +108,13 @@ async def test_an_operators_account_has_no_name_in_a_life(api: Api, client: http
     house = await api.store.add_account("house-7", address="h@operator.test", limits=Limits(delay_ms=0))
     public_id = (await client.post("/v1/emails", json=HELLO)).json()["data"]["id"]
     id_ = EmailId(await api.store.value("SELECT fairpost.private_id($1)", public_id))
-    await api.store.value("UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'told house-7 to go'")
+    await api.store.value(
+        "UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'legacy.text', status_params = '{\"text\": \"told house-7 to go\"}'"
+    )
     waiting = await client.get(f"/v1/emails/{public_id}/life")
     assert "account" in [each["kind"] for each in waiting.json()["data"]["stands_in_the_way"]]
     assert "house-7" not in waiting.text
-    await api.store.value("UPDATE fairpost.accounts SET status = 'active', status_reason = NULL")
+    await api.store.value("UPDATE fairpost.accounts SET status = 'active', status_reason = NULL, status_params = NULL")
     lease = await api.store.take_lease(house, owner="a test", seconds=60)
     assert lease is not None
     await api.store.claim(lease, limit=5)

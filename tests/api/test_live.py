@@ -20,6 +20,7 @@ from fairpost.dev.inbox import mails
 from fairpost.model.account import Limits
 from fairpost.model.errors import DatabaseUnavailable
 from fairpost.model.person import Role
+from fairpost.model.reason import Reason
 from fairpost.settings import Settings
 from fairpost.store import workspaces
 from fairpost.system import clock
@@ -84,7 +85,10 @@ async def test_an_admin_sees_everything_and_each_change_of_it(api: Api) -> None:
 async def test_a_workspace_sees_itself_and_nothing_of_others(api: Api) -> None:
     await api.workspace("acme")
     await api.store.add_account("secret-gmail", address="x@operator.example", pool="default", limits=Limits())
-    await api.store.change_account("secret-gmail", {"status": "suspended", "status_reason": "the secret reason"})
+    await api.store.change_account(
+        "secret-gmail",
+        {"status": "suspended", "status_reason": Reason("account.paused_by_hand", note="the secret reason")},
+    )
     await _enqueue(api, "acme", 2)
     await _enqueue(api, "rival", 777)
     async with signed_in(api, "acme", Role.VIEWER) as client, watching(client) as stream:

@@ -9,6 +9,7 @@ import asyncpg
 import httpx2 as httpx
 import pytest
 
+from fairpost.model.reason import Reason
 from fairpost.policy.ledger import Ledger, Measure
 from fairpost.store.store import Store
 from tests.api.conftest import Api
@@ -126,7 +127,7 @@ async def test_what_failed_is_counted(api: Api, client: httpx.AsyncClient) -> No
     lease = await api.store.take_lease((await api.store.account_named("acme/sales")).id, owner="x", seconds=60)
     assert lease is not None
     (id_,) = (await api.store.claim(lease, limit=1)).ids
-    assert await api.store.fail_claimed(lease, id_, "it cannot be composed")
+    assert await api.store.fail_claimed(lease, id_, Reason("email.fields_missing"))
     queue = (await client.get("/v1/metrics/queue")).json()["data"]
     assert (queue["last_hour"]["failed"], queue["last_day"]["failed"], queue["waiting"]) == (1, 1, 0)
 

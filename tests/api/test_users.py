@@ -105,6 +105,9 @@ async def test_a_throttle_is_shown_with_its_reason_and_is_not_the_workspaces_to_
         "level": "user",
         "until": None,
         "reason": "a bought list",
+        "reason_code": "throttle.by_hand",
+        "reason_params": {"note": "a bought list"},
+        "kind": "throttled",
         "is_throttle": True,
     }
     listed = (await client.get("/v1/users", params={"throttled": "true"})).json()["data"]["items"]

@@ -123,7 +123,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "engine": {"campaigns", "model", "policy", "store", "system", "templates", "transports"},
     "extras": {"model"},
-    "maintenance": {"campaigns", "model", "policy", "store", "system", "templates", "transports"},
+    "maintenance": {"campaigns", "model", "policy", "reasons", "store", "system", "templates", "transports"},
     "observe": {"model", "policy", "reasons", "store", "system", "transports"},
     "portals": {"model", "store", "templates"},
     "prospects": {"model"},

@@ -16,6 +16,7 @@ from fairpost.model.account import Limits, WarmUp
 from fairpost.model.fault import Bounces
 from fairpost.model.ids import EmailId
 from fairpost.model.person import Role
+from fairpost.model.reason import Reason
 from fairpost.model.transport import Security
 from fairpost.observe.emails import show_email
 from fairpost.smtp.guard import NetworkGuard
@@ -358,7 +359,9 @@ async def test_an_admin_sees_all_accounts_finds_one_and_tries_its_server(
     await page.get_by_label("Why?").fill("complaints")
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     await expect(page.locator(".headline")).to_contain_text("complaints")
-    assert (await api.store.account_named("acme/sales")).status_reason == "complaints"
+    assert (await api.store.account_named("acme/sales")).status_reason == Reason(
+        "account.paused_by_hand", note="complaints"
+    )
 
 
 MANY = 300  # accounts, more than are listed, and workspaces, more than are offered

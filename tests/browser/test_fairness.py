@@ -7,6 +7,7 @@ from fairpost.model.account import Limits
 from fairpost.model.person import Role
 from fairpost.model.sender import SenderId
 from fairpost.observe.emails import stops_on
+from fairpost.reasons.rendering import brief_or_none
 from fairpost.store import senders
 from tests.api.conftest import Api
 from tests.api.test_fairness_topic import enqueue, throttle
@@ -30,7 +31,7 @@ async def at_work(api: Api) -> None:
 
 
 async def stopped(api: Api, user: str) -> list[str | None]:
-    return [stop.reason for stop in await stops_on(api.store, "acme", user=user)]
+    return [brief_or_none(stop.reason) for stop in await stops_on(api.store, "acme", user=user)]
 
 
 async def test_an_operator_lifts_a_throttle_and_the_mail_behind_it_goes_out(api: Api, page: Page) -> None:

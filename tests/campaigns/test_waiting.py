@@ -8,6 +8,7 @@ from fairpost.campaigns.forecasting import foresee
 from fairpost.model.account import Limits
 from fairpost.model.campaign import Campaign, CampaignState, Schedule
 from fairpost.model.fault import Bounces
+from fairpost.model.reason import Reason
 from fairpost.model.window import Quota
 from fairpost.observe.campaigns import view_campaign
 from fairpost.policy.forecast import NoForecast
@@ -105,7 +106,9 @@ async def test_a_pause_of_it_of_everything_and_a_hold_of_its_workspace(world: Wo
 
 
 async def test_no_account_is_able_to_send(world: World, running: Campaign) -> None:
-    await world.store.change_account("anna", {"status": "suspended", "status_reason": "its login was refused"})
+    await world.store.change_account(
+        "anna", {"status": "suspended", "status_reason": Reason("account.paused_by_hand", note="its login was refused")}
+    )
     waiting = await waits(world, running)
     facts = ("anna", "suspended", "its login was refused")
     assert missing(waiting.text, *facts) == []

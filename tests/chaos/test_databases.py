@@ -49,7 +49,7 @@ SELECT a.name, a.status::text, a.status_reason, l.deaths FROM fairpost.accounts 
 WHERE a.status <> 'active' OR l.deaths > 0 OR l.died_at IS NOT NULL
 """
 HAS_LATE = "SELECT count(*) = $1 FROM fairpost.queue WHERE idempotency_key LIKE 'late%'"
-PAUSE = "SELECT reason FROM fairpost.pause_now()"
+PAUSE = "SELECT reason || ' ' || params AS reason FROM fairpost.pause_now()"
 
 pytestmark = [
     pytest.mark.slow,

@@ -68,7 +68,7 @@ class Aftermath:
             taken=list(recorder.taken),
             beginnings=beginnings,
             doubts=resolved + in_doubt,
-            suspended={a.name: a.status_reason or "" for a in accounts if a.status == "suspended"},
+            suspended={a.name: str(a.status_reason) for a in accounts if a.status == "suspended"},
             broken_promises=await broken_promises(store),
             limits={account.name: account.limits for account in accounts},
             keys=keys,

@@ -78,9 +78,13 @@ def test_a_rest_is_shown_and_a_suspension_with_what_it_ends(cli: Cli, url: str) 
             "UPDATE fairpost.leases SET rest_until = '2100-01-01Z', rest_reason = %s, rest_detail = '421 slow down'",
             [RestReason.BACK_OFF],
         )
-        db.execute("UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'its login was refused'")
+        db.execute(
+            "UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'account.worker_died', status_params = '{\"times\": 3}'"
+        )
     shown = cli.json("account", "show", "sales")
-    assert shown["rest"] == {"until": "2100-01-01T00:00:00Z", "reason": RestReason.BACK_OFF, "detail": "421 slow down"}
+    assert (shown["rest"]["until"], shown["rest"]["detail"]) == ("2100-01-01T00:00:00Z", "421 slow down")
+    assert shown["rest"]["reason_code"] == RestReason.BACK_OFF
+    assert (shown["status_reason_code"], shown["status_reason_params"]) == ("account.worker_died", {"times": 3})
     assert shown["patience"]["urgent"] < shown["patience"]["bulk"]
     day = shown["patience"]["bulk"][:10]
     assert missing(cli.ok("account", "show", "sales"), "2100-01-01", "421 slow down", day) == []

@@ -266,7 +266,9 @@ def test_a_suspended_account_is_tried_before_it_resumes(
     cli: Cli, db: "psycopg.Connection[Any]", key_file: Path, google: GmailEmulator
 ) -> None:
     add(cli, key_file, google)
-    db.execute("UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'x'")
+    db.execute(
+        "UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'account.worker_died', status_params = '{\"times\": 3}'"
+    )
     google.faults.add(route="getProfile", action="error", status=403, times=1)
     cli.error("account", "resume", "sales")
     assert cli.json("account", "show", "sales")["status"] == "suspended"

@@ -381,7 +381,9 @@ def test_a_suspended_account_is_resumed_only_when_its_server_takes_it(
     refusing = script_under(certificates, at="auth", misdeed=Says("535 5.7.8 no"))
     with serving(refusing) as port:
         cli.ok(*ADD, "--smtp", f"smtp+starttls://ann:first@localhost:{port}?ca_file={certificates.ca}")
-        db.execute("UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'refused'")
+        db.execute(
+            "UPDATE fairpost.accounts SET status = 'suspended', status_reason = 'account.worker_died', status_params = '{\"times\": 3}'"
+        )
         assert "fairpost account set sales --ask-password" in cli.error("account", "resume", "sales")
         assert status() == "suspended"
         refusing.at = ""

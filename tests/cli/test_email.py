@@ -180,7 +180,11 @@ def test_showing_has_each_attempt_with_code_reply_and_time(cli: Cli, url: str) -
     id_ = send(cli)
     deliver(url, TRY_LATER)
     shown = cli.json("email", "show", id_)
-    assert (shown["state"], shown["outbox"], shown["reason"]) == ("scheduled", "pending", "4.3.0 try later")
+    assert (shown["state"], shown["outbox"]) == ("scheduled", "pending")
+    assert (shown["reason_code"], shown["reason_params"]) == (
+        "email.server_busy",
+        {"code": 451, "reply": "4.3.0 try later"},
+    )
     (attempt,) = shown["log"]
     assert (attempt["n"], attempt["account"], attempt["outcome"]) == (1, "sales", "retry")
     assert (attempt["code"], attempt["reply"]) == (451, "4.3.0 try later")
@@ -315,6 +319,9 @@ def test_a_waiting_e_mail_says_what_holds_it_back_and_how_to_end_that(cli: Cli, 
         "key": "ann",
         "until": "2099-01-31T09:00:00Z",
         "reason": "a bought list",
+        "reason_code": "throttle.by_hand",
+        "reason_params": {"note": "a bought list"},
+        "kind": "throttled",
         "is_throttle": True,
     }
     assert (hold["level"], hold["key"], hold["until"], hold["is_throttle"]) == ("stream", "spring", None, False)
@@ -420,7 +427,7 @@ def test_all_that_failed_for_a_reason_is_retried(cli: Cli, url: str) -> None:
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("UPDATE fairpost.accounts SET status = 'suspended'")
         db.execute("SELECT fairpost.give_up_pinned(10, clock_timestamp() + interval '8 days')")
-    assert {cli.json("email", "show", id_)["reason"] for id_ in ids} == {"account_suspended"}
+    assert {cli.json("email", "show", id_)["reason_code"] for id_ in ids} == {"email.account_suspended"}
     left = {"retried": 0, "would_retry": 0, "still_suspended": 3}
     assert cli.json("email", "retry", "--reason", "account_suspended") == left
     cli.ok("account", "resume", "sales", "--no-verify")

@@ -167,7 +167,7 @@ def test_everything_about_a_user_is_shown(strict: Cli, db: Db) -> None:
     throttle, (stop,), reasons = shown.pop("throttle"), shown.pop("held_back_by"), shown.pop("reasons")
     bounced, volume = reasons
     assert missing(bounced, 30, 105, "10 %") == []
-    assert missing(volume, 105, 24, 5, "10.0") == []
+    assert missing(volume, 105, 24, 5, "10 a day") == []
     assert shown == {
         "workspace": "acme",
         "user": "ann",
@@ -179,6 +179,7 @@ def test_everything_about_a_user_is_shown(strict: Cli, db: Db) -> None:
         "daily_max": 50,
         "waiting_max": None,
         "score": 55,
+        "reason_codes": ["sender.too_many_bounces", "sender.unusual_volume"],
         "confidence": round(105 / 125, 3),
         "last_24h": {"volume": 105, "sent": 70, "bounced": 30, "rejected": 1},
         "usual_per_day": 10.0,

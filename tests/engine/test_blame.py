@@ -120,7 +120,9 @@ async def test_one_sender_alone_suspends_its_account_and_a_resume_counts_from_th
     await drive(store, own, server)
     account = await store.account(own)
     assert (account.status, server.conversations["bad.test"]) == (AccountStatus.SUSPENDED, REFUSALS_MAX)
-    assert REFUSED in (account.status_reason or "")
+    assert account.status_reason is not None
+    assert account.status_reason.code == "account.refused_in_a_row"
+    assert REFUSED in str(account.status_reason.params["reply"])
     assert await blocks_of(store) == []
     await store.change_account("shared", {"status": AccountStatus.ACTIVE})
     await drive(store, own, server)

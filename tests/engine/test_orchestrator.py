@@ -370,7 +370,7 @@ async def test_an_account_whose_workers_die_again_and_again_rests_longer_each_ti
         hands.advance(2 * INSTANT)
     suspended = await engine.store.account(account)
     assert suspended.status == "suspended"
-    assert str(FAULTS_MAX) in (suspended.status_reason or "")
+    assert suspended.status_reason == Reason("account.worker_died", times=FAULTS_MAX)
     assert await engine.asks() == 0
 
 

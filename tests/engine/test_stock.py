@@ -11,6 +11,7 @@ from fairpost.engine.runner import Handled, Idle, Rested, Runner
 from fairpost.model.account import Account, Limits, RestReason
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.store.store import Store
 from fairpost.system import clock
@@ -132,7 +133,7 @@ async def test_what_is_given_back_costs_its_sender_nothing(store: Store, hands: 
         for email in emails:
             if email.workspace == "other":
                 served["other"] += 1
-                await store.fail_claimed(lease, email.id, "gone")
+                await store.fail_claimed(lease, email.id, Reason("email.fields_missing"))
         if not is_dropped:
             await store.give_back(lease, [email.id for email in emails if email.workspace == "whale"])
         await store.drop_lease(lease)

@@ -8,6 +8,7 @@ import pytest
 
 from fairpost.model.account import Account, AccountRuntime, AccountStatus, Limits, Usage
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.rights import MissingRight, RightKind
 from fairpost.observe.checkup import Check, Grade, check_up
 from fairpost.policy.facts import Facts, InHand, Pause, Route
@@ -171,7 +172,16 @@ OLD = replace(AGED, age_s=8_000)
         (facts(accounts=[post(), post(name="b", transport=None)]), "accounts", Grade.PROBLEM, "b "),
         (facts(accounts=[post(), post(name="b", pool="x", transport=None)]), "accounts", Grade.NOTE, "b "),
         (
-            facts(accounts=[post(), post(name="b", status=AccountStatus.SUSPENDED, status_reason="wrong password")]),
+            facts(
+                accounts=[
+                    post(),
+                    post(
+                        name="b",
+                        status=AccountStatus.SUSPENDED,
+                        status_reason=Reason("account.paused_by_hand", note="wrong password"),
+                    ),
+                ]
+            ),
             "accounts",
             Grade.PROBLEM,
             "wrong password",
@@ -203,7 +213,13 @@ def test_no_server_at_all_still_tells_of_the_machine() -> None:
 
 @pytest.mark.parametrize(("restored", "grade"), [(False, Grade.NOTE), (True, Grade.PROBLEM)])
 def test_a_pause_comes_first_and_is_a_problem_only_where_nobody_chose_it(restored: bool, grade: Grade) -> None:
-    pause = Pause(since=NOW, until=None, reason="wrong prices", paused_by="ann", restored=restored)
+    pause = Pause(
+        since=NOW,
+        until=None,
+        reason=Reason("everything.paused_by_hand", note="wrong prices"),
+        paused_by="ann",
+        restored=restored,
+    )
     first = check_up(facts(pause=pause))[0]
     assert (first.name, first.grade, first.then) == ("pause", grade, "fairpost resume --all")
 
@@ -221,7 +237,9 @@ def test_no_engine_is_a_note_and_waiting_mail_makes_it_a_problem() -> None:
     assert problems(engine(facts=replace(FACTS, engines=(), accounts=[nobody], routes=[later]))) == ["engine"]
     left = {AccountId(1): InHand(sending=1)}
     assert problems(engine(facts=replace(FACTS, engines=(), accounts=[nobody], routes=[], in_hand=left))) == ["engine"]
-    pause = Pause(since=NOW, until=None, reason="wrong prices", paused_by="ann")
+    pause = Pause(
+        since=NOW, until=None, reason=Reason("everything.paused_by_hand", note="wrong prices"), paused_by="ann"
+    )
     assert problems(engine(facts=replace(FACTS, engines=(), accounts=[nobody], pause=pause))) == []
 
 

@@ -16,6 +16,7 @@ from fairpost.dev.bench.workload import empty, fill, stage_all
 from fairpost.model.account import Limits
 from fairpost.model.errors import FairpostError
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel, Throttle, Tier
 from fairpost.observe.fairness import TIERS, FairnessReport, Portion, read_fairness, read_hours
 from fairpost.policy.inequality import gini, jain, largest_share
@@ -32,6 +33,9 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 async def account(store: Store) -> AccountId:
     return await store.add_account("sales", address="sales@post.test", limits=Limits())
+
+
+TOO_MANY = Reason("sender.too_many_bounces", bounced=3, total=9)
 
 
 async def book(store: Store, account: AccountId, ledger: Ledger, at: datetime) -> None:
@@ -142,7 +146,13 @@ async def take(store: Store, account: AccountId, step: str, what: Any) -> None:
             level = "user" if user else "workspace"
             until = NOW + HOUR if tier is Tier.THROTTLED else None
             await store.value(
-                "SELECT fairpost.set_tier($1, $2, $3, $4, $5, 'r', $6)", workspace, level, user, tier, until, NOW
+                "SELECT fairpost.set_tier($1, $2, $3, $4, $5, 'throttle.by_hand', '{}', $6)",
+                workspace,
+                level,
+                user,
+                tier,
+                until,
+                NOW,
             )
         case "hold":
             await store.hold(what, "workspace", "", reason="r", now=NOW)
@@ -287,7 +297,7 @@ async def throttle(
         throttle=Throttle(NOW, until),
         is_enforced=enforced,
         score=70,
-        reasons=("too many bounces",),
+        reasons=(TOO_MANY,),
     )
     assert await senders.decide(store, after, is_new=True, offended_at=offended_at, now=NOW)
 
@@ -304,7 +314,7 @@ async def test_throttled_senders_are_counted_and_named(store: Store, account: Ac
     by_user = {each.name: each for each in throttling.latest}
     assert (by_user["ann"].score, list(by_user["ann"].reasons), by_user["ann"].is_enforced) == (
         70,
-        ["too many bounces"],
+        [TOO_MANY],
         True,
     )
     assert by_user["ann"].found_after_s == 90

@@ -89,7 +89,7 @@ def emails(draw: st.DrawFn) -> ShownEmail:
     return replace(
         EMAIL,
         state=state,
-        reason=draw(st.sampled_from([None, "because"])),
+        reason=draw(st.sampled_from([None, Reason("email.cancelled", note="because")])),
         account="sales" if is_in_hand or log else None,
         due_at=due_at,
         claimed_at=later[0] if is_in_hand else None,
@@ -230,7 +230,7 @@ def test_what_a_ready_email_waits_for() -> None:
     for code, kind in (("pool.empty", "account"), ("engine.none", "engine")):
         condition = Condition(reason=Reason(code, pool="default"), tone=Tone.FAULT)
         assert [o.kind for o in tell(EMAIL, Background(route=condition)).stands_in_the_way] == [kind]
-    stop = Stop(workspace="acme", level="user", key="ann", until=None, reason="asked", is_throttle=False)
+    stop = Stop(workspace="acme", level="user", key="ann", until=None, reason=Reason("hold.by_hand", note="asked"))
     (held,) = tell(EMAIL, Background(stops=(stop,))).stands_in_the_way
     assert (held.kind, held.until) == ("hold", None)
     for fact in ("user ann", "asked"):

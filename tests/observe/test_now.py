@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairpost.model.account import Limits
+from fairpost.model.reason import Reason
 from fairpost.observe.now import NowWatch
 from fairpost.store.store import Store
 from fairpost.system import clock
@@ -64,7 +65,7 @@ async def test_a_hold_of_one_workspace_is_that_ones_affair(store: Store) -> None
     await store.hold("acme", "workspace", "", reason="unpaid")
     held = await NowWatch(store, "acme").look()
     (found,) = [reason for reason in held.reasons if reason.code == "hold.workspace"]
-    assert found.reason.params["why"] == "unpaid"
+    assert found.reason.params["why"] == Reason("hold.by_hand", note="unpaid")
     free = await NowWatch(store, "rival").look()
     assert "hold.workspace" not in {reason.code for reason in free.reasons}
 

@@ -16,6 +16,7 @@ from fairpost.campaigns import calendars, launching
 from fairpost.model.account import Limits, WarmUp
 from fairpost.model.campaign import Campaign, Schedule, Step
 from fairpost.model.prospect import ProspectLine
+from fairpost.model.reason import Reason
 from fairpost.model.sender import SenderId
 from fairpost.model.transport import Security
 from fairpost.model.window import Quota
@@ -148,7 +149,9 @@ def before(first: Callable[[World, str], Awaitable[object]], later: Make) -> Mak
 
 
 def status(status: str, **more: str) -> Callable[[World, str], Awaitable[object]]:
-    return lambda world, name: world.store.change_account(name, {"status": status, "status_reason": "a test", **more})
+    return lambda world, name: world.store.change_account(
+        name, {"status": status, "status_reason": Reason("account.paused_by_hand", note="a test"), **more}
+    )
 
 
 def held(level: str, key: str = "") -> Callable[[World, str], Awaitable[object]]:

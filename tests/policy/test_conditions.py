@@ -9,6 +9,7 @@ import pytest
 from fairpost.model.account import Account, AccountRuntime, AccountStatus, Limits, Rest, RestReason, Usage
 from fairpost.model.fault import Block, Bounces
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.troubles import Troubles
 from fairpost.policy.conditions import Condition, Tone, diagnose, headline, of_route
 from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
@@ -65,7 +66,10 @@ ALL_WELL = Facts(now=NOW, engines={"engine"}, accounts=[account()], routes=[ROUT
 STATUS = {"status": AccountStatus.PAUSED}
 SITUATIONS: dict[str, tuple[AccountRuntime, Tone]] = {
     "account.sending": (account(), Tone.WORKING),
-    "account.suspended": (account(status=AccountStatus.SUSPENDED, status_reason="bad password"), Tone.FAULT),
+    "account.suspended": (
+        account(status=AccountStatus.SUSPENDED, status_reason=Reason("account.paused_by_hand", note="bad password")),
+        Tone.FAULT,
+    ),
     "account.no_server": (account(transport=None), Tone.FAULT),
     "account.paused": (account(status=AccountStatus.PAUSED), Tone.STOPPED),
     "account.server_unreachable": (account(**unreachable()), Tone.FAULT),
@@ -152,8 +156,11 @@ def only(facts: Facts) -> Condition:
     return found
 
 
+SPAM = Reason("hold.by_hand", note="spam")
+
+
 def hold(**more: Any) -> Hold:
-    known = {"workspace": "acme", "level": "workspace", "key": "", "until": None, "reason": "spam", "waiting": 7}
+    known = {"workspace": "acme", "level": "workspace", "key": "", "until": None, "reason": SPAM, "waiting": 7}
     return Hold(**{**known, **more})
 
 
@@ -164,14 +171,14 @@ def hold(**more: Any) -> Hold:
         (hold(level="user", key="ann lee"), "hold.user", "fairpost release acme --user 'ann lee'"),
         (hold(level="domain", key="a.test"), "hold.domain", "fairpost release acme --domain a.test"),
         (hold(level="stream", key="news"), "hold.stream", "fairpost release acme --stream news"),
-        (hold(until=LATER, is_throttle=True), "throttle.workspace", "fairpost user unthrottle acme"),
+        (hold(until=LATER, kind="throttled"), "throttle.workspace", "fairpost user unthrottle acme"),
         (
-            hold(level="user", key="ann", until=LATER, is_throttle=True),
+            hold(level="user", key="ann", until=LATER, kind="throttled"),
             "throttle.user",
             "fairpost user unthrottle acme ann",
         ),
         (
-            hold(level="stream", key="spring", until=LATER, is_throttle=True),
+            hold(level="stream", key="spring", until=LATER, kind="closed"),
             "window.closed",
             "fairpost schedule show --workspace acme",
         ),
@@ -185,7 +192,15 @@ def test_what_is_held_says_by_what_and_how_to_end_it(found: Hold, code: str, typ
 
 
 def pause(**more: Any) -> Pause:
-    return Pause(**{"since": NOW, "until": None, "reason": "wrong prices", "paused_by": "ann on desk", **more})
+    return Pause(
+        **{
+            "since": NOW,
+            "until": None,
+            "reason": Reason("everything.paused_by_hand", note="wrong prices"),
+            "paused_by": "ann on desk",
+            **more,
+        }
+    )
 
 
 def test_a_pause_of_everything_comes_first_and_adds_no_other_cause() -> None:

@@ -12,9 +12,9 @@ from fairpost.policy.limits import (
     DAY,
     HOUR,
     MINUTE,
+    Barrier,
     Go,
     NotBefore,
-    Reason,
     admit,
     batch_size,
     charge,
@@ -108,14 +108,14 @@ def test_the_moment_it_names_is_the_first_at_which_it_may_send(limits: Limits, g
 def test_the_reason_is_the_limit_that_lasts_longest() -> None:
     both = Limits(hourly_max=1, daily_max=1)
     usage = charge(both, Usage(), now=START)
-    assert admit(both, usage, now=START + SECOND) == NotBefore(START + DAY, Reason.DAILY)
+    assert admit(both, usage, now=START + SECOND) == NotBefore(START + DAY, Barrier.DAILY)
     hourly = Limits(hourly_max=1, daily_max=5, delay_ms=1000)
-    assert admit(hourly, usage, now=START) == NotBefore(START + HOUR, Reason.HOURLY)
+    assert admit(hourly, usage, now=START) == NotBefore(START + HOUR, Barrier.HOURLY)
 
 
 def test_a_rest_is_kept_whatever_the_limits_allow() -> None:
     resting = Usage(rest=Rest(START + HOUR, RestReason.BACK_OFF, "421 slow down"))
-    assert admit(Limits(), resting, now=START) == NotBefore(START + HOUR, Reason.BACK_OFF, "421 slow down")
+    assert admit(Limits(), resting, now=START) == NotBefore(START + HOUR, Barrier.BACK_OFF, "421 slow down")
     assert isinstance(admit(Limits(), resting, now=START + HOUR), Go)
 
 
@@ -123,15 +123,15 @@ def test_a_calendar_day_ends_at_midnight() -> None:
     limits = Limits(daily_max=1, daily_mode=DailyMode.CALENDAR)
     usage = charge(limits, Usage(), now=START)
     midnight = datetime.combine(START.date() + DAY, time(), UTC)
-    assert admit(limits, usage, now=START + SECOND) == NotBefore(midnight, Reason.DAILY)
+    assert admit(limits, usage, now=START + SECOND) == NotBefore(midnight, Barrier.DAILY)
     assert isinstance(admit(limits, usage, now=midnight), Go)
 
 
 def test_a_new_delay_counts_at_once_and_the_gap_stays_drawn() -> None:
     limits = Limits(delay_ms=30_000, gap_max_ms=90_000)
     usage = charge(limits, Usage(), now=START, roll=0.5)
-    assert admit(limits, usage, now=START) == NotBefore(START + 60 * SECOND, Reason.DELAY)
-    assert admit(Limits(delay_ms=5000), usage, now=START) == NotBefore(START + 5 * SECOND, Reason.DELAY)
+    assert admit(limits, usage, now=START) == NotBefore(START + 60 * SECOND, Barrier.DELAY)
+    assert admit(Limits(delay_ms=5000), usage, now=START) == NotBefore(START + 5 * SECOND, Barrier.DELAY)
 
 
 def test_a_refund_gives_back_one_and_never_more() -> None:
@@ -200,12 +200,12 @@ def test_a_warm_up_holds_while_too_much_bounces_and_counts_only_days_that_send()
     assert days(plan, bounces={0: 3, 1: 2}, n=4) == [100, 100, 200, 300]
     _, usage = a_day(plan, Usage(), now=START)
     later = roll_windows(plan, usage, now=START + 30 * DAY)
-    assert daily_limit(plan, later) == (200, Reason.WARM_UP)
+    assert daily_limit(plan, later) == (200, Barrier.WARM_UP)
 
 
 def test_the_reason_is_the_warm_up_only_while_it_lowers_the_limit() -> None:
     plan = Limits(daily_max=3, warm_up=WarmUp(start=1, step=2))
     _, usage = a_day(plan, Usage(), now=START)
-    assert admit(plan, usage, now=START) == NotBefore(START + DAY, Reason.WARM_UP)
+    assert admit(plan, usage, now=START) == NotBefore(START + DAY, Barrier.WARM_UP)
     _, usage = a_day(plan, usage, now=START + DAY)
-    assert admit(plan, usage, now=START + DAY) == NotBefore(START + 2 * DAY, Reason.DAILY)
+    assert admit(plan, usage, now=START + DAY) == NotBefore(START + 2 * DAY, Barrier.DAILY)

@@ -7,6 +7,7 @@ import pytest
 
 from fairpost.model.email import Content, Outgoing, Recipient
 from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.report import Channel, Reached, Reply, Report, Step
 from fairpost.model.states import DoubtPolicy, EmailClass
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
@@ -126,7 +127,7 @@ def test_one_recipient_who_gets_too_much_waits_alone() -> None:
 
 def test_an_account_that_lost_its_authorisation_gives_back_what_others_may_send() -> None:
     assert verdict(LOGIN) == Deferred(None)
-    assert "401 authError: Invalid Credentials" in (suspend_reason(LOGIN) or "")
+    assert suspend_reason(LOGIN) == Reason("account.authentication_failed", reply="401 authError: Invalid Credentials")
 
 
 def test_a_refusal_of_who_we_are_is_told_apart_from_one_of_the_message() -> None:

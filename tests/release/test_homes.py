@@ -104,9 +104,9 @@ async def test_who_is_slowed_down_after_spreading_is_slowed_down_everywhere(stor
     await put(store, "ann", [SHARED], 600)
     await put(store, "slow", SUBDOMAINS, 30)
     assert (await served(store, lease, 100))["slow"] == 50
-    await store.value("SELECT fairpost.set_tier('w', 'user', 'slow', -1::smallint, NULL, NULL)")
+    await store.value("SELECT fairpost.set_tier('w', 'user', 'slow', -1::smallint, NULL, NULL, NULL)")
     assert (await served(store, lease, 220))["slow"] == pytest.approx(20, abs=2)
-    await store.value("SELECT fairpost.set_tier('w', 'user', 'slow', 1::smallint, NULL, NULL)")
+    await store.value("SELECT fairpost.set_tier('w', 'user', 'slow', 1::smallint, NULL, NULL, NULL)")
     assert (await served(store, lease, 100))["slow"] == pytest.approx(50, abs=2)
 
 
@@ -174,7 +174,7 @@ async def test_a_user_has_the_same_home_below_every_route_and_in_every_lane(stor
     await put(store, "ann", [SHARED], 3)
     await put(store, "ann", ["other.test"], 3, account="a0")
     await put(store, "ann", ["third.test"], 3, **{"class": "urgent"})
-    await store.value("SELECT fairpost.set_tier('w', 'user', 'ann', 0::smallint, NULL, NULL)")
+    await store.value("SELECT fairpost.set_tier('w', 'user', 'ann', 0::smallint, NULL, NULL, NULL)")
     assert await drained(store, lease) == 9
     assert await places(store, "ann") == {SHARED}
 

@@ -46,7 +46,12 @@ async def claimed(store: Store, lease: Lease, limit: int, now: datetime = START)
 
 async def set_tier(store: Store, workspace: str, user: str, tier: Tier, until: datetime | None = None) -> None:
     await store.value(
-        "SELECT fairpost.set_tier($1, 'user', $2, $3, $4, 'test', $5)", workspace, user, int(tier), until, START
+        "SELECT fairpost.set_tier($1, 'user', $2, $3, $4, 'throttle.by_hand', '{}', $5)",
+        workspace,
+        user,
+        int(tier),
+        until,
+        START,
     )
 
 
@@ -225,7 +230,7 @@ async def test_whatever_is_changed_while_mail_waits_nothing_is_lost_or_served_tw
                 until = now + timedelta(minutes=chance.randrange(60)) if tier is Tier.THROTTLED else None
                 level, name = ("user", user) if chance.random() < 0.7 else ("workspace", "")
                 await store.value(
-                    "SELECT fairpost.set_tier($1, $2, $3, $4, $5, 'test', $6)",
+                    "SELECT fairpost.set_tier($1, $2, $3, $4, $5, 'throttle.by_hand', '{}', $6)",
                     workspace,
                     level,
                     name,
@@ -278,9 +283,9 @@ async def test_nonsense_is_refused_and_changes_nothing(store: Store, change: dic
         with pytest.raises(asyncpg.PostgresError):
             await store.set_weight("w1", "user", "u", weight=weight)
     with pytest.raises(asyncpg.PostgresError):
-        await store.value("SELECT fairpost.set_tier('w1', 'user', 'u', 7::smallint, NULL, NULL)")
+        await store.value("SELECT fairpost.set_tier('w1', 'user', 'u', 7::smallint, NULL, NULL, NULL)")
     with pytest.raises(asyncpg.PostgresError):
-        await store.value("SELECT fairpost.set_tier('w1', 'stream', 'u', 2::smallint, NULL, NULL)")
+        await store.value("SELECT fairpost.set_tier('w1', 'stream', 'u', 2::smallint, NULL, NULL, NULL)")
     assert await store.fetch("SELECT * FROM fairpost.rules") == []
 
 
@@ -324,12 +329,12 @@ async def test_the_lower_tier_counts_and_normal_is_what_nobody_needs_to_say(stor
     async def tier(user: str) -> int:
         return int(await store.value("SELECT fairpost.tier_of('w1', $1)", user))
 
-    await store.value("SELECT fairpost.set_tier('w1', 'workspace', '', 2::smallint, NULL, NULL)")
+    await store.value("SELECT fairpost.set_tier('w1', 'workspace', '', 2::smallint, NULL, NULL, NULL)")
     await set_tier(store, "w1", "once_low", Tier.LOW)
     assert await tier("once_low") == Tier.LOW
     await set_tier(store, "w1", "once_low", Tier.NORMAL)
     assert await tier("once_low") == await tier("never_seen") == Tier.HIGH
-    await store.value("SELECT fairpost.set_tier('w1', 'workspace', '', 0::smallint, NULL, NULL)")
+    await store.value("SELECT fairpost.set_tier('w1', 'workspace', '', 0::smallint, NULL, NULL, NULL)")
     await set_tier(store, "w1", "vip", Tier.HIGH)
     assert await tier("vip") == Tier.LOW
 

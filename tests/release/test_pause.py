@@ -1,6 +1,7 @@
 """The pause of everything: once it is committed nothing is begun, whoever is in the middle of what."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -200,7 +201,7 @@ async def test_pausing_again_says_so_and_gives_it_a_new_reason(store: Store) -> 
     since = await store.value("SELECT since FROM fairpost.pause_now()")
     assert await store.value("SELECT fairpost.pause('worse', 'you')") is True
     now = await store.row("SELECT * FROM fairpost.pause_now()")
-    assert (now["since"], now["reason"], now["paused_by"]) == (since, "worse", "you")
+    assert (now["since"], json.loads(now["params"]), now["paused_by"]) == (since, {"note": "worse"}, "you")
     assert await resume(store)
     assert not await resume(store)
     kinds = [row["kind"] for row in await store.fetch("SELECT kind FROM fairpost.events ORDER BY id")]
@@ -211,7 +212,7 @@ async def test_the_pause_of_a_restored_database_is_not_shortened_by_another(stor
     await store.value("SELECT fairpost.pause('restored', 'guard', p_restored => true)")
     await pause(store, until=await store.value("SELECT clock_timestamp() + interval '1 minute'"))
     now = await store.row("SELECT * FROM fairpost.pause_now()")
-    assert (now["until"], now["reason"]) == (None, "restored")
+    assert (now["until"], json.loads(now["params"])) == (None, {"note": "restored"})
 
 
 @pytest.mark.fresh

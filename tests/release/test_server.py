@@ -1,5 +1,6 @@
 """Which server may be claimed and begun on: the engines confirm each one, and pause where commits are missing."""
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -7,10 +8,10 @@ import pytest
 
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.store.store import Confirmation, Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
-from tests.facts import missing
 
 CONFIRMED = Confirmation(verdict="confirmed", waits_for=(), behind={})
 
@@ -19,6 +20,10 @@ CONFIRMED = Confirmation(verdict="confirmed", waits_for=(), behind={})
 def hands() -> Iterator[ManualClock]:
     with clock.stopped_at(clock.now()) as hands:
         yield hands
+
+
+MISSING = Reason("everything.database_restored", signs=["some are missing"])
+SILENT = Reason("everything.engines_silent", engines=["b"])
 
 
 async def fail_over(store: Store, *, restart: bool = False) -> None:
@@ -87,7 +92,7 @@ async def test_an_account_that_was_removed_is_not_missed(store: Store, account: 
 async def test_what_is_remembered_of_another_life_counts_no_more(store: Store, account: AccountId) -> None:
     await fail_over(store)
     assert (await confirm(store, "a", _1=11)).verdict == "behind"
-    await store.pause_restored("some are missing", "guard", life=await store.current_life())
+    await store.pause_restored(MISSING, "guard", life=await store.current_life())
     await store.value("SELECT fairpost.resume('a person')")
     assert await store.ask_about_server(), "the person has decided"
     assert (await store.confirm_server("a", life=None, steps={account: 11})).verdict == "confirmed"
@@ -97,10 +102,10 @@ async def test_what_an_engine_saw_before_a_person_resumed_pauses_nothing(store: 
     """It looks several times a second, and may be between its look and the pause."""
     await fail_over(store)
     life = await store.current_life()
-    await store.pause_restored("some are missing", "guard", life=life)
+    await store.pause_restored(MISSING, "guard", life=life)
     assert await paused(store) == (True, None)
     await store.value("SELECT fairpost.resume('a person')")
-    await store.pause_restored("some are missing", "guard", life=life)
+    await store.pause_restored(MISSING, "guard", life=life)
     assert await paused(store) is None
 
 
@@ -110,7 +115,7 @@ async def test_an_engine_that_is_silent_pauses_nothing_once_the_server_is_confir
     await fail_over(store)
     await confirm(store, "a")
     assert await confirm(store, "b") == CONFIRMED
-    await store.pause_for_engines("b is silent", "guard", ["b"])
+    await store.pause_for_engines(SILENT, "guard", ["b"])
     assert await paused(store) is None
 
 
@@ -123,11 +128,11 @@ async def test_an_engine_that_is_silent_after_a_failover_stops_everything_until_
     assert (await confirm(store, "a")).verdict == "waiting"
     hands.advance(timedelta(seconds=4))
     shown = await store.row("SELECT * FROM fairpost.pause_now($1)", clock.now())
-    assert missing(shown["reason"], "b") == [], "people are told whom it waits for"
+    assert json.loads(shown["params"]) == {"engines": ["b"]}, "people are told whom it waits for"
     hands.advance(timedelta(seconds=27))
     answer = await confirm(store, "a")
     assert (answer.verdict, answer.waits_for) == ("silent", ("b",))
-    await store.pause_for_engines("b is silent", "guard", answer.waits_for)
+    await store.pause_for_engines(SILENT, "guard", answer.waits_for)
     assert await paused(store) == (False, ["b"])
     assert await confirm(store, "b") == CONFIRMED
     assert await paused(store) is None
@@ -141,7 +146,7 @@ async def test_a_person_may_go_on_without_an_engine_that_is_silent(
     await fail_over(store)
     await confirm(store, "a")
     hands.advance(timedelta(seconds=31))
-    await store.pause_for_engines("b is silent", "guard", ["b"])
+    await store.pause_for_engines(SILENT, "guard", ["b"])
     await store.value("SELECT fairpost.resume('a person', $1)", clock.now())
     assert await store.ask_about_server()
 
@@ -155,7 +160,7 @@ async def test_a_pause_of_a_person_is_not_ended_by_an_engine(
     await fail_over(store)
     await confirm(store, "a")
     hands.advance(timedelta(seconds=31))
-    await store.pause_for_engines("b is silent", "guard", ["b"])
+    await store.pause_for_engines(SILENT, "guard", ["b"])
     assert await confirm(store, "b") == CONFIRMED
     assert await paused(store) == (False, None)
 

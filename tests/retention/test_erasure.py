@@ -123,7 +123,10 @@ async def test_nothing_is_left_of_a_person_in_any_table(bench: Bench) -> None:
             *(ANN, json.dumps({"first_name": "Ann", "mail": ANN})),
         )
         await world.launch(await world.draft())
-    await store.value("UPDATE fairpost.accounts SET status_reason = $1", f"<{ANN}> refused")
+    await store.value(
+        "UPDATE fairpost.accounts SET status_reason = 'legacy.text', status_params = jsonb_build_object('text', $1::text)",
+        f"<{ANN}> refused",
+    )
     assert len(await rows_with(store, *FORMS)) > 12
 
     foreseen = await persons.foresee(store, ANN.upper(), workspace=None)
@@ -146,7 +149,8 @@ async def test_that_there_was_an_email_and_how_it_ended_is_still_known(bench: Be
     await settled(bench, Failed(), REFUSED)
     await persons.erase(bench.store, ANN, workspace="w1")
     row = await bench.store.row("SELECT * FROM fairpost.show_email($1)", id_)
-    assert (row["state"], row["reason"], row["subject"]) == ("failed", "5.1.1 <[erased]>: no such user", "[erased]")
+    assert (row["state"], row["reason"], row["subject"]) == ("failed", "email.refused", "[erased]")
+    assert json.loads(row["reason_params"])["reply"] == "5.1.1 <[erased]>: no such user"
     (attempt,) = await bench.store.fetch("SELECT * FROM fairpost.attempts_of($1)", id_)
     assert (attempt["outcome"], attempt["code"], attempt["reply"]) == ("failed", 550, "[erased]")
 

@@ -8,6 +8,7 @@ import pytest
 
 from fairpost.model.account import AccountStatus, Lease, Limits, Rest, RestReason, Usage
 from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.verdict import Bounced, InDoubt, Retry, Sent, Untouched
 from fairpost.policy.limits import charge
@@ -83,7 +84,7 @@ async def test_a_worker_that_lost_its_lease_can_neither_rest_nor_pause_the_accou
     lost = await bench.lease()
     await bench.lease(now=LATER)
     assert not await bench.store.rest(lost, Rest(LATER + MINUTE, RestReason.BACK_OFF, "421 slow down"))
-    assert not await bench.store.set_status(lost, AccountStatus.PAUSED, reason="too many bounces")
+    assert not await bench.store.set_status(lost, AccountStatus.PAUSED, reason=Reason("account.worker_died"))
     account = await bench.store.account(bench.account)
     assert (account.usage.rest, account.status) == (None, AccountStatus.ACTIVE)
 

@@ -10,6 +10,7 @@ from fairpost.actions import emails
 from fairpost.actions.acting import Actor, Done
 from fairpost.model.account import AccountStatus, Limits, Patience
 from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.reason import Reason
 from fairpost.observe.emails import show_email
 from fairpost.observe.life import life_of
 from fairpost.observe.status import read_facts
@@ -33,7 +34,7 @@ class Bench:
         return [EmailId(row["id"]) for row in await self.store.enqueue_many(emails, now=self.at)]
 
     async def suspend(self) -> None:
-        sql = "SELECT fairpost.set_status($1, NULL, 'suspended', 'its login was refused', p_now => $2)"
+        sql = "SELECT fairpost.set_status($1, NULL, 'suspended', 'account.authentication_failed', '{}', p_now => $2)"
         await self.store.value(sql, self.account, self.at)
 
     async def give_up(self, after: timedelta, most: int = 100) -> int:
@@ -68,7 +69,7 @@ async def test_urgent_mail_waits_a_day_and_bulk_mail_a_week(bench: Bench) -> Non
     assert await bench.give_up(7 * DAY - MINUTE) == 0
     assert await bench.give_up(7 * DAY) == 1
     assert await bench.states(ids) == ["failed", "failed", "ready"], "what others may send is theirs"
-    assert (await show_email(bench.store, ids[0])).reason == "account_suspended"
+    assert (await show_email(bench.store, ids[0])).reason == Reason("email.account_suspended")
     assert await broken_promises(bench.store) == {}
 
 
@@ -107,7 +108,9 @@ async def test_an_account_that_is_resumed_loses_nothing_and_a_second_suspension_
 
 async def test_an_account_that_a_person_paused_is_waited_for(bench: Bench) -> None:
     await bench.enqueue("urgent")
-    await bench.store.change_account("anna", {"status": "paused", "status_reason": "holidays"})
+    await bench.store.change_account(
+        "anna", {"status": "paused", "status_reason": Reason("account.paused_by_hand", note="holidays")}
+    )
     assert await bench.give_up(30 * DAY) == 0
 
 

@@ -11,6 +11,7 @@ from fairpost.model.account import Account, AccountStatus, DailyMode, Limits, Wa
 from fairpost.model.email import Outgoing
 from fairpost.model.fault import Bounces
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.providers.presets import read_presets
 from fairpost.store.blocks import read_blocks
@@ -19,7 +20,6 @@ from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 from fairpost.transports.port import Permission
 from fairpost.transports.scripted.send import OK
-from tests.facts import missing
 from tests.simulation.world import SHARE, shared
 
 START = datetime(2030, 1, 7, tzinfo=UTC)
@@ -100,13 +100,13 @@ async def test_an_account_whose_day_is_used_up_says_so_and_comes_back_by_itself(
     account = await store.account(id_)
     assert account.status is AccountStatus.PAUSED_LIMIT_REACHED
     assert account.status_until == START + 24 * HOUR
-    assert missing(account.status_reason, "daily", "3") == []
+    assert account.status_reason == Reason("account.daily_limit_reached", sent=3)
     await Drive(store, manual, driven).run(until=START + 30 * HOUR)
     assert anna.counts(24 * HOUR) == {0: 3, 1: 2}
     assert (await store.account(id_)).status is AccountStatus.ACTIVE
     rows = await store.fetch("SELECT kind, detail ->> 'reason' AS reason FROM fairpost.events ORDER BY id")
     assert [tuple(row) for row in rows] == [
-        ("account_paused_limit_reached", account.status_reason),
+        ("account_paused_limit_reached", account.status_reason.code),
         ("account_active", None),
     ]
 
@@ -191,7 +191,7 @@ async def test_too_many_bounces_pause_the_account_until_it_has_cooled_down(store
     await Drive(store, manual, driven).run(until=START + HOUR)
     account = await store.account(id_)
     assert account.status is AccountStatus.PAUSED
-    assert missing(account.status_reason, "3 of 20", "5 %") == []
+    assert account.status_reason == Reason("account.too_many_bounces", bounced=3, sent=20, percent_max=5)
     assert account.status_until == START + 19 * MINUTE + 2 * HOUR
     assert len(anna.sent) == 17
 
@@ -234,5 +234,8 @@ async def test_refused_for_who_it_is_an_account_stops_before_it_has_failed_every
     await Drive(store, manual, driven).run(until=START + HOUR)
     account = await store.account(id_)
     assert account.status is AccountStatus.SUSPENDED
-    assert missing(account.status_reason, "5 times", "550 5.7.1 your address is blocklisted") == []
+    assert account.status_reason is not None
+    assert account.status_reason.code == "account.refused_in_a_row"
+    assert account.status_reason.params["refused"] == 5
+    assert account.status_reason.params["reply"] == "550 5.7.1 your address is blocklisted"
     assert await store.value("SELECT count(*) FROM fairpost.emails WHERE state = 'failed'") <= 6

@@ -13,6 +13,7 @@ from fairpost.dev.inbox.mails import Mail, list_mails
 from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Account, AccountStatus, Limits
 from fairpost.model.errors import SettingsError, VaultError
+from fairpost.model.reason import Reason
 from fairpost.model.transport import ENVIRONMENT, Security
 from fairpost.settings import Settings, read_settings
 from fairpost.startup.environment import bring_in_line, given_account
@@ -25,6 +26,7 @@ from tests.regions.conftest import Regions
 from tests.regions.conftest import regions as regions
 
 SAID = {"SMTP_HOST": "mail.test", "SMTP_FROM_ADDRESS": "noreply@vetchium.test", "SMTP_FROM_NAME": "Vetchium"}
+MINE = Reason("account.paused_by_hand", note="mine")
 LOGIN = {"SMTP_USER": "ann", "SMTP_PASSWORD": "geheim ✓"}
 
 
@@ -225,19 +227,19 @@ async def test_what_has_changed_is_brought_in_line_and_nothing_else(
 
 async def test_limits_pool_and_pause_are_left_to_people(store: Store, home: Path) -> None:
     await start(store, home)
-    mine: dict[str, Any] = {"daily_max": 7, "batch_max": 3, "pool": "news", "status": "paused", "status_reason": "mine"}
+    mine: dict[str, Any] = {"daily_max": 7, "batch_max": 3, "pool": "news", "status": "paused", "status_reason": MINE}
     await store.change_account("env", mine)
     assert await start(store, home) is None
     await start(store, home, SMTP_PORT="2525")
     account = await only_account(store)
     assert (account.limits.daily_max, account.limits.batch_max, account.pool) == (7, 3, "news")
-    assert (account.status, account.status_reason) == (AccountStatus.PAUSED, "mine")
+    assert (account.status, account.status_reason) == (AccountStatus.PAUSED, MINE)
 
 
 async def test_one_that_was_suspended_is_active_again_when_its_login_has_changed(store: Store, home: Path) -> None:
     await start(store, home, **LOGIN)
     account_id = (await only_account(store)).id
-    await store.worker_died(account_id, None, is_alone=True, deaths_max=1, reason="535 wrong password")
+    await store.worker_died(account_id, None, is_alone=True, deaths_max=1)
     await start(store, home, **LOGIN, SMTP_FROM_NAME="Another")
     assert (await only_account(store)).status is AccountStatus.SUSPENDED
     await start(store, home, **{**LOGIN, "SMTP_PASSWORD": "the right one"})

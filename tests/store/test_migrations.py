@@ -275,3 +275,36 @@ async def test_no_further_migration_alters_what_open_transactions_of_callers_hol
     made = set(re.findall(r"CREATE TABLE (fairpost\.\w+)", text))
     altered = set(re.findall(r"(?:ALTER TABLE|POLICY \w+ ON) (fairpost\.\w+)", text)) - made
     assert altered & held == set()
+
+
+async def test_sentences_about_accounts_become_codes(blank: Any) -> None:
+    said = {
+        "its server refused the login: 535 5.7.8 no": ("account.authentication_failed", {"reply": "535 5.7.8 no"}),
+        "3 of 20 e-mails bounced on this day, more than 5 %": (
+            "account.too_many_bounces",
+            {"bounced": 3, "sent": 20, "percent_max": 5},
+        ),
+        "refused 5 times in a row: 550 go\naway": (
+            "account.refused_in_a_row",
+            {"refused": 5, "reply": "550 go\naway"},
+        ),
+        "its worker died 3 times in a row": ("account.worker_died", {"times": 3}),
+        "daily limit reached: 7 sent": ("account.daily_limit_reached", {"sent": 7}),
+        "daily limit of the warm-up reached: 8 sent": ("account.warm_up_limit_reached", {"sent": 8}),
+        "Kim is on leave": ("legacy.text", {"text": "Kim is on leave"}),
+    }
+    await migrate(blank, up_to=31)
+    for number, text in enumerate(said):
+        await blank.execute(
+            "INSERT INTO fairpost.accounts (name, address, transport, status, status_reason, created_at) VALUES ($1, 'a@x.test', '{}', 'paused', $2, now())",
+            *(f"a{number}", text),
+        )
+    await blank.execute(
+        "INSERT INTO fairpost.leases (account_id, rest_until, rest_reason) SELECT id, now(), 'its server could not be reached' FROM fairpost.accounts WHERE name = 'a0'"
+    )
+    await migrate(blank)
+    rows = await blank.fetch("SELECT status_reason, status_params FROM fairpost.accounts ORDER BY name")
+    assert [(row[0], json.loads(row[1])) for row in rows] == list(said.values())
+    assert await blank.fetchval("SELECT rest_reason FROM fairpost.leases") == "account.server_unreachable"
+    with pytest.raises(asyncpg.CheckViolationError):
+        await blank.execute("UPDATE fairpost.accounts SET status_reason = 'a sentence'")

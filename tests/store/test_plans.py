@@ -14,6 +14,7 @@ import pytest
 
 from fairpost.model.account import Limits, Usage
 from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.sender import SenderId
 from fairpost.model.verdict import InDoubt, Retry, Sent
 from fairpost.policy.limits import charge
@@ -179,7 +180,7 @@ async def send(watch: Watch, account: AccountId, prefix: str) -> None:
     assert (await step("begin another", lambda s: s.begin(lease, ids[2], usage=USAGE))).verdict == "begun"
     assert await step("leave in doubt", lambda s: s.settle(lease, ids[2], InDoubt())) == "settled"
     assert await step("give_back", lambda s: s.give_back(lease, ids[3:5]))
-    assert await step("fail_claimed", lambda s: s.fail_claimed(lease, ids[5], "unsendable"))
+    assert await step("fail_claimed", lambda s: s.fail_claimed(lease, ids[5], Reason("email.fields_missing")))
     assert await step("held", lambda s: s.held(lease))
     await step("next_urgent", lambda s: s.next_urgent(lease, before=datetime(2100, 1, 1, tzinfo=UTC)))
     await step("await_turn", lambda s: s.await_turn(lease))

@@ -9,6 +9,7 @@ from tests.simulation.world import draft
 
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.sender import Counts, Sender, SenderId, SenderLevel, Throttle, Tier
 from fairpost.model.verdict import Sent
 from fairpost.store import senders
@@ -110,11 +111,11 @@ async def test_a_decision_counts_for_what_is_queued_and_for_what_comes(store: St
         tier=Tier.THROTTLED,
         throttle=Throttle(NOW, until),
         is_enforced=True,
-        reasons=("too many bounces",),
+        reasons=(Reason("sender.too_many_bounces", bounced=3, total=9),),
         look_at=until,
     )
     assert await senders.decide(store, after, is_new=True, now=NOW)
-    assert tuple(await rule(store)) == (-1, until, "too many bounces")
+    assert tuple(await rule(store)) == (-1, until, "sender.too_many_bounces")
     await store.enqueue_many([draft(user="ann", domain="other.test")], now=NOW)
     claim = await store.claim(lease, limit=10, now=NOW)
     assert [e.user for e in await store.load(claim.ids)] == ["bob"]
@@ -136,7 +137,12 @@ async def test_a_decision_counts_for_what_is_queued_and_for_what_comes(store: St
 
 async def test_what_is_only_observed_stops_nobody(store: Store, account: AccountId) -> None:
     await store.enqueue_many([draft(user="ann")], now=NOW)
-    after = Sender(id=ANN, throttle=Throttle(NOW, NOW + timedelta(hours=4)), is_enforced=False, reasons=("r",))
+    after = Sender(
+        id=ANN,
+        throttle=Throttle(NOW, NOW + timedelta(hours=4)),
+        is_enforced=False,
+        reasons=(Reason("sender.too_many_bounces"),),
+    )
     assert await senders.decide(store, after, is_new=True, now=NOW)
     assert await rule(store) is None
     lease = await store.take_lease(account, owner="x", seconds=60, now=NOW)
@@ -154,7 +160,10 @@ async def test_a_person_s_hold_and_a_throttle_do_not_end_each_other(store: Store
 
     async def throttle(until: datetime | None) -> None:
         await store.value(
-            "SELECT fairpost.set_tier('w1', 'user', 'ann', $1, $2, 'r', $3)", -1 if until else 1, until, NOW
+            "SELECT fairpost.set_tier('w1', 'user', 'ann', $1, $2, 'throttle.by_hand', '{}', $3)",
+            -1 if until else 1,
+            until,
+            NOW,
         )
 
     await throttle(NOW + timedelta(hours=1))
@@ -163,12 +172,12 @@ async def test_a_person_s_hold_and_a_throttle_do_not_end_each_other(store: Store
     await throttle(None)
     assert await claimed() == 0
     (hold,) = await store.fetch("SELECT * FROM fairpost.holds(10, $1)", NOW)
-    assert (hold["until"], hold["reason"], hold["waiting"]) == (None, "by a person", 4)
+    assert (hold["until"], hold["reason"], hold["waiting"]) == (None, "hold.by_hand", 4)
     await throttle(NOW + timedelta(hours=1))
     assert await store.release("w1", "user", "ann", now=NOW)
     assert await claimed() == 0
     (hold,) = await store.fetch("SELECT * FROM fairpost.holds(10, $1)", NOW)
-    assert (hold["until"], hold["reason"]) == (NOW + timedelta(hours=1), "r")
+    assert (hold["until"], hold["reason"]) == (NOW + timedelta(hours=1), "throttle.by_hand")
     await throttle(None)
     assert await claimed() == 1
 

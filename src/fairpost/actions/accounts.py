@@ -14,6 +14,7 @@ from fairpost.actions.acting import Actor, action
 from fairpost.model.account import AccountStatus, Limits
 from fairpost.model.errors import NotFound, Refusal
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.transport import ServerSettings
 from fairpost.store import blocks, workspaces
 from fairpost.store.store import Store
@@ -133,7 +134,8 @@ async def pause(actor: Actor, request: PauseAccount, store: Store) -> None:
     if request.until is not None and request.until <= await store.now():
         raise Refusal("pause.end_in_past", until=request.until)
     until = request.until.isoformat() if request.until else None
-    await _set(store, request.name, status=AccountStatus.PAUSED, status_reason=request.reason, status_until=until)
+    why = Reason("account.paused_by_hand", note=request.reason)
+    await _set(store, request.name, status=AccountStatus.PAUSED, status_reason=why, status_until=until)
     await _record(actor, store, "account.pause", request.name, reason=request.reason, until=until)
 
 

@@ -68,8 +68,7 @@ class FailedRetried:
 @action("email.cancel")
 async def cancel(actor: Actor, request: CancelEmail, store: Store) -> EmailMoved:
     email = await _email(store, request.id)
-    default = "cancelled by the operator" if actor.is_operator else "cancelled by request"
-    state = await store.cancel(email.id, reason=request.reason or default)
+    state = await store.cancel(email.id, reason=request.reason)
     if state != State.CANCELLED:
         raise Refusal("email.not_cancellable", id=str(email.id), state=state)
     changed = email.state is not State.CANCELLED

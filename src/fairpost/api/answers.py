@@ -23,6 +23,8 @@ from starlette.responses import JSONResponse
 from fairpost.api.errors import CODES, ApiError
 from fairpost.model.names import NAME
 from fairpost.model.public_ids import SIGNS
+from fairpost.model.reason import Reason
+from fairpost.reasons.rendering import brief, coded
 
 T = TypeVar("T")
 
@@ -70,6 +72,8 @@ Text = Annotated[str, StringConstraints(pattern=NO_NUL)]
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 INTEGER_MAX = 2_147_483_647  # of PostgreSQL
 Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+ReasonCode = Annotated[str, Field(description="A stable code: see docs/conditions.md. The words beside it may change.")]
+ReasonParams = Annotated[dict[str, Any], Field(description="What the code is about.")]
 AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail address; case does not matter.")]
 
 
@@ -109,6 +113,36 @@ class Page(BaseModel, Generic[T]):
 
 class ReasonIn(RequestModel):
     reason: Annotated[Text | None, Field(max_length=500)] = None
+
+
+StopKind = Annotated[
+    Literal["held", "throttled", "closed"],
+    Field(description="By a person or with its campaign, for how it sends, or because a campaign's window is closed."),
+]
+
+
+class Reasoned(ResponseModel):
+    """Has a reason, in words and as a code with parameters."""
+
+    reason: str | None
+    reason_code: ReasonCode | None = None
+    reason_params: ReasonParams | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_words(cls, given: Any) -> Any:
+        reason = given.get("reason") if isinstance(given, dict) else getattr(given, "reason", None)
+        if not isinstance(reason, Reason):
+            return given
+        facts = (
+            given
+            if isinstance(given, dict)
+            else {name: getattr(given, name) for name in cls.model_fields if hasattr(given, name)}
+        )
+        return {**facts, **coded(reason)}
+
+
+ReasonsInWords = Annotated[list[str], BeforeValidator(lambda reasons: [brief(each) for each in reasons])]
 
 
 class Removed(ResponseModel):

@@ -1,9 +1,10 @@
 """What is going on, as a caller may know it: the one shape in which every path and page has a condition."""
 
 from dataclasses import replace
+from typing import Any
 
 from fairpost.api.access import Caller
-from fairpost.api.names import SHARED, own_account, own_name, own_words
+from fairpost.api.names import SHARED, own_account, own_name
 from fairpost.model.reason import Reason
 from fairpost.policy.conditions import Condition
 from fairpost.reasons import rendering
@@ -16,26 +17,36 @@ def shown(condition: Condition, caller: Caller | None = None, *, zone: str | Non
     """`caller` None: for those who run the service."""
     if caller is None:
         return rendering.shown(condition, zone=zone)
-    known = replace(condition, reason=_as_known(condition.reason, caller))
+    known = replace(condition, reason=known_reason(condition.reason, caller))
     told = rendering.shown(known, zone=zone)
-    return replace(told, text=_without_its_name(told.text), then="")
+    return replace(told, text=without_its_name(told.text), then="")
 
 
-def _without_its_name(text: str) -> str:
+def told_reason(reason: Reason | None, caller: Caller, name: str = "reason") -> dict[str, Any]:
+    """As it is answered: in words, and beside them as a code with parameters."""
+    if reason is None:
+        return rendering.coded(None, name)
+    told = rendering.coded(known_reason(reason, caller), name)
+    return {**told, name: without_its_name(told[name])}
+
+
+def without_its_name(text: str) -> str:
     """An account that the caller has no name for is not called by one."""
     return text.replace(f"Account {SHARED}", SHARED.capitalize()).replace(f"account {SHARED}", SHARED)
 
 
-def _as_known(reason: Reason, caller: Caller) -> Reason:
-    params = dict(reason.params)
+def known_reason(reason: Reason, caller: Caller) -> Reason:
+    """With no more of it than the caller may know, decided by its code and parameters."""
+    params = {
+        name: known_reason(value, caller) if isinstance(value, Reason) else value
+        for name, value in reason.params.items()
+    }
     if isinstance(pool := params.get("pool"), str):
         params["pool"] = own_name(pool, caller)
     if isinstance(account := params.get("account"), str):
         params["account"] = own_account(account, caller) or SHARED
         if params["account"] == SHARED and reason.code != "account.blocks_workspace":  # whose figures are its own
             params |= dict.fromkeys((name for name in HIDDEN if name in params), None)
-    if isinstance(why := params.get("why"), str):
-        params["why"] = own_words(why, caller)
-    if "by" in params:
+    if "by" in params and reason.code.startswith("everything."):
         params["by"] = "the operator"
     return Reason(reason.code, **params)

@@ -40,23 +40,6 @@ def own_words(text: str, caller: Caller) -> str:
     return re.sub(rf"(?<![\w.@/-])@?{re.escape(caller.workspace)}/", "", text)
 
 
-_OF_ACCOUNT = re.compile(r"\bthe account (\S+) is suspended: .*|\bno account (\S+) any more", re.DOTALL)
-
-
-def own_reason(reason: str | None, caller: Caller) -> str | None:
-    """Why something happened, without what an operator's account is called and was told."""
-    if reason is None:
-        return None
-
-    def told(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
-        if own_account(name, caller) is not None:
-            return found[0]
-        return f"{SHARED} is suspended" if found[1] else f"no such {SHARED.removeprefix('a ')} any more"
-
-    return own_words(_OF_ACCOUNT.sub(told, reason), caller)
-
-
 def as_known(account: Account, caller: Caller) -> Account:
     """The same account with no more of it than the workspace may know. Its own keep the whole of their names."""
     if own_account(account.name, caller) is not None:

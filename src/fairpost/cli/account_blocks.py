@@ -31,11 +31,15 @@ def blocks_facts(blocks: "Sequence[Block]") -> list[dict[str, Any]]:
 
 
 def print_blocks(blocks: "Sequence[Block]", now: "datetime") -> None:
-    from fairpost.policy.blame import in_words
+    from fairpost.policy.blame import reason_of
+    from fairpost.reasons.rendering import brief
 
     if blocks:
         typer.echo()
-        rows = [(b.workspace, when(b.since, now), when(b.until, now) or "unblocked", in_words(b.fault)) for b in blocks]
+        rows = [
+            (b.workspace, when(b.since, now), when(b.until, now) or "unblocked", brief(reason_of(b.fault)))
+            for b in blocks
+        ]
         print_table(("workspace", "blocked since", "until", "because"), rows, title="Blocked on this account")
 
 

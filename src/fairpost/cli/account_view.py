@@ -4,15 +4,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fairpost.cli.output import print_pairs, print_table, when
+from fairpost.model.reason import Reason
 from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.policy.limits import day_errors, day_max, may_send, used
+from fairpost.reasons.rendering import brief, brief_or_none, coded
 from fairpost.transports.registry import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from fairpost.model.account import AccountRuntime, Patience, Rest
+    from fairpost.model.account import Account, AccountRuntime, Patience, Rest
 
 
 def account_facts(post: "AccountRuntime", now: "datetime") -> dict[str, Any]:
@@ -27,11 +29,11 @@ def account_facts(post: "AccountRuntime", now: "datetime") -> dict[str, Any]:
         "display_name": account.display_name,
         "pool": account.pool,
         "status": account.status,
-        "status_reason": account.status_reason,
+        **coded(account.status_reason, "status_reason"),
         "server": _server_facts(account.transport),
         "origin": _origin(account.transport),
         "status_until": account.status_until,
-        "rest": asdict(rest) if (rest := post.rest(now)) else None,
+        "rest": _rest_facts(post.rest(now)),
         "patience": asdict(account.patience) if account.patience else None,
         "provider": account.provider,
         "limits": asdict(account.limits),
@@ -45,7 +47,7 @@ def account_facts(post: "AccountRuntime", now: "datetime") -> dict[str, Any]:
         "driven_by": post.owner if post.is_driven(now) else None,
         "lease_until": post.until if post.is_driven(now) else None,
         "may_send_at": may_send_at,
-        "may_send_why": why,
+        **coded(why, "may_send_why"),
     }
 
 
@@ -76,21 +78,33 @@ def _row(post: "AccountRuntime", now: "datetime") -> tuple[object, ...]:
         account.workspace,
         _server_in_short(account.transport),
         account.pool,
-        f"{account.status}: {account.status_reason}" if account.status_reason else account.status,
+        _status_in_words(account),
         f"{hour}/{limits.hourly_max}" if limits.hourly_max else hour,
         f"{day}/{most}" if (most := day_max(post.account, now)) else day,
         day_errors(post.account, now),
         post.sent_total,
         when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never",
-        f"{when(may_send_at, now)}, {why}" if may_send_at else ("now" if account.status == "active" else ""),
+        f"{when(may_send_at, now)}, {brief_or_none(why)}"
+        if may_send_at
+        else ("now" if account.status == "active" else ""),
         f"{post.owner}, until {when(post.until, now)}" if post.is_driven(now) else "nobody",
     )
+
+
+def _status_in_words(account: "Account") -> str:
+    return f"{account.status}: {brief(account.status_reason)}" if account.status_reason else account.status
+
+
+def _rest_facts(rest: "Rest | None") -> dict[str, Any] | None:
+    if rest is None:
+        return None
+    return {"until": rest.until, **coded(Reason(rest.reason)), "detail": rest.detail}
 
 
 def _rest_in_words(rest: "Rest | None", now: "datetime") -> str | None:
     if rest is None:
         return None
-    return f"until {when(rest.until, now)}: {rest.reason}" + (f" ({rest.detail})" if rest.detail else "")
+    return f"until {when(rest.until, now)}: {brief(Reason(rest.reason))}" + (f" ({rest.detail})" if rest.detail else "")
 
 
 def _patience_in_words(patience: "Patience | None", now: "datetime") -> str | None:
@@ -145,7 +159,7 @@ def print_account(post: "AccountRuntime", now: "datetime") -> None:
             ("workspace", account.workspace),
             ("address", account.address),
             ("display name", account.display_name),
-            ("status", f"{account.status}: {account.status_reason}" if account.status_reason else account.status),
+            ("status", _status_in_words(account)),
             ("rests", _rest_in_words(post.rest(now), now)),
             ("pinned mail", _patience_in_words(account.patience, now)),
             ("server", _server_in_full(account.transport)),
@@ -160,7 +174,7 @@ def print_account(post: "AccountRuntime", now: "datetime") -> None:
             ("errors today", day_errors(post.account, now)),
             ("last used", when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never"),
             ("sent", post.sent_total),
-            ("may send", f"{when(may_send_at, now)}, {why}" if may_send_at else None),
+            ("may send", f"{when(may_send_at, now)}, {brief_or_none(why)}" if may_send_at else None),
             ("driven by", f"{post.owner}, until {when(post.until, now)}" if post.is_driven(now) else "nobody"),
         ]
     )

@@ -9,6 +9,7 @@ from fairpost.cli.acting import act
 from fairpost.cli.campaign_session import Name, Workspace, count, tell_next, with_campaign
 from fairpost.cli.output import AsJson, note, plain, print_json, print_table
 from fairpost.model.errors import FairpostError
+from fairpost.reasons.rendering import brief_or_none
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def recipients(
         return
     print_table(
         ("e-mail", ">step", "address", "state", "why", "account"),
-        ((r.email_id, r.step, r.address, r.state, r.reason, r.account) for r in found),
+        ((r.email_id, r.step, r.address, r.state, brief_or_none(r.reason), r.account) for r in found),
     )
     if len(found) == shown:
         note(f"the first {shown}; see more with --limit, or all with --json")

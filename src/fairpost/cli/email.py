@@ -14,10 +14,11 @@ from fairpost.cli.arguments import email_id, email_state, moment
 from fairpost.cli.output import AsJson, error_line, iso, jsonable, note, plain, print_json, print_pairs, print_table
 from fairpost.cli.progress import progress
 from fairpost.cli.session import with_store
-from fairpost.cli.user_view import next_steps, stop_lines
+from fairpost.cli.user_view import next_steps, stop_facts, stop_lines
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.ids import EmailId
-from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass, State, reason_in_words, sequence_word
+from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass, State, sequence_word
+from fairpost.reasons.rendering import brief_or_none
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
@@ -215,7 +216,14 @@ def show(id_: Id, as_json: AsJson = False) -> None:
     email, stops, life, ids = with_store(work)
     if as_json:
         known = _for_programs(email, ids)
-        print_json({**known, "meaning": MEANING[email.state], "held_back_by": stops, "life": life})
+        print_json(
+            {
+                **known,
+                "meaning": MEANING[email.state],
+                "held_back_by": [stop_facts(stop) for stop in stops],
+                "life": life,
+            }
+        )
     else:
         _print_email(email, ids, stops, life)
 
@@ -226,7 +234,7 @@ def retry(
         list[str] | None, typer.Argument(parser=email_id, metavar="[ID...]", help="One id or more, or --reason.")
     ] = None,
     reason: Annotated[
-        Literal["account_suspended"] | None,
+        Literal["email.account_suspended", "account_suspended"] | None,
         typer.Option(help="All that failed for this reason, instead of single ones."),
     ] = None,
     workspace: Annotated[str | None, typer.Option(help="With --reason: only of this workspace.")] = None,
@@ -240,7 +248,7 @@ def retry(
     suspended stay as they are.
 
     \b
-    Example: fairpost email retry --reason account_suspended --account sales --dry-run
+    Example: fairpost email retry --reason email.account_suspended --account sales --dry-run
     """
     if (reason is None) == (not ids) or (reason is None and (workspace or account or dry_run or as_json)):
         raise typer.BadParameter("give ids, or --reason; the other options go with --reason")
@@ -443,7 +451,7 @@ def _print_email(email: "ShownEmail", ids: "PublicIds", stops: "Sequence[Stop]",
                 "in other words",
                 f"{OUTBOX_WORDS[email.state]} (outbox), {sequence_word(email.state, email.attempts)} (sequence)",
             ),
-            ("reason", reason_in_words(email.reason) if email.reason else None),
+            ("reason", brief_or_none(email.reason)),
             *stop_lines(stops),
             *(("next", step) for step in next_steps(stops)),
             *(

@@ -8,6 +8,7 @@ import typer
 from fairpost.cli.arguments import span
 from fairpost.cli.output import AsJson, plain, print_json, print_pairs, print_table, when
 from fairpost.cli.session import with_store
+from fairpost.reasons.rendering import brief
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,7 +207,7 @@ def _print_throttled(report: "FairnessReport") -> None:
                     when(each.until, report.now) if each.is_enforced else "not stopped: observed",
                     each.score,
                     _time(each.found_after_s),
-                    "; ".join(each.reasons),
+                    "; ".join(map(brief, each.reasons)),
                 )
                 for each in throttling.latest
             ],

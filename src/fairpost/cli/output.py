@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairpost.model.durations import say_roughly
+from fairpost.model.reason import Reason
+from fairpost.reasons.rendering import brief, coded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,16 +46,23 @@ def jsonable(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return jsonable({f.name: getattr(value, f.name) for f in fields(value)})
     if isinstance(value, Mapping):
-        return {str(key): _member(str(key), item) for key, item in value.items()}
+        return {name: each for key, item in value.items() for name, each in _members(str(key), item)}
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return iso(value) if isinstance(value, datetime) else value
     return [jsonable(item) for item in value]
 
 
-def _member(key: str, value: Any) -> Any:
-    """Ids exceed 2^53, which many readers of JSON would round: they are strings."""
+def _members(key: str, value: Any) -> Iterable[tuple[str, Any]]:
+    """Ids exceed 2^53, which many readers of JSON would round: they are strings. Reasons are told in words, with their codes beside."""
     is_id = isinstance(value, int) and (key == "id" or key.endswith("_id"))
-    return str(value) if is_id else jsonable(value)
+    if isinstance(value, Reason):
+        return coded(value, key).items()
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Reason):
+        return [
+            (key, [brief(each) for each in value]),
+            (f"{key.removesuffix('s')}_codes", [each.code for each in value]),
+        ]
+    return [(key, str(value) if is_id else jsonable(value))]
 
 
 def iso(moment: datetime) -> str:

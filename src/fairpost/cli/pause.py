@@ -7,7 +7,7 @@ import typer
 
 from fairpost.cli.acting import act
 from fairpost.cli.arguments import moment
-from fairpost.cli.output import AsJson, iso, plain, print_json
+from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json
 
 All = Annotated[bool, typer.Option("--all", help="Everything, of everybody.")]
 Workspace = Annotated[str | None, typer.Option(metavar="NAME", help="Only this workspace.")]
@@ -40,7 +40,7 @@ def pause(
         done["was_paused"] = act(senders.pause_workspace, request)
     else:
         now = act(senders.pause, senders.Pause(reason=reason, until=until))
-        done |= {"was_paused": not now.changed, **(now.pause or {})}
+        done |= {"was_paused": not now.changed, **jsonable(now.pause or {})}
     if as_json:
         print_json(done)
         return

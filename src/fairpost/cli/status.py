@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fairpost.cli.account_view import account_facts, print_accounts
-from fairpost.cli.output import AsJson, plain, print_json, print_table, when
+from fairpost.cli.output import AsJson, jsonable, plain, print_json, print_table, when
 from fairpost.cli.session import with_store
 from fairpost.model.states import FINAL, State
+from fairpost.reasons.rendering import brief_or_none
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _as_json(facts: "Facts", reasons: "list[Shown]") -> dict[str, Any]:
         "finished_24h": {state: facts.finished.get(state, 0) for state in State if state in FINAL},
         "routes": facts.routes,
         "accounts": [account_facts(post, facts.now) for post in facts.accounts],
-        "holds": facts.holds,
+        "holds": [{**jsonable(hold), "is_throttle": hold.is_throttle} for hold in facts.holds],
         "reasons": reasons,
     }
 
@@ -114,11 +115,10 @@ def _print_holds(facts: "Facts") -> None:
         rows = [
             (
                 h.workspace,
-                f"{h.level} {h.key}".strip()
-                + (" (closed)" if h.is_throttle and h.level == "stream" else " (throttled)" if h.is_throttle else ""),
+                f"{h.level} {h.key}".strip() + ("" if h.kind == "held" else f" ({h.kind})"),
                 when(h.until, facts.now) or "released",
                 f"{h.waiting:,}",
-                h.reason,
+                brief_or_none(h.reason),
             )
             for h in facts.holds
         ]

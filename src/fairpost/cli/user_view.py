@@ -1,12 +1,12 @@
 """How senders are shown, in tables and as JSON, and what holds their mail back."""
 
 import shlex
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fairpost.cli.output import print_pairs, print_table, when
+from fairpost.cli.output import jsonable, print_pairs, print_table, when
 from fairpost.model.sender import SenderLevel, Tier
+from fairpost.reasons.rendering import brief
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def shown_facts(shown: "ShownSender") -> dict[str, Any]:
         "usual_per_day": _usual(shown.day),
         "waiting": shown.waiting,
         "home": shown.home,
-        "held_back_by": shown.stops,
+        "held_back_by": [stop_facts(stop) for stop in shown.stops],
         "next": _next_steps(shown),
     }
 
@@ -77,7 +77,7 @@ def _row(sender: "Sender") -> tuple[object, ...]:
         tier_name(sender.tier),
         until,
         sender.score if throttle and not sender.is_by_hand else None,
-        "; ".join(sender.reasons),
+        "; ".join(map(brief, sender.reasons)),
     )
 
 
@@ -118,7 +118,7 @@ def _deeds(shown: "ShownSender", settings: "Settings", policy: "SenderPolicy") -
         ("last 24 h", f"{emails(counts.volume)} due; {done}"),
         ("usual", "nothing before" if usual is None else f"{usual:.1f} a day"),
         ("score", scored),
-        *(("because", reason) for reason in (score.reasons if score else ())),
+        *(("because", brief(reason)) for reason in (score.reasons if score else ())),
     ]
 
 
@@ -171,7 +171,7 @@ def _throttle_in_words(sender: "Sender", now: datetime) -> str | None:
     if sender.is_enforced and not throttle.holds(now):
         effect = ", over: what goes out has the weight of its tier until the score has fallen"
     span = f"since {when(throttle.since, now)}, until {when(throttle.until, now)}"
-    return f"{span}, {whose}{effect}: {'; '.join(sender.reasons) or 'no reason given'}"
+    return f"{span}, {whose}{effect}: {'; '.join(map(brief, sender.reasons)) or 'no reason given'}"
 
 
 def _immunity_in_words(sender: "Sender", now: datetime) -> str | None:
@@ -195,25 +195,29 @@ def _next_steps(shown: "ShownSender") -> list[str]:
     return steps
 
 
+def stop_facts(stop: "Stop") -> dict[str, Any]:
+    return {**jsonable(stop), "is_throttle": stop.is_throttle}
+
+
 def stop_lines(stops: "Sequence[Stop]") -> Pairs:
     """What holds mail back."""
-    return [("throttled" if stop.is_throttle else "held", _stop_in_words(stop)) for stop in stops]
+    return [(stop.kind, _stop_in_words(stop)) for stop in stops]
 
 
 def next_steps(stops: "Sequence[Stop]") -> list[str]:
     """What to type to end them."""
+    from fairpost.observe.emails import as_hold
     from fairpost.policy.conditions import of_hold
-    from fairpost.policy.facts import Hold
     from fairpost.reasons.rendering import command
 
-    conditions = [of_hold(Hold(**asdict(stop), waiting=0)) for stop in stops]
+    conditions = [of_hold(as_hold(stop)) for stop in stops]
     return [following for each in conditions if (following := command(each.reason))]
 
 
 def _stop_in_words(stop: "Stop") -> str:
     name = f"workspace {stop.workspace}" if stop.level == "workspace" else f"{stop.level} {stop.key}"
     until = f"until {clock_time(stop.until)}" if stop.until else "until released"
-    return f"{name}, {until}: {stop.reason or 'no reason given'}"
+    return f"{name}, {until}: {brief(stop.reason) if stop.reason else 'no reason given'}"
 
 
 def names_of(id_: "SenderId") -> str:

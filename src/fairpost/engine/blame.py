@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from fairpost.engine.lease import HeldLease
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
-from fairpost.policy.blame import blame, in_words
+from fairpost.policy.blame import blame, reason_of
 from fairpost.policy.consequences import Count
 from fairpost.policy.ledger import Ledger, Measure
 from fairpost.store.blocks import block
@@ -70,5 +70,5 @@ class Books:
             await block(self._store, lease, each.workspace, each.fault, until=until)
         if found.stop is not None:
             ends = until if found.stop.status == "paused" else None
-            await self._store.set_status(lease, found.stop.status, reason=in_words(found.stop.fault), until=ends)
+            await self._store.set_status(lease, found.stop.status, reason=reason_of(found.stop.fault), until=ends)
         return found.stop is not None

@@ -13,6 +13,7 @@ from fairpost.engine.lease import HeldLease
 from fairpost.engine.personalize import personal
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.states import EmailClass
 from fairpost.policy.ledger import Measure
 from fairpost.store.store import Claim, Store
@@ -28,7 +29,7 @@ class Batch:
         self._lease = lease
         self._books = books
         self._emails: deque[Outgoing] = deque()
-        self._unsendable: dict[EmailId, str] = {}  # and why their fields do not fit their template
+        self._unsendable: dict[EmailId, Reason] = {}  # and why their fields do not fit their template
         self._missed: set[EmailId] = set()  # locked by another when their turn came; they may still be ours
 
     @property
@@ -38,7 +39,7 @@ class Batch:
     def pop(self) -> Outgoing:
         return self._emails.popleft()
 
-    def why_unsendable(self, email: Outgoing) -> str | None:
+    def why_unsendable(self, email: Outgoing) -> Reason | None:
         return self._unsendable.get(email.id)
 
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -81,7 +82,7 @@ class Batch:
         try:
             return personal(email)
         except (TemplateError, Unrenderable) as error:
-            self._unsendable[email.id] = str(error)
+            self._unsendable[email.id] = Reason("email.fields_missing", problem=str(error))
             return email
 
     # ── and give back ─────────────────────────────────────────────────────────────────────────────────────

@@ -84,7 +84,7 @@ async def ask_about_doubts(
             case Fate.UNKNOWN if answer.report.reached is Reached.UNTOUCHED:
                 is_done = False  # it could not be asked
             case Fate.UNKNOWN:
-                await store.leave_in_doubt(email.id, answer.report.error or "the provider cannot say")
+                await store.leave_in_doubt(email.id, answer.report.error)
     return is_done
 
 

@@ -409,10 +409,7 @@ class Orchestrator:
             dead = self._dead[0]
             if dead.is_fault:
                 await self._store.worker_died(
-                    *(dead.account_id, dead.epoch),
-                    is_alone=dead.is_alone,
-                    deaths_max=FAULTS_MAX,
-                    reason=f"its worker died {FAULTS_MAX} times in a row",
+                    *(dead.account_id, dead.epoch), is_alone=dead.is_alone, deaths_max=FAULTS_MAX
                 )
                 self._dead[0] = replace(dead, is_fault=False)
             if dead.epoch is not None:

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from fairpost.model.account import Account, Rest, RestReason, Usage
 from fairpost.model.campaign import Gap
 from fairpost.model.email import Outgoing
-from fairpost.policy.limits import Go, NotBefore, Reason, admit, batch_size, free_at, refund, widened
+from fairpost.model.reason import Reason
+from fairpost.policy.limits import Barrier, Go, NotBefore, admit, batch_size, free_at, refund, widened
 from fairpost.system import chance, clock
 
 SHORT_REST = timedelta(minutes=10)  # less is not worth a change of status
@@ -29,7 +30,7 @@ class Exhausted:
     """A day that is used up: the account comes back at the moment named."""
 
     until: datetime
-    reason: str
+    reason: Reason
 
 
 class Pace:
@@ -76,13 +77,12 @@ class Pace:
     def barred(self, why: NotBefore, now: datetime) -> NotBefore | Rest | Exhausted:
         """A day that is used up ends the work, so that the account's status says it. Where its end is near (the oldest of a
         sliding day is just about to leave it), the account merely rests."""
-        if why.reason not in (Reason.DAILY, Reason.WARM_UP) or why.moment is None:
+        if why.reason not in (Barrier.DAILY, Barrier.WARM_UP) or why.moment is None:
             return why
-        used = f"{why.reason} reached: {self.usage.day_used} sent"
         if why.moment - now >= SHORT_REST:
-            return Exhausted(why.moment, used)
+            return Exhausted(why.moment, Reason(f"{why.reason}_reached", sent=self.usage.day_used))
         is_known = self.usage.rest is not None and self.usage.rest.until == why.moment
-        return why if is_known else Rest(why.moment, RestReason.DAILY, used)
+        return why if is_known else Rest(why.moment, RestReason.DAILY)
 
     # ── urgent mail ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -17,10 +17,11 @@ from fairpost.model.errors import Unconfirmed
 from fairpost.model.ids import EmailId
 from fairpost.model.report import Report
 from fairpost.model.step import Begins, Begun, Settles, SettleVerdict, StepAnswer, StepRequest
-from fairpost.model.verdict import InDoubt, Untouched, Verdict
+from fairpost.model.verdict import InDoubt, Sent, Untouched, Verdict
 from fairpost.policy.limits import Go
 from fairpost.policy.soft_bounces import soft_bounced
 from fairpost.policy.troubles import Weighed
+from fairpost.policy.verdicts import email_reason
 from fairpost.store.store import Store
 from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import Evidence
@@ -53,7 +54,8 @@ class Outcome:
     def settles(self) -> Settles:
         verdict = self.weighed.verdict
         soft = soft_bounced(self.email, verdict, self.report)
-        return Settles(email_id=self.email.id, verdict=verdict, report=self.report, soft_bounced=soft)
+        why = None if isinstance(verdict, Sent) else email_reason(self.report)
+        return Settles(email_id=self.email.id, verdict=verdict, report=self.report, reason=why, soft_bounced=soft)
 
 
 class UnderWay:
@@ -163,7 +165,9 @@ class UnderWay:
         if outcome is not None:
             settles = outcome.settles
             await self._store.settle(
-                held, settles.email_id, settles.verdict, settles.report, soft_bounced=settles.soft_bounced
+                *(held, settles.email_id, settles.verdict, settles.report),
+                reason=settles.reason,
+                soft_bounced=settles.soft_bounced,
             )
         if intent is not None and intent.draft is None:
             unwritten = Unwritten(

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairpost.model.sender import Sender, SenderLevel
 from fairpost.model.workspace import SERVICE_WORKSPACE
+from fairpost.reasons.rendering import brief
 
 
 def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: datetime) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def _paragraph(sender: Sender) -> str:
             f"{str(sender.id)[0].upper()}{str(sender.id)[1:]} {_verb(sender)}",
             f"  since {sender.throttle.since:%Y-%m-%d %H:%M:%S %Z}, until {sender.throttle.until:%Y-%m-%d %H:%M:%S %Z}",
             f"  score {sender.score} of 100, confidence {sender.confidence:.2f}",
-            *(f"  - {reason}" for reason in sender.reasons),
+            *(f"  - {brief(reason)}" for reason in sender.reasons),
             f"  To let it go: fairpost user unthrottle {shlex.join(names)}",
         ]
     )

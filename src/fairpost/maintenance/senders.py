@@ -177,4 +177,4 @@ def _in_words(fairness: Fairness) -> str:
 def _throttled(sender: Sender) -> Reason:
     assert sender.throttle is not None
     code = "sender.throttled" if sender.is_enforced else "sender.suspicious"
-    return Reason(code, sender=str(sender.id), until=sender.throttle.until, why="; ".join(sender.reasons))
+    return Reason(code, sender=str(sender.id), until=sender.throttle.until, why=sender.reasons)

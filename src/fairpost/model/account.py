@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.model.limit import Limit, Share, described, limit
+from fairpost.model.reason import Reason
 from fairpost.model.transport import TransportSettings
 from fairpost.model.troubles import NO_TROUBLES, Troubles
 
@@ -188,9 +189,11 @@ def limits_of(given: Mapping[str, Any], begun: Limits | None = None) -> Limits:
 
 
 class RestReason(StrEnum):
-    BACK_OFF = "the provider asked for a pause"
-    UNREACHABLE = "its server could not be reached"
-    DAILY = "daily limit"
+    """The codes of what an account rests for."""
+
+    BACK_OFF = "account.provider_pause"
+    UNREACHABLE = "account.server_unreachable"
+    DAILY = "account.daily_limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +244,7 @@ class Account:
     display_name: str | None
     pool: str
     status: AccountStatus
-    status_reason: str | None
+    status_reason: Reason | None
     limits: Limits
     usage: Usage
     transport: TransportSettings | None = None  # None: no server, it cannot send

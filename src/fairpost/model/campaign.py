@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from fairpost.model.reason import Reason
 from fairpost.model.window import Quota, SendingWindow
 
 
@@ -57,7 +58,7 @@ class Campaign:
     workspace: str
     name: str
     state: CampaignState
-    reason: str | None  # why it is in this state, where that needs a word
+    reason: Reason | None  # why it is in this state, where that needs a word
     sequence: str
     sequence_id: int
     steps: tuple[Step, ...]

@@ -3,14 +3,15 @@
 Reasons are stored, answered and logged as they are. Sentences are made at the edge: see reasons/catalogue.py.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from datetime import datetime
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from datetime import datetime
+Value: TypeAlias = "str | int | float | bool | datetime | Reason | Sequence[Value] | Mapping[str, Value] | None"
 
-Value: TypeAlias = "str | int | float | bool | datetime | Sequence[Value] | Mapping[str, Value] | None"
+CODE = r"^[a-z_]+\.[a-z_]+$"  # noun.what_happened; the database has the same pattern
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -25,3 +26,40 @@ class Reason:
 
 Log = Callable[[Reason], None]
 """Hears of what happens, one event a call. Its codes are those of reasons/catalogue.py and reasons/events.py."""
+
+
+def as_json(reason: Reason) -> dict[str, Any]:
+    """Its parameters, without those that are empty."""
+    return {name: _as_json(value) for name, value in reason.params.items() if value is not None}
+
+
+def write_params(reason: Reason) -> str:
+    return json.dumps(as_json(reason))
+
+
+def read_reason(code: str, params: str) -> Reason:
+    """As the database has it. What is a moment stands in its name: until, since, or something_at."""
+    return Reason(code, **{name: _read(name, value) for name, value in json.loads(params).items()})
+
+
+def _as_json(value: Value) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case Reason():
+            return {"code": value.code, "params": as_json(value)}
+        case Mapping():
+            return {name: _as_json(each) for name, each in value.items()}
+        case str() | int() | float() | None:
+            return value
+        case _:
+            return [_as_json(each) for each in value]
+
+
+def _read(name: str, value: Any) -> Value:
+    if isinstance(value, list):
+        return [_read("", each) for each in value]
+    if isinstance(value, dict) and value.keys() == {"code", "params"}:
+        return Reason(value["code"], **{key: _read(key, each) for key, each in value["params"].items()})
+    is_moment = isinstance(value, str) and (name in ("until", "since") or name.endswith("_at"))
+    return datetime.fromisoformat(value) if is_moment else value

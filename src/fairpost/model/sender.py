@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from unicodedata import normalize
 
+from fairpost.model.reason import Reason
+
 
 class Tier(IntEnum):
     HIGH = 2
@@ -104,7 +106,7 @@ class Sender:
     immune_until: datetime | None = None
     score: int = 0
     confidence: float = 0.0
-    reasons: tuple[str, ...] = field(default=())
+    reasons: tuple[Reason, ...] = field(default=())
     scored_at: datetime | None = None
     daily_max: int | None = None  # of what this user hands in, on any way
     waiting_max: int | None = None

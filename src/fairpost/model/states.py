@@ -46,16 +46,6 @@ MEANING: Mapping[State, str] = {
     State.CANCELLED: "never sent: cancelled, or past its time",
 }
 
-REASONS: Mapping[str, str] = {
-    "account_suspended": "the only account that may send it was suspended for too long",
-}
-"""Reasons that are codes. Others are words already."""
-
-
-def reason_in_words(reason: str) -> str:
-    return f"{reason}: {REASONS[reason]}" if reason in REASONS else reason
-
-
 UNFINISHED = frozenset({State.SCHEDULED, State.READY, State.CLAIMED, State.SENDING, State.IN_DOUBT})
 FINAL = frozenset(State) - UNFINISHED
 

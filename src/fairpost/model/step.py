@@ -11,6 +11,7 @@ from typing import Literal
 
 from fairpost.model.account import Lease, Usage
 from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.report import Report
 from fairpost.model.verdict import Verdict
 
@@ -34,11 +35,12 @@ SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settles:
-    """`soft_bounced`: recipients given up because their mailbox took nothing."""
+    """`reason`: why it was not sent. `soft_bounced`: recipients given up because their mailbox took nothing."""
 
     email_id: EmailId
     verdict: Verdict
     report: Report | None = None
+    reason: Reason | None = None
     soft_bounced: tuple[str, ...] = ()
 
 

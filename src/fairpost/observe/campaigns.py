@@ -1,20 +1,22 @@
 """Reads how campaigns stand: how far they have come, and what they wait for. A look at each part after the other."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign
-from fairpost.observe.emails import stops_on
+from fairpost.model.reason import read_reason
+from fairpost.observe.emails import as_hold, stops_on
 from fairpost.observe.status import read_accounts, read_engines
 from fairpost.policy.campaign_condition import CampaignFacts, Gate, of_campaign
 from fairpost.policy.conditions import Condition, of_blocks, of_hold, of_pause, of_route
-from fairpost.policy.facts import BlockedMail, Facts, Hold, Pause, Route
+from fairpost.policy.facts import BlockedMail, Facts, Pause, Route
 from fairpost.store import campaigns, schedules
 from fairpost.store.blocks import read_blocks
 from fairpost.store.campaigns import Progress
+from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
 
@@ -81,7 +83,7 @@ async def why_it_waits(
     called: Callable[[Account], Account],
 ) -> Condition:
     streams = await store.fetch(
-        """SELECT s.stream, g.until, g.why FROM fairpost.campaign_streams s, fairpost.gate_of(s.workspace, s.stream, $2) g
+        """SELECT s.stream, g.until, g.why, g.params FROM fairpost.campaign_streams s, fairpost.gate_of(s.workspace, s.stream, $2) g
            WHERE s.campaign_id = $1""",
         *(campaign.id, now),
     )
@@ -99,7 +101,9 @@ async def why_it_waits(
         in_doubt=counts.in_doubt,
         parked=counts.parked,
         next_due_at=next_due_at,
-        gates=tuple(Gate(until=row["until"], why=row["why"]) for row in streams if row["until"]),
+        gates=tuple(
+            Gate(until=row["until"], why=read_reason(row["why"], row["params"])) for row in streams if row["until"]
+        ),
         is_open_somewhere=any(row["until"] is None for row in streams),
         held=await _held(store, campaign, facts, streams),
         routes=[of_route(Route(route=route, waiting=0), facts) for route in routes],
@@ -113,7 +117,7 @@ async def _facts(
     """Of the accounts that its mail goes through, as whoever looks may know them; and its routes in those names."""
     serving = counts.routes or (campaign.route,)
     runtimes = await read_accounts(store, serving=serving)
-    pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
+    pause = await pause_now(store, now=now)
     blocks = await read_blocks(store, now=now, workspace=campaign.workspace)
     names = {f"@{each.account.name}": f"@{called(each.account).name}" for each in runtimes}
     facts = Facts(
@@ -133,7 +137,7 @@ async def _held(store: Store, campaign: Campaign, facts: Facts, streams: list[An
         return of_pause(facts.pause)
     stream = streams[0]["stream"] if streams else None
     for stop in await stops_on(store, campaign.workspace, domain="", user=campaign.user, stream=stream, now=facts.now):
-        if not (stop.level == "stream" and stop.is_throttle):
-            return of_hold(Hold(**asdict(stop), waiting=0))
+        if stop.kind != "closed":
+            return of_hold(as_hold(stop))
     is_shut = facts.accounts and all(each.account.id in facts.shut for each in facts.accounts)
     return next(of_blocks(facts), None) if is_shut else None

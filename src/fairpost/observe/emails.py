@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from fairpost.model.email import Attachment, Mailbox, Recipient
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.states import DoubtPolicy, EmailClass, SequenceWord, State, wanted_states
+from fairpost.policy.facts import Hold
+from fairpost.store.reasons import stored_reason, with_reason
 from fairpost.store.store import Store
 
 FIELDS_CHARS_MAX = 4_000  # of one e-mail among many: a long list can take long to go through
@@ -32,7 +35,7 @@ class ListedEmail:
     finished_at: datetime | None
     attempts: int
     attempts_max: int
-    reason: str | None
+    reason: Reason | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ class ShownEmail:
 
     id: EmailId
     state: State
-    reason: str | None
+    reason: Reason | None
     workspace: str
     domain: str
     user: str
@@ -104,8 +107,16 @@ class Stop:
     level: str
     key: str
     until: datetime | None
-    reason: str | None
-    is_throttle: bool
+    reason: Reason | None
+    kind: Literal["held", "throttled", "closed"] = "held"
+
+    @property
+    def is_throttle(self) -> bool:
+        return self.kind == "throttled"
+
+
+def as_hold(stop: Stop) -> Hold:
+    return Hold(**{field.name: getattr(stop, field.name) for field in fields(stop)})
 
 
 async def list_emails(
@@ -212,15 +223,14 @@ async def stops_on(
 ) -> list[Stop]:
     """Holds and throttles on a workspace and on these names in it. A name may have one of each."""
     rows = await store.fetch(
-        """SELECT r.workspace, r.level::text, r.key, nullif(s.until, 'infinity') AS until, s.reason, s.is_throttle
-           FROM fairpost.rules r
-           CROSS JOIN LATERAL (VALUES (r.held_until, r.hold_reason, false), (r.throttled_until, r.throttle_reason, true)) s(until, reason, is_throttle)
+        """SELECT r.workspace, r.level::text, r.key, nullif(s.until, 'infinity') AS until, s.kind, s.reason, s.params
+           FROM fairpost.rules r CROSS JOIN LATERAL fairpost.stops_by(r) s
            WHERE r.workspace = $1 AND (r.level, r.key) IN (('workspace', ''), ('domain', $2), ('user', $3), ('stream', $4))
            AND s.until > coalesce($5, clock_timestamp())
-           ORDER BY r.level, s.is_throttle""",
+           ORDER BY r.level, s.kind <> 'held', s.kind""",
         *(workspace, domain, user, stream, now),
     )
-    return [Stop(**row) for row in rows]
+    return [Stop(**with_reason(row)) for row in rows]
 
 
 _NAMES = {"user_name": "user", "class": "email_class", "text_body": "text", "html_body": "html"}
@@ -228,6 +238,7 @@ _NAMES = {"user_name": "user", "class": "email_class", "text_body": "text", "htm
 
 def _common(row: Any) -> dict[str, Any]:
     named = {_NAMES.get(name, name): value for name, value in row.items()}
+    named["reason"] = stored_reason(named["reason"], named.pop("reason_params"))
     return {
         **named,
         "id": EmailId(row["id"]),

@@ -12,11 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fairpost.model.errors import FairpostError
+from fairpost.model.reason import Reason
 from fairpost.model.sender import Priority, Tier
 from fairpost.policy.health import adaptive_limits, health
 from fairpost.policy.inequality import Waits, gini, jain, largest_share
 from fairpost.policy.ledger import Measure
 from fairpost.store import senders
+from fairpost.store.reasons import stored_reasons
 from fairpost.store.store import Store
 from fairpost.system import clock
 
@@ -140,7 +142,7 @@ class ThrottledSender:
     is_enforced: bool
     is_by_hand: bool
     score: int
-    reasons: Sequence[str]
+    reasons: Sequence[Reason]
     found_after_s: float | None
 
 
@@ -481,7 +483,7 @@ def _throttled(row: Any) -> ThrottledSender:
         is_enforced=row["is_enforced"],
         is_by_hand=row["is_by_hand"],
         score=row["score"],
-        reasons=list(row["reasons"]),
+        reasons=stored_reasons(row["reasons"]),
         found_after_s=found_after.total_seconds() if found_after is not None else None,
     )
 

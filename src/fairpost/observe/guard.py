@@ -26,6 +26,7 @@ from fairpost.policy.restored import (
     judge_newcomer,
     why_paused,
 )
+from fairpost.reasons.rendering import command, sentence
 from fairpost.store.store import Store
 from fairpost.system import memory as notes
 
@@ -166,6 +167,6 @@ def _in_words(standing: Standing) -> str | None:
         case First() | Sound() | FailedOver():
             return None
         case Restored(signs):
-            return f"{why_paused(signs)}: fairpost resume --all"
+            return f"{sentence(reason := why_paused(signs))} {command(reason)}"
         case _:
             assert_never(standing)

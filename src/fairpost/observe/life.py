@@ -12,16 +12,18 @@ from typing import Any
 
 from fairpost.model.account import Account
 from fairpost.model.public_ids import PublicIds
+from fairpost.model.reason import Reason
 from fairpost.model.report import Channel, Reply, Step
-from fairpost.model.states import FINAL, MEANING, DoubtPolicy, EmailClass, State, reason_in_words
+from fairpost.model.states import FINAL, MEANING, DoubtPolicy, EmailClass, State
 from fairpost.observe.emails import Attempt, ShownEmail, Stop, stops_of
 from fairpost.observe.status import read_accounts, read_engines
 from fairpost.policy.conditions import Condition, of_blocks, of_route
 from fairpost.policy.facts import BlockedMail, Facts, Route
 from fairpost.policy.replies import meaning
 from fairpost.policy.reply_rules import BY_REASON
-from fairpost.reasons.rendering import told
+from fairpost.reasons.rendering import brief, brief_or_none, told
 from fairpost.store.blocks import read_blocks
+from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
 WAITING = (State.SCHEDULED, State.READY)
@@ -58,7 +60,7 @@ class Moment:
 class Obstacle:
     """What a waiting e-mail waits for; `until` None: nobody can say."""
 
-    kind: str  # due, before, prospect, hold, throttle, pause, engine, block, account, patience or turn
+    kind: str  # due, before, prospect, hold, throttle, window, pause, engine, block, account, patience or turn
     words: str
     until: datetime | None = None
 
@@ -105,7 +107,7 @@ class Background:
     evidence: Mapping[str, Any] | None = None
     decisions: tuple[Decision, ...] = ()
     stops: tuple[Stop, ...] = ()
-    paused: str | None = None
+    paused: Reason | None = None
     paused_until: datetime | None = None
     accounts: tuple[Account, ...] = ()
     route: Condition | None = None  # of its accounts, while it is ready
@@ -127,10 +129,17 @@ async def life_of(
     now: datetime | None = None,
     called: Callable[[Account], Account] = lambda account: account,
     told: Callable[[Condition], str] = told,
+    known: Callable[[Reason], Reason] = lambda reason: reason,
 ) -> Life:
-    """`called`, `told`: accounts and conditions as whoever looks may know them."""
+    """`called`, `told`, `known`: accounts, conditions and reasons as the caller may know them."""
     now = now or await store.value("SELECT clock_timestamp()")
     behind = await _background(store, email, now, called)
+    email = replace(email, reason=known(email.reason) if email.reason else None)
+    behind = replace(
+        behind,
+        stops=tuple(replace(each, reason=known(each.reason) if each.reason else None) for each in behind.stops),
+        paused=known(behind.paused) if behind.paused else None,
+    )
     return tell(email, replace(behind, name_in_headers=ids.name_in_headers(email.id)), told=told)
 
 
@@ -232,7 +241,7 @@ def _decided(each: Decision) -> Moment:
 def _last(email: ShownEmail) -> Moment:
     """What it has come to. Its kind is its state."""
     kind = str(email.state)
-    because = f": {reason_in_words(email.reason)}" if email.reason else ""
+    because = f": {brief(email.reason)}" if email.reason else ""
     match email.state:
         case State.SCHEDULED if email.due_at is None:
             return Moment(kind=kind, at=None, words="due when what it waits for has happened")
@@ -274,12 +283,15 @@ def _of_time(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
 
 def _of_people(behind: Background) -> Iterator[Obstacle]:
     if behind.paused is not None:
-        yield Obstacle(kind="pause", words=f"everything is paused: {behind.paused}", until=behind.paused_until)
+        yield Obstacle(kind="pause", words=f"everything is paused: {brief(behind.paused)}", until=behind.paused_until)
     for stop in behind.stops:
         name = "the workspace" if stop.level == "workspace" else f"the {stop.level} {stop.key}"
-        done = "has to wait" if stop.is_throttle else "is held"
-        words = f"{name} {done}: {stop.reason or 'no reason given'}"
-        yield Obstacle(kind="throttle" if stop.is_throttle else "hold", words=words, until=stop.until)
+        done = "is held" if stop.kind == "held" else "has to wait"
+        words = f"{name} {done}: {brief(stop.reason) if stop.reason else 'no reason given'}"
+        yield Obstacle(kind=_STOPS[stop.kind], words=words, until=stop.until)
+
+
+_STOPS = {"held": "hold", "throttled": "throttle", "closed": "window"}
 
 
 def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterator[Obstacle]:
@@ -313,7 +325,7 @@ def _doubt(email: ShownEmail, behind: Background) -> Doubt:
         begun_at=email.begun_at,
         account=email.account,
         reached="the attempt was begun, and may have come as far as the end of the message; no answer was written down",
-        said=email.reason,
+        said=brief_or_none(email.reason),
         message_id_begins=f"<{behind.name_in_headers}.",
         asked=_asked(evidence),
         policy=_policy(email, can_be_asked=evidence is not None and "unknown" not in evidence),
@@ -384,7 +396,7 @@ def _condition(email: ShownEmail, facts: Facts) -> Condition:
 async def _with_what_bars(
     store: Store, email: ShownEmail, known: Background, now: datetime, called: Callable[[Account], Account]
 ) -> Background:
-    pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
+    pause = await pause_now(store, now=now)
     found = await read_accounts(store, serving=[email.route]) if email.state is State.READY else []
     runtimes = [replace(each, account=called(each.account)) for each in found]
     blocks = await read_blocks(store, now=now, workspace=email.workspace)

@@ -15,6 +15,7 @@ from fairpost.policy.conditions import Condition, diagnose, headline
 from fairpost.policy.facts import Facts, InHand, Pause, Route
 from fairpost.policy.limits import may_send
 from fairpost.store.blocks import read_blocks
+from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
 HISTORY = timedelta(minutes=10)
@@ -172,7 +173,7 @@ class NowWatch:
         routes = [
             Route(**row) for row in await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
         ]
-        pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
+        pause = await pause_now(store, now=now)
         in_hand = await store.row(_OWN_IN_HAND, workspace)
         found = await read_accounts(store, workspace=workspace, serving={route.route for route in routes})
         names = {each.account.name: self._called(each.account).name for each in found}

@@ -10,6 +10,8 @@ from fairpost.model.ids import AccountId
 from fairpost.model.states import State
 from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
 from fairpost.store.blocks import blocked_for_all, read_blocked_mail
+from fairpost.store.pauses import pause_now
+from fairpost.store.reasons import with_reason
 from fairpost.store.store import Store
 
 FINISHED_WITHIN = timedelta(hours=24)
@@ -26,7 +28,7 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
     holds = await read_holds(store, now=now)
     since = now - FINISHED_WITHIN
     finished = await store.fetch("SELECT * FROM fairpost.finished_since($1)", since) if with_finished else []
-    pause = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
+    pause = await pause_now(store, now=now)
     return Facts(
         now=now,
         pause=Pause(**pause) if pause else None,
@@ -45,7 +47,7 @@ async def read_holds(store: Store, *, now: datetime, workspace: str | None = Non
     """Those with the most waiting behind them: of all workspaces, or of one. `by_hand`: what a person holds, and no throttle or gate."""
     looked_at = HOLDS_SEEN_MAX if by_hand else HOLDS_MAX
     rows = await store.fetch(_HOLDS, looked_at, now, workspace)
-    return [hold for row in rows if not (hold := Hold(**row)).is_throttle or not by_hand][:HOLDS_MAX]
+    return [hold for row in rows if (hold := Hold(**with_reason(row))).kind == "held" or not by_hand][:HOLDS_MAX]
 
 
 async def read_blocked(store: Store, *, now: datetime, workspace: str | None = None) -> list[BlockedMail]:
@@ -95,11 +97,7 @@ async def _charged(store: Store, account: Account) -> Account:
     return replace(account, usage=replace(account.usage, charges=await store.charges(account.id)))
 
 
-# What is held both by a person and by a throttle is what holds it longer.
-_HOLDS = """
-    SELECT h.*, coalesce(r.throttled_until > coalesce(r.held_until, '-infinity'), false) AS is_throttle
-    FROM fairpost.holds($1, $2, $3) h LEFT JOIN fairpost.rules r USING (workspace, level, key)
-    ORDER BY h.waiting DESC, h.workspace, h.level, h.key"""
+_HOLDS = "SELECT * FROM fairpost.holds($1, $2, $3) h ORDER BY h.waiting DESC, h.workspace, h.level, h.key"
 _IN_HAND = "SELECT * FROM fairpost.in_hand()"
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol, assert_never
 
+from fairpost.model.reason import Reason
 from fairpost.model.sender import AbuseMode, Counts, Throttle
 
 HOUR = timedelta(hours=1)
@@ -64,7 +65,7 @@ def last_day(activity: Activity, *, now: datetime) -> Day:
 class Score:
     value: int  # 0 to 100, the worse the higher
     confidence: float  # 0 to 1
-    reasons: tuple[str, ...] = ()  # for people
+    reasons: tuple[Reason, ...] = ()
 
 
 class Scorer(Protocol):
@@ -92,7 +93,7 @@ class RuleScorer:
         return Score(
             value=min(SCORE_MAX, sum(POINTS[rule] for rule in broken)),
             confidence=confidence(day.counts.total),
-            reasons=tuple(_in_words(rule, day) for rule in broken),
+            reasons=tuple(_reason(rule, day) for rule in broken),
         )
 
 
@@ -190,19 +191,17 @@ def _throttle(throttle: Throttle | None, score: Score, policy: AbusePolicy, now:
     return replace(throttle, until=max(throttle.until, throttle.since + length))
 
 
-def _in_words(rule: Rule, day: Day) -> str:
+def _reason(rule: Rule, day: Day) -> Reason:
     counts = day.counts
     match rule:
         case Rule.BOUNCES:
-            return f"{counts.bounced} of {counts.total} e-mails bounced, more than 10 %"
+            return Reason("sender.too_many_bounces", bounced=counts.bounced, total=counts.total)
         case Rule.REJECTS:
-            return f"{counts.rejected} of {counts.total} e-mails were rejected, more than 5 %"
+            return Reason("sender.too_many_rejections", rejected=counts.rejected, total=counts.total)
         case Rule.SPIKE:
-            usual = day.past_volume / day.past_days
-            return f"{counts.volume} e-mails in 24 hours, more than {SPIKE_FACTOR} times the usual {usual:.1f} a day"
+            usual = round(day.past_volume / day.past_days, 1)
+            return Reason("sender.unusual_volume", volume=counts.volume, factor=SPIKE_FACTOR, usual=usual)
         case Rule.YOUNG:
-            return (
-                f"{counts.volume} e-mails in 24 hours, more than {YOUNG_VOLUME_MAX} from an account younger than 7 days"
-            )
+            return Reason("sender.too_much_too_soon", volume=counts.volume, most=YOUNG_VOLUME_MAX)
         case _:
             assert_never(rule)

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from fairpost.model.account import AccountStatus, Limits
 from fairpost.model.fault import Bounces, Fault, Refusals, Sample, Suspect
+from fairpost.model.reason import Reason
 
 BOUNCES_MIN = 2  # a single one is nobody's fault
 REFUSALS_MAX = 5  # more in a row would go through a whole campaign, and fail it
@@ -50,12 +51,12 @@ def blame(sample: Sample, limits: Limits, *, now: datetime) -> Blame:
     return Blame(accused=accused, stop=stop)
 
 
-def in_words(fault: Fault) -> str:
+def reason_of(fault: Fault) -> Reason:
     match fault:
         case Bounces(sent=sent, bounced=bounced, percent_max=most):
-            return f"{bounced} of {sent} e-mails bounced on this day, more than {most:g} %"
-        case Refusals(refused=refused, reply=reply):
-            return f"refused {refused} times in a row: {reply}"
+            return Reason("account.too_many_bounces", bounced=bounced, sent=sent, percent_max=most)
+        case Refusals(refused=refused, reply=reply, since=since):
+            return Reason("account.refused_in_a_row", refused=refused, reply=reply, since=since)
         case _:
             assert_never(fault)
 

@@ -14,7 +14,7 @@ class Gate:
     """Nothing of these e-mails goes out before `until`: their hours are over, or the quota is used up."""
 
     until: datetime
-    why: str
+    why: Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from fairpost.model.account import AccountRuntime, AccountStatus, RestReason
 from fairpost.model.reason import Reason, Value
 from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.policy import limits
-from fairpost.policy.blame import in_words
+from fairpost.policy.blame import reason_of
 from fairpost.policy.facts import Facts, Hold, Pause, Route
 from fairpost.policy.limits import NotBefore
 
@@ -54,17 +54,6 @@ class Condition:
     @property
     def keeps_mail_back(self) -> bool:
         return self.tone not in (Tone.WORKING, Tone.IDLE)
-
-
-_BY_LIMIT = {
-    limits.Reason.DELAY: "account.delay",
-    limits.Reason.HOURLY: "account.hourly_limit",
-    limits.Reason.DAILY: "account.daily_limit",
-    limits.Reason.WARM_UP: "account.warm_up_limit",
-    limits.Reason.UNITS: "account.api_quota",
-    limits.Reason.BACK_OFF: "account.provider_pause",
-    limits.Reason.UNREACHABLE: "account.server_unreachable",
-}
 
 
 def of_account(runtime: AccountRuntime, facts: Facts, *, has_mail: bool) -> Condition:
@@ -142,11 +131,11 @@ def _ends_by_itself(runtime: AccountRuntime, now: datetime) -> Condition | None:
     barrier = limits.admit(account.limits, account.usage, now=now)
     if not isinstance(barrier, NotBefore) or _is_pace(barrier, now):
         return None
-    return _condition(_BY_LIMIT[barrier.reason], Tone.WAITING, runtime, barrier.moment, why=barrier.detail)
+    return _condition(barrier.reason, Tone.WAITING, runtime, barrier.moment, why=barrier.detail)
 
 
 def _is_pace(barrier: NotBefore, now: datetime) -> bool:
-    is_delay = barrier.reason is limits.Reason.DELAY and barrier.moment is not None
+    is_delay = barrier.reason is limits.Barrier.DELAY and barrier.moment is not None
     return is_delay and barrier.moment is not None and barrier.moment - now < PACE_WORTH_TELLING
 
 
@@ -197,7 +186,7 @@ def of_pause(pause: Pause) -> Condition:
     about: dict[str, Value] = {
         "since": pause.since,
         "by": pause.paused_by,
-        "why": pause.reason.rstrip("."),
+        "why": pause.reason,
         "until": pause.until,
     }
     return Condition(reason=Reason(code, **about), tone=Tone.STOPPED, until=pause.until)
@@ -211,12 +200,13 @@ def of_hold(hold: Hold) -> Condition:
         "why": hold.reason,
         "until": hold.until,
     }
-    if not hold.is_throttle:
-        code, tone = f"hold.{hold.level}", Tone.STOPPED
-    elif hold.level == "stream":
-        code, tone = "window.closed", Tone.WAITING
-    else:
-        code, tone = f"throttle.{hold.level}", Tone.WAITING
+    match hold.kind:
+        case "held":
+            code, tone = f"hold.{hold.level}", Tone.STOPPED
+        case "throttled":
+            code, tone = f"throttle.{hold.level}", Tone.WAITING
+        case "closed":
+            code, tone = "window.closed", Tone.WAITING
     return Condition(reason=Reason(code, **about), tone=tone, until=hold.until, waiting=hold.waiting)
 
 
@@ -241,7 +231,7 @@ def of_blocks(facts: Facts) -> Iterator[Condition]:
     for mail in facts.blocked:
         block = mail.block
         about: dict[str, Value] = {"workspace": block.workspace, "account": block.account, "until": block.until}
-        about["why"] = in_words(block.fault)
+        about["why"] = reason_of(block.fault)
         tone = Tone.STOPPED if block.until is None else Tone.WAITING
         reason = Reason("account.blocks_workspace", **about)
         yield Condition(reason=reason, tone=tone, until=block.until, waiting=mail.route.waiting)

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from fairpost.model.account import Rest
 from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.report import Report
 from fairpost.model.troubles import Troubles
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched
@@ -22,7 +23,7 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from fairpost.model.account import AccountRuntime
 from fairpost.model.fault import Block
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.states import State
 
 
@@ -36,15 +38,19 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`until` None: until released. `is_throttle`: not a person's hold, but a throttle of a workspace or user, or the gate of a campaign."""
+    """`until` None: until released. `kind`: held (by a person, or with its campaign), throttled, or closed (the window of a campaign)."""
 
     workspace: str
     level: str
     key: str
     until: datetime | None
-    reason: str | None
-    waiting: int
-    is_throttle: bool = False
+    reason: Reason | None
+    waiting: int = 0
+    kind: Literal["held", "throttled", "closed"] = "held"
+
+    @property
+    def is_throttle(self) -> bool:
+        return self.kind == "throttled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,7 @@ class Pause:
 
     since: datetime
     until: datetime | None
-    reason: str
+    reason: Reason
     paused_by: str
     restored: bool = False
 

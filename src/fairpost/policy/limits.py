@@ -15,6 +15,7 @@ from operator import add
 
 from fairpost.model.account import Account, Charge, DailyMode, Limits, RestReason, Usage
 from fairpost.model.campaign import Gap
+from fairpost.model.reason import Reason
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -24,15 +25,17 @@ IN_HAND_S = 0.25  # no more than this is claimed ahead: what is urgent waits no 
 ROOM_MAX = 1_000_000_000  # as good as no limit
 
 
-class Reason(StrEnum):
-    DELAY = "delay"
-    HOURLY = "hourly limit"
+class Barrier(StrEnum):
+    """The codes of what an account waits for."""
+
+    DELAY = "account.delay"
+    HOURLY = "account.hourly_limit"
     DAILY = RestReason.DAILY.value
-    WARM_UP = "daily limit of the warm-up"
-    UNITS = "quota of the provider's API"
+    WARM_UP = "account.warm_up_limit"
+    UNITS = "account.api_quota"
     BACK_OFF = RestReason.BACK_OFF.value
     UNREACHABLE = RestReason.UNREACHABLE.value
-    STATUS = "status"
+    STATUS = "account.not_active"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +48,14 @@ class NotBefore:
     """`moment` None: not before a person does something."""
 
     moment: datetime | None
-    reason: Reason
+    reason: Barrier
     detail: str | None = None
 
 
 def standing(account: Account, *, now: datetime) -> Go | NotBefore:
     """The whole answer for an account: its status, its limits, its rest."""
     if not account.is_active(now):
-        words = account.status.replace("_", " ") + (f": {account.status_reason}" if account.status_reason else "")
-        return NotBefore(account.status_until, Reason.STATUS, words)
+        return NotBefore(account.status_until, Barrier.STATUS)
     return admit(account.limits, account.usage, now=now)
 
 
@@ -72,12 +74,15 @@ def day_max(account: Account, now: datetime) -> int | None:
     return daily_limit(account.limits, roll_windows(account.limits, account.usage, now=now))[0]
 
 
-def may_send(account: Account, now: datetime) -> tuple[datetime | None, str | None]:
+def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason | None]:
     """The next moment at which it may, and what it waits for; None when it is now, or when nobody knows."""
     admitted = standing(account, now=now)
     if not isinstance(admitted, NotBefore):
         return None, None
-    return admitted.moment, f"{admitted.reason}: {admitted.detail}" if admitted.detail else admitted.reason
+    if admitted.reason is Barrier.STATUS:
+        status = account.status.replace("_", " ")
+        return admitted.moment, Reason(admitted.reason, status=status, why=account.status_reason)
+    return admitted.moment, Reason(admitted.reason, why=admitted.detail)
 
 
 def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
@@ -116,16 +121,16 @@ def roll_windows(limits: Limits, usage: Usage, *, now: datetime) -> Usage:
     return usage
 
 
-def daily_limit(limits: Limits, usage: Usage) -> tuple[int | None, Reason]:
+def daily_limit(limits: Limits, usage: Usage) -> tuple[int | None, Barrier]:
     """What holds on this day, and whether the warm-up makes it so."""
     if limits.warm_up is None:
-        return limits.daily_max, Reason.DAILY
+        return limits.daily_max, Barrier.DAILY
     plan, most = limits.warm_up, limits.daily_max
     if plan.days and most is not None:
         warm = -(-most * usage.warm_day // plan.days)
     else:
         warm = plan.start + plan.step * (usage.warm_day - 1)
-    return (max(1, warm), Reason.WARM_UP) if most is None or warm < most else (most, Reason.DAILY)
+    return (max(1, warm), Barrier.WARM_UP) if most is None or warm < most else (most, Barrier.DAILY)
 
 
 def free_at(limits: Limits, usage: Usage) -> datetime | None:
@@ -266,11 +271,11 @@ def _last_barrier(limits: Limits, usage: Usage, now: datetime) -> NotBefore | No
 def _barriers(limits: Limits, usage: Usage, now: datetime) -> Iterator[NotBefore]:
     free = free_at(limits, usage)
     if free is not None and free > now:
-        yield NotBefore(free, Reason.DELAY)
+        yield NotBefore(free, Barrier.DELAY)
     if usage.rest is not None and usage.rest.until > now:
-        yield NotBefore(usage.rest.until, Reason(usage.rest.reason.value), usage.rest.detail)
+        yield NotBefore(usage.rest.until, Barrier(usage.rest.reason.value), usage.rest.detail)
     if limits.hourly_max is not None and usage.hour_started_at is not None and usage.hour_used >= limits.hourly_max:
-        yield NotBefore(usage.hour_started_at + HOUR, Reason.HOURLY)
+        yield NotBefore(usage.hour_started_at + HOUR, Barrier.HOURLY)
     if limits.daily_max is not None or limits.warm_up is not None:
         yield from _daily_barrier(limits, usage, now)
     if limits.units_per_minute is not None:
@@ -302,7 +307,7 @@ def _units_barrier(room: int, charges: tuple[Charge, ...]) -> Iterator[NotBefore
     for each in charges:
         used -= each.units
         if used <= room:
-            yield NotBefore(each.at + MINUTE, Reason.UNITS)
+            yield NotBefore(each.at + MINUTE, Barrier.UNITS)
             return
 
 

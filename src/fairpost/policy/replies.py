@@ -26,6 +26,7 @@ _IS_TRIED_AGAIN = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
+    code: str  # of the reason that the e-mail is given
     class_: ReplyClass
     scope: Scope
     retry: bool  # the same e-mail, later and on the same way, has a chance
@@ -156,12 +157,13 @@ def _said(rows: tuple[rules.Phrases, ...], words: str, code: int) -> Finding | N
 
 def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> Meaning:
     """A temporary refusal has the classes of what passes, and keeps the scope of the matter it is about."""
-    class_, scope, why = found
+    code, class_, scope, why = found
     if is_temporary and class_ not in _STAYS_IN_4XX and found is not rules.NONSENSE:
         class_ = ReplyClass.SOFT_BOUNCE if class_ is ReplyClass.HARD_BOUNCE else ReplyClass.TRANSIENT
         why = f"{why}; the server calls it temporary"
     retry = is_temporary or class_ in _IS_TRIED_AGAIN
     return Meaning(
+        code=code,
         class_=class_,
         scope=scope,
         retry=retry,

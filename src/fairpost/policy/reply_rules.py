@@ -40,6 +40,9 @@ class Scope(StrEnum):
 
 
 class Finding(NamedTuple):
+    """`code`: of the reason that an e-mail is given, which never changes; `why` may."""
+
+    code: str
     class_: ReplyClass
     scope: Scope
     why: str
@@ -47,49 +50,95 @@ class Finding(NamedTuple):
 
 _R, _S = ReplyClass, Scope
 
-ACCEPTED = Finding(_R.ACCEPTED, _S.MESSAGE, "The server took it")
+ACCEPTED = Finding("email.accepted", _R.ACCEPTED, _S.MESSAGE, "The server took it")
 
-GONE = Finding(_R.HARD_BOUNCE, _S.RECIPIENT, "There is no such mailbox, or it is closed")
-NO_DOMAIN = Finding(_R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's domain does not exist, or takes no mail")
-MALFORMED = Finding(_R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's address is not a valid one")
-PERHAPS_GONE = Finding(_R.HARD_BOUNCE, _S.RECIPIENT, "The server does not take mail for this address")
-
-FULL = Finding(_R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient's mailbox is full")
-FLOODED = Finding(
-    _R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient gets more mail at the moment than the server lets through"
+GONE = Finding("email.address_unknown", _R.HARD_BOUNCE, _S.RECIPIENT, "There is no such mailbox, or it is closed")
+NO_DOMAIN = Finding(
+    "email.domain_unknown", _R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's domain does not exist, or takes no mail"
 )
-AWAY = Finding(_R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient's mailbox takes no mail at the moment")
+MALFORMED = Finding("email.address_invalid", _R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's address is not a valid one")
+PERHAPS_GONE = Finding(
+    "email.address_refused", _R.HARD_BOUNCE, _S.RECIPIENT, "The server does not take mail for this address"
+)
 
-LOGIN = Finding(_R.AUTH, _S.ACCOUNT, "The server does not accept the account's login")
-FORBIDDEN = Finding(_R.AUTH, _S.ACCOUNT, "The account is not permitted to send this way")
+FULL = Finding("email.mailbox_full", _R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient's mailbox is full")
+FLOODED = Finding(
+    "email.mailbox_flooded",
+    _R.SOFT_BOUNCE,
+    _S.RECIPIENT,
+    "The recipient gets more mail at the moment than the server lets through",
+)
+AWAY = Finding(
+    "email.mailbox_unavailable", _R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient's mailbox takes no mail at the moment"
+)
 
-QUOTA = Finding(_R.RATE_LIMIT, _S.ACCOUNT, "The account has used up what its provider lets it send for now")
-TOO_FAST = Finding(_R.RATE_LIMIT, _S.PROVIDER, "The server gets more from us than it is ready to take")
-TOO_MUCH_FOR_ONE = Finding(_R.RATE_LIMIT, _S.RECIPIENT, "The server limits how much we may send to this recipient")
+LOGIN = Finding("email.login_refused", _R.AUTH, _S.ACCOUNT, "The server does not accept the account's login")
+FORBIDDEN = Finding("email.account_forbidden", _R.AUTH, _S.ACCOUNT, "The account is not permitted to send this way")
+
+QUOTA = Finding(
+    "email.quota_used_up", _R.RATE_LIMIT, _S.ACCOUNT, "The account has used up what its provider lets it send for now"
+)
+TOO_FAST = Finding(
+    "email.rate_limited", _R.RATE_LIMIT, _S.PROVIDER, "The server gets more from us than it is ready to take"
+)
+TOO_MUCH_FOR_ONE = Finding(
+    "email.recipient_rate_limited",
+    _R.RATE_LIMIT,
+    _S.RECIPIENT,
+    "The server limits how much we may send to this recipient",
+)
 
 GREYLISTED = Finding(
-    _R.TRANSIENT, _S.RECIPIENT, "The server puts off what is new to this recipient, and takes the next try"
+    "email.greylisted",
+    _R.TRANSIENT,
+    _S.RECIPIENT,
+    "The server puts off what is new to this recipient, and takes the next try",
 )
-BUSY = Finding(_R.TRANSIENT, _S.PROVIDER, "The server cannot take it at the moment")
-UNREACHABLE = Finding(_R.TRANSIENT, _S.NETWORK, "The connection failed, or one further on")
+BUSY = Finding("email.server_busy", _R.TRANSIENT, _S.PROVIDER, "The server cannot take it at the moment")
+UNREACHABLE = Finding("email.connection_failed", _R.TRANSIENT, _S.NETWORK, "The connection failed, or one further on")
 
-SENDER = Finding(_R.POLICY_SENDER, _S.ACCOUNT, "The server does not take mail from this sender address")
-RELAY = Finding(_R.POLICY_SENDER, _S.ACCOUNT, "The server does not pass on mail to others for this account")
+SENDER = Finding(
+    "email.sender_refused", _R.POLICY_SENDER, _S.ACCOUNT, "The server does not take mail from this sender address"
+)
+RELAY = Finding(
+    "email.relaying_refused",
+    _R.POLICY_SENDER,
+    _S.ACCOUNT,
+    "The server does not pass on mail to others for this account",
+)
 UNPROVEN = Finding(
-    _R.POLICY_SENDER, _S.ACCOUNT, "The mail is not proven to be the sender's: SPF, DKIM, DMARC or reverse DNS"
+    "email.sender_unproven",
+    _R.POLICY_SENDER,
+    _S.ACCOUNT,
+    "The mail is not proven to be the sender's: SPF, DKIM, DMARC or reverse DNS",
 )
-BLOCKED = Finding(_R.POLICY_SENDER, _S.ACCOUNT, "The server refuses us for our reputation, or by its policy")
-UNWANTED = Finding(_R.POLICY_SENDER, _S.ACCOUNT, "The recipient does not take mail from this sender")
-NO_TLS = Finding(_R.POLICY_SENDER, _S.ACCOUNT, "The server wants the connection encrypted")
+BLOCKED = Finding(
+    "email.sender_blocked", _R.POLICY_SENDER, _S.ACCOUNT, "The server refuses us for our reputation, or by its policy"
+)
+UNWANTED = Finding(
+    "email.sender_unwanted", _R.POLICY_SENDER, _S.ACCOUNT, "The recipient does not take mail from this sender"
+)
+NO_TLS = Finding("email.encryption_required", _R.POLICY_SENDER, _S.ACCOUNT, "The server wants the connection encrypted")
 
-CONTENT = Finding(_R.MESSAGE, _S.MESSAGE, "The server does not want this content: it takes it for spam, or forbids it")
-FORMAT = Finding(_R.MESSAGE, _S.MESSAGE, "The server cannot take a message of this form")
-TOO_BIG = Finding(_R.MESSAGE, _S.MESSAGE, "The message is too big")
-TOO_MANY = Finding(_R.MESSAGE, _S.MESSAGE, "The message has more recipients than the server takes at once")
+CONTENT = Finding(
+    "email.content_refused",
+    _R.MESSAGE,
+    _S.MESSAGE,
+    "The server does not want this content: it takes it for spam, or forbids it",
+)
+FORMAT = Finding("email.format_refused", _R.MESSAGE, _S.MESSAGE, "The server cannot take a message of this form")
+TOO_BIG = Finding("email.too_big", _R.MESSAGE, _S.MESSAGE, "The message is too big")
+TOO_MANY = Finding(
+    "email.too_many_recipients", _R.MESSAGE, _S.MESSAGE, "The message has more recipients than the server takes at once"
+)
 
-LOOP = Finding(_R.UNKNOWN, _S.MESSAGE, "The mail goes round in circles, or its way is not set up")
-UNEXPLAINED = Finding(_R.UNKNOWN, _S.MESSAGE, "The server refused it and did not say why")
-NONSENSE = Finding(_R.UNKNOWN, _S.MESSAGE, "The server gave an answer that means nothing here")
+LOOP = Finding("email.mail_loop", _R.UNKNOWN, _S.MESSAGE, "The mail goes round in circles, or its way is not set up")
+UNEXPLAINED = Finding("email.refused", _R.UNKNOWN, _S.MESSAGE, "The server refused it and did not say why")
+NONSENSE = Finding(
+    "email.reply_unintelligible", _R.UNKNOWN, _S.MESSAGE, "The server gave an answer that means nothing here"
+)
+
+FINDINGS = tuple(each for each in tuple(globals().values()) if isinstance(each, Finding))
 
 # Temporary, and for a reason that this recipient alone has: three of them in a row are three recipients, and not our account.
 ITS_OWN = frozenset({FULL, FLOODED, TOO_MUCH_FOR_ONE, GREYLISTED})

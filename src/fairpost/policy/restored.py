@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from fairpost.model.reason import Reason
+
 GUARD = "restore guard"  # who pauses, as people read it
 ACCOUNTS_NAMED_MAX = 20
 EMAILS_NAMED_MAX = 40  # of all accounts together, and at least two of each
@@ -115,20 +117,12 @@ def judge_identity(
     return FailedOver(before=known.timeline, timeline=seen.timeline)
 
 
-def why_waiting(engines: Sequence[str], accounts: Sequence[str]) -> str:
-    whose = f" (accounts {', '.join(accounts)})" if accounts else ""
-    return (
-        f"The database was failed over to another server, and {', '.join(engines)} did not confirm within 30 seconds that "
-        f"nothing is missing there{whose}. Start that engine again, and mail goes out as soon as it has confirmed. Or look at "
-        "what waits, cancel what must not go out, then resume: fairpost resume --all"
-    )
+def why_waiting(engines: Sequence[str], accounts: Sequence[str]) -> Reason:
+    return Reason("everything.engines_silent", engines=engines, accounts=accounts or None)
 
 
-def why_paused(signs: Sequence[str]) -> str:
-    return (
-        f"This database was restored or copied: {'; '.join(signs)}. What was sent since the backup was made still waits in "
-        "it and would be sent again. Look at what waits, cancel what must not go out, then resume"
-    )
+def why_paused(signs: Sequence[str]) -> Reason:
+    return Reason("everything.database_restored", signs=signs)
 
 
 def signs_of(missing: Sequence[Missing]) -> tuple[str, ...]:

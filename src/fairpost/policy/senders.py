@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
+from fairpost.model.reason import Reason
 from fairpost.model.sender import AbuseMode, Counts, Sender, SenderLevel, Throttle
 from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.policy.abuse import DAY, AbusePolicy, Activity, RuleScorer, Score, Scorer, decide, look_again_at
@@ -67,8 +68,8 @@ def score_of(sender: Sender, activity: Activity, policy: SenderPolicy, *, now: d
 
 def impose(sender: Sender, *, until: datetime, reason: str, policy: SenderPolicy, now: datetime) -> Decided:
     """By hand: it counts in every mode, until then, and no score shortens it."""
-    throttle = Throttle(now, until)
-    after = replace(sender, throttle=throttle, is_enforced=True, is_by_hand=True, reasons=(reason,), immune_until=None)
+    throttle, why = Throttle(now, until), Reason("throttle.by_hand", note=reason)
+    after = replace(sender, throttle=throttle, is_enforced=True, is_by_hand=True, reasons=(why,), immune_until=None)
     return Decided(_placed(after, Activity(created_at=sender.since), policy, now))
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from fairpost.model.email import Outgoing
+from fairpost.model.reason import Reason
 from fairpost.model.report import Channel, Reached, Reply, Report, Step
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.replies import Meaning, ReplyClass, Scope, meaning
@@ -45,13 +46,36 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
             assert_never(report.reached)
 
 
-def suspend_reason(report: Report) -> str | None:
+def suspend_reason(report: Report) -> Reason | None:
     """Why the account must be suspended: its server knows it no more. None: it may just wait."""
     found = about(report)
     if found is None or found.class_ is not ReplyClass.AUTH or found.retry:
         return None
     assert report.reply is not None
-    return f"its server refused the login: {report.reply.code} {report.reply.text}"
+    return Reason("account.authentication_failed", reply=f"{report.reply.code} {report.reply.text}")
+
+
+def email_reason(report: Report) -> Reason:
+    """Why an e-mail was not sent by this attempt, or why that is not known."""
+    found = about(report)
+    if found is None or report.reply is None:
+        said = report.reply.text if report.reply else report.error
+        return Reason(_BY_REACH[report.reached], error=said)
+    told = [(found, report.reply)]
+    if found.class_ is ReplyClass.ACCEPTED:  # not by all: what one of the others was told
+        each = [(_meaning_of(report, reply, Step.RCPT), reply) for reply in report.recipients.values()]
+        told = [one for one in each if one[0].class_ is not ReplyClass.ACCEPTED] or told
+    meant, reply = told[0]
+    return Reason(meant.code, code=reply.code, reply=reply.text)
+
+
+_BY_REACH = {
+    Reached.UNTOUCHED: "email.server_unreachable",
+    Reached.BEFORE_DOT: "email.connection_lost",
+    Reached.AFTER_DOT: "email.outcome_unknown",
+    Reached.UNSENDABLE: "email.unsendable",
+    Reached.REPLIED: "email.refused",
+}
 
 
 def account_rejection(report: Report) -> str | None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fairpost.policy.reply_rules import FINDINGS
+
 
 class Kind(StrEnum):
     """What a refusal is to whoever asked. The HTTP API answers with these codes."""
@@ -21,12 +23,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """`kind`: of a refusal. `field`: what of the request is wrong, where it is invalid and its `mistakes` do not say it."""
+    """`kind`: of a refusal. `field`: what of the request is wrong, where it is invalid and its `mistakes` do not say it.
+    `brief`: as the end of another sentence, which names what it is about."""
 
     sentence: str
     kind: Kind | None = None
     command: str = ""
     field: str = ""
+    brief: str = ""
 
 
 def _unknown(sentence: str, command: str = "") -> Meaning:
@@ -56,9 +60,14 @@ def _mistakes(sentence: str, command: str = "") -> Meaning:
     return Meaning(sentence=sentence, kind=Kind.INVALID, command=command)
 
 
-def _state(sentence: str, command: str = "") -> Meaning:
+def _state(sentence: str, command: str = "", *, brief: str = "") -> Meaning:
     """What is going on: no refusal."""
-    return Meaning(sentence=sentence, command=command)
+    return Meaning(sentence=sentence, command=command, brief=brief)
+
+
+def _why(brief: str) -> Meaning:
+    """Why something is in its state. It is kept with it, and told with it: as the end of a sentence."""
+    return Meaning(sentence=f"{brief[0].upper()}{brief[1:]}.", brief=brief)
 
 
 CATALOGUE: Mapping[str, Meaning] = {
@@ -99,6 +108,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.server_unreachable": _state(
         "Account {account} cannot reach its server {server}[: {why}].[ Next attempt: {until}.]",
         "fairpost account verify {account}",
+        brief="its server could not be reached[: {why}]",
     ),
     "account.server_forbidden": _state(
         "Account {account} may not use its server {server}[: {why}].", "fairpost account verify {account}"
@@ -109,22 +119,30 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.provider_pause": _state(
         "The provider of account {account} asked for a pause[ until {until}][: {why}].",
         "fairpost account show {account}",
+        brief="the provider asked for a pause[: {why}]",
     ),
     "account.delay": _state(
-        "Account {account} pauses between e-mails until {until}.", "fairpost account show {account}"
+        "Account {account} pauses between e-mails until {until}.", "fairpost account show {account}", brief="delay"
     ),
     "account.hourly_limit": _state(
-        "Account {account} has reached its hourly limit. It resumes at {until}.", "fairpost account show {account}"
+        "Account {account} has reached its hourly limit. It resumes at {until}.",
+        "fairpost account show {account}",
+        brief="hourly limit",
     ),
     "account.daily_limit": _state(
-        "Account {account} has reached its daily limit. It resumes at {until}.", "fairpost account show {account}"
+        "Account {account} has reached its daily limit. It resumes at {until}.",
+        "fairpost account show {account}",
+        brief="daily limit[: {why}]",
     ),
     "account.warm_up_limit": _state(
         "Account {account} has reached its warm-up limit for the day. It resumes at {until}.",
         "fairpost account show {account}",
+        brief="daily limit of the warm-up",
     ),
     "account.api_quota": _state(
-        "Account {account} has used up its API quota. It resumes at {until}.", "fairpost account show {account}"
+        "Account {account} has used up its API quota. It resumes at {until}.",
+        "fairpost account show {account}",
+        brief="quota of the provider's API",
     ),
     "account.blocks_workspace": _state(
         "Workspace {workspace} is blocked on account {account}[ until {until}][: {why}].",
@@ -139,6 +157,85 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "account.sending": _state("Account {account} is sending."),
     "account.idle": _state("Account {account} is ready. Nothing is waiting for it."),
+    # ── why accounts are stopped ──
+    "account.not_active": _why("{status}[: {why}]"),
+    "account.paused_by_hand": _why("{note}"),
+    "account.authentication_failed": _why("its server refused the login: {reply}"),
+    "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced on this day, more than {percent_max} %"),
+    "account.refused_in_a_row": _why("refused {refused} times in a row: {reply}"),
+    "account.worker_died": _why("its worker died {times} times in a row"),
+    "account.daily_limit_reached": _why("daily limit reached: {sent} sent"),
+    "account.warm_up_limit_reached": _why("daily limit of the warm-up reached: {sent} sent"),
+    # ── why e-mails were not sent; what servers say is below ──
+    "email.cancelled": _why("cancelled[: {note}]"),
+    "email.cancelled_by_operator": _why("cancelled by the operator"),
+    "email.cancelled_by_request": _why("cancelled by request"),
+    "email.campaign_cancelled": _why("the campaign was cancelled[: {note}]"),
+    "email.expired": _why("expired at {expired_at}"),
+    "email.suppressed": _why("every recipient is on the suppression list"),
+    "email.recipient_suppressed": _why("the recipient is on the suppression list[: {note}]"),
+    "email.recipient_erased": _why("the recipient was erased on request"),
+    "email.prospect_stopped": _why("the campaign was stopped for this prospect[: {note}]"),
+    "email.prospect_removed": _why("the prospect was removed"),
+    "email.step_not_reached": _why("the e-mail before it was not sent"),
+    "email.step_lost_account": _why("the account of the e-mail before it was removed"),
+    "email.account_suspended": _why("the only account that may send it was suspended for too long"),
+    "email.account_removed": _why("account {account} was removed"),
+    "email.fields_missing": _why("its fields do not fit its template: {problem}"),
+    "email.worker_died": _why("its worker died before the message was complete"),
+    "email.server_unreachable": _why("the server could not be reached[: {error}]"),
+    "email.connection_lost": _why("the connection broke before the message was complete[: {error}]"),
+    "email.outcome_unknown": _why("nobody knows whether it was sent[: {error}]"),
+    "email.unsendable": _why("this server cannot take such a message[: {error}]"),
+    "email.resolved_as_sent": _why("resolved by {by}"),
+    "email.resolved_as_failed": _why("outcome unknown, given up by {by}"),
+    **{each.code: _why(f"{each.why[0].lower()}{each.why[1:]}[: {{code}} {{reply}}]") for each in FINDINGS},
+    # ── why campaigns are in their states, and prospects get nothing more ──
+    "campaign.paused_by_hand": _why("{note}"),
+    "campaign.cancelled_by_hand": _why("{note}"),
+    "campaign.emails_held": _why("{count} e-mails are held: in doubt, or of paused prospects"),
+    "campaign.account_removed": _why("account {account} was removed"),
+    "campaign.pool_emptied": _why("pool {pool} has no account any more"),
+    "campaign.planning_failed": _why("it could not be planned: {error}"),
+    "prospect.stopped_by_hand": _why("{note}"),
+    # ── why mail is held, throttled or outside its window, and everything paused ──
+    "hold.by_hand": _why("{note}"),
+    "hold.campaign_paused": _why("campaign {campaign} is paused"),
+    "hold.campaign_cancelled": _why("campaign {campaign} is cancelled"),
+    "hold.campaign_failed": _why("campaign {campaign} has failed"),
+    "throttle.by_hand": _why("{note}"),
+    "throttle.scored": _why("{reasons}"),
+    "sender.too_many_bounces": _why("{bounced} of {total} e-mails bounced, more than 10 %"),
+    "sender.too_many_rejections": _why("{rejected} of {total} e-mails were rejected, more than 5 %"),
+    "sender.unusual_volume": _why("{volume} e-mails in 24 hours, more than {factor} times the usual {usual} a day"),
+    "sender.too_much_too_soon": _why(
+        "{volume} e-mails in 24 hours, more than {most} from an account younger than 7 days"
+    ),
+    "schedule.window_closed": _why("the sending window is closed"),
+    "schedule.quota_used_up": _why("the daily quota is used up: {used} of {allowed}"),
+    "schedule.quota_unknown": _why("the quota of today is not worked out yet"),
+    "everything.paused_by_hand": _why("{note}"),
+    "everything.database_restored": _state(
+        "This database was restored or copied: {signs}. What was sent since the backup was made still waits in it and would be "
+        "sent again. Look at what waits, cancel what must not go out, then resume.",
+        "fairpost resume --all",
+        brief="this database was restored or copied: {signs}. What was sent since the backup was made still waits in it and "
+        "would be sent again. Look at what waits, cancel what must not go out, then resume",
+    ),
+    "everything.engines_silent": _state(
+        "The database was failed over to another server, and {engines} did not confirm within 30 seconds that nothing is missing "
+        "there[ (accounts {accounts})]. Start that engine again, and mail goes out as soon as it has confirmed. Or look at what "
+        "waits, cancel what must not go out, then resume.",
+        "fairpost resume --all",
+        brief="the database was failed over to another server, and {engines} did not confirm within 30 seconds that nothing is "
+        "missing there[ (accounts {accounts})]. Start that engine again, and mail goes out as soon as it has confirmed. Or look "
+        "at what waits, cancel what must not go out, then resume",
+    ),
+    "everything.database_restarted": _why(
+        "the database was restarted or failed over. Waiting for these engines to confirm that nothing is missing: {engines}"
+    ),
+    # ── a sentence that was stored before there were codes ──
+    "legacy.text": _why("{text}"),
     # ── with senders ──
     "hold.workspace": _state("Workspace {workspace} is held[ until {until}][: {why}].", "fairpost release {workspace}"),
     "hold.domain": _state(

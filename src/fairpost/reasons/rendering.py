@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from fairpost.model.reason import Reason, Value
+from fairpost.model.reason import Reason, Value, as_json
 from fairpost.policy.conditions import Condition, Tone
-from fairpost.reasons.catalogue import CATALOGUE
+from fairpost.reasons.catalogue import CATALOGUE, Meaning
 
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _NAME = re.compile(r"\{(\w+)\}")
@@ -23,6 +23,26 @@ def sentence(reason: Reason, zone: str | None = None) -> str:
 
 def filled(template: str, reason: Reason, zone: str | None = None) -> str:
     return _filled(template, {name: _shown(value, zone) for name, value in reason.params.items()})
+
+
+def brief(reason: Reason, zone: str | None = None) -> str:
+    """As the end of a sentence: after a colon, or in a column of its own."""
+    meaning = CATALOGUE.get(
+        reason.code, Meaning(sentence=reason.code)
+    )  # of a newer version, or of a scorer of one's own
+    words = {name: _shown(value, zone) for name, value in reason.params.items()}
+    return _filled(meaning.brief or meaning.sentence, words)
+
+
+def brief_or_none(reason: Reason | None) -> str | None:
+    return None if reason is None else brief(reason)
+
+
+def coded(reason: Reason | None, name: str = "reason") -> dict[str, Any]:
+    """As it is answered: in words under its old name, and beside it as a code with parameters."""
+    if reason is None:
+        return {name: None, f"{name}_code": None, f"{name}_params": None}
+    return {name: brief(reason), f"{name}_code": reason.code, f"{name}_params": as_json(reason)}
 
 
 def field(reason: Reason) -> str:
@@ -105,7 +125,14 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
     def kept(found: re.Match[str]) -> str:
         return found[1] if all(words.get(name) for name in _NAME.findall(found[1])) else ""
 
-    return _OPTIONAL.sub(kept, template).format_map(words)
+    return _OPTIONAL.sub(kept, template).format_map(_Words(words))
+
+
+class _Words(dict[str, str]):
+    """What a reason lacks, because it was kept by an earlier version, is left out."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
 
 
 def local(moment: datetime, zone: str) -> str:
@@ -121,11 +148,16 @@ def _shown(value: Value, zone: str | None = None) -> str:
             return "yes" if value else "no"
         case int():
             return f"{value:,}"
-        case str() | float():
-            return str(value)
+        case float():
+            return f"{value:g}"
+        case str():
+            return value
+        case Reason():
+            return brief(value, zone)
         case None:
             return ""
         case Mapping():
             return ", ".join(f"{name}: {_shown(each)}" for name, each in value.items())
         case _:
-            return ", ".join(map(_shown, value))
+            each = [_shown(one) for one in value]
+            return ("; " if any("," in one for one in each) else ", ").join(each)

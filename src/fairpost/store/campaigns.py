@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from fairpost.model.campaign import Campaign, CampaignState, Gap, Step
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason, write_params
+from fairpost.store.reasons import stored_reason
 from fairpost.system import clock
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ class Receipt:
     address: str
     prospect_id: int
     state: str
-    reason: str | None
+    reason: Reason | None
     account: str | None
     at: datetime | None
     attempts: int
@@ -309,10 +311,10 @@ async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
     return bool(await store.value("SELECT fairpost.clear_campaign($1, $2, $3)", campaign_id, most, clock.stated()))
 
 
-async def advance(store: "Store") -> list[tuple[str, str, CampaignState, str | None]]:
+async def advance(store: "Store") -> list[tuple[str, str, CampaignState, Reason | None]]:
     """Those that have come to a moment of their own: workspace, name, the state they are in now, and why."""
     rows = await store.fetch("SELECT * FROM fairpost.advance_campaigns($1)", clock.stated())
-    return [(row["workspace"], row["name"], CampaignState(row["state"]), row["reason"]) for row in rows]
+    return [(row["workspace"], row["name"], CampaignState(row["state"]), _reason(row)) for row in rows]
 
 
 async def wrong_gates(store: "Store") -> list[str]:
@@ -329,8 +331,9 @@ async def fail_stranded(store: "Store", *, most: int) -> int:
 
 
 async def fail_planning(store: "Store", campaign_id: int, reason: str) -> None:
-    sql = "SELECT (fairpost.fail_campaign($1, $2, $3)).id"
-    await store.value(sql, campaign_id, f"it could not be planned: {reason}", clock.stated())
+    sql = "SELECT (fairpost.fail_campaign($1, $2, $3, $4)).id"
+    why = Reason("campaign.planning_failed", error=reason)
+    await store.value(sql, campaign_id, why.code, write_params(why), clock.stated())
 
 
 async def pause(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
@@ -460,7 +463,7 @@ async def receipts(
         size = PAGE if left is None else min(PAGE, left)
         rows = await store.fetch(sql, campaign.id, list(states), after, size, prospect_id, clock.stated())
         for row in rows:
-            yield Receipt(**row)
+            yield Receipt(**{**{k: v for k, v in row.items() if k != "reason_params"}, "reason": _reason(row)})
         if len(rows) < size:
             return
         after = rows[-1]["email_id"]
@@ -517,6 +520,10 @@ async def stop(store: "Store", prospect_id: int, campaign: Campaign | None, *, r
     return int(await store.value(sql, prospect_id, campaign.id if campaign else None, reason, clock.stated()))
 
 
+def _reason(row: Any) -> Reason | None:
+    return stored_reason(row["reason"], row["reason_params"])
+
+
 def _campaign(row: Any) -> Campaign:
     steps = zip(row["steps_templates"] or (), row["steps_delays"] or (), row["steps_own_subjects"] or (), strict=True)
     return Campaign(
@@ -524,7 +531,7 @@ def _campaign(row: Any) -> Campaign:
         workspace=row["workspace"],
         name=row["name"],
         state=CampaignState(row["state"]),
-        reason=row["reason"],
+        reason=_reason(row),
         sequence=row["sequence"],
         sequence_id=row["sequence_id"],
         steps=tuple(Step(template=name, delay_s=delay_s, own_subject=own) for name, delay_s, own in steps),

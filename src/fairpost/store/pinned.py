@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from fairpost.store.reasons import stored_forms
 from fairpost.system import clock
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ async def retry_failed(
     """The next batch of those that failed for this reason. With `is_dry`, nothing is changed."""
     row = await store.row(
         "SELECT * FROM fairpost.retry_failed($1, $2, $3, $4, $5, $6, $7)",
-        *(workspace, reason, f"@{account}" if account is not None else None, after, most, is_dry, clock.stated()),
+        *(
+            workspace,
+            stored_forms(reason),
+            f"@{account}" if account is not None else None,
+            after,
+            most,
+            is_dry,
+            clock.stated(),
+        ),
     )
     return Retried(retried=row["retried"], still_suspended=row["still_suspended"], last=row["last"])

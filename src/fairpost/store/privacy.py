@@ -219,7 +219,7 @@ _SMALL = {
         SELECT jsonb_build_object('workspace', p.workspace, 'address', p.address, 'external_id', p.external_id, 'fields', p.fields, 'timezone', p.timezone,
                    'is_paused', p.is_paused, 'created_at', p.created_at, 'changed_at', p.changed_at,
                    'lists', ARRAY(SELECT l.name FROM fairpost.list_members m JOIN fairpost.lists l ON l.id = m.list_id WHERE m.prospect_id = p.id ORDER BY 1),
-                   'stops', (SELECT jsonb_agg(jsonb_build_object('campaign', c.name, 'reason', s.reason, 'at', s.at) ORDER BY s.at)
+                   'stops', (SELECT jsonb_agg(jsonb_build_object('campaign', c.name, 'reason', s.reason, 'reason_params', s.params, 'at', s.at) ORDER BY s.at)
                              FROM fairpost.stops s LEFT JOIN fairpost.campaigns c ON c.id = s.campaign_id WHERE s.prospect_id = p.id)) AS piece
         FROM fairpost.prospects p WHERE p.folded = fairpost.fold($2) AND ($1::text IS NULL OR p.workspace = $1) ORDER BY p.id""",
     "suppressions": """
@@ -246,16 +246,16 @@ _WAITING = """
     SELECT q.id FROM fairpost.queue q WHERE ($1::text IS NULL OR q.workspace = $1) AND fairpost.is_for(q.recipients, fairpost.fold($2)) ORDER BY q.id"""
 
 _EMAIL = """
-    SELECT x.content_id, jsonb_build_object('id', fairpost.public_id(x.id), 'workspace', x.workspace, 'state', x.state, 'reason', x.reason, 'created_at', x.created_at,
+    SELECT x.content_id, jsonb_build_object('id', fairpost.public_id(x.id), 'workspace', x.workspace, 'state', x.state, 'reason', x.reason, 'reason_params', x.reason_params, 'created_at', x.created_at,
         'finished_at', x.finished_at, 'user', x.user_name, 'stream', x.stream, 'sender', x.sender, 'fields', x.fields, 'message_id', x.message_id,
         'recipients', (SELECT jsonb_agg(r) FROM jsonb_array_elements(x.recipients) r WHERE fairpost.fold(r ->> 'address') = fairpost.fold($2)),
         'subject', c.subject, 'text', c.text_body, 'html', c.html_body, 'reply_to', c.reply_to, 'headers', c.headers,
         'attempts', (SELECT jsonb_agg(jsonb_build_object('n', t.n, 'begun_at', t.begun_at, 'ended_at', t.ended_at, 'outcome', t.outcome, 'code', t.code, 'reply', t.reply,
                          'reply_to_recipient', (SELECT r.value FROM jsonb_each(nullif(t.recipients, 'null')) r WHERE fairpost.fold(r.key) = fairpost.fold($2) LIMIT 1)) ORDER BY t.n)
                      FROM fairpost.attempts t WHERE t.email_id = x.id)) AS piece
-    FROM (SELECT q.id, q.workspace, q.state, q.last_error AS reason, q.created_at, NULL::timestamptz AS finished_at, q.user_name, q.stream, q.sender, q.fields,
+    FROM (SELECT q.id, q.workspace, q.state, fairpost.code_in(q.last_error) AS reason, fairpost.params_in(q.last_error) AS reason_params, q.created_at, NULL::timestamptz AS finished_at, q.user_name, q.stream, q.sender, q.fields,
                  NULL::text AS message_id, q.recipients, q.content_id FROM fairpost.queue q WHERE q.id = $1
           UNION ALL
-          SELECT e.id, e.workspace, e.state, e.reason, e.created_at, e.finished_at, e.user_name, e.stream, e.sender, e.fields, e.message_id, e.recipients, e.content_id
+          SELECT e.id, e.workspace, e.state, e.reason, e.reason_params, e.created_at, e.finished_at, e.user_name, e.stream, e.sender, e.fields, e.message_id, e.recipients, e.content_id
           FROM fairpost.emails e WHERE e.id = $1) x
     LEFT JOIN fairpost.contents c ON c.id = x.content_id"""

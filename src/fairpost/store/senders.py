@@ -11,6 +11,7 @@ import asyncpg
 
 from fairpost.model.errors import FairpostError
 from fairpost.model.sender import Counts, Fairness, Sender, SenderId, SenderLevel, Throttle, Tier
+from fairpost.store.reasons import stored_reasons, write_reasons
 from fairpost.system import clock
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ async def decide(
                 after.immune_until,
                 after.score,
                 after.confidence,
-                list(after.reasons),
+                write_reasons(after.reasons),
                 after.scored_at,
                 is_new,
                 now or clock.stated(),
@@ -337,7 +338,7 @@ def _sender(row: Any) -> Sender:
         immune_until=row["immune_until"],
         score=row["score"],
         confidence=row["confidence"],
-        reasons=tuple(row["reasons"]),
+        reasons=stored_reasons(row["reasons"]),
         scored_at=row["scored_at"],
         daily_max=row["daily_max"],
         waiting_max=row["waiting_max"],

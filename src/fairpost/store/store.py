@@ -35,6 +35,7 @@ from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound
 from fairpost.model.fault import Sample, Suspect
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.public_ids import PublicIds
+from fairpost.model.reason import Reason, as_json, write_params
 from fairpost.model.report import Report
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
@@ -43,6 +44,7 @@ from fairpost.model.transport import SealedSecret, ServerSettings, TransportSett
 from fairpost.model.troubles import NO_TROUBLES, Troubles
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.store.connections import Connections, Statements
+from fairpost.store.reasons import stored_reason
 from fairpost.store.tenants import TenantConnections
 from fairpost.store.trouble import in_plain_words
 from fairpost.system import clock
@@ -112,7 +114,17 @@ _LIMITS = tuple(each.name for each in LIMITS)
 _COLUMNS = ", ".join(
     f"a.{name}"
     for name in (
-        *("name", "address", "display_name", "pool", "provider", "status", "status_reason", "status_until"),
+        *(
+            "name",
+            "address",
+            "display_name",
+            "pool",
+            "provider",
+            "status",
+            "status_reason",
+            "status_params",
+            "status_until",
+        ),
         *_LIMITS,
         "revision AS account_revision",
     )
@@ -239,8 +251,10 @@ class Store:
         keys: Sequence[str] | None = None,
         revision: int | None = None,
     ) -> AccountId | None:
-        """By columns; a `secret` goes with the keys that were in use (raises KeysChanged). `revision`: only while it is this one (raises
+        """By columns; `status_reason` is a Reason. A `secret` goes with the keys that were in use (raises KeysChanged). `revision`: only while it is this one (raises
         ChangedMeanwhile). None: no such account."""
+        if isinstance(reason := changes.get("status_reason"), Reason):
+            changes = {**changes, "status_reason": reason.code, "status_params": as_json(reason)}
         with _changed_meanwhile():
             id_: AccountId | None = await self.value(
                 "SELECT fairpost.change_account($1, $2, $3, $4)", name, json.dumps(changes), keys, revision
@@ -382,16 +396,18 @@ class Store:
         now: datetime | None = None,
     ) -> None:
         """Nothing below this name goes out until then; without a moment, until released."""
-        sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6)"
-        await self.value(sql, workspace, level, key, until, reason, _at(now))
+        sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
+        why = Reason("hold.by_hand", note=reason)
+        await self.value(sql, workspace, level, key, until, why.code, write_params(why), _at(now))
 
     async def release(self, workspace: str, level: Level, key: str = "", *, now: datetime | None = None) -> bool:
         return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, _at(now)))
 
-    async def fail_claimed(self, lease: Lease, email_id: EmailId, reason: str) -> bool:
+    async def fail_claimed(self, lease: Lease, email_id: EmailId, reason: Reason) -> bool:
         """One that can never be sent as it is ends before it is begun, and costs the account nothing. False: it is not ours any more."""
-        sql = "SELECT fairpost.fail_claimed($1, $2, $3, $4, $5)"
-        return bool(await self.value(sql, lease.account_id, lease.epoch, email_id, reason, clock.stated()))
+        sql = "SELECT fairpost.fail_claimed($1, $2, $3, $4, $5, $6)"
+        why = (reason.code, write_params(reason))
+        return bool(await self.value(sql, lease.account_id, lease.epoch, email_id, *why, clock.stated()))
 
     async def next_urgent(self, lease: Lease, *, before: datetime) -> datetime | None:
         """When the next urgent e-mail becomes due that this account might send."""
@@ -484,11 +500,18 @@ class Store:
             return StepAnswer(begun=begun)
         settled_as = lease, settles.email_id, settles.verdict, settles.report
         if begins is None:
-            settled = await self.settle(*settled_as, soft_bounced=settles.soft_bounced, step=step)
+            settled = await self.settle(
+                *settled_as, reason=settles.reason, soft_bounced=settles.soft_bounced, step=step
+            )
             return StepAnswer(settled=settled)
         assert begins.evidence is None, "what is drafted first is begun alone"
         settled, begun = await self.settle_and_begin(
-            *settled_as, follower=begins.email_id, usage=begins.usage, soft_bounced=settles.soft_bounced, step=step
+            *settled_as,
+            follower=begins.email_id,
+            usage=begins.usage,
+            reason=settles.reason,
+            soft_bounced=settles.soft_bounced,
+            step=step,
         )
         return StepAnswer(settled=settled, begun=begun)
 
@@ -515,12 +538,13 @@ class Store:
         verdict: Verdict,
         report: Report | None = None,
         *,
+        reason: Reason | None = None,
         soft_bounced: Sequence[str] = (),
         step: int | None = None,
         now: datetime | None = None,
     ) -> SettleVerdict:
-        """`soft_bounced`: those given up because their mailbox took nothing."""
-        outcome, detail = _outcome(verdict, report, soft_bounced)
+        """`reason`: why it was not sent. `soft_bounced`: those given up because their mailbox took nothing."""
+        outcome, detail = _outcome(verdict, report, reason, soft_bounced)
         sql = "SELECT fairpost.settle($1, $2, $3, $4, $5, $6, $7)"
         result: SettleVerdict = await self.value(
             sql, lease.account_id, lease.epoch, email_id, outcome, json.dumps(detail), _at(now), step
@@ -536,12 +560,13 @@ class Store:
         *,
         follower: EmailId,
         usage: Usage,
+        reason: Reason | None = None,
         soft_bounced: Sequence[str] = (),
         step: int | None = None,
         now: datetime | None = None,
     ) -> tuple[SettleVerdict, Begun]:
         """Settles one and begins the next, in one commit."""
-        outcome, detail = _outcome(verdict, report, soft_bounced)
+        outcome, detail = _outcome(verdict, report, reason, soft_bounced)
         row = await self.row(
             "SELECT * FROM fairpost.settle_and_begin($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             *(
@@ -560,11 +585,12 @@ class Store:
         return row["settled"], begun
 
     async def set_status(
-        self, lease: Lease, status: AccountStatus, *, reason: str, until: datetime | None = None
+        self, lease: Lease, status: AccountStatus, *, reason: Reason, until: datetime | None = None
     ) -> bool:
         """Until then it is active again by itself; None: until a person says so. False: the lease is gone."""
-        sql = "SELECT fairpost.set_status($1, $2, $3, $4, $5, $6)"
-        return bool(await self.value(sql, lease.account_id, lease.epoch, status, reason, until, clock.stated()))
+        sql = "SELECT fairpost.set_status($1, $2, $3, $4, $5, $6, $7)"
+        whose, why = (lease.account_id, lease.epoch), (reason.code, write_params(reason))
+        return bool(await self.value(sql, *whose, status, *why, until, clock.stated()))
 
     async def rest(self, lease: Lease, rest: Rest) -> bool:
         """The account sends nothing until then. False: the lease is gone."""
@@ -640,13 +666,15 @@ class Store:
                  WHERE l.owner = ANY ($1) ORDER BY a.name"""
         return [row["name"] for row in await self.fetch(sql, list(engines))]
 
-    async def pause_restored(self, reason: str, by: str, *, life: UUID | None) -> None:
+    async def pause_restored(self, reason: Reason, by: str, *, life: UUID | None) -> None:
         """Nothing is sent until a person resumes: commits were missing here, in this life of the database."""
-        await self.value("SELECT fairpost.pause_restored($1, $2, $3, $4)", reason, by, life, clock.stated())
+        sql = "SELECT fairpost.pause_restored($1, $2, $3, $4, $5)"
+        await self.value(sql, reason.code, write_params(reason), by, life, clock.stated())
 
-    async def pause_for_engines(self, reason: str, by: str, engines: Sequence[str]) -> None:
+    async def pause_for_engines(self, reason: Reason, by: str, engines: Sequence[str]) -> None:
         """Nothing is sent until these engines have answered, or a person resumes."""
-        await self.value("SELECT fairpost.pause_for_engines($1, $2, $3, $4)", reason, by, list(engines), clock.stated())
+        sql = "SELECT fairpost.pause_for_engines($1, $2, $3, $4, $5)"
+        await self.value(sql, reason.code, write_params(reason), by, list(engines), clock.stated())
 
     async def routes_with_work(self) -> list[RouteWithWork]:
         return [
@@ -662,12 +690,10 @@ class Store:
         """Those with an e-mail in doubt about which their provider can be asked."""
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_to_ask() AS id")]
 
-    async def worker_died(
-        self, account_id: AccountId, epoch: Epoch | None, *, is_alone: bool, deaths_max: int, reason: str
-    ) -> int:
+    async def worker_died(self, account_id: AccountId, epoch: Epoch | None, *, is_alone: bool, deaths_max: int) -> int:
         """How many died in a row, over all engines; at `deaths_max` the account is suspended. `is_alone`: it drove no other."""
-        sql = "SELECT fairpost.worker_died($1, $2, $3, $4, $5, $6)"
-        return int(await self.value(sql, account_id, epoch, is_alone, deaths_max, reason, clock.stated()))
+        sql = "SELECT fairpost.worker_died($1, $2, $3, $4, $5)"
+        return int(await self.value(sql, account_id, epoch, is_alone, deaths_max, clock.stated()))
 
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
         ids = [row["id"] for row in await self.fetch("SELECT id FROM fairpost.doubts($1, $2)", account_id, most)]
@@ -710,12 +736,12 @@ class Store:
         row = await self.row("SELECT * FROM fairpost.recheck($1, $2)", email_id, clock.stated())
         return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=None, now=row["now"])
 
-    async def leave_in_doubt(self, email_id: EmailId, why: str) -> None:
+    async def leave_in_doubt(self, email_id: EmailId, why: str | None) -> None:
         """The provider was asked and cannot say: now its policy decides, or a person."""
         await self.value("SELECT fairpost.leave_in_doubt($1, $2)", email_id, why)
 
-    async def cancel(self, email_id: EmailId, *, reason: str = "cancelled", now: datetime | None = None) -> str | None:
-        """The state it is in afterwards; None when there is no such e-mail."""
+    async def cancel(self, email_id: EmailId, *, reason: str | None = None, now: datetime | None = None) -> str | None:
+        """`reason`: in the words of who asks. The state it is in afterwards; None when there is no such e-mail."""
         state: str | None = await self.value("SELECT fairpost.cancel($1, $2, $3)", email_id, reason, _at(now))
         return state
 
@@ -735,7 +761,7 @@ def _account(row: Any) -> Account:
         display_name=row["display_name"],
         pool=row["pool"],
         status=AccountStatus(row["status"]),
-        status_reason=row["status_reason"],
+        status_reason=stored_reason(row["status_reason"], row["status_params"]),
         limits=_limits(row),
         usage=Usage(
             hour_started_at=row["hour_started_at"],
@@ -914,8 +940,12 @@ def _usage_json(usage: Usage) -> str:
     )
 
 
-def _outcome(verdict: Verdict, report: Report | None, soft_bounced: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def _outcome(
+    verdict: Verdict, report: Report | None, reason: Reason | None, soft_bounced: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
     detail = _detail(report) if report else {}
+    if reason is not None and not isinstance(verdict, Sent):
+        detail |= {"reason": reason.code, "params": as_json(reason)}
     if soft_bounced:
         detail["soft_bounced"] = list(soft_bounced)
     match verdict:

@@ -1,6 +1,7 @@
 """The demonstration on a real database, sent over real sockets: what is there to be seen, again after any start, and gone at the end."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -18,9 +19,10 @@ from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits, Usage
 from fairpost.model.errors import FairpostError
+from fairpost.model.reason import Reason
 from fairpost.model.transport import Security
 from fairpost.model.verdict import Sent
-from fairpost.policy.limits import NotBefore, Reason, standing
+from fairpost.policy.limits import Barrier, NotBefore, standing
 from fairpost.store import campaigns, workspaces
 from fairpost.store.store import Store
 from fairpost.system import chance, clock
@@ -123,15 +125,15 @@ async def test_within_moments_every_page_has_something_to_show(store: Store, inb
     hourly, paused, warming = [await store.account_named(f"demo-{name}") for name in ("hourly", "paused", "warming")]
     at_limit = standing(hourly, now=now)
     assert isinstance(at_limit, NotBefore)
-    assert at_limit.reason is Reason.HOURLY
+    assert at_limit.reason is Barrier.HOURLY
     assert await unfinished(store, HOURLY_POOL) >= HOURLY_AT_FIRST - 12
-    assert paused.status_reason == "Kim is on leave until Monday"
+    assert paused.status_reason == Reason("account.paused_by_hand", note="Kim is on leave until Monday")
     assert warming.limits.warm_up is not None
     assert warming.usage.day_used > 0
     shop = {each.name: str(each.state) for each in await campaigns.campaigns(store, SHOP)}
     assert shop == {RUNNING: "running", DRAFT: "draft"}
     held = await store.row("SELECT * FROM fairpost.rules r WHERE r.workspace = $1 AND r.key = $2", CLUB, HELD_USER)
-    assert held["hold_reason"] == HELD_BECAUSE
+    assert (held["hold_reason"], json.loads(held["hold_params"])) == ("hold.by_hand", {"note": HELD_BECAUSE})
     assert await store.value("SELECT count(*) FROM fairpost.queue q WHERE q.user_name = $1", HELD_USER) == HELD_BACK
     assert {each.name for each in await workspaces.workspaces(store)} == set(WORKSPACES)
 

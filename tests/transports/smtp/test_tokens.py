@@ -36,7 +36,7 @@ from fairpost.vault.keys import new_key
 from fairpost.vault.vault import Vault
 from tests.facts import missing
 from tests.peers.certificates import Certificates, make_certificates
-from tests.transports.oauth.keys import CLIENT_ID, MAILBOX, google, granted, key_file, saying
+from tests.transports.oauth.keys import MAILBOX, google, granted, key_file, saying
 from tests.transports.oauth.token_server import TokenServer, serving
 
 KEY = new_key()
@@ -168,11 +168,11 @@ async def test_a_mailbox_that_refuses_two_tokens_suspends_the_account(certificat
     assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.AUTH)
     reason = suspend_reason(report)
     assert reason is not None
-    assert missing(reason, "535 5.7.8", '{"status":"401"') == []
+    assert missing(str(reason.params["reply"]), "535 5.7.8", '{"status":"401"') == []
     assert len(tokens.asked) == len(mailbox.logins) == 2
 
 
-async def test_a_refused_grant_suspends_the_account_with_words_to_act_on(certificates: Certificates) -> None:
+async def test_a_refused_grant_suspends_the_account_and_the_reply_names_no_command(certificates: Certificates) -> None:
     mailbox = Mailbox(good=set())
     with serving(google(delegated=False)) as tokens:
         async with smtp(mailbox, certificates) as settings:
@@ -180,14 +180,9 @@ async def test_a_refused_grant_suspends_the_account_with_words_to_act_on(certifi
     assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.AUTH)
     reason = suspend_reason(report)
     assert reason is not None
-    assert missing(reason, "535 5.7.8", "ann@example.com", "(unauth", CLIENT_ID, "https://mail.google.com/") == []
+    assert missing(str(reason.params["reply"]), "535 5.7.8", "ann@example.com", "(unauth") == []
+    assert "fairpost " not in str(reason)
     assert (len(tokens.asked), mailbox.logins) == (1, [])
-
-
-async def test_what_to_type_names_the_account(certificates: Certificates) -> None:
-    async with smtp(Mailbox(good=set()), certificates) as settings:
-        [report] = await send(account_with(settings, "damaged"))
-    assert "fairpost account set sales --oauth google --key-file FILE" in (suspend_reason(report) or "")
 
 
 @pytest.mark.parametrize("answer", [(503, "busy"), (200, "garbage")])
@@ -315,5 +310,6 @@ async def test_a_worker_suspends_the_account_with_the_words_of_the_refusal(
             await transport.close()
     account = await store.account(id_)
     assert account.status is AccountStatus.SUSPENDED
-    assert CLIENT_ID in (account.status_reason or "")
+    assert account.status_reason is not None
+    assert "(unauth" in str(account.status_reason.params["reply"])
     assert (await show_email(store, row["id"])).state == "ready"

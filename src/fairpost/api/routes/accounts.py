@@ -21,7 +21,7 @@ from fairpost.api.answers import (
     Removed,
     failures,
 )
-from fairpost.api.errors import ApiError, invalid, not_found, without_commands
+from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.limits import LimitsOut, with_given
 from fairpost.api.names import full_name, own_name
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
@@ -48,12 +48,14 @@ from fairpost.model.account import Account, AccountRuntime, Limits, Rest
 from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound, VaultError
 from fairpost.model.ids import AccountId
 from fairpost.model.limit import NONE
+from fairpost.model.reason import Reason
 from fairpost.model.report import Step
 from fairpost.model.transport import ServerSettings
 from fairpost.observe.status import read_account, read_accounts
 from fairpost.policy.limits import day_errors, day_max, may_send, used
 from fairpost.policy.mailboxes import Unfit, doubt_about, same_mailbox
 from fairpost.providers.presets import CUSTOM, Preset, by_domain, read_presets
+from fairpost.reasons.rendering import brief, coded
 from fairpost.store import workspaces
 from fairpost.system import clock
 from fairpost.transports.registry import write_transport
@@ -392,7 +394,7 @@ def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
         pool=account.pool,
         provider=account.provider,
         status=account.status,
-        status_reason=_said(account.status_reason),
+        **coded(account.status_reason, "status_reason"),
         status_until=account.status_until,
         rest=_rest_out(post.rest(now)),
         patience=PatienceOut.model_validate(asdict(account.patience)) if account.patience else None,
@@ -408,15 +410,12 @@ def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
             sent_total=post.sent_total,
         ),
         may_send_at=may_send_at,
-        waits_for=_said(waits_for),
+        **coded(waits_for, "waits_for"),
         is_driven=post.is_driven(now),
     )
 
 
 def _rest_out(rest: Rest | None) -> RestOut | None:
-    return None if rest is None else RestOut(until=rest.until, reason=rest.reason, detail=_said(rest.detail))
-
-
-def _said(reason: str | None) -> str | None:
-    """What an engine says to an operator names commands; what a person said stays as it is."""
-    return without_commands(reason) if reason and "fairpost " in reason else reason
+    if rest is None:
+        return None
+    return RestOut(until=rest.until, reason=brief(Reason(rest.reason)), reason_code=rest.reason, detail=rest.detail)

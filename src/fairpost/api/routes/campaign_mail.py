@@ -12,8 +12,9 @@ from fairpost.actions import campaigns as actions
 from fairpost.api.access import LONG, Caller, Reads, Sends
 from fairpost.api.acting import act
 from fairpost.api.answers import Answer, Page, Text, failures
+from fairpost.api.conditions import told_reason
 from fairpost.api.errors import ApiError, not_found, without_commands
-from fairpost.api.names import own_account, own_reason
+from fairpost.api.names import own_account
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
 from fairpost.api.routes.campaigns import PLANNING_S_MAX, named, scheduling, state_word
 from fairpost.api.routes.prospects import prospect_at
@@ -288,7 +289,7 @@ def _receipt(receipt: Receipt, caller: Caller) -> ReceiptOut:
         step=receipt.step,
         address=receipt.address,
         state=ReceiptState(state_word(receipt.state)),
-        reason=own_reason(receipt.reason, caller),
+        **told_reason(receipt.reason, caller),
         account=own_account(receipt.account, caller),
         at=receipt.at,
         attempts=receipt.attempts,

@@ -9,9 +9,10 @@ from fairpost.api.access import LONG, WRITING, Caller, Manages, Reads, Sends
 from fairpost.api.acting import act
 from fairpost.api.answers import Answer, Page, ReasonIn, Removed, failures
 from fairpost.api.conditions import shown as condition
+from fairpost.api.conditions import told_reason
 from fairpost.api.drafts import check, draft_of, own_steps
 from fairpost.api.errors import not_found
-from fairpost.api.names import as_known, own_route, own_words
+from fairpost.api.names import as_known, own_route
 from fairpost.api.pages import Cursor, Limit, bad_cursor, name_at, page_of
 from fairpost.api.shapes.campaigns import (
     CampaignIn,
@@ -26,7 +27,7 @@ from fairpost.api.shapes.campaigns import (
 )
 from fairpost.campaigns import values
 from fairpost.campaigns.launching import SchedulingResult
-from fairpost.model.campaign import Campaign, CampaignState
+from fairpost.model.campaign import Campaign
 from fairpost.observe.campaigns import CampaignView, view_campaign
 from fairpost.store import campaigns
 from fairpost.store.store import Store
@@ -189,7 +190,7 @@ def _item(campaign: Campaign, caller: Caller) -> CampaignItem:
     return CampaignItem(
         id=campaign.name,
         state=campaign.state,
-        reason=_reason(campaign, caller),
+        **told_reason(campaign.reason, caller),
         sequence=campaign.sequence,
         steps=len(campaign.steps),
         lists=list(campaign.lists),
@@ -209,7 +210,7 @@ async def _out(store: Store, campaign: Campaign, caller: Caller) -> CampaignOut:
     return CampaignOut(
         id=campaign.name,
         state=campaign.state,
-        reason=_reason(campaign, caller),
+        **told_reason(campaign.reason, caller),
         waits_for=condition(view.waiting, caller, zone=view.timezone).text,
         condition=view.waiting.code,
         waits_until=view.waiting.until,
@@ -243,9 +244,3 @@ def _steps(view: CampaignView) -> list[StepProgress]:
         )
         for number, step in enumerate(view.campaign.steps, 1)
     ]
-
-
-def _reason(campaign: Campaign, caller: Caller) -> str | None:
-    """What a person wrote stays as it is."""
-    is_ours = campaign.state is CampaignState.FAILED and campaign.reason
-    return own_words(campaign.reason, caller) if is_ours and campaign.reason else campaign.reason

@@ -19,10 +19,11 @@ from fairpost.api.answers import (
     as_dict,
     failures,
 )
+from fairpost.api.conditions import known_reason, told_reason, without_its_name
 from fairpost.api.conditions import shown as shown_condition
 from fairpost.api.errors import invalid
 from fairpost.api.intake import Refused, followed, submit
-from fairpost.api.names import as_known, full_name, own_account, own_reason
+from fairpost.api.names import as_known, full_name, own_account
 from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of, sealed
 from fairpost.api.pictures import PICTURE_TYPES, PICTURES_BYTES_MAX, with_pictures
 from fairpost.api.rendering import Subjects, filled, filled_subjects
@@ -247,6 +248,7 @@ async def _life(caller: Caller, email: ShownEmail) -> EmailLife:
         ids=caller.ids,
         called=lambda account: as_known(account, caller),
         told=lambda condition: shown_condition(condition, caller).text,
+        known=lambda reason: known_reason(reason, caller),
     )
     return EmailLife(
         id=caller.ids.email(email.id),
@@ -328,8 +330,8 @@ async def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:
 def _own(told: Any, caller: Caller) -> dict[str, Any]:
     """Without what an operator's account is called and was told."""
     facts = as_dict(told)
-    hidden = {"account": own_account} | dict.fromkeys(("words", "said"), own_reason)
-    return {name: hidden[name](value, caller) if name in hidden else value for name, value in facts.items()}
+    hidden = {"account": lambda name: own_account(name, caller), "words": without_its_name}
+    return {name: hidden[name](value) if name in hidden else value for name, value in facts.items()}
 
 
 def _line(email: ListedEmail, subjects: Subjects, caller: Caller) -> EmailLine:
@@ -343,5 +345,5 @@ def _facts(email: ListedEmail | ShownEmail, caller: Caller) -> dict[str, Any]:
         "status": OUTBOX_WORDS[email.state],
         "sequence_status": sequence_word(email.state, email.attempts),
         "account": own_account(email.account, caller),
-        "reason": own_reason(email.reason, caller),
+        **told_reason(email.reason, caller),
     }

@@ -18,6 +18,7 @@ from fairpost.observe.emails import Stop
 from fairpost.observe.senders import ShownSender, show_sender
 from fairpost.policy.senders import SenderPolicy
 from fairpost.providers.domain_proof import WrongDomain, provable_domain
+from fairpost.reasons.rendering import brief
 from fairpost.store import senders
 
 TAG = {"name": "users", "description": "The users that the workspace sends for."}
@@ -118,7 +119,8 @@ def _throttle(sender: Sender) -> ThrottleOut | None:
         since=sender.throttle.since,
         until=sender.throttle.until,
         is_by_hand=sender.is_by_hand,
-        reasons=list(sender.reasons),
+        reasons=[brief(each) for each in sender.reasons],
+        reason_codes=[each.code for each in sender.reasons],
     )
 
 

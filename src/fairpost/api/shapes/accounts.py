@@ -8,6 +8,8 @@ from pydantic import Field
 from fairpost.api.answers import (
     Moment,
     Name,
+    ReasonCode,
+    ReasonParams,
     RequestModel,
     ResponseModel,
     Text,
@@ -39,6 +41,7 @@ class RestOut(ResponseModel):
 
     until: Moment
     reason: str
+    reason_code: ReasonCode
     detail: Annotated[str | None, Field(description="What the server said.")]
 
 
@@ -57,6 +60,8 @@ class AccountOut(ResponseModel):
     provider: Annotated[str | None, Field(description="The provider whose limits it started with.")]
     status: AccountStatus
     status_reason: str | None
+    status_reason_code: ReasonCode | None
+    status_reason_params: ReasonParams | None
     status_until: Annotated[Moment | None, Field(description="When it becomes active again by itself.")]
     rest: Annotated[RestOut | None, Field(description="Null: it is not resting.")]
     patience: Annotated[PatienceOut | None, Field(description="Null: it is not suspended.")]
@@ -65,6 +70,8 @@ class AccountOut(ResponseModel):
     usage: UsageOut
     may_send_at: Annotated[Moment | None, Field(description="Null: now, or unknown; then `waits_for` says why.")]
     waits_for: str | None
+    waits_for_code: ReasonCode | None
+    waits_for_params: ReasonParams | None
     is_driven: Annotated[bool, Field(description="Whether an engine is working on it now.")]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt
 
-from fairpost.api.answers import Id, Moment, RequestModel, ResponseModel, Text
+from fairpost.api.answers import Id, Moment, Reasoned, RequestModel, ResponseModel, Text
 from fairpost.api.shapes.emails import MailboxOut
 from fairpost.api.shapes.sequences import STEPS_MAX
 from fairpost.model.campaign import CampaignState
@@ -126,12 +126,11 @@ class CampaignPreview(ResponseModel):
     html: str | None
 
 
-class ReceiptOut(ResponseModel):
+class ReceiptOut(Reasoned):
     email_id: Id
     step: int
     address: str
     state: ReceiptState
-    reason: str | None
     account: Annotated[str | None, Field(description="Null: none yet, or an account of the operator's.")]
     at: Annotated[Moment | None, Field(description="When it ended, or is due.")]
     attempts: int

@@ -8,6 +8,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from fairpost.api.answers import (
     Moment,
     Name,
+    Reasoned,
     RequestModel,
     ResponseModel,
     Text,
@@ -27,10 +28,9 @@ class GapOut(ResponseModel):
     max_s: float
 
 
-class CampaignItem(ResponseModel):
+class CampaignItem(Reasoned):
     id: Annotated[str, Field(description="Its name.")]
     state: CampaignState
-    reason: Annotated[str | None, Field(description="Why it is in this state, if there is a reason.")]
     sequence: str
     steps: int
     lists: list[str]
@@ -50,10 +50,9 @@ class StepProgress(ResponseModel):
     emails: Annotated[dict[str, int], Field(description="Number of e-mails by state.")]
 
 
-class CampaignOut(ResponseModel):
+class CampaignOut(Reasoned):
     id: Annotated[str, Field(description="Its name.")]
     state: CampaignState
-    reason: Annotated[str | None, Field(description="Why it is in this state, if there is a reason.")]
     waits_for: Annotated[str, Field(description="What it does or waits for, in words.")]
     condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
     waits_until: Annotated[Moment | None, Field(description="Null: unknown, or it is not waiting.")]

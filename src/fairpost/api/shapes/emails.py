@@ -10,6 +10,7 @@ from fairpost.api.answers import (
     Id,
     Moment,
     Page,
+    Reasoned,
     RequestModel,
     ResponseModel,
     Text,
@@ -126,7 +127,7 @@ class Recipient(ResponseModel):
     name: str | None = None
 
 
-class EmailItem(ResponseModel):
+class EmailItem(Reasoned):
     id: Id
     state: State
     status: Annotated[str, Field(description="`pending`, `processing`, `sent`, `failed` or `cancelled`.")]
@@ -144,7 +145,6 @@ class EmailItem(ResponseModel):
     finished_at: Moment | None
     attempts: int
     attempts_max: int
-    reason: str | None
 
 
 class EmailLine(EmailItem):

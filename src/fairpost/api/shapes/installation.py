@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fairpost.api.answers import Moment, ResponseModel
+from fairpost.api.answers import Moment, Reasoned, ReasonsInWords, ResponseModel, StopKind
 from fairpost.api.shapes.campaigns import CampaignItem
 from fairpost.api.shapes.emails import EmailLine
 from fairpost.api.shapes.metrics import Evenness, Waits
@@ -28,13 +28,13 @@ class RouteNow(ResponseModel):
     next_at: Moment | None
 
 
-class HoldNow(ResponseModel):
+class HoldNow(Reasoned):
     workspace: str
     level: str
     key: str
     until: Annotated[Moment | None, Field(description="Null: until released.")]
-    reason: str | None
     waiting: int
+    kind: StopKind
     is_throttle: bool
 
 
@@ -136,7 +136,7 @@ class ThrottledNow(ResponseModel):
     is_enforced: bool
     is_by_hand: bool
     score: int
-    reasons: list[str]
+    reasons: ReasonsInWords
     found_after_s: Annotated[
         float | None, Field(description="At most how long after the cause the throttle started, in seconds.")
     ]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text, When
+from fairpost.api.answers import Moment, Reasoned, RequestModel, ResponseModel, Text, When
 from fairpost.api.shapes.users import StopOut
 
 MINUTES_MAX = 525_600  # a year
@@ -19,12 +19,11 @@ class PauseIn(RequestModel):
     ] = None
 
 
-class PauseOut(ResponseModel):
+class PauseOut(Reasoned):
     """`restored`: the database was restored from a copy. Sending waits until an admin resumes it."""
 
     since: Moment
     until: Moment | None
-    reason: str
     paused_by: str
     restored: bool
 

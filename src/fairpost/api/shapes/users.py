@@ -5,7 +5,17 @@ from typing import Annotated
 from fastapi import Path
 from pydantic import Field
 
-from fairpost.api.answers import Count, Moment, RequestModel, ResponseModel, Text, When
+from fairpost.api.answers import (
+    Count,
+    Moment,
+    ReasonCode,
+    Reasoned,
+    RequestModel,
+    ResponseModel,
+    StopKind,
+    Text,
+    When,
+)
 
 UserName = Annotated[Text, Path(min_length=1, max_length=200, description="The `user` of its e-mails.")]
 
@@ -36,6 +46,7 @@ class ThrottleOut(ResponseModel):
     until: Moment
     is_by_hand: Annotated[bool, Field(description="Set by the operator, else derived from what was sent.")]
     reasons: list[str]
+    reason_codes: list[ReasonCode]
 
 
 class UserItem(ResponseModel):
@@ -55,12 +66,12 @@ class Last24Hours(ResponseModel):
     rejected: int
 
 
-class StopOut(ResponseModel):
+class StopOut(Reasoned):
     """Nothing of this sender goes out before `until`. Null: until released."""
 
     level: Annotated[str, Field(description="`workspace` or `user`.")]
     until: Moment | None
-    reason: str | None
+    kind: StopKind
     is_throttle: bool
 
 

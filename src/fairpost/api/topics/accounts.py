@@ -27,10 +27,10 @@ from fairpost.observe.accounts import (
     server_in_words,
 )
 from fairpost.observe.recent import Recent
-from fairpost.policy.blame import in_words
+from fairpost.policy.blame import reason_of
 from fairpost.policy.conditions import Condition
 from fairpost.policy.limits import roll_windows
-from fairpost.reasons.rendering import Shown
+from fairpost.reasons.rendering import Shown, brief
 from fairpost.store.blocks import read_blocks
 from fairpost.store.store import Store
 
@@ -147,7 +147,8 @@ class AccountLook:
     async def _blocks(self, now: datetime) -> list[BlockShown]:
         found = await read_blocks(self._store, now=now, account=self._name, workspace=_workspace(self._caller))
         return [
-            BlockShown(workspace=b.workspace, since=b.since, until=b.until, because=in_words(b.fault)) for b in found
+            BlockShown(workspace=b.workspace, since=b.since, until=b.until, because=brief(reason_of(b.fault)))
+            for b in found
         ]
 
     async def _look_for_failures(self, account: Account, now: datetime) -> None:

@@ -42,7 +42,7 @@ async def _blocked(store: Store, progress: Progress) -> dict[str, float]:
     await stage_all(store)
     for at in range(0, 100_000, 5_000):
         await store.value(
-            """SELECT count(fairpost.hold('w' || i, 'user', 'u', 'infinity', 'bench')) FROM generate_series($1::int, $2) i
+            """SELECT count(fairpost.hold('w' || i, 'user', 'u', 'infinity', 'hold.by_hand', '{}')) FROM generate_series($1::int, $2) i
                WHERE i % 100 <> 0""",
             *(at, at + 4_999),
         )

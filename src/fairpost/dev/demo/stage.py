@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from fairpost.model.account import Limits, WarmUp
 from fairpost.model.campaign import IS_OVER, CampaignState
 from fairpost.model.errors import FairpostError
 from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan
 from fairpost.store import campaigns, workspaces
 from fairpost.store.store import Store
@@ -91,9 +93,9 @@ async def put_accounts(store: Store, cast: Collection[str], server: SmtpSettings
             await store.change_account(name, {**settings, **_status(part)})
 
 
-def _status(part: Part) -> dict[str, str | None]:
+def _status(part: Part) -> dict[str, Any]:
     if part.paused_because is not None:
-        return {"status": "paused", "status_reason": part.paused_because}
+        return {"status": "paused", "status_reason": Reason("account.paused_by_hand", note=part.paused_because)}
     return {"status": "active"}
 
 

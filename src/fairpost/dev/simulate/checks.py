@@ -21,7 +21,7 @@ from fairpost.dev.simulate.zoo import POISON, Behaviour, Matter
 from fairpost.model.account import Account, Limits
 from fairpost.model.ids import AccountId
 from fairpost.model.states import EmailClass
-from fairpost.policy.limits import NotBefore, Reason, standing
+from fairpost.policy.limits import Barrier, NotBefore, standing
 from fairpost.policy.retries import retry_delay
 from fairpost.store.store import Store
 
@@ -33,7 +33,7 @@ SLACK_S = 0.5  # beyond an edge before it counts: a look comes when it comes
 BLIND_S = 1.0  # between two looks in the real world, and they say nothing together
 SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # of the sends, where there is mail of both
 
-RESTING = (Reason.BACK_OFF, Reason.UNREACHABLE, Reason.STATUS)
+RESTING = (Barrier.BACK_OFF, Barrier.UNREACHABLE, Barrier.STATUS)
 
 
 class Check(StrEnum):
@@ -232,11 +232,11 @@ class Watch:
             about = f"{account.status} {account.usage.rest.reason if account.usage.rest else ''}".strip()
             self._find(Check.BLAME, account.name, now, _waits_s(account, now), about)
         is_excused = (is_resting and watched.behaviour.matter is Matter.ACCOUNT) or watched.behaviour.is_closing
-        is_limited = reason is not None and reason not in (*RESTING, Reason.DELAY)
+        is_limited = reason is not None and reason not in (*RESTING, Barrier.DELAY)
         sends_s = (now - holds.begun_at).total_seconds() if holds.begun_at else 0.0
         is_able = not (is_excused or is_limited or sends_s > watched.interval_s)
         idleness = self._idleness[account.name]
-        is_idle = is_able and is_due and reason is not Reason.DELAY and not holds.sending
+        is_idle = is_able and is_due and reason is not Barrier.DELAY and not holds.sending
         if is_able:
             idleness.able_s += passed_s
         if not is_idle:

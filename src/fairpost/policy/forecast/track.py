@@ -14,17 +14,17 @@ from fairpost.policy.forecast.outcome import Bottleneck
 from fairpost.policy.forecast.pauses import mean_pause
 from fairpost.policy.forecast.plan import Plan, Sender
 from fairpost.policy.forecast.runs import AT_ONCE, INSTANT, Run, append
-from fairpost.policy.limits import MINUTE, NotBefore, Reason, begins_within, charge_many, roll_windows, room
+from fairpost.policy.limits import MINUTE, Barrier, NotBefore, begins_within, charge_many, roll_windows, room
 
 POOL = 0  # stands for the first steps that any account may take, where a number of a step is asked for
 REASONS = {
-    Reason.HOURLY: Bottleneck.HOURLY,
-    Reason.DAILY: Bottleneck.DAILY,
-    Reason.WARM_UP: Bottleneck.WARM_UP,
-    Reason.UNITS: Bottleneck.UNITS,
-    Reason.BACK_OFF: Bottleneck.PAUSE,
-    Reason.UNREACHABLE: Bottleneck.PAUSE,
-    Reason.STATUS: Bottleneck.PAUSE,
+    Barrier.HOURLY: Bottleneck.HOURLY,
+    Barrier.DAILY: Bottleneck.DAILY,
+    Barrier.WARM_UP: Bottleneck.WARM_UP,
+    Barrier.UNITS: Bottleneck.UNITS,
+    Barrier.BACK_OFF: Bottleneck.PAUSE,
+    Barrier.UNREACHABLE: Bottleneck.PAUSE,
+    Barrier.STATUS: Bottleneck.PAUSE,
 }
 OF_A_DAY = frozenset({Bottleneck.DAILY, Bottleneck.WARM_UP, Bottleneck.QUOTA, Bottleneck.RAMP_UP})
 FAR = datetime(9000, 1, 1, tzinfo=UTC)

@@ -73,7 +73,7 @@ class NoToken:
 
     @property
     def reply(self) -> Reply:
-        return Reply(401, f"{self.reason}: {self.message} {self.advice}")
+        return Reply(401, f"{self.reason}: {self.message}")
 
 
 @dataclass(frozen=True, slots=True)

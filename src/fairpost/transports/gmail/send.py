@@ -69,7 +69,7 @@ class GmailTransport:
             return message
         made = await self._create(message, thread_id=email.follows.thread_id if email.follows else None)
         if not isinstance(made, Draft):
-            return _failed(account, made, step=Step.DATA)
+            return _failed(made, step=Step.DATA)
         thread = {THREAD: made.thread_id} if made.thread_id else {}
         return {DRAFT: made.id, ADDRESSED: _addressed(email)} | thread
 
@@ -159,15 +159,15 @@ class GmailTransport:
     ) -> Report:
         """A refused e-mail fails, or comes again with a draft of its own: its old one is taken away."""
         if not open_ends and not isinstance(last, Refusal):
-            return _failed(account, last, step=Step.DOT)
+            return _failed(last, step=Step.DOT)
         if not open_ends:
             if is_gone(await self._client.delete_draft(evidence[DRAFT])):  # a request of somebody before us was late
                 return _outcome(await self.ask(account, email, evidence), in_words(last))
-            return _failed(account, last, step=Step.DOT)
+            return _failed(last, step=Step.DOT)
         # Where Google always said that it could not, nothing is under way; and what was removed will not be sent.
         is_over = isinstance(last, Refusal) and all(_has_ended(each) for each in open_ends)
         if is_over and await self._client.delete_draft(evidence[DRAFT]) is None:
-            return _failed(account, last, step=Step.DOT)
+            return _failed(last, step=Step.DOT)
         words = "; then: ".join(dict.fromkeys([*map(in_words, open_ends), in_words(last)]))
         return in_doubt(f"{words}; the draft was still there when it was last asked about")
 
@@ -204,7 +204,7 @@ def _is_about_the_thread(refusal: Refusal) -> bool:
     return refusal.status == 404 or (refusal.status == 400 and "thread" in refusal.message.lower())
 
 
-def _failed(account: Account, failure: Failure, *, step: Step) -> Report:
+def _failed(failure: Failure, *, step: Step) -> Report:
     match failure:
         case Refusal(status=413):
             return _unsendable(413, failure.reply.text)
@@ -217,8 +217,7 @@ def _failed(account: Account, failure: Failure, *, step: Step) -> Report:
                 retry_at=failure.retry_at,
             )
         case NoToken():
-            reply = Reply(401, f"{failure.reason}: {failure.message} {what_to_type(failure.advice, account.name)}")
-            return Report(reached=Reached.UNTOUCHED, channel=Channel.GOOGLE, step=Step.AUTH, reply=reply)
+            return Report(reached=Reached.UNTOUCHED, channel=Channel.GOOGLE, step=Step.AUTH, reply=failure.reply)
         case NoAnswer():
             where = step if failure.has_left else Step.CONNECT
             return Report(reached=Reached.UNTOUCHED, channel=Channel.GOOGLE, step=where, error=failure.error)

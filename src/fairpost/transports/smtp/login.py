@@ -64,7 +64,7 @@ class TokenLogin:
             token = await self._source.token()
         except Refused as error:
             advice = error.advice.replace("NAME", self._account)
-            raise NoToken(Reply(LOGIN_REFUSED, f"5.7.8 {error.what} {advice}"), error.what, advice) from error
+            raise NoToken(Reply(LOGIN_REFUSED, f"5.7.8 {error.what}"), error.what, advice) from error
         except Unreachable as error:
             advice = LATER.replace("NAME", self._account)
             raise NoToken(Reply(LOGIN_LATER, f"4.7.0 {error}"), str(error), advice) from error

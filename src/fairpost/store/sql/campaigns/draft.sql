@@ -52,7 +52,7 @@ BEGIN
     -- Nobody works out a schedule meanwhile, not even the first of the workspace.
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(x.workspace)) FROM fairpost.campaigns x WHERE x.id = p_campaign;
     t := coalesce(p_now, clock_timestamp());
-    c := fairpost.move_campaign(p_campaign, '{draft}', 'running', NULL, p_by, p_now);
+    c := fairpost.move_campaign(p_campaign, '{draft}', 'running', NULL, NULL, p_by, p_now);
     IF c.id IS NULL THEN
         RETURN NULL;
     END IF;

@@ -29,8 +29,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END
 $$;
 
--- Until when nothing of this stream may go out, and why; null: it may.
-CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text)
+-- Until when nothing of this stream may go out, and why: a code, and its parameters. Null: it may.
+DROP FUNCTION IF EXISTS fairpost.gate_of(text, text, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text, OUT params jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     hours tstzmultirange;
@@ -46,16 +47,19 @@ BEGIN
         today := fairpost.quota_at(p_workspace, p_now);
         IF today.allowed IS NULL THEN
             until := p_now + interval '1 minute';   -- an engine works its days out meanwhile
-            why := 'the quota of today is not worked out yet';
+            why := 'schedule.quota_unknown';
+            params := '{}';
             RETURN;
         ELSIF today.used >= today.allowed THEN
             t := today.ends_at;
-            why := format('the daily quota is used up: %s of %s', today.used, today.allowed);
+            why := 'schedule.quota_used_up';
+            params := jsonb_build_object('used', today.used, 'allowed', today.allowed);
         END IF;
     END IF;
     IF NOT hours @> t THEN
         t := coalesce(fairpost.next_open(hours, t), greatest(known, p_now + interval '1 minute'));
-        why := coalesce(why, 'the sending window is closed');
+        why := coalesce(why, 'schedule.window_closed');
+        params := coalesce(params, '{}');
     END IF;
     until := nullif(t, p_now);
 END $$;
@@ -73,18 +77,18 @@ BEGIN
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     t := coalesce(p_now, clock_timestamp());
     FOR g IN
-        SELECT s.stream, x.until, x.why
+        SELECT s.stream, x.until, x.why, x.params
         FROM fairpost.campaign_streams s JOIN fairpost.campaigns c ON c.id = s.campaign_id, fairpost.gate_of(p_workspace, s.stream, t) x
         WHERE s.workspace = p_workspace AND (p_stream IS NULL OR s.stream = p_stream) AND (c.state IN ('scheduled', 'running', 'paused') OR c.state = 'completed' AND c.reason IS NOT NULL)
         AND NOT EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream
-                        AND (nullif(greatest(r.throttled_until, t), t), CASE WHEN r.throttled_until > t THEN r.throttle_reason END) IS NOT DISTINCT FROM (x.until, x.why))
-        AND (x.until IS NOT NULL OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream AND r.throttled_until > t))
+                        AND (nullif(greatest(r.closed_until, t), t), CASE WHEN r.closed_until > t THEN r.closed_reason END, CASE WHEN r.closed_until > t THEN r.closed_params END) IS NOT DISTINCT FROM (x.until, x.why, x.params))
+        AND (x.until IS NOT NULL OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream AND r.closed_until > t))
         ORDER BY s.stream
     LOOP
         named := fairpost.lock_named(p_workspace, 'stream', g.stream);
-        INSERT INTO fairpost.rules AS r (workspace, level, key, throttled_until, throttle_reason)
-        VALUES (p_workspace, 'stream', g.stream, g.until, g.why)
-        ON CONFLICT (workspace, level, key) DO UPDATE SET throttled_until = excluded.throttled_until, throttle_reason = excluded.throttle_reason
+        INSERT INTO fairpost.rules AS r (workspace, level, key, closed_until, closed_reason, closed_params)
+        VALUES (p_workspace, 'stream', g.stream, g.until, g.why, g.params)
+        ON CONFLICT (workspace, level, key) DO UPDATE SET closed_until = excluded.closed_until, closed_reason = excluded.closed_reason, closed_params = excluded.closed_params
         RETURNING * INTO rule;
         PERFORM fairpost.obey(named, rule, t);
     END LOOP;
@@ -100,10 +104,10 @@ BEGIN
     RETURN QUERY
     SELECT DISTINCT s.workspace
     FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.campaign_id = c.id
-    LEFT JOIN LATERAL (SELECT r.throttled_until FROM fairpost.rules r WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream OFFSET 0) r ON true,
+    LEFT JOIN LATERAL (SELECT r.closed_until FROM fairpost.rules r WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream OFFSET 0) r ON true,
     fairpost.gate_of(s.workspace, s.stream, t) x
     WHERE c.state IN ('scheduled', 'running', 'paused')
-    AND nullif(greatest(r.throttled_until, t), t) IS DISTINCT FROM x.until;
+    AND nullif(greatest(r.closed_until, t), t) IS DISTINCT FROM x.until;
 END $$;
 
 -- The campaign's part of a begin; the e-mail's row is locked, and so is the pause. Null: it may be begun, and is charged. Else:
@@ -113,6 +117,7 @@ CREATE OR REPLACE FUNCTION fairpost.admit_to_campaign(email fairpost.queue, p_no
 LANGUAGE plpgsql AS $$
 DECLARE
     campaign record;
+    stopped jsonb;   -- what is known of it
     is_paused boolean;
 BEGIN
     SELECT c.state, s.open, w.daily_max INTO campaign
@@ -126,8 +131,9 @@ BEGIN
     END IF;
     SELECT p.is_paused INTO is_paused FROM fairpost.prospects p WHERE p.id = email.prospect_id;
     IF NOT FOUND OR fairpost.is_stopped(email.prospect_id, email.campaign_id) THEN
-        PERFORM fairpost.finish(email.id, 'cancelled', coalesce(
-            (SELECT s.reason FROM fairpost.stops s WHERE s.prospect_id = email.prospect_id AND s.campaign_id IN (email.campaign_id, 0) LIMIT 1), 'the prospect was removed'), p_now);
+        stopped := (SELECT s.params FROM fairpost.stops s WHERE s.prospect_id = email.prospect_id AND s.campaign_id IN (email.campaign_id, 0) LIMIT 1);
+        PERFORM fairpost.finish(email.id, 'cancelled', CASE WHEN stopped IS NULL THEN 'email.prospect_removed' ELSE 'email.prospect_stopped' END, p_now,
+            p_params => coalesce(stopped, '{}'));
         RETURN 'gone';
     ELSIF is_paused AND fairpost.is_still_paused(email.prospect_id) THEN
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, due_at = 'infinity',

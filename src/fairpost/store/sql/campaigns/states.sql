@@ -3,8 +3,8 @@
 -- Holds or frees a campaign's mail in the tree, whatever its gates say.
 CREATE OR REPLACE FUNCTION fairpost.hold_campaign(p_campaign bigint, p_reason text, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
-    SELECT fairpost.hold(s.workspace, 'stream', s.stream, 'infinity', p_reason, p_now)
-    FROM fairpost.campaign_streams s WHERE s.campaign_id = p_campaign ORDER BY s.stream
+    SELECT fairpost.hold(s.workspace, 'stream', s.stream, 'infinity', p_reason, jsonb_build_object('campaign', c.name), p_now)
+    FROM fairpost.campaign_streams s JOIN fairpost.campaigns c ON c.id = s.campaign_id WHERE s.campaign_id = p_campaign ORDER BY s.stream
 $$;
 
 CREATE OR REPLACE FUNCTION fairpost.free_campaign(p_campaign bigint, p_now timestamptz) RETURNS void
@@ -13,9 +13,10 @@ LANGUAGE sql AS $$
     FROM fairpost.campaign_streams s WHERE s.campaign_id = p_campaign ORDER BY s.stream
 $$;
 
--- Moves a campaign that is in one of these states; null: it was in none of them, and nothing was changed.
+-- Moves a campaign that is in one of these states, for a reason (a code, and its parameters) or none; null: it was in none of them, and nothing was changed.
+DROP FUNCTION IF EXISTS fairpost.move_campaign(bigint, fairpost.campaign_state[], fairpost.campaign_state, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.move_campaign(
-    p_campaign bigint, p_from fairpost.campaign_state[], p_to fairpost.campaign_state, p_reason text, p_by text, p_now timestamptz DEFAULT NULL
+    p_campaign bigint, p_from fairpost.campaign_state[], p_to fairpost.campaign_state, p_reason text, p_params jsonb, p_by text, p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -30,24 +31,25 @@ BEGIN
         RETURN NULL;
     END IF;
     UPDATE fairpost.campaigns c SET
-        state = CASE WHEN p_to = 'running' AND c.starts_at > t THEN 'scheduled' ELSE p_to END, reason = left(p_reason, 1000),
+        state = CASE WHEN p_to = 'running' AND c.starts_at > t THEN 'scheduled' ELSE p_to END, reason = p_reason, reason_params = CASE WHEN p_reason IS NOT NULL THEN fairpost.shortened(coalesce(p_params, '{}')) END,
         finished_at = CASE WHEN p_to IN ('completed', 'failed') THEN t END
     WHERE c.id = p_campaign RETURNING * INTO after;
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
-    VALUES (t, 'campaign_' || after.state, after.workspace, after.name, jsonb_strip_nulls(jsonb_build_object('before', before.state, 'reason', p_reason, 'by', p_by)));
+    VALUES (t, 'campaign_' || after.state, after.workspace, after.name, jsonb_strip_nulls(jsonb_build_object('before', before.state, 'reason', after.reason, 'params', after.reason_params, 'by', p_by)));
     RETURN after;
 END $$;
 
 -- Nothing of it is begun any more once this is committed; what is in flight finishes.
+-- `p_reason`: in the words of who asks.
 CREATE OR REPLACE FUNCTION fairpost.pause_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
-    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{scheduled,running}', 'paused', p_reason, p_by, p_now);
+    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{scheduled,running}', 'paused', CASE WHEN p_reason <> '' THEN 'campaign.paused_by_hand' END, jsonb_build_object('note', p_reason), p_by, p_now);
 BEGIN
     IF moved.id IS NULL THEN
         RETURN false;
     END IF;
-    PERFORM fairpost.hold_campaign(p_campaign, format('campaign %s is paused', moved.name), p_now);
+    PERFORM fairpost.hold_campaign(p_campaign, 'hold.campaign_paused', p_now);
     PERFORM fairpost.await_begins();
     RETURN true;
 END $$;
@@ -55,7 +57,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.resume_campaign(p_campaign bigint, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
-    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{paused,failed}', 'running', NULL, p_by, p_now);
+    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{paused,failed}', 'running', NULL, NULL, p_by, p_now);
 BEGIN
     IF moved.id IS NULL THEN
         RETURN false;
@@ -72,12 +74,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 DECLARE
     may_be CONSTANT fairpost.campaign_state[] := CASE WHEN EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign)
         THEN '{draft,scheduled,running,paused,failed,completed}' ELSE '{draft,scheduled,running,paused,failed}' END;
-    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, may_be, 'cancelled', p_reason, p_by, p_now);
+    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, may_be, 'cancelled', CASE WHEN p_reason <> '' THEN 'campaign.cancelled_by_hand' END, jsonb_build_object('note', p_reason), p_by, p_now);
 BEGIN
     IF moved.id IS NULL THEN
         RETURN false;
     END IF;
-    PERFORM fairpost.hold_campaign(p_campaign, format('campaign %s is cancelled', moved.name), p_now);
+    PERFORM fairpost.hold_campaign(p_campaign, 'hold.campaign_cancelled', p_now);
     PERFORM fairpost.await_begins();
     RETURN true;
 END $$;
@@ -88,16 +90,17 @@ CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max inte
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    words CONSTANT text := (SELECT coalesce(c.reason, 'the campaign was cancelled') FROM fairpost.campaigns c WHERE c.id = p_campaign AND c.state = 'cancelled');
+    why jsonb;   -- the note of who cancelled it
     gone bigint[];
 BEGIN
-    IF words IS NULL THEN
+    SELECT coalesce(c.reason_params, '{}') INTO why FROM fairpost.campaigns c WHERE c.id = p_campaign AND c.state = 'cancelled';
+    IF NOT FOUND THEN
         RETURN true;
     END IF;
     gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
     PERFORM fairpost.note(gone, -1);
     -- All at once, and no step leads on to the next: that one is taken away as well, with the same reason.
-    PERFORM fairpost.move_to_history(gone, 'cancelled', words, t);   -- of a campaign that is over: nothing follows them
+    PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- of a campaign that is over: nothing follows them
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
         RETURN cardinality(gone) < p_max;
     END IF;
@@ -116,7 +119,7 @@ DECLARE
 BEGIN
     FOR s IN SELECT * FROM fairpost.campaign_streams x WHERE x.campaign_id = p_campaign ORDER BY x.stream LOOP
         named := fairpost.lock_named(s.workspace, 'stream', s.stream);
-        UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL, throttled_until = NULL, throttle_reason = NULL
+        UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL, hold_params = NULL, closed_until = NULL, closed_reason = NULL, closed_params = NULL
         WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream RETURNING * INTO rule;
         IF FOUND THEN
             PERFORM fairpost.obey(named, rule, p_now);
@@ -126,13 +129,14 @@ BEGIN
 END $$;
 
 -- It cannot go on until a person does something. Its mail is held, or whoever comes would claim it again and again, in vain. Null: it was not under way.
-CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
+DROP FUNCTION IF EXISTS fairpost.fail_campaign(bigint, text, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
-    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{scheduled,running}', 'failed', p_reason, 'itself', p_now);
+    moved CONSTANT fairpost.campaigns := fairpost.move_campaign(p_campaign, '{scheduled,running}', 'failed', p_reason, p_params, 'itself', p_now);
 BEGIN
     IF moved.id IS NOT NULL THEN
-        PERFORM fairpost.hold_campaign(p_campaign, format('campaign %s has failed', moved.name), p_now);
+        PERFORM fairpost.hold_campaign(p_campaign, 'hold.campaign_failed', p_now);
     END IF;
     RETURN moved;
 END $$;
@@ -140,7 +144,8 @@ END $$;
 -- Campaigns that have come to a moment of their own: scheduled ones whose time has come, running ones with nothing left
 -- that could move by itself or with nobody left to send it, completed ones in which something moves again. Costs the number of campaigns that
 -- are alive. Returns those that were moved.
-CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text)
+DROP FUNCTION IF EXISTS fairpost.advance_campaigns(timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text, reason_params jsonb)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -159,23 +164,23 @@ BEGIN
     LOOP
         moved := NULL;
         IF c.state = 'scheduled' THEN
-            moved := fairpost.move_campaign(c.id, '{scheduled}', 'running', NULL, 'time', p_now);
+            moved := fairpost.move_campaign(c.id, '{scheduled}', 'running', NULL, NULL, 'time', p_now);
         ELSIF c.state = 'completed' AND fairpost.has_work(c.id) THEN
-            moved := fairpost.move_campaign(c.id, '{completed}', 'running', NULL, 'an e-mail that moves again', p_now);
+            moved := fairpost.move_campaign(c.id, '{completed}', 'running', NULL, NULL, 'an e-mail that moves again', p_now);
         ELSIF c.state = 'completed' AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id) THEN
-            UPDATE fairpost.campaigns x SET reason = NULL WHERE x.id = c.id;   -- nothing is held any more
+            UPDATE fairpost.campaigns x SET reason = NULL, reason_params = NULL WHERE x.id = c.id;   -- nothing is held any more
         ELSIF c.state = 'running' AND c.planned_at IS NOT NULL AND NOT fairpost.has_work(c.id) THEN
             held := (SELECT count(*) FROM fairpost.queue q WHERE q.campaign_id = c.id);
-            moved := fairpost.move_campaign(c.id, '{running}', 'completed', CASE WHEN held > 0 THEN format('%s e-mails are held: in doubt, or of paused prospects', held) END, 'itself', p_now);
+            moved := fairpost.move_campaign(c.id, '{running}', 'completed', CASE WHEN held > 0 THEN 'campaign.emails_held' END, jsonb_build_object('count', held), 'itself', p_now);
             IF held = 0 THEN
                 PERFORM fairpost.forget_gates(c.id, t);
             END IF;
         ELSIF c.state = 'running' AND NOT fairpost.has_senders(c) THEN
-            moved := fairpost.fail_campaign(c.id, CASE WHEN left(c.route, 1) = '@' THEN format('there is no account %s any more', substr(c.route, 2))
-                                                       ELSE format('there is no account in pool %s any more', c.route) END, p_now);
+            moved := CASE WHEN left(c.route, 1) = '@' THEN fairpost.fail_campaign(c.id, 'campaign.account_removed', jsonb_build_object('account', substr(c.route, 2)), p_now)
+                     ELSE fairpost.fail_campaign(c.id, 'campaign.pool_emptied', jsonb_build_object('pool', c.route), p_now) END;
         END IF;
         IF moved.id IS NOT NULL THEN
-            RETURN QUERY SELECT moved.workspace, moved.name, moved.state, moved.reason;
+            RETURN QUERY SELECT moved.workspace, moved.name, moved.state, moved.reason, moved.reason_params;
         END IF;
     END LOOP;
 END $$;
@@ -213,15 +218,15 @@ BEGIN
             SELECT (SELECT q.route FROM fairpost.queue q WHERE q.campaign_id IS NOT NULL AND q.waiting AND left(q.route, 1) = '@' AND q.route > p.route ORDER BY q.route LIMIT 1)
             FROM pinned p WHERE p.route IS NOT NULL
         ), lost AS (
-            SELECT p.route, format('there is no account %s any more', substr(p.route, 2)) AS why
+            SELECT p.route, jsonb_build_object('account', substr(p.route, 2)) AS whose
             FROM pinned p WHERE p.route IS NOT NULL AND (SELECT true FROM fairpost.accounts a WHERE a.name = substr(p.route, 2) LIMIT 1) IS NULL
         )
-        SELECT q.id, l.why FROM lost l CROSS JOIN LATERAL (
+        SELECT q.id, l.whose FROM lost l CROSS JOIN LATERAL (
             SELECT q.id FROM fairpost.queue q WHERE q.campaign_id IS NOT NULL AND q.waiting AND left(q.route, 1) = '@' AND q.route = l.route AND q.due_at <= t
             ORDER BY q.due_at LIMIT p_max FOR UPDATE SKIP LOCKED) q LIMIT p_max
     LOOP
         PERFORM fairpost.note(ARRAY[stranded.id], -1);
-        PERFORM fairpost.finish(stranded.id, 'failed', stranded.why, t);
+        PERFORM fairpost.finish(stranded.id, 'failed', 'email.account_removed', t, p_params => stranded.whose);
         n := n + 1;
     END LOOP;
     RETURN n;

@@ -1,9 +1,6 @@
 -- From one step to the next: what follows an e-mail learns when it is due, or that it will never be.
 
-CREATE OR REPLACE FUNCTION fairpost.not_led() RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT 'the e-mail before it was not sent'
-$$;
+DROP FUNCTION IF EXISTS fairpost.not_led();
 
 -- An e-mail of a campaign has just ended. If it was sent, the next step is due so long after it, and goes out through the same
 -- account; else there is none.
@@ -22,7 +19,7 @@ BEGIN
     pinned := '@' || (SELECT a.name FROM fairpost.accounts a WHERE a.id = p_account);
     IF p_state <> 'sent' OR pinned IS NULL THEN
         PERFORM fairpost.note(ARRAY[next.id], -1);
-        PERFORM fairpost.finish(next.id, 'cancelled', CASE WHEN p_state <> 'sent' THEN fairpost.not_led() ELSE 'the account of the e-mail before it was removed' END, p_now);
+        PERFORM fairpost.finish(next.id, 'cancelled', CASE WHEN p_state <> 'sent' THEN 'email.step_not_reached' ELSE 'email.step_lost_account' END, p_now);
         RETURN;
     END IF;
     due := p_now + make_interval(secs => (SELECT s.delay_s FROM fairpost.campaign_steps s WHERE s.campaign_id = next.campaign_id AND s.step = next.step));
@@ -43,7 +40,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     follower fairpost.emails;
 BEGIN
-    FOR follower IN DELETE FROM fairpost.emails e WHERE e.follows = p_id AND e.state = 'cancelled' AND e.campaign_id IS NOT NULL AND e.reason = fairpost.not_led() RETURNING e.* LOOP
+    FOR follower IN DELETE FROM fairpost.emails e WHERE e.follows = p_id AND e.state = 'cancelled' AND e.campaign_id IS NOT NULL AND e.reason IN ('email.step_not_reached', 'the e-mail before it was not sent') RETURNING e.* LOOP
         PERFORM fairpost.requeue(follower, p_now);
     END LOOP;
 END $$;
@@ -54,28 +51,30 @@ LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM fairpost.stops s WHERE s.prospect_id = p_prospect AND s.campaign_id IN (p_campaign, 0))
 $$;
 
--- A prospect gets nothing more, of one campaign or (null) of any, for good. What is being sent just now is not called back; should it have to be
+-- A prospect gets nothing more, of one campaign or (null) of any, for good; `p_reason` in the words of who asks. What is being sent just now is not called back; should it have to be
 -- tried again, it is not. How many e-mails were cancelled at once.
 CREATE OR REPLACE FUNCTION fairpost.stop_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    params CONSTANT jsonb := jsonb_build_object('note', left(p_reason, 500));
     n integer;
 BEGIN
     PERFORM fairpost.require_own_prospects(ARRAY[p_prospect]);
     IF p_campaign IS NOT NULL THEN
         PERFORM fairpost.require_own_campaign(p_campaign);
     END IF;
-    INSERT INTO fairpost.stops (prospect_id, campaign_id, reason, at) VALUES (p_prospect, coalesce(p_campaign, 0), left(p_reason, 500), t) ON CONFLICT DO NOTHING;
-    n := fairpost.cancel_prospect(p_prospect, p_campaign, p_reason, p_now);
+    INSERT INTO fairpost.stops (prospect_id, campaign_id, reason, params, at) VALUES (p_prospect, coalesce(p_campaign, 0), 'prospect.stopped_by_hand', params, t) ON CONFLICT DO NOTHING;
+    n := fairpost.cancel_prospect(p_prospect, p_campaign, 'email.prospect_stopped', params, p_now);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
-    SELECT t, 'stopped', p.workspace, 'prospect ' || p.id, jsonb_build_object('campaign', p_campaign, 'reason', p_reason, 'emails', n)
+    SELECT t, 'stopped', p.workspace, 'prospect ' || p.id, jsonb_build_object('campaign', p_campaign, 'reason', 'prospect.stopped_by_hand', 'params', params, 'emails', n)
     FROM fairpost.prospects p WHERE p.id = p_prospect;
     RETURN n;
 END $$;
 
 -- What waits for a prospect is cancelled, of one campaign or (null) of all. How many e-mails.
-CREATE OR REPLACE FUNCTION fairpost.cancel_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz) RETURNS integer
+DROP FUNCTION IF EXISTS fairpost.cancel_prospect(bigint, bigint, text, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.cancel_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
     email bigint;
@@ -86,7 +85,7 @@ BEGIN
     ORDER BY q.step, q.id FOR UPDATE;
     FOR email IN SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign)
                  ORDER BY q.step DESC, q.id DESC LOOP
-        n := n + (fairpost.cancel(email, p_reason, p_now) IS NOT DISTINCT FROM 'cancelled')::integer;
+        n := n + (fairpost.cancel_email(email, p_reason, p_params, p_now) IS NOT DISTINCT FROM 'cancelled')::integer;
     END LOOP;
     RETURN n;
 END $$;
@@ -97,7 +96,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 BEGIN
     PERFORM fairpost.require_own_prospects(p_ids);
     PERFORM FROM fairpost.prospects p WHERE p.id = ANY (p_ids) ORDER BY p.id FOR UPDATE;
-    PERFORM fairpost.cancel_prospect(p.id, NULL, 'the prospect was removed', p_now) FROM unnest(p_ids) p(id);
+    PERFORM fairpost.cancel_prospect(p.id, NULL, 'email.prospect_removed', '{}', p_now) FROM unnest(p_ids) p(id);
     DELETE FROM fairpost.stops s WHERE s.prospect_id = ANY (p_ids);
     DELETE FROM fairpost.list_members m WHERE m.prospect_id = ANY (p_ids);
     DELETE FROM fairpost.prospects p WHERE p.id = ANY (p_ids);

@@ -100,7 +100,7 @@ BEGIN
     FOR email IN SELECT * FROM fairpost.queue q WHERE q.id = ANY (found) AND q.state IN ('waiting', 'claimed') ORDER BY q.id FOR UPDATE SKIP LOCKED LOOP
         free := free || email.id;
         IF fairpost.addresses_but(email.addresses, folded) = '{}' THEN
-            cancelled := cancelled + (fairpost.cancel(email.id, 'the recipient was erased on request', t) = 'cancelled')::integer;
+            cancelled := cancelled + (fairpost.cancel_email(email.id, 'email.recipient_erased', '{}', t) = 'cancelled')::integer;
         ELSE
             PERFORM fairpost.take_out(email, folded, p_written);
             taken_out := taken_out + 1;
@@ -151,7 +151,7 @@ BEGIN
             recipients = coalesce(others, '[{"kind": "to", "address": "[erased]"}]'), addresses = fairpost.addresses_but(e.addresses, folded),
             fields = CASE WHEN others IS NOT NULL THEN fairpost.without(e.fields, pattern) END,
             sender = CASE WHEN fairpost.fold(e.sender ->> 'address') IS DISTINCT FROM folded THEN e.sender END,
-            reason = fairpost.without(e.reason, pattern), idempotency_key = NULL, prospect_id = NULL,
+            reason = fairpost.without(e.reason, pattern), reason_params = fairpost.without(e.reason_params, pattern), idempotency_key = NULL, prospect_id = NULL,
             message_id = CASE WHEN others IS NOT NULL THEN e.message_id END, thread_id = CASE WHEN others IS NOT NULL THEN e.thread_id END
         WHERE e.id = email.id;
         PERFORM fairpost.erase_attempts(email.id, folded, pattern);
@@ -205,7 +205,7 @@ BEGIN
     AND (e.subject ~* pattern OR e.detail::text ~* pattern);
     GET DIAGNOSTICS erased = ROW_COUNT;
     IF last IS NULL AND p_workspace IS NULL THEN
-        UPDATE fairpost.accounts a SET status_reason = fairpost.without(a.status_reason, pattern) WHERE a.status_reason ~* pattern;
+        UPDATE fairpost.accounts a SET status_params = fairpost.without(a.status_params, pattern) WHERE a.status_params::text ~* pattern;
         UPDATE fairpost.leases l SET rest_detail = fairpost.without(l.rest_detail, pattern) WHERE l.rest_detail ~* pattern;
     END IF;
 END $$;

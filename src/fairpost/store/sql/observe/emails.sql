@@ -78,11 +78,12 @@ END $$;
 -- A page, the newest first, those before `p_before` where it is given; of one workspace, or of all (null). `p_states` (null: all) are the states as
 -- people see them: scheduled and ready where the queue says waiting. `p_ids`: these instead, those of them that are the workspace's.
 DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz);
+DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.list_emails(
     p_workspace text, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL, p_ids bigint[] DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, state text, workspace text, user_name text, stream text, class text, route text, account text, recipients jsonb, subject text,
-    created_at timestamptz, due_at timestamptz, finished_at timestamptz, attempts integer, attempts_max integer, reason text
+    created_at timestamptz, due_at timestamptz, finished_at timestamptz, attempts integer, attempts_max integer, reason text, reason_params jsonb
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -98,13 +99,13 @@ BEGIN
     RETURN QUERY
     SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
            x.workspace, x.user_name, x.stream, x.class::text, x.route, a.name, x.recipients, c.subject,
-           x.created_at, nullif(x.due_at, 'infinity'), x.finished_at, x.attempts::integer, x.attempts_max::integer, x.reason
+           x.created_at, nullif(x.due_at, 'infinity'), x.finished_at, x.attempts::integer, x.attempts_max::integer, x.reason, x.reason_params
     FROM (SELECT q.id, q.state, q.workspace, q.user_name, q.stream, q.class, q.route, q.account_id, q.recipients, q.content_id,
-                 q.created_at, q.due_at, NULL::timestamptz AS finished_at, q.attempts, q.attempts_max, q.last_error AS reason
+                 q.created_at, q.due_at, NULL::timestamptz AS finished_at, q.attempts, q.attempts_max, fairpost.code_in(q.last_error) AS reason, fairpost.params_in(q.last_error) AS reason_params
           FROM unnest(ids) n(id) JOIN fairpost.queue q USING (id)
           UNION ALL
           SELECT e.id, e.state, e.workspace, e.user_name, e.stream, e.class, e.route, e.account_id, e.recipients, e.content_id,
-                 e.created_at, e.due_at, e.finished_at, e.attempts, e.attempts_max, e.reason
+                 e.created_at, e.due_at, e.finished_at, e.attempts, e.attempts_max, e.reason, e.reason_params
           FROM unnest(ids) n(id) JOIN fairpost.emails e USING (id)) x
     LEFT JOIN fairpost.contents c ON c.id = x.content_id
     LEFT JOIN fairpost.accounts a ON a.id = x.account_id
@@ -113,8 +114,9 @@ BEGIN
 END $$;
 
 -- Everything about one e-mail but its attempts; no row when there is none.
+DROP FUNCTION IF EXISTS fairpost.show_email(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.show_email(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
-    id bigint, state text, reason text, workspace text, domain text, user_name text, stream text, class text, route text, account text,
+    id bigint, state text, reason text, reason_params jsonb, workspace text, domain text, user_name text, stream text, class text, route text, account text,
     created_at timestamptz, due_at timestamptz, expires_at timestamptz, claimed_at timestamptz, begun_at timestamptz, finished_at timestamptz,
     attempts integer, attempts_max integer, on_doubt text, idempotency_key text, message_id text, thread_id text,
     sender jsonb, recipients jsonb, remaining text[], fields jsonb, content_id bigint, subject text, text_body text, html_body text,
@@ -128,19 +130,19 @@ BEGIN
     PERFORM fairpost.require_own_email(p_id);
     RETURN QUERY
     SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
-           x.reason, x.workspace, x.domain, x.user_name, x.stream, x.class::text, x.route, a.name,
+           x.reason, x.reason_params, x.workspace, x.domain, x.user_name, x.stream, x.class::text, x.route, a.name,
            x.created_at, nullif(x.due_at, 'infinity'), x.expires_at, x.claimed_at, x.begun_at, x.finished_at,
            x.attempts::integer, x.attempts_max::integer, x.on_doubt::text, x.idempotency_key, x.message_id, x.thread_id,
            x.sender, x.recipients, x.addresses, x.fields, x.content_id, c.subject, c.text_body, c.html_body, c.reply_to, c.headers,
            (SELECT jsonb_agg(jsonb_build_object('filename', f.filename, 'content_type', f.content_type, 'inline_id', f.inline_id,
                                                 'bytes', octet_length(f.data)) ORDER BY f.position)
             FROM fairpost.attachments f WHERE f.content_id = x.content_id)
-    FROM (SELECT q.id, q.state, q.last_error AS reason, q.workspace, q.domain, q.user_name, q.stream, q.class, q.route, q.account_id,
+    FROM (SELECT q.id, q.state, fairpost.code_in(q.last_error) AS reason, fairpost.params_in(q.last_error) AS reason_params, q.workspace, q.domain, q.user_name, q.stream, q.class, q.route, q.account_id,
                  q.created_at, q.due_at, q.expires_at, q.claimed_at, q.begun_at, NULL::timestamptz AS finished_at, q.attempts, q.attempts_max,
                  q.on_doubt, q.idempotency_key, NULL::text AS message_id, NULL::text AS thread_id, q.sender, q.recipients, q.addresses, q.fields, q.content_id
           FROM fairpost.queue q WHERE q.id = p_id
           UNION ALL
-          SELECT e.id, e.state, e.reason, e.workspace, e.domain, e.user_name, e.stream, e.class, e.route, e.account_id,
+          SELECT e.id, e.state, e.reason, e.reason_params, e.workspace, e.domain, e.user_name, e.stream, e.class, e.route, e.account_id,
                  e.created_at, e.due_at, e.expires_at, NULL, NULL, e.finished_at, e.attempts, e.attempts_max,
                  e.on_doubt, e.idempotency_key, e.message_id, e.thread_id, e.sender, e.recipients, e.addresses, e.fields, e.content_id
           FROM fairpost.emails e WHERE e.id = p_id) x

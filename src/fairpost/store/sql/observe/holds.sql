@@ -1,8 +1,9 @@
 -- Who is held now, why, until when (null: until released), and how many e-mails wait below: those with the most first.
--- Counted like waiting_by_route: by the tree and the notes, never by the queue. `p_workspace`: in one workspace only.
+-- `kind`: held (by a person), throttled or closed (the window of a campaign): what lasts longest. Counted like waiting_by_route: by the tree and the notes, never by the queue. `p_workspace`: in one workspace only.
 DROP FUNCTION IF EXISTS fairpost.holds(integer, timestamptz);
+DROP FUNCTION IF EXISTS fairpost.holds(integer, timestamptz, text);
 CREATE OR REPLACE FUNCTION fairpost.holds(p_max integer, p_now timestamptz DEFAULT NULL, p_workspace text DEFAULT NULL)
-RETURNS TABLE (workspace text, level fairpost.node_level, key text, until timestamptz, reason text, waiting bigint)
+RETURNS TABLE (workspace text, level fairpost.node_level, key text, until timestamptz, kind text, reason text, params jsonb, waiting bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -10,14 +11,14 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH held AS (
-        SELECT r.workspace, r.level, r.key, fairpost.held_until(r, t) AS until,
-               CASE WHEN coalesce(r.held_until, '-infinity') >= coalesce(r.throttled_until, '-infinity') THEN r.hold_reason ELSE r.throttle_reason END AS reason
-        FROM fairpost.rules r WHERE greatest(r.held_until, r.throttled_until) > t AND (p_workspace IS NULL OR r.workspace = p_workspace)
+        SELECT r.workspace, r.level, r.key, s.until, s.kind, s.reason, s.params
+        FROM fairpost.rules r CROSS JOIN LATERAL fairpost.stops_by(r) WITH ORDINALITY s
+        WHERE greatest(r.held_until, r.throttled_until, r.closed_until) > t AND s.ordinality = 1 AND (p_workspace IS NULL OR r.workspace = p_workspace)
     ), noted AS MATERIALIZED (
         SELECT a.workspace, a.domain, a.user_name, a.stream, sum(a.n) AS n FROM fairpost.arrivals a
         WHERE a.workspace IN (SELECT h.workspace FROM held h) GROUP BY 1, 2, 3, 4
     )
-    SELECT h.workspace, h.level, h.key, nullif(h.until, 'infinity'), h.reason,
+    SELECT h.workspace, h.level, h.key, nullif(h.until, 'infinity'), h.kind, h.reason, h.params,
            (coalesce(tree.n, 0) + coalesce(notes.n, 0))::bigint
     FROM held h
     CROSS JOIN LATERAL (
@@ -29,5 +30,5 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT sum(n.n) AS n FROM noted n WHERE n.workspace = h.workspace
         AND h.key = CASE h.level WHEN 'domain' THEN n.domain WHEN 'user' THEN n.user_name WHEN 'stream' THEN n.stream ELSE '' END) notes
-    ORDER BY 6 DESC, 1, 2, 3 LIMIT p_max;
+    ORDER BY 8 DESC, 1, 2, 3 LIMIT p_max;
 END $$;

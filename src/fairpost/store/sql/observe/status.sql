@@ -1,7 +1,8 @@
 -- What became of an e-mail, for the program that handed it in: by its key alone, cheap enough for every view of a page. All null where there is no such e-mail
--- in the workspaces of this session. `due_at`: when it may be tried next; null for one that waits for another.
+-- in the workspaces of this session. `due_at`: when it may be tried next; null for one that waits for another. `reason`: a code, see docs/conditions.md.
+DROP FUNCTION IF EXISTS fairpost.status(bigint);
 CREATE OR REPLACE FUNCTION fairpost.status(
-    p_id bigint, OUT state text, OUT attempts integer, OUT due_at timestamptz, OUT finished_at timestamptz, OUT reason text
+    p_id bigint, OUT state text, OUT attempts integer, OUT due_at timestamptz, OUT finished_at timestamptz, OUT reason text, OUT reason_params jsonb
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -22,5 +23,6 @@ BEGIN
     attempts := coalesce(queued.attempts, ended.attempts);
     due_at := nullif(queued.due_at, 'infinity');
     finished_at := ended.finished_at;
-    reason := coalesce(queued.last_error, ended.reason);
+    reason := coalesce(fairpost.code_in(queued.last_error), ended.reason);
+    reason_params := coalesce(fairpost.params_in(queued.last_error), ended.reason_params);
 END $$;

@@ -7,7 +7,7 @@ LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enab
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    watched CONSTANT text[] := ARRAY(SELECT DISTINCT r.workspace FROM fairpost.rules r WHERE greatest(r.held_until, r.throttled_until) > t);
+    watched CONSTANT text[] := ARRAY(SELECT DISTINCT r.workspace FROM fairpost.rules r WHERE greatest(r.held_until, r.throttled_until, r.closed_until) > t);
 BEGIN
     RETURN QUERY
     WITH noted AS (

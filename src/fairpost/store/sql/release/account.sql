@@ -56,6 +56,7 @@ BEGIN
         CASE WHEN p_changes ? 'secret' THEN p_changes -> 'secret' ELSE was.transport -> 'secret' END));
     IF has_status THEN
         becomes.status_reason := p_changes ->> 'status_reason';
+        becomes.status_params := nullif(p_changes -> 'status_params', 'null');
         becomes.status_until := (p_changes ->> 'status_until')::timestamptz;
         IF fairpost.tenant() IS NOT NULL AND was.is_stopped_by_operator AND was.status <> 'active' THEN
             RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';
@@ -63,9 +64,11 @@ BEGIN
     ELSIF was.status = 'paused_limit_reached' THEN
         becomes.status := 'active';
         becomes.status_reason := NULL;
+        becomes.status_params := NULL;
         becomes.status_until := NULL;
     ELSE
         becomes.status_reason := was.status_reason;
+        becomes.status_params := was.status_params;
         becomes.status_until := was.status_until;
     END IF;
     EXECUTE format('UPDATE fairpost.accounts a SET (%1$s) = (SELECT %1$s FROM (SELECT ($1).*) n) WHERE a.id = $2',
@@ -92,8 +95,9 @@ $$;
 -- By whoever drives it, or (`p_epoch` null) by anybody: it is in this status from now on, until the moment given or until
 -- a person says otherwise. False: the lease is gone, and nothing was changed.
 DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz);
+DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_status(
-    p_account bigint, p_epoch bigint, p_status fairpost.account_status, p_reason text, p_until timestamptz DEFAULT NULL, p_now timestamptz DEFAULT NULL
+    p_account bigint, p_epoch bigint, p_status fairpost.account_status, p_reason text, p_params jsonb, p_until timestamptz DEFAULT NULL, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
@@ -101,7 +105,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE fairpost.accounts a SET status = p_status, status_reason = left(p_reason, 1000), status_until = p_until,
+    UPDATE fairpost.accounts a SET status = p_status, status_reason = p_reason, status_params = fairpost.shortened(p_params), status_until = p_until,
         is_stopped_by_operator = false   -- so its owner may resume it, whoever stopped it before
     WHERE a.id = p_account AND a.status = 'active';   -- what a person has decided stays
     IF FOUND AND p_status = 'suspended' AND p_now IS NOT NULL THEN
@@ -116,7 +120,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     VALUES (clock_timestamp(), 'account_' || NEW.status, NEW.workspace, NEW.name,
-            jsonb_strip_nulls(jsonb_build_object('reason', NEW.status_reason, 'until', NEW.status_until, 'before', OLD.status)));
+            jsonb_strip_nulls(jsonb_build_object('reason', NEW.status_reason, 'params', NEW.status_params, 'until', NEW.status_until, 'before', OLD.status)));
     IF NEW.status = 'suspended' THEN   -- it cannot log in any more, or nobody tries
         UPDATE fairpost.mailboxes m SET failed_since = coalesce(m.failed_since, clock_timestamp()) WHERE m.account_id = NEW.id;
     END IF;

@@ -92,7 +92,7 @@ $$;
 -- What the rules say of leaves, each by its stream and by its From domain.
 CREATE OR REPLACE FUNCTION fairpost.said_of_leaves(ids bigint[], p_now timestamptz) RETURNS TABLE (id bigint, until timestamptz, weight double precision)
 LANGUAGE sql STABLE AS $$
-    SELECT n.id, nullif(greatest(s.held_until, s.throttled_until, d.held_until, d.throttled_until, p_now), p_now), fairpost.weight_of(s.weight, s.tier, f) * coalesce(d.weight, 1)
+    SELECT n.id, nullif(greatest(s.held_until, s.throttled_until, s.closed_until, d.held_until, d.throttled_until, p_now), p_now), fairpost.weight_of(s.weight, s.tier, f) * coalesce(d.weight, 1)
     FROM fairpost.nodes n
     LEFT JOIN fairpost.leaves l ON l.node = n.id
     LEFT JOIN fairpost.nodes above ON above.id = n.path[2] AND l.node IS NULL

@@ -24,7 +24,7 @@ BEGIN
         IF EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = p_account AND a.status IN ('paused', 'suspended') AND a.status_until <= now) THEN
             PERFORM fairpost.begin_sample(p_account);
         END IF;
-        UPDATE fairpost.accounts a SET status = 'active', status_reason = NULL, status_until = NULL, is_stopped_by_operator = false
+        UPDATE fairpost.accounts a SET status = 'active', status_reason = NULL, status_params = NULL, status_until = NULL, is_stopped_by_operator = false
         WHERE a.id = p_account AND a.status <> 'active' AND a.status_until <= now;   -- its time has come
         UPDATE fairpost.leases l SET epoch = take_lease.epoch, owner = p_owner, until = take_lease.until, server = pg_postmaster_start_time(),
             revision = (SELECT a.revision FROM fairpost.accounts a WHERE a.id = p_account)
@@ -132,8 +132,9 @@ END $$;
 -- A worker of this account died, for no reason that is known to be another's. Counted in a row, over all engines; an e-mail that is sent ends the row.
 -- `p_is_alone`: it drove no other account. Else only what it had begun can have been the cause. At `p_deaths_max` the account is suspended. Returns how
 -- many there are now.
+DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.worker_died(
-    p_account bigint, p_epoch bigint, p_is_alone boolean, p_deaths_max integer, p_reason text, p_now timestamptz DEFAULT NULL
+    p_account bigint, p_epoch bigint, p_is_alone boolean, p_deaths_max integer, p_now timestamptz DEFAULT NULL
 ) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -145,7 +146,7 @@ BEGIN
                                WHERE q.account_id = p_account AND NOT q.waiting AND q.epoch = p_epoch AND q.state IN ('sending', 'in_doubt')))
     RETURNING l.deaths INTO n;
     IF n >= p_deaths_max THEN
-        PERFORM fairpost.set_status(p_account, NULL, 'suspended', p_reason, p_now => p_now);
+        PERFORM fairpost.set_status(p_account, NULL, 'suspended', 'account.worker_died', jsonb_build_object('times', n), p_now => p_now);
     END IF;
     RETURN coalesce(n, 0);
 END $$;

@@ -17,29 +17,33 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 -- The pause that holds now, or no row. A server that engines take longer than a moment to confirm is a pause, too.
+DROP FUNCTION IF EXISTS fairpost.pause_now(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_now(p_now timestamptz DEFAULT NULL)
-RETURNS TABLE (since timestamptz, until timestamptz, reason text, paused_by text, restored boolean)
+RETURNS TABLE (since timestamptz, until timestamptz, reason text, params jsonb, paused_by text, restored boolean)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
-    SELECT p.since, nullif(p.until, 'infinity'), p.reason, p.paused_by, p.restored
+    SELECT p.since, nullif(p.until, 'infinity'), p.reason, p.params, p.paused_by, p.restored
     FROM fairpost.pauses p WHERE p.everything AND p.until > coalesce(p_now, clock_timestamp())
     UNION ALL
-    SELECT s.asked_at, NULL, 'The database was restarted or failed over. Waiting for these engines to confirm that nothing is missing: '
-        || coalesce((SELECT string_agg(e.id, ', ' ORDER BY e.id) FROM fairpost.engines e WHERE e.asked IS NOT NULL), 'none'), 'restore guard', false
+    SELECT s.asked_at, NULL, 'everything.database_restarted',
+        jsonb_build_object('engines', coalesce((SELECT jsonb_agg(e.id ORDER BY e.id) FROM fairpost.engines e WHERE e.asked IS NOT NULL), '["none"]')), 'restore guard', false
     FROM fairpost.server s
     WHERE s.asked = pg_postmaster_start_time() AND s.asked_at < coalesce(p_now, clock_timestamp()) - interval '3 seconds'
     AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > coalesce(p_now, clock_timestamp()))
 $$;
 
 -- Nothing is begun any more, of anybody, until the given moment ('infinity': until resumed). Returns whether that was so
--- before. Pausing again gives it a new reason and end, except that what a restored database waits for stays: that ends
+-- before. `p_reason`: a code with `p_params`, or (without them) in the words of who asks. Pausing again gives it a new reason and end, except that what a restored database waits for stays: that ends
 -- by `resume` alone.
+DROP FUNCTION IF EXISTS fairpost.pause(text, text, timestamptz, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause(
-    p_reason text, p_by text, p_until timestamptz DEFAULT 'infinity', p_restored boolean DEFAULT false, p_now timestamptz DEFAULT NULL
+    p_reason text, p_by text, p_until timestamptz DEFAULT 'infinity', p_restored boolean DEFAULT false, p_now timestamptz DEFAULT NULL, p_params jsonb DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     t timestamptz;
     before fairpost.pauses;
+    code CONSTANT text := CASE WHEN p_params IS NULL THEN 'everything.paused_by_hand' ELSE p_reason END;
+    about CONSTANT jsonb := coalesce(p_params, jsonb_build_object('note', left(p_reason, 1000)));
 BEGIN
     PERFORM fairpost.await_begins();
     t := coalesce(p_now, clock_timestamp());
@@ -47,19 +51,20 @@ BEGIN
     IF before.restored THEN
         RETURN true;
     END IF;
-    INSERT INTO fairpost.pauses (since, until, reason, paused_by, restored)
-    VALUES (coalesce(before.since, t), CASE WHEN p_restored THEN 'infinity' ELSE p_until END, left(p_reason, 5000), left(p_by, 200), p_restored)
+    INSERT INTO fairpost.pauses (since, until, reason, params, paused_by, restored)
+    VALUES (coalesce(before.since, t), CASE WHEN p_restored THEN 'infinity' ELSE p_until END, code, about, left(p_by, 200), p_restored)
     ON CONFLICT (everything) DO UPDATE SET
-        since = excluded.since, until = excluded.until, reason = excluded.reason, paused_by = excluded.paused_by, restored = excluded.restored, waits_for = NULL;
+        since = excluded.since, until = excluded.until, reason = excluded.reason, params = excluded.params, paused_by = excluded.paused_by, restored = excluded.restored, waits_for = NULL;
     INSERT INTO fairpost.events (at, kind, subject, detail)
     VALUES (t, CASE WHEN p_restored THEN 'restored' ELSE 'paused' END, 'everything',
-            jsonb_build_object('until', p_until, 'reason', left(p_reason, 5000), 'by', left(p_by, 200)));
+            jsonb_build_object('until', p_until, 'reason', code, 'params', about, 'by', left(p_by, 200)));
     RETURN before.everything IS NOT NULL;
 END $$;
 
 -- Ends the pause and returns it; no row: nothing was paused. After a restore, the database is from now on what it is now.
+DROP FUNCTION IF EXISTS fairpost.resume(text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.resume(p_by text, p_now timestamptz DEFAULT NULL)
-RETURNS TABLE (since timestamptz, until timestamptz, reason text, paused_by text, restored boolean)
+RETURNS TABLE (since timestamptz, until timestamptz, reason text, params jsonb, paused_by text, restored boolean)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -78,11 +83,11 @@ BEGIN
     END IF;
     INSERT INTO fairpost.events (at, kind, subject, detail)
     VALUES (t, 'resumed', 'everything', jsonb_build_object('by', left(p_by, 200), 'restored', ended.restored));
-    RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.paused_by, ended.restored;
+    RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.params, ended.paused_by, ended.restored;
 END $$;
 
 -- The hold of a whole workspace, with the promise of the pause: once it is committed, nothing of it is begun.
--- The begins are awaited last: whoever holds their lock must not wait for a claim. Returns whether it was held before.
+-- `p_reason`: in the words of who asks. The begins are awaited last: whoever holds their lock must not wait for a claim. Returns whether it was held before.
 CREATE OR REPLACE FUNCTION fairpost.pause_workspace(
     p_workspace text, p_reason text, p_until timestamptz DEFAULT 'infinity', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -91,7 +96,7 @@ DECLARE
     before CONSTANT boolean := EXISTS (
         SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.held_until > coalesce(p_now, clock_timestamp()));
 BEGIN
-    PERFORM fairpost.hold(p_workspace, 'workspace', '', p_until, p_reason, p_now);
+    PERFORM fairpost.hold(p_workspace, 'workspace', '', p_until, 'hold.by_hand', jsonb_build_object('note', p_reason), p_now);
     PERFORM fairpost.await_begins();
     RETURN before;
 END $$;

@@ -30,7 +30,16 @@ $$;
 -- When nothing stands in the way any more; null: nothing does.
 CREATE OR REPLACE FUNCTION fairpost.held_until(r fairpost.rules, p_now timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT nullif(greatest(r.held_until, r.throttled_until, p_now), p_now)
+    SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)
+$$;
+
+-- What a rule stops its name by, what lasts longest first: held (by a person, or with its campaign), throttled, closed (the window of a campaign).
+CREATE OR REPLACE FUNCTION fairpost.stops_by(r fairpost.rules) RETURNS TABLE (kind text, until timestamptz, reason text, params jsonb)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT s.kind, s.until, s.reason, s.params
+    FROM (VALUES (1, 'held', r.held_until, r.hold_reason, r.hold_params), (2, 'throttled', r.throttled_until, r.throttle_reason, r.throttle_params),
+                 (3, 'closed', r.closed_until, r.closed_reason, r.closed_params)) s(place, kind, until, reason, params)
+    WHERE s.until IS NOT NULL ORDER BY s.until DESC, s.place
 $$;
 
 -- Makes these nodes, whose workspaces the caller has locked, what the rule says, and leaves what all rules about them say. The next staging wakes what is
@@ -60,8 +69,9 @@ END $$;
 
 -- Nothing below this name goes out until the given moment ('infinity': until released).
 DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz, boolean);
+DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.hold(
-    p_workspace text, p_level fairpost.node_level, p_key text, p_until timestamptz, p_reason text, p_now timestamptz DEFAULT NULL
+    p_workspace text, p_level fairpost.node_level, p_key text, p_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
 ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -72,13 +82,13 @@ BEGIN
     PERFORM fairpost.require_own(p_workspace);
     p_key := CASE p_level WHEN 'user' THEN fairpost.user_named(p_workspace, p_key) ELSE p_key END;
     named := fairpost.lock_named(p_workspace, p_level, p_key);
-    INSERT INTO fairpost.rules AS r (workspace, level, key, held_until, hold_reason)
-    VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_until, p_reason)
-    ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = excluded.held_until, hold_reason = excluded.hold_reason
+    INSERT INTO fairpost.rules AS r (workspace, level, key, held_until, hold_reason, hold_params)
+    VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_until, p_reason, fairpost.shortened(p_params))
+    ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = excluded.held_until, hold_reason = excluded.hold_reason, hold_params = excluded.hold_params
     RETURNING * INTO rule;
     PERFORM fairpost.obey(named, rule, t);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
-    VALUES (t, 'held', p_workspace, p_level || ' ' || p_key, jsonb_build_object('until', p_until, 'reason', p_reason));
+    VALUES (t, 'held', p_workspace, p_level || ' ' || p_key, jsonb_build_object('until', p_until, 'reason', p_reason, 'params', p_params));
 END $$;
 
 -- Ends a hold. A throttle that stands beside it stays.
@@ -94,7 +104,7 @@ BEGIN
     PERFORM fairpost.require_own(p_workspace);
     p_key := CASE p_level WHEN 'user' THEN fairpost.user_named(p_workspace, p_key) ELSE p_key END;
     named := fairpost.lock_named(p_workspace, p_level, p_key);
-    UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL
+    UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL, hold_params = NULL
     WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END AND r.held_until > t
     RETURNING * INTO rule;
     IF NOT FOUND THEN
@@ -119,8 +129,9 @@ END $$;
 
 -- The tier of a workspace or user, and how long nothing of it goes out (null: no throttle), from now on and for what is
 -- already queued. Normal is what nobody needs to say, and is not kept: so a user without a tier of his own has his workspace's.
+DROP FUNCTION IF EXISTS fairpost.set_tier(text, fairpost.node_level, text, smallint, timestamptz, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_tier(
-    p_workspace text, p_level fairpost.node_level, p_key text, p_tier smallint, p_throttled_until timestamptz, p_reason text, p_now timestamptz DEFAULT NULL
+    p_workspace text, p_level fairpost.node_level, p_key text, p_tier smallint, p_throttled_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
 ) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -134,10 +145,10 @@ BEGIN
     END IF;
     SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- first of all: whoever lays it anew waits for us, or we for him
     named := fairpost.lock_named(p_workspace, p_level, p_key);
-    INSERT INTO fairpost.rules AS r (workspace, level, key, tier, throttled_until, throttle_reason)
-    VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, nullif(p_tier, 1), p_throttled_until, p_reason)
+    INSERT INTO fairpost.rules AS r (workspace, level, key, tier, throttled_until, throttle_reason, throttle_params)
+    VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, nullif(p_tier, 1), p_throttled_until, p_reason, p_params)
     ON CONFLICT (workspace, level, key) DO UPDATE SET
-        tier = excluded.tier, throttled_until = excluded.throttled_until, throttle_reason = excluded.throttle_reason
+        tier = excluded.tier, throttled_until = excluded.throttled_until, throttle_reason = excluded.throttle_reason, throttle_params = excluded.throttle_params
     RETURNING * INTO rule;
     PERFORM fairpost.obey(named, rule, t);
     IF has_lanes THEN

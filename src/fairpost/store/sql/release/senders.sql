@@ -31,17 +31,20 @@ END $$;
 -- `p_offended_at`: when it happened that began a new throttle. False: it has changed meanwhile, and nothing was written. Whoever has to wait for somebody for more than a second gets an error. A throttle that is only observed has no effect.
 DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
     smallint, double precision, text[], timestamptz, boolean, timestamptz);
+DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
+    smallint, double precision, text[], timestamptz, boolean, timestamptz, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.decide(
     p_workspace text, p_level fairpost.node_level, p_name text, p_revision bigint, p_tier smallint, p_look_at timestamptz,
     p_since timestamptz, p_until timestamptz, p_enforced boolean, p_by_hand boolean, p_immune_until timestamptz,
-    p_score smallint, p_confidence double precision, p_reasons text[], p_scored_at timestamptz, p_new boolean, p_now timestamptz DEFAULT NULL,
+    p_score smallint, p_confidence double precision, p_reasons jsonb, p_scored_at timestamptz, p_new boolean, p_now timestamptz DEFAULT NULL,
     p_offended_at timestamptz DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     stop_until CONSTANT timestamptz := CASE WHEN p_enforced THEN p_until END;
-    words CONSTANT text := CASE WHEN p_enforced THEN left(array_to_string(p_reasons, '; '), 1000) END;
+    why CONSTANT jsonb := CASE WHEN p_enforced AND p_until IS NOT NULL THEN
+        CASE jsonb_array_length(p_reasons) WHEN 1 THEN p_reasons -> 0 ELSE jsonb_build_object('code', 'throttle.scored', 'params', jsonb_build_object('reasons', p_reasons)) END END;
 BEGIN
     -- The sender first, holding nothing that others need: an application may have it locked for as long as it likes.
     INSERT INTO fairpost.senders (workspace, level, name) SELECT p_workspace, p_level, p_name WHERE p_revision = 0 ON CONFLICT DO NOTHING;
@@ -50,7 +53,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     UPDATE fairpost.senders s SET
         tier = p_tier, look_at = p_look_at, throttled_since = p_since, throttled_until = p_until, is_enforced = p_enforced, is_by_hand = p_by_hand,
-        immune_until = p_immune_until, score = p_score, confidence = p_confidence, reasons = p_reasons, scored_at = p_scored_at,
+        immune_until = p_immune_until, score = p_score, confidence = p_confidence, reasons = ARRAY(SELECT fairpost.in_one(e ->> 'code', e -> 'params') FROM jsonb_array_elements(p_reasons) e), scored_at = p_scored_at,
         untold = s.untold AND p_since IS NOT NULL OR p_new, revision = s.revision + 1
     WHERE s.workspace = p_workspace AND s.level = p_level AND s.name = p_name AND s.revision = p_revision;
     IF NOT FOUND THEN
@@ -62,13 +65,13 @@ BEGIN
     END IF;
     IF NOT EXISTS (
         SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name
-        AND (r.tier, r.throttled_until, r.throttle_reason) IS NOT DISTINCT FROM (nullif(p_tier, 1), stop_until, words)
+        AND (r.tier, r.throttled_until, r.throttle_reason, r.throttle_params) IS NOT DISTINCT FROM (nullif(p_tier, 1), stop_until, why ->> 'code', why -> 'params')
     ) AND (p_tier <> 1 OR stop_until IS NOT NULL OR EXISTS (
         SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name AND (r.tier IS NOT NULL OR r.throttled_until IS NOT NULL))) THEN
-        PERFORM fairpost.set_tier(p_workspace, p_level, p_name, p_tier, stop_until, words, t);
+        PERFORM fairpost.set_tier(p_workspace, p_level, p_name, p_tier, stop_until, why ->> 'code', why -> 'params', t);
         INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
         VALUES (t, CASE WHEN stop_until > t THEN 'throttled' ELSE 'tier' END, p_workspace, p_level || ' ' || p_name,
-                jsonb_strip_nulls(jsonb_build_object('tier', p_tier, 'until', stop_until, 'reason', words, 'score', p_score)));
+                jsonb_strip_nulls(jsonb_build_object('tier', p_tier, 'until', stop_until, 'reason', why -> 'code', 'params', why -> 'params', 'score', p_score)));
     END IF;
     RETURN true;
 END $$;

@@ -102,18 +102,20 @@ $$;
 
 -- Commits are missing here: nothing is sent until a person resumes. `p_life`: of the database, when that was seen. Whoever resumes begins another, and what
 -- was seen before changes nothing any more. The pause is locked first, as `resume` does.
-CREATE OR REPLACE FUNCTION fairpost.pause_restored(p_reason text, p_by text, p_life uuid, p_now timestamptz DEFAULT NULL) RETURNS void
+DROP FUNCTION IF EXISTS fairpost.pause_restored(text, text, uuid, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.pause_restored(p_reason text, p_params jsonb, p_by text, p_life uuid, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM FROM fairpost.pauses p WHERE p.everything FOR UPDATE;
     IF fairpost.current_life() IS NOT DISTINCT FROM p_life THEN
-        PERFORM fairpost.pause(p_reason, p_by, p_restored => true, p_now => p_now);
+        PERFORM fairpost.pause(p_reason, p_by, p_restored => true, p_now => p_now, p_params => p_params);
     END IF;
 END $$;
 
 -- Nothing is sent until the engines named have answered, or a person resumes. A pause that holds already stays as it is, and a server that was confirmed
 -- meanwhile is not paused.
-CREATE OR REPLACE FUNCTION fairpost.pause_for_engines(p_reason text, p_by text, p_engines text[], p_now timestamptz DEFAULT NULL) RETURNS void
+DROP FUNCTION IF EXISTS fairpost.pause_for_engines(text, text, text[], timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.pause_for_engines(p_reason text, p_params jsonb, p_by text, p_engines text[], p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
@@ -121,7 +123,7 @@ BEGIN
     PERFORM fairpost.await_begins();
     PERFORM FROM fairpost.server FOR SHARE;
     IF NOT fairpost.is_confirmed() AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t) THEN
-        PERFORM fairpost.pause(p_reason, p_by, p_now => p_now);
+        PERFORM fairpost.pause(p_reason, p_by, p_now => p_now, p_params => p_params);
         UPDATE fairpost.pauses p SET waits_for = p_engines WHERE p.everything;
     END IF;
 END $$;

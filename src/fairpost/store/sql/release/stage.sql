@@ -108,7 +108,7 @@ BEGIN
     INSERT INTO fairpost.clocks (id, parent, key, route, flow, head_due, weight, held_until, fifo_root)
     SELECT g.id, g.parent, fairpost.leaf_name(w.stream, w.domain, w.home), g.route, g.flow, 'infinity',
            fairpost.weight_of(s.weight, s.tier, f) * coalesce(d.weight, 1),
-           nullif(greatest(s.held_until, s.throttled_until, d.held_until, d.throttled_until, p_now), p_now),
+           nullif(greatest(s.held_until, s.throttled_until, s.closed_until, d.held_until, d.throttled_until, p_now), p_now),
            CASE WHEN f.share < 100 THEN
                (SELECT root.id FROM fairpost.nodes w CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes root WHERE root.id = w.parent OFFSET 0) root
                 WHERE w.id = g.path[1] AND root.key = fairpost.root_key(g.route, g.class, 'fifo')) END

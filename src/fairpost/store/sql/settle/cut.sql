@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION fairpost.cut(
 ) RETURNS fairpost.email_state
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    why CONSTANT text := 'its worker died before the message was complete';
+    why CONSTANT text := 'email.worker_died';
     email fairpost.queue;
     t timestamptz;
 BEGIN
@@ -33,11 +33,11 @@ BEGIN
         RETURN 'failed';
     END IF;
     IF email.campaign_id IS NOT NULL AND EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled') THEN
-        PERFORM fairpost.finish(p_id, 'cancelled', 'the campaign was cancelled', t);   -- nobody would ever serve it
+        PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- nobody would ever serve it
         RETURN 'cancelled';
     END IF;
     -- account, epoch and begun_at stay: should proof come after all that it was sent, it still stops the second send
-    UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = p_due_at, claimed_at = NULL, last_error = why WHERE q.id = p_id;
+    UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = p_due_at, claimed_at = NULL, last_error = fairpost.in_one(why, '{}') WHERE q.id = p_id;
     PERFORM fairpost.note(ARRAY[p_id], 1);
     RETURN 'waiting';
 END $$;

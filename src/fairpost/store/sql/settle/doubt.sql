@@ -58,7 +58,7 @@ END $$;
 -- Its provider was asked, and cannot say: from now on its policy decides, or a person.
 CREATE OR REPLACE FUNCTION fairpost.leave_in_doubt(p_id bigint, p_why text) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
-    UPDATE fairpost.queue q SET last_error = left(p_why, 2000), evidence = q.evidence || jsonb_build_object('unknown', left(p_why, 2000))
+    UPDATE fairpost.queue q SET last_error = fairpost.in_one('email.outcome_unknown', jsonb_strip_nulls(jsonb_build_object('error', left(p_why, 1000)))), evidence = q.evidence || jsonb_build_object('unknown', coalesce(left(p_why, 2000), ''))
     WHERE q.id = p_id AND q.state = 'in_doubt'
 $$;
 
@@ -87,16 +87,16 @@ BEGIN
     WHEN 'sent' THEN
         PERFORM fairpost.log_attempt(email, 'sent', p_detail, t);
         UPDATE fairpost.leases l SET sent_total = l.sent_total + 1 WHERE l.account_id = email.account_id;
-        PERFORM fairpost.finish(p_id, 'sent', 'resolved by ' || p_by, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
+        PERFORM fairpost.finish(p_id, 'sent', 'email.resolved_as_sent', t, p_detail ->> 'message_id', p_detail ->> 'thread_id', jsonb_build_object('by', p_by));
         RETURN 'sent';
     WHEN 'failed' THEN
         PERFORM fairpost.log_attempt(email, 'in_doubt', p_detail, t);
-        PERFORM fairpost.finish(p_id, 'failed', 'outcome unknown, given up by ' || p_by, t);
+        PERFORM fairpost.finish(p_id, 'failed', 'email.resolved_as_failed', t, p_params => jsonb_build_object('by', p_by));
         RETURN 'failed';
     WHEN 'resend' THEN
         PERFORM fairpost.log_attempt(email, 'in_doubt', p_detail, t);
         IF email.campaign_id IS NOT NULL AND EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled') THEN
-            PERFORM fairpost.finish(p_id, 'cancelled', 'the campaign was cancelled', t);   -- nobody would ever serve it
+            PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- nobody would ever serve it
             RETURN 'cancelled';
         END IF;
         -- account, epoch and begun_at stay: late proof from who began it still stops the second send

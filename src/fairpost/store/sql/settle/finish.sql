@@ -1,17 +1,17 @@
--- Out of the queue, into history: the one place that names its columns. Of each e-mail its campaign and account.
+-- Out of the queue, into history, with the code and the parameters of the reason: the one place that names its columns. Of each e-mail its campaign and account.
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz, text, text);
 CREATE OR REPLACE FUNCTION fairpost.move_to_history(
-    p_ids bigint[], p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL
+    p_ids bigint[], p_state fairpost.email_state, p_reason text, p_params jsonb, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL
 ) RETURNS TABLE (campaign bigint, account bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
     WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = ANY (p_ids) RETURNING q.*)
-    INSERT INTO fairpost.emails AS e (id, state, reason, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
+    INSERT INTO fairpost.emails AS e (id, state, reason, reason_params, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
         class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id, follows,
         campaign_id, prospect_id, step)
-    SELECT g.id, p_state, p_reason, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.account_id, g.content_id,
+    SELECT g.id, p_state, p_reason, CASE WHEN p_reason IS NOT NULL THEN p_params END, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.account_id, g.content_id,
         g.class, g.on_doubt, g.flow, g.route, g.workspace, g.domain, g.user_name, g.stream, g.sender, g.recipients, g.addresses, g.fields,
         g.idempotency_key, p_message_id, p_thread_id, g.follows, g.campaign_id, g.prospect_id, g.step
     FROM gone g
@@ -19,14 +19,15 @@ BEGIN
 END $$;
 
 -- One e-mail is over. What follows it in a campaign learns of it in the same commit.
+DROP FUNCTION IF EXISTS fairpost.finish(bigint, fairpost.email_state, text, timestamptz, text, text);
 CREATE OR REPLACE FUNCTION fairpost.finish(
-    p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL
+    p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL, p_params jsonb DEFAULT '{}'
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     moved record;
 BEGIN
-    SELECT m.campaign, m.account INTO moved FROM fairpost.move_to_history(ARRAY[p_id], p_state, p_reason, p_now, p_message_id, p_thread_id) m;
+    SELECT m.campaign, m.account INTO moved FROM fairpost.move_to_history(ARRAY[p_id], p_state, p_reason, p_params, p_now, p_message_id, p_thread_id) m;
     IF moved.campaign IS NOT NULL THEN
         PERFORM fairpost.lead_on(p_id, p_state, moved.account, p_now);
     END IF;
@@ -36,8 +37,8 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.finish_unsendable(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     SELECT CASE WHEN q.expires_at <= p_now
-        THEN fairpost.finish(q.id, 'cancelled', 'expired at ' || to_char(q.expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), p_now)
-        ELSE fairpost.finish(q.id, 'suppressed', 'every recipient is on the suppression list', p_now) END
+        THEN fairpost.finish(q.id, 'cancelled', 'email.expired', p_now, p_params => jsonb_build_object('expired_at', q.expires_at))
+        ELSE fairpost.finish(q.id, 'suppressed', 'email.suppressed', p_now) END
     FROM fairpost.queue q WHERE q.id = p_id
 $$;
 

@@ -1,13 +1,20 @@
 -- What people do to single e-mails.
 
--- Takes an e-mail out before it is begun. Returns the state it is in afterwards: cancelled, or what kept it from being so.
+-- Takes an e-mail out before it is begun, with a note of the caller's. Returns the state it is in afterwards: cancelled, or what kept it from being so.
 -- Works in the caller's transaction and holds nothing but the e-mail itself.
-CREATE OR REPLACE FUNCTION fairpost.cancel(p_id bigint, p_reason text DEFAULT 'cancelled', p_now timestamptz DEFAULT NULL) RETURNS fairpost.email_state
+CREATE OR REPLACE FUNCTION fairpost.cancel(p_id bigint, p_reason text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM fairpost.require_own_email(p_id);
+    RETURN fairpost.cancel_email(p_id, 'email.cancelled', jsonb_strip_nulls(jsonb_build_object('note', left(p_reason, 2000))), p_now);
+END $$;
+
+-- The same for a reason of ours: a code, with parameters. Callers know whose the e-mail is.
+CREATE OR REPLACE FUNCTION fairpost.cancel_email(p_id bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS fairpost.email_state
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     email fairpost.queue;
 BEGIN
-    PERFORM fairpost.require_own_email(p_id);
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id;   -- what is being sent is not even locked
     IF FOUND AND email.state IN ('waiting', 'claimed') THEN
         SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
@@ -20,7 +27,7 @@ BEGIN
     IF email.waiting THEN
         PERFORM fairpost.note(ARRAY[p_id], -1);
     END IF;
-    PERFORM fairpost.finish(p_id, 'cancelled', p_reason, coalesce(p_now, clock_timestamp()));
+    PERFORM fairpost.finish(p_id, 'cancelled', p_reason, coalesce(p_now, clock_timestamp()), p_params => fairpost.shortened(p_params));
     RETURN 'cancelled';
 END $$;
 
@@ -78,16 +85,17 @@ BEGIN
         CASE WHEN is_paused THEN 'infinity' ELSE due END, CASE WHEN is_paused THEN nullif(due, 'infinity') END,
         email.attempts, CASE WHEN email.attempts = 0 THEN email.attempts_max ELSE greatest(email.attempts_max, email.attempts + 1) END, email.account_id,
         email.expires_at, email.created_at, email.content_id, email.class, email.on_doubt, on_route, email.workspace, email.domain, email.user_name, email.stream, email.sender,
-        email.recipients, email.addresses, email.fields, email.idempotency_key, email.reason, email.follows, email.campaign_id, email.prospect_id, email.step);
+        email.recipients, email.addresses, email.fields, email.idempotency_key, fairpost.in_one(email.reason, email.reason_params), email.follows, email.campaign_id, email.prospect_id, email.step);
     PERFORM fairpost.note(ARRAY[email.id], 1);
     IF email.campaign_id IS NOT NULL THEN
-        UPDATE fairpost.campaigns c SET state = 'running', reason = NULL, finished_at = NULL WHERE c.id = email.campaign_id AND c.state = 'completed';
+        UPDATE fairpost.campaigns c SET state = 'running', reason = NULL, reason_params = NULL, finished_at = NULL WHERE c.id = email.campaign_id AND c.state = 'completed';
         PERFORM fairpost.revive_followers(email.id, p_now);
     END IF;
 END $$;
 
 -- A claimed e-mail that can never be sent as it is ends here, before it is begun: it costs the account nothing. False: it is not ours any more.
-CREATE OR REPLACE FUNCTION fairpost.fail_claimed(p_account bigint, p_epoch bigint, p_id bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS boolean
+DROP FUNCTION IF EXISTS fairpost.fail_claimed(bigint, bigint, bigint, text, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.fail_claimed(p_account bigint, p_epoch bigint, p_id bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
@@ -98,6 +106,6 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM fairpost.finish(p_id, 'failed', left(p_reason, 2000), coalesce(p_now, clock_timestamp()));
+    PERFORM fairpost.finish(p_id, 'failed', p_reason, coalesce(p_now, clock_timestamp()), p_params => fairpost.shortened(p_params));
     RETURN true;
 END $$;

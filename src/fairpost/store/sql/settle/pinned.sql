@@ -13,7 +13,7 @@ LANGUAGE sql STABLE AS $$
     SELECT a.flow, a.class FROM fairpost.arrivals a WHERE a.route = p_route
 $$;
 
--- What is due on an account that has been suspended for so long fails, with the code `account_suspended` for a reason. The account's row is kept
+-- What is due on an account that has been suspended for so long fails, with the code `email.account_suspended` for a reason. The account's row is kept
 -- as it is meanwhile: one that is resumed just now loses nothing. What a person holds waits, and so does everything while everything is paused. How many;
 -- call again while it returns `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.give_up_pinned(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
@@ -44,7 +44,7 @@ BEGIN
             AND NOT fairpost.is_held(one.workspace, one.domain, one.user_name, one.stream, t) LIMIT p_max - n   -- all of a flow are of one sender
         LOOP
             PERFORM fairpost.note(ARRAY[given_up], -1);
-            PERFORM fairpost.finish(given_up, 'failed', 'account_suspended', t);
+            PERFORM fairpost.finish(given_up, 'failed', 'email.account_suspended', t);
             n := n + 1;
         END LOOP;
         EXIT WHEN n >= p_max;
@@ -52,10 +52,11 @@ BEGIN
     RETURN n;
 END $$;
 
--- Of one workspace's failed e-mails, from the id after `p_after` on, the next `p_max`: those that failed for this reason wait again, unless their
+-- Of one workspace's failed e-mails, from the id after `p_after` on, the next `p_max`: those that failed for one of these reasons wait again, unless their
 -- account is still suspended, or gone. `last`: go on after it; null: that was all. With `p_is_dry` nothing is changed.
+DROP FUNCTION IF EXISTS fairpost.retry_failed(text, text, text, bigint, integer, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.retry_failed(
-    p_workspace text, p_reason text, p_route text, p_after bigint, p_max integer, p_is_dry boolean, p_now timestamptz DEFAULT NULL,
+    p_workspace text, p_reasons text[], p_route text, p_after bigint, p_max integer, p_is_dry boolean, p_now timestamptz DEFAULT NULL,
     OUT retried integer, OUT still_suspended integer, OUT last bigint
 )
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -72,7 +73,7 @@ BEGIN
     LOOP
         seen := seen + 1;
         last := email.id;
-        CONTINUE WHEN email.reason IS DISTINCT FROM p_reason OR p_route IS NOT NULL AND email.route <> p_route;
+        CONTINUE WHEN (email.reason = ANY (p_reasons)) IS NOT TRUE OR p_route IS NOT NULL AND email.route <> p_route;
         IF email.is_lost THEN
             still_suspended := still_suspended + 1;
         ELSIF p_is_dry OR fairpost.retry(email.id, p_now) = 'waiting' THEN

@@ -2,7 +2,7 @@
 --
 -- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never had it: it waits again
 -- and the charge is taken back); deferred (the account was told to wait: the e-mail waits again, until `due_at` where one is given, and has used up no try). In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply of
--- each), `bounced` (addresses that exist no more: suppressed from now on), `soft_bounced` (those given up because the mailbox took
+-- each), `reason` (a code: why it was not sent) and `params`, `bounced` (addresses that exist no more: suppressed from now on), `soft_bounced` (those given up because the mailbox took
 -- nothing: suppressed after some), `remaining` (on retry: who is still to get it).
 -- `p_step`: the number of this step, one more than the last that was acknowledged: the same step twice, or too late, changes nothing.
 -- Returns what came of it: settled; stale (another holds the account now: nothing changed); late (the step was taken already, or another since);
@@ -37,7 +37,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
     email fairpost.queue;
     t timestamptz;
-    reply CONSTANT text := left(p_detail ->> 'reply', 2000);
+    why CONSTANT text := coalesce(p_detail ->> 'reason', CASE p_outcome WHEN 'in_doubt' THEN 'email.outcome_unknown' ELSE 'email.refused' END);
+    params CONSTANT jsonb := fairpost.shortened(coalesce(p_detail -> 'params', jsonb_strip_nulls(jsonb_build_object('code', p_detail -> 'code', 'reply', p_detail -> 'reply'))));
+    said CONSTANT text := CASE WHEN p_outcome <> 'untouched' OR p_detail ? 'reason' THEN fairpost.in_one(why, params) END;   -- one that was never handed over has none
 BEGIN
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
     t := coalesce(p_now, clock_timestamp());
@@ -63,25 +65,25 @@ BEGIN
         PERFORM fairpost.finish(p_id, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
     WHEN 'failed', 'bounced' THEN
         PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
-        PERFORM fairpost.finish(p_id, p_outcome::fairpost.email_state, reply, t);
+        PERFORM fairpost.finish(p_id, p_outcome::fairpost.email_state, why, t, p_params => params);
     WHEN 'retry' THEN
         PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
-        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = (p_detail ->> 'due_at')::timestamptz, begun_at = NULL, claimed_at = NULL, last_error = reply,
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = (p_detail ->> 'due_at')::timestamptz, begun_at = NULL, claimed_at = NULL, last_error = said,
             addresses = coalesce((SELECT array_agg(a) FROM jsonb_array_elements_text(p_detail -> 'remaining') a), q.addresses)
         WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);
     WHEN 'in_doubt' THEN
-        UPDATE fairpost.queue q SET state = 'in_doubt', last_error = reply WHERE q.id = p_id;
+        UPDATE fairpost.queue q SET state = 'in_doubt', last_error = said WHERE q.id = p_id;
         INSERT INTO fairpost.doubtful (account_id, email_id) VALUES (p_account, p_id);
     WHEN 'untouched' THEN
         DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at = email.begun_at AND c.email_id = p_id;
-        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL, last_error = reply
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL, last_error = said
         WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1, true);
     WHEN 'deferred' THEN
         PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL,
-            last_error = reply, due_at = coalesce((p_detail ->> 'due_at')::timestamptz, q.due_at)
+            last_error = said, due_at = coalesce((p_detail ->> 'due_at')::timestamptz, q.due_at)
         WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);
     ELSE

@@ -59,7 +59,7 @@ BEGIN
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
         IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- who bounced is met when his turn comes
-            PERFORM fairpost.cancel_prospect(p.id, NULL, 'on the suppression list: ' || p_reason, p_now)
+            PERFORM fairpost.cancel_prospect(p.id, NULL, 'email.recipient_suppressed', jsonb_build_object('kind', p_kind, 'note', p_reason), p_now)
             FROM fairpost.prospects p WHERE p.workspace = p_workspace AND p.folded = fairpost.fold(p_address);
         END IF;
         RETURN true;
